@@ -1,0 +1,53 @@
+# Everything that is not ours. What is required stops the configuration; what is optional switches a part off, and says
+# so.
+
+# LibTorch: the user's own through CMAKE_PREFIX_PATH, otherwise the one that scripts/setup put into .venv.
+find_package(Torch QUIET)
+if(NOT Torch_FOUND)
+  set(python "${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python")
+  if(EXISTS "${python}")
+    execute_process(COMMAND "${python}" -c "import torch; print(torch.utils.cmake_prefix_path)"
+                    OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND CMAKE_PREFIX_PATH "${torch_prefix}")
+  endif()
+  find_package(Torch QUIET)
+endif()
+if(NOT Torch_FOUND)
+  message(FATAL_ERROR "LibTorch was not found. Run scripts/setup, or pass -DCMAKE_PREFIX_PATH=<your libtorch>.")
+endif()
+message(STATUS "LibTorch ${Torch_VERSION}: ${TORCH_INSTALL_PREFIX}")
+
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+
+# fmt, headers only: Debian's where it is, otherwise the copy that LibTorch ships.
+find_path(FSDP_FMT_INCLUDE fmt/format.h PATHS ${TORCH_INSTALL_PREFIX}/include REQUIRED)
+
+# Gloo: the headers alone. The library itself is inside LibTorch.
+find_path(FSDP_GLOO_INCLUDE gloo/algorithm.h)
+if(FSDP_GLOO_INCLUDE)
+  set(FSDP_WITH_GLOO ON)
+else()
+  set(FSDP_WITH_GLOO OFF)
+  message(STATUS "Gloo headers were not found (Debian: libgloo-dev): built without the gloo backend, for one rank only")
+endif()
+
+# fsdp_optional(<option> <package> <Debian package>): switches the option off where the package is missing.
+macro(fsdp_optional option package debian)
+  if(${option})
+    find_package(${package} QUIET)
+    if(NOT ${package}_FOUND)
+      message(STATUS "${package} was not found (Debian: ${debian}): ${option} is switched off")
+      set(${option} OFF)
+    endif()
+  endif()
+endmacro()
+fsdp_optional(FSDP_BUILD_APPS CLI11 libcli11-dev)
+fsdp_optional(FSDP_BUILD_TESTS GTest "libgtest-dev libgmock-dev")
+fsdp_optional(FSDP_BUILD_BENCHMARKS benchmark libbenchmark-dev)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # Precompiled headers need these liberties: https://ccache.dev/manual/latest.html#_precompiled_headers
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()

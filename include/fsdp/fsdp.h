@@ -1,0 +1,11 @@
+// libfsdp: sharded data-parallel training for LibTorch. This header brings everything.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "fsdp/checkpoint.h"
+#include "fsdp/error.h"
+#include "fsdp/optim.h"
+#include "fsdp/options.h"
+#include "fsdp/sharded_model.h"
+#include "fsdp/world.h"

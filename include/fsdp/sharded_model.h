@@ -1,0 +1,116 @@
+// A model whose parameters and gradients are divided among the ranks of a world.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fsdp/options.h"
+#include "fsdp/world.h"
+
+namespace fsdp {
+
+namespace engine {
+class Model;
+class FullScope;
+}  // namespace engine
+
+// This rank's part of one parameter.
+struct ShardedParameter {
+  std::string name;            // as in the module's named_parameters
+  std::vector<int64_t> shape;  // of the whole parameter
+  torch::Tensor piece;         // 1-D, maybe empty: a range of the parameter's elements; piece.grad() after backward
+  int64_t offset = 0;          // of the piece's first element within the parameter's elements, in memory order
+};
+
+// What this rank holds for the model, in bytes.
+struct MemoryReport {
+  int64_t parameter_bytes = 0;       // shards
+  int64_t gradient_bytes = 0;        // gradients of the shards
+  int64_t optimizer_bytes = 0;       // state of the optimizers built over the model
+  int64_t full_parameter_bytes = 0;  // buffers for gathered units
+  int64_t full_gradient_bytes = 0;   // buffers for units whose gradients are being completed or reduced
+  int64_t total_bytes() const {
+    return parameter_bytes + gradient_bytes + optimizer_bytes + full_parameter_bytes + full_gradient_bytes;
+  }
+};
+
+// How often the model communicated since it was sharded.
+struct CommunicationReport {
+  int64_t gathers = 0;           // units made full
+  int64_t foreseen_gathers = 0;  // those begun ahead of the first operator that needed them
+  int64_t reductions = 0;        // units whose gradients were reduced
+  int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
+};
+
+struct FullParametersOptions {
+  bool write_back = true;  // keep what was written in the scope; all ranks must write the same values
+};
+
+// A scope in which every parameter of the module is whole on every rank and can be read and written as usual.
+// A collective: all ranks open and close it together. Ends with `close`, or in the destructor, which does not throw.
+class FullParameters {
+ public:
+  explicit FullParameters(std::unique_ptr<engine::FullScope> scope);
+  FullParameters(FullParameters&&) noexcept;
+  FullParameters& operator=(FullParameters&&) = delete;
+  ~FullParameters();
+  void close();
+
+ private:
+  std::unique_ptr<engine::FullScope> scope_;
+};
+
+// A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
+// parameter used after that is an error. Not for use by two threads at once, except forward passes under no_grad beside
+// one training thread.
+class ShardedModel {
+ public:
+  explicit ShardedModel(std::shared_ptr<engine::Model> model);
+  ShardedModel(ShardedModel&&) noexcept;
+  ShardedModel& operator=(ShardedModel&&) noexcept;
+  ~ShardedModel();
+
+  // In the order of the units, then of the parameters in them; the same on every rank.
+  const std::vector<ShardedParameter>& parameters() const;
+  // The pieces alone, for any element-wise torch::optim optimizer.
+  std::vector<torch::Tensor> shards() const;
+
+  // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
+  // The result does not depend on the number of ranks (docs/determinism.md). A collective. Throws `Error` when there is
+  // no gradient, or for a norm_type that is not positive (infinity is allowed).
+  double clip_grad_norm_(double max_norm, double norm_type = 2.0);
+  // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
+  void set_gradient_divisor(double divisor);
+  // A collective.
+  FullParameters full_parameters(FullParametersOptions options = {});
+  void zero_grad();
+
+  MemoryReport memory() const;
+  CommunicationReport communication() const;
+  // The plan made from the recorded step, for people to read.
+  std::string schedule() const;
+
+  engine::Model& model() const { return *model_; }
+
+ private:
+  std::shared_ptr<engine::Model> model_;
+};
+
+// Shards the parameters of `module` over the ranks of `world`. The module stays as it is and is called as before, but
+// its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
+// between ranks, that is sharded already, or that has parameters which are not fp32 on the CPU.
+ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
+
+// One unit given by hand: the tensors that are gathered and reduced together, with the names to report them by.
+struct NamedUnit {
+  std::string name;
+  std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
+};
+// The same for tensors that no torch::nn::Module owns. `options.units` is not used.
+ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
+
+}  // namespace fsdp

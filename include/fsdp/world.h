@@ -1,0 +1,68 @@
+// One process of a training job, and how a job starts.
+//
+// `launch` runs a function in every rank: it forks them on this machine, or, under torchrun (--no-python), SLURM or
+// Open MPI, runs it in the one rank that this process already is. A rank sees the others through its `World`.
+#pragma once
+
+#include <torch/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+namespace world {
+class State;
+}
+
+// A group of ranks, as one of them sees it. A cheap handle: copies share one group.
+//
+// All ranks of the group call the collectives below in the same order, each from one thread. Every wait ends after the
+// world's timeout with an `Error` that names the rank that did not answer; after a failure each later call fails too.
+class World {
+ public:
+  int rank() const;        // 0 <= rank() < size()
+  int size() const;        // ranks in this group
+  int local_rank() const;  // among the ranks of this host
+  int local_size() const;  // ranks of this host
+  torch::Device device() const;
+
+  void barrier();
+  // The sum over all ranks, added in rank order (16-bit types in fp32), in place: the same bits on every rank.
+  // `tensor` has the same shape and dtype everywhere; it need not be contiguous.
+  void all_reduce_(torch::Tensor& tensor);
+  // The source's values to all, in place. Same shape and dtype everywhere.
+  void broadcast_(torch::Tensor& tensor, int source = 0);
+  // Every rank's tensor, in rank order. Same shape and dtype everywhere.
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor);
+  // The ranks that passed the same color, in rank order. A collective: every rank of this group calls it.
+  World split(int color) const;
+
+  explicit World(std::shared_ptr<world::State> state) : state_(std::move(state)) {}
+  const std::shared_ptr<world::State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<world::State> state_;
+};
+
+struct LaunchOptions {
+  int ranks = 1;                                                 // without a launcher: on this machine
+  std::string backend = "auto";                                  // auto or gloo
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of every wait for another rank
+  int max_restarts = 0;                                          // whole-job restarts after a rank failed
+  bool plain_rank0 = false;                                      // rank 0 writes to the terminal itself, unprefixed
+};
+
+// Runs `body` in every rank and returns the exit code: 0 when all ranks succeeded, 2 for options that cannot work, 130
+// after Ctrl-C, otherwise that of the rank that failed first (128 + signal when it was killed).
+//
+// With no launcher in the environment and more than one rank, the ranks are forked, their output is prefixed by rank,
+// and one that dies ends the others; one rank runs in this process. Forking a process that has threads would hang in
+// LibTorch, so it throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
+// ranks share the machine's cores evenly.
+int launch(const LaunchOptions& options, const std::function<void(World&)>& body);
+
+}  // namespace fsdp

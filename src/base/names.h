@@ -1,0 +1,11 @@
+// Name patterns as users write them for parameters and modules.
+#pragma once
+
+#include <string_view>
+
+namespace fsdp {
+
+// Whether `name` matches `pattern` as a whole: * stands for any characters, dots included, and ? for one.
+bool matches(std::string_view pattern, std::string_view name);
+
+}  // namespace fsdp

@@ -1,0 +1,34 @@
+// How a group comes to be: a backend by name, over a store that its ranks share.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/group.h"
+
+namespace fsdp::collectives {
+
+struct GroupSpec {
+  c10::intrusive_ptr<c10d::Store> store;  // of this group alone; none for a group of one
+  int rank = 0;
+  int size = 1;
+  bool one_host = true;  // then nothing leaves the loopback interface
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::vector<int> world_ranks = {};  // how messages call the ranks of a smaller group; empty: by their own number
+};
+
+// The names that `make_group` takes besides "auto".
+std::vector<std::string> backend_names();
+
+// "auto" takes the best for these ranks. Throws Error for a name that is not known or not in this build.
+std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec);
+
+// One rank alone: hands out its own memory. (one file a backend)
+std::unique_ptr<Group> make_single_group();
+std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec);
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,78 @@
+// The collectives that a sharded model and a World need, among one group of ranks: one small interface, one backend a
+// file.
+//
+// Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
+// and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
+// that did not answer. The sums are the same bits on every backend: rank order, fp32.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/unit_layout.h"
+
+namespace fsdp::collectives {
+
+// The sum over ranks and micro-batches of a shard's gradients. A segment is one parameter's part of the shard.
+struct GradientSum {
+  torch::Tensor values;       // [shard_numel], fp32
+  std::vector<uint8_t> held;  // per segment: whether `values` has a gradient of it
+};
+
+// One unit's memory and its collectives.
+class UnitCollectives {
+ public:
+  virtual ~UnitCollectives() = default;
+
+  // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
+  // between `begin_write` and `publish`.
+  virtual torch::Tensor shard() const = 0;
+  // Waits until no rank reads this rank's shard any more.
+  virtual void begin_write() = 0;
+  // Declares the shard written: gathers begun from now on see it.
+  virtual void publish() = 0;
+
+  // Starts to make the unit full. `buffer`, of [full_numel] elements, is where to; undefined for a group whose gathers
+  // need none. At most one gather of a unit is under way.
+  virtual void begin_gather(const torch::Tensor& buffer) = 0;
+  // The address of the full unit's first element, valid until `release`.
+  virtual void* wait_gather() = 0;
+  virtual void release() = 0;
+
+  // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order. `gradients` is this rank's
+  // [full_numel] in fp32, `present[i]` whether it holds a gradient of parameter i, and `staging`, of
+  // [staging_numel()] elements, room for the peers' parts; the three, and `sum`, stay untouched until `wait_reduce`.
+  virtual void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor& staging,
+                            GradientSum& sum) = 0;
+  virtual void wait_reduce() = 0;
+};
+
+struct UnitSpec {
+  int id = 0;        // the same on every rank, unique in the group
+  std::string name;  // for messages
+  layout::UnitLayout layout;
+  torch::ScalarType dtype = torch::kFloat32;
+};
+
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  virtual bool gathers_into_buffer() const = 0;                               // or hands out memory of its own
+  virtual int64_t staging_numel(const layout::UnitLayout& layout) const = 0;  // what `begin_reduce` needs
+  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;
+
+  virtual void barrier() = 0;
+  virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32
+  virtual void broadcast_(torch::Tensor& tensor, int source) = 0;                  // contiguous
+  virtual std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) = 0;  // the same shape on every rank
+};
+
+}  // namespace fsdp::collectives

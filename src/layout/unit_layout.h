@@ -1,0 +1,53 @@
+// A unit's flat layout: where each parameter lies in the unit, and which part of the unit each rank owns.
+//
+// Offsets and lengths are in elements of the unit's dtype. Every parameter starts, and every shard ends, at a multiple
+// of kAlignmentNumel, so that vectorised kernels see the same tails whatever the number of ranks. Pure arithmetic:
+// immutable once built, free to share between threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace fsdp::layout {
+
+inline constexpr int64_t kAlignmentNumel = 64;
+
+// The elements from `begin` up to, and without, `end`.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t numel() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+// What both ranges hold; {0, 0} where they do not meet.
+Range intersect(Range a, Range b);
+
+class UnitLayout {
+ public:
+  // `numels[i]` is the size of parameter i; `ranks` the size of the shard group. Throws Error for a negative size, no
+  // ranks, or a total beyond int64.
+  UnitLayout(std::vector<int64_t> numels, int ranks);
+
+  int ranks() const { return ranks_; }
+  size_t parameters() const { return numels_.size(); }
+  int64_t full_numel() const { return shard_numel_ * ranks_; }  // what a full buffer holds
+  int64_t shard_numel() const { return shard_numel_; }          // what each rank owns, padding included
+  int64_t numel_of(size_t parameter) const { return numels_[parameter]; }
+  int64_t offset_of(size_t parameter) const { return offsets_[parameter]; }  // within the full buffer
+  Range shard_of(int rank) const { return {rank * shard_numel_, (rank + 1) * shard_numel_}; }
+  Range piece_of(size_t parameter, int rank) const;  // within the rank's shard; empty where it owns none of it
+  // Where that piece starts within the parameter; 0 for an empty one.
+  int64_t piece_offset_of(size_t parameter, int rank) const;
+
+ private:
+  Range owned_of(size_t parameter, int rank) const;  // within the full buffer
+
+  std::vector<int64_t> numels_;
+  std::vector<int64_t> offsets_;
+  int ranks_;
+  int64_t shard_numel_ = 0;
+};
+
+}  // namespace fsdp::layout

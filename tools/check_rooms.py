@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Fails when a room includes one that it must know nothing of.
+
+The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
+belongs to the room that implements it. Run from anywhere: tools/check_rooms.py
+"""
+
+import pathlib
+import re
+import sys
+
+ROOMS = ["base", "layout", "schedule", "collectives", "world", "interpose", "buffers", "engine", "optim", "checkpoint", "api"]
+
+# What a room may not include although it lies before it.
+UNKNOWN = {
+    "schedule": {"collectives"},
+    "collectives": {"schedule"},
+    "world": {"schedule", "layout"},
+    "interpose": {"layout", "schedule", "collectives", "world"},
+    "buffers": {"schedule", "world", "interpose"},
+}
+
+PUBLIC = {
+    "error.h": "base",
+    "world.h": "world",
+    "options.h": "engine",
+    "sharded_model.h": "engine",
+    "optim.h": "optim",
+    "checkpoint.h": "checkpoint",
+    "fsdp.h": "api",
+}
+
+# Rooms that know nothing of tensors.
+PURE = {"base", "layout", "schedule"}
+
+# The only rooms that may name these.
+RESERVED = {
+    r"\bc10d::": {"collectives", "world"},
+    r"\bDispatchKey\b|\bStorageImpl\b|\bAutogradMeta\b": {"interpose"},
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
+
+
+def room_of(include):
+    """The room that an include leads to, or None for what is not ours."""
+    if include.startswith("fsdp/"):
+        return PUBLIC.get(include.removeprefix("fsdp/"), "unlisted public header")
+    first = include.split("/")[0]
+    return first if first in ROOMS and "/" in include else None
+
+
+def problems(root):
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        room = path.relative_to(root / "src").parts[0]
+        name = path.relative_to(root)
+        if room not in ROOMS:
+            yield f"{name}: {room} is not a room; add it to tools/check_rooms.py and docs/design.md"
+            continue
+        text = path.read_text()
+        for include in INCLUDE.findall(text):
+            target = room_of(include)
+            if target is None:
+                if room in PURE and re.match(r"(torch|ATen|c10)/", include):
+                    yield f"{name}: includes <{include}>, but {room}/ knows nothing of tensors"
+            elif target not in ROOMS:
+                yield f"{name}: includes <{include}>: {target}"
+            elif ROOMS.index(target) > ROOMS.index(room):
+                yield f"{name}: includes {include} of {target}/, which lies above {room}/"
+            elif target in UNKNOWN.get(room, ()):
+                yield f"{name}: includes {include}, but {room}/ knows nothing of {target}/"
+        for pattern, allowed in RESERVED.items():
+            if room not in allowed and (found := re.search(pattern, text)):
+                yield f"{name}: names {found.group()}, which belongs to {', '.join(sorted(allowed))}"
+
+
+def main():
+    found = list(problems(pathlib.Path(__file__).resolve().parent.parent))
+    print("\n".join(found) if found else f"{len(ROOMS)} rooms: every include points the right way")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
