@@ -1,0 +1,27 @@
+// One rank's life, once it is known which: threads, World, body, and what is said of a failure.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "fsdp/world.h"
+#include "world/environment.h"
+#include "world/identity.h"
+
+namespace fsdp::world {
+
+// Runs `body` and returns this rank's exit code. A failure is reported on stderr, once, and given to `on_failure`.
+int run_rank(const Identity& identity, const std::function<void(World&)>& body,
+             const std::function<std::shared_ptr<State>()>& connect,
+             const std::function<void(const std::string&)>& on_failure);
+
+// The process is the only rank.
+int run_alone(const LaunchOptions& options, const std::function<void(World&)>& body);
+// The process is a rank of a launcher's job.
+int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body);
+// The process was forked to be a rank; `directory` is the job's.
+int run_forked(const Identity& identity, const std::filesystem::path& directory, const LaunchOptions& options,
+               const std::function<void(World&)>& body);
+
+}  // namespace fsdp::world
