@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -129,6 +130,19 @@ RunResult run_process(const std::function<int()>& body, const std::vector<std::s
   if (!wanted) return spawn_and_wait(call, variables);
   if (std::to_string(call) == wanted) run_and_exit(body);
   return {};
+}
+
+std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
+                                                  const std::vector<std::string>& first,
+                                                  const std::vector<std::string>& second) {
+  int call = next_call();
+  if (const char* wanted = std::getenv(kCall)) {
+    if (std::to_string(call) == wanted) run_and_exit(body);
+    return {};
+  }
+  auto other = std::async(std::launch::async, [&] { return spawn_and_wait(call, second); });
+  RunResult result = spawn_and_wait(call, first);
+  return {result, other.get()};
 }
 
 RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
