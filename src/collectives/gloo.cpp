@@ -86,16 +86,17 @@ c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
     spec.store->setTimeout(spec.timeout);
     return c10::make_intrusive<ProcessGroupGloo>(spec.store, spec.rank, spec.size, gloo_options(spec));
   } catch (const std::exception& failure) {
-    // What follows is Gloo's, or a stack trace.
     std::string text = failure.what();
-    std::string line = text.substr(0, text.find('\n'));
-    FSDP_CHECK(false,
-               "gloo: the {} ranks could not be connected within {} ms: {}. Check that every rank has started and"
-               " is alive{}.",
-               spec.size, spec.timeout.count(), line,
-               spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME names the interface between the hosts");
+    bool died = text.find("onnection closed") != std::string::npos || text.find("reset by peer") != std::string::npos;
+    std::string reason = is_timeout(text) ? "not all of them came"
+                         : died           ? "one of them died meanwhile; see its own message"
+                                          : text.substr(0, text.find('\n'));
+    throw PeerLost(
+        fmt::format("{}gloo: the {} ranks could not be connected within {} ms: {}. Check that every rank "
+                    "has started{}.",
+                    message_prefix(), spec.size, spec.timeout.count(), reason,
+                    spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME names the interface between the hosts"));
   }
-  return nullptr;
 }
 
 class GlooTransport final : public Transport {
@@ -136,7 +137,10 @@ class GlooTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
-  return std::make_unique<ExchangeGroup>(std::make_unique<GlooTransport>(spec));
+  auto group = std::make_unique<ExchangeGroup>(std::make_unique<GlooTransport>(spec));
+  // A rank that is done at once must not close connections that a slower one is still about to make.
+  group->barrier();
+  return group;
 }
 
 }  // namespace fsdp::collectives

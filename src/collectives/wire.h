@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "collectives/group.h"
 #include "collectives/transport.h"
 
 namespace fsdp::collectives {
@@ -42,7 +43,7 @@ class Wire {
     try {
       return exchange();
     } catch (const TransportFailure& failure) {
-      failure_ = std::make_exception_ptr(Error(fmt::format("{}{}: {}", prefix, operation, failure.what())));
+      failure_ = std::make_exception_ptr(PeerLost(fmt::format("{}{}: {}", prefix, operation, failure.what())));
     } catch (...) {
       failure_ = std::current_exception();
     }

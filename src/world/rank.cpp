@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "collectives/group.h"
 #include "world/error_file.h"
 #include "world/rendezvous.h"
 #include "world/state.h"
@@ -31,15 +32,17 @@ std::string with_prefix(const std::string& message) {
 }
 
 // What the exception in flight says.
-std::string current_message() {
+RankError current_error() {
   try {
     throw;
+  } catch (const collectives::PeerLost& error) {
+    return {error.what(), Origin::Peer};
   } catch (const c10::Error& error) {
-    return with_prefix(error.what_without_backtrace());
+    return {with_prefix(error.what_without_backtrace())};
   } catch (const std::exception& error) {
-    return with_prefix(error.what());
+    return {with_prefix(error.what())};
   } catch (...) {
-    return with_prefix("the rank threw something that is no std::exception");
+    return {with_prefix("the rank threw something that is no std::exception")};
   }
 }
 
@@ -47,18 +50,20 @@ std::string current_message() {
 
 int run_rank(const Identity& identity, const std::function<void(World&)>& body,
              const std::function<std::shared_ptr<State>()>& connect,
-             const std::function<void(const std::string&)>& on_failure) {
+             const std::function<void(const RankError&)>& on_failure) {
   set_message_rank(identity.rank, identity.size);
+  std::shared_ptr<State> state;
   try {
     choose_threads(identity.local_size);
-    World world(connect());
+    state = connect();
+    World world(state);
     body(world);
     return 0;
   } catch (...) {
-    std::string message = current_message();
+    RankError error = current_error();
     std::cout.flush();
-    std::cerr << message + "\n" << std::flush;
-    on_failure(message);
+    std::cerr << error.message + "\n" << std::flush;
+    on_failure(error);
     return 1;
   }
 }
@@ -67,7 +72,7 @@ int run_alone(const LaunchOptions& options, const std::function<void(World&)>& b
   Identity alone;
   return run_rank(
       alone, body, [&] { return std::make_shared<State>(alone, options.backend, options.timeout, nullptr); },
-      [](const std::string&) {});
+      [](const RankError&) {});
 }
 
 int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body) {
@@ -76,8 +81,8 @@ int run_launched(const LauncherJob& job, const LaunchOptions& options, const std
     rendezvous = std::make_unique<Rendezvous>(job, options.timeout);
     return std::make_shared<State>(job.identity, options.backend, options.timeout, rendezvous->store());
   };
-  auto on_failure = [&](const std::string& message) {
-    if (!job.error_file.empty()) write_torchelastic_error(job.error_file, message);
+  auto on_failure = [&](const RankError& error) {
+    if (!job.error_file.empty()) write_torchelastic_error(job.error_file, error.message);
   };
   int code = run_rank(job.identity, body, connect, on_failure);
   if (rendezvous) rendezvous->finish(code == 0);
@@ -90,7 +95,7 @@ int run_forked(const Identity& identity, const std::filesystem::path& directory,
     auto store = open_file_store(directory, identity.size, options.timeout);
     return std::make_shared<State>(identity, options.backend, options.timeout, std::move(store));
   };
-  auto on_failure = [&](const std::string& message) { write_error(error_path(directory, identity.rank), message); };
+  auto on_failure = [&](const RankError& error) { write_error(directory, identity.rank, error); };
   return run_rank(identity, body, connect, on_failure);
 }
 

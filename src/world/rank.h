@@ -7,14 +7,16 @@
 
 #include "fsdp/world.h"
 #include "world/environment.h"
+#include "world/error_file.h"
 #include "world/identity.h"
 
 namespace fsdp::world {
 
-// Runs `body` and returns this rank's exit code. A failure is reported on stderr, once, and given to `on_failure`.
+// Runs `body` and returns this rank's exit code. A failure is reported on stderr, once, and given to `on_failure`. The
+// connections stay until then, so that nobody hears of a loss before the loss is explained.
 int run_rank(const Identity& identity, const std::function<void(World&)>& body,
              const std::function<std::shared_ptr<State>()>& connect,
-             const std::function<void(const std::string&)>& on_failure);
+             const std::function<void(const RankError&)>& on_failure);
 
 // The process is the only rank.
 int run_alone(const LaunchOptions& options, const std::function<void(World&)>& body);

@@ -127,24 +127,19 @@ void Supervisor::interrupt(int number) {
 }
 
 void Supervisor::reap() {
-  std::vector<RankProcess*> failed;
   for (auto& rank : ranks_)
-    if (rank->running() && rank->reap() && rank->ending()->failed()) failed.push_back(rank.get());
-  if (!failed.empty() && phase_ == Phase::Running) note_failures(std::move(failed));
+    if (rank->running() && rank->reap() && rank->ending()->failed()) note_failure(*rank);
 }
 
-// Among those that were found at once, one that was killed is the cause, for its peers only notice; then the one that
-// wrote its error first.
-void Supervisor::note_failures(std::vector<RankProcess*> failed) {
-  auto wrote_at = [&](RankProcess* rank) {
-    std::error_code absent;
-    return std::filesystem::last_write_time(error_path(directory_, rank->rank()), absent);
-  };
-  first_failed_ = *std::min_element(failed.begin(), failed.end(), [&](RankProcess* a, RankProcess* b) {
-    bool a_killed = a->ending()->signal != 0, b_killed = b->ending()->signal != 0;
-    return a_killed != b_killed ? a_killed : !a_killed && wrote_at(a) < wrote_at(b);
-  });
-  enter(Phase::Reporting, kReportTime);
+// A rank that merely misses another may be found before the one that it misses: both notice within a moment.
+void Supervisor::note_failure(RankProcess& rank) {
+  if (phase_ != Phase::Running && phase_ != Phase::Reporting) return;
+  if (!first_failed_ || (only_missed_a_peer(*first_failed_) && !only_missed_a_peer(rank))) first_failed_ = &rank;
+  if (phase_ == Phase::Running) enter(Phase::Reporting, kReportTime);
+}
+
+bool Supervisor::only_missed_a_peer(const RankProcess& rank) const {
+  return rank.ending()->signal == 0 && read_error(directory_, rank.rank()).origin == Origin::Peer;
 }
 
 void Supervisor::enter(Phase phase, milliseconds duration) {
@@ -174,7 +169,7 @@ std::string Supervisor::describe_failure() const {
   int rank = first_failed_->rank();
   int ranks = static_cast<int>(ranks_.size());
   std::string text = fmt::format("rank {} {}", rank, first_failed_->ending()->describe());
-  std::string cause = without_prefix(read_error(error_path(directory_, rank)), rank, ranks);
+  std::string cause = without_prefix(read_error(directory_, rank).message, rank, ranks);
   if (!cause.empty()) text += ": " + cause;
   if (text.back() == '.') text.pop_back();
   return text + "; the other ranks were ended.";

@@ -51,7 +51,8 @@ class Supervisor {
   void pass_output_on();
   void read_signals();
   void reap();
-  void note_failures(std::vector<RankProcess*> failed);
+  void note_failure(RankProcess& rank);
+  bool only_missed_a_peer(const RankProcess& rank) const;
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
   void signal_all(int number);
@@ -64,8 +65,8 @@ class Supervisor {
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   Phase phase_ = Phase::Running;
   std::optional<Clock::time_point> deadline_;  // of this phase
-  RankProcess* first_failed_ = nullptr;
-  int interrupted_by_ = 0;  // the signal
+  RankProcess* first_failed_ = nullptr;        // and not for want of another
+  int interrupted_by_ = 0;                     // the signal
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;
   int signals_ = -1;

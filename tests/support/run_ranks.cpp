@@ -14,6 +14,7 @@
 #include <iostream>
 #include <map>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace fsdp::testing {
@@ -30,7 +31,10 @@ std::string current_test() {
 
 // Counts the calls of this test in this process.
 int next_call() {
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
   static std::map<std::string, int> calls;
+  static ::testing::TimeInMillis run = 0;  // tells repetitions apart
+  if (std::exchange(run, info->result()->start_timestamp()) != info->result()->start_timestamp()) calls.clear();
   return calls[current_test()]++;
 }
 

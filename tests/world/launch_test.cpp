@@ -250,13 +250,18 @@ TEST(Launch, LeavesNothingBehind) {
 }
 
 TEST(Launch, TheRanksDieWithTheirSupervisor) {
-  RunResult result = run_ranks_to_end(2, [](World& world) {
-    std::cout << "process " << getpid() << std::endl;
-    world.barrier();
-    std::this_thread::sleep_for(300ms);
-    if (world.rank() == 0) kill(getppid(), SIGKILL);
-    stay(world);
-  });
+  testing::ScratchDirectory scratch;  // nobody is left to remove the job's own
+  RunResult result = run_process(
+      [] {
+        return launch({.ranks = 2}, [](World& world) {
+          std::cout << "process " << getpid() << std::endl;
+          world.barrier();
+          std::this_thread::sleep_for(300ms);
+          if (world.rank() == 0) kill(getppid(), SIGKILL);
+          stay(world);
+        });
+      },
+      {"TMPDIR=" + scratch.path().string()});
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   EXPECT_LT(result.duration, kFaultDeadline);
 }

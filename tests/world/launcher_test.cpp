@@ -104,7 +104,7 @@ TEST(Launcher, TellsTorchrunTheCauseOfAFailure) {
   std::ifstream stream(file);
   std::getline(stream, text);
   EXPECT_THAT(text, HasSubstr(R"("message":"[fsdp rank 0/1] no \"data\""})"));
-  EXPECT_THAT(text, HasSubstr(R"("extraInfo":{"py_callstack":"","timestamp":")"));
+  EXPECT_THAT(text, HasSubstr(R"("extraInfo":{"py_callstack":"[fsdp rank 0/1] no \"data\"","timestamp":")"));
 }
 
 TEST(Launcher, VariablesThatContradictEachOtherAreAUsageError) {
