@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <regex>
+#include <sstream>
 #include <thread>
 
 #include "support/run_ranks.h"
@@ -221,9 +221,9 @@ TEST(Launch, RunsSeveralJobsInARow) {
 
 std::vector<pid_t> processes_in(const std::string& output) {
   std::vector<pid_t> processes;
-  std::regex pattern("process (\\d+)");
-  for (std::sregex_iterator at(output.begin(), output.end(), pattern), end; at != end; ++at)
-    processes.push_back(std::stoi((*at)[1]));
+  const std::string word = "process ";
+  for (size_t at = output.find(word); at != std::string::npos; at = output.find(word, at + 1))
+    processes.push_back(std::stoi(output.substr(at + word.size())));
   return processes;
 }
 
