@@ -26,9 +26,10 @@ class OptionTable {
     if constexpr (!std::is_same_v<Value, std::optional<int64_t>>) {
       if (shown_default.empty()) shown_default = fmt::format("{}", target);
     }
+    if (!shown_default.empty()) shown_default = fmt::format(" [{}]", shown_default);
     CLI::Option* option = app_.add_option(
-        name, [](const CLI::results_t&) { return true; }, description);
-    option->group(group_)->take_last()->expected(0, 1)->type_name(type_name<Value>())->default_str(shown_default);
+        name, [](const CLI::results_t&) { return true; }, description + shown_default);
+    option->group(group_)->take_last()->expected(0, 1)->type_name(type_name<Value>());
     rows_.push_back({option, [this, name, &target](const std::string& given) { convert(name, given, target); }});
   }
 
@@ -37,8 +38,14 @@ class OptionTable {
     for (const Row& row : rows_) {
       if (row.option->count() > 0) row.read(row.option->results().back());
     }
+    bool after_unknown_option = false;
     for (const std::string& extra : app_.remaining()) {
-      problems_.push_back(fmt::format("'{}' is no option of this program.", extra));
+      const bool is_option = extra.starts_with('-');
+      // A word after an unknown option is its value: naming both would count one mistake twice.
+      if (is_option || !after_unknown_option) {
+        problems_.push_back(fmt::format("'{}' is no option of this program.", extra));
+      }
+      after_unknown_option = is_option;
     }
   }
 

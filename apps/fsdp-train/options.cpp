@@ -12,7 +12,7 @@ namespace {
 
 void add_options(OptionTable& table, Options& options) {
   table.group("Data and results");
-  table.add("--text", options.text, "file, or folder of files, to learn from; required", " ");
+  table.add("--text", options.text, "file, or folder of files, to learn from; required");
   table.add("--run", options.run, "folder for metrics, checkpoints and the sample");
   table.add("--checkpoint", options.checkpoint, "folder of a checkpoint to go on from", "none");
 
@@ -113,7 +113,7 @@ constexpr const char* kDescription =
 CommandLine parse_command_line(std::vector<std::string> arguments) {
   CommandLine result;
   CLI::App app(kDescription, "fsdp-train");
-  app.get_formatter()->column_width(38);
+  app.get_formatter()->column_width(26);
   OptionTable table(app, result.problems);
   add_options(table, result.options);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

@@ -15,7 +15,7 @@ struct StepRecord {
   int64_t memory_bytes = 0;      // resident in rank 0
   double seconds = 0;            // since the first step of this process began
   double seconds_left = 0;
-  std::optional<double> validation_loss;
+  std::optional<double> validation_loss = std::nullopt;
 };
 
 }  // namespace trainer
