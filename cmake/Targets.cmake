@@ -25,5 +25,7 @@ target_precompile_headers(fsdp_precompiled PRIVATE <torch/torch.h> <fmt/format.h
 function(fsdp_use_torch target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fsdp_torch> $<BUILD_INTERFACE:fsdp_warnings>)
   target_precompile_headers(${target} REUSE_FROM fsdp_precompiled)
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  # Executables would be compiled with -fPIE, and could not use what was compiled with -fPIC.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
 endfunction()

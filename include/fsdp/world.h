@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/error.h"
+
 namespace fsdp {
 
 namespace world {

@@ -14,9 +14,16 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/error.h"
 #include "layout/unit_layout.h"
 
 namespace fsdp::collectives {
+
+// Another rank did not answer, or is gone: what went wrong, went wrong there.
+class PeerLost : public Error {
+ public:
+  using Error::Error;
+};
 
 // The sum over ranks and micro-batches of a shard's gradients. A segment is one parameter's part of the shard.
 struct GradientSum {

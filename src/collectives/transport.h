@@ -1,18 +1,27 @@
 // Point-to-point messages between the ranks of a group: what a network library has to offer for `exchange_group`.
 //
 // Messages between two ranks match by tag, and in order among equal tags. Nothing is copied: the bytes stay where they
-// are until the message's `wait` returns.
+// are until the message's `wait` returns. Destroying a message that was not waited for leaves its bytes alone from then
+// on. One thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 
 namespace fsdp::collectives {
+
+// Why a message did not arrive, as a clause that names the peer: "rank 1 did not answer within 3000 ms". The group says
+// in which operation.
+class TransportFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 class Message {
  public:
   virtual ~Message() = default;
-  // Throws Error after the transport's timeout, or when the peer is gone.
+  // Throws TransportFailure after the transport's timeout, or when the peer is gone.
   virtual void wait() = 0;
 };
 
@@ -21,6 +30,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // `size` may be 0. Both throw TransportFailure when the peer is known to be gone.
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;
 };

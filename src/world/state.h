@@ -1,4 +1,6 @@
 // What a World shares between its copies: who this rank is and how to reach the others.
+//
+// One thread at a time. Owns the group; units and groups made from it may outlive it.
 #pragma once
 
 #include <torch/types.h>
@@ -7,27 +9,24 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/group.h"
+#include "world/identity.h"
 
 namespace fsdp::world {
 
-struct Identity {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;
-  int local_size = 1;
-};
-
 class State {
  public:
-  // `store` is shared by exactly these ranks, and may be null for a single one.
+  // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
+  // ranks; empty: by their own number. A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
-        c10::intrusive_ptr<c10d::Store> store);
+        c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {});
 
   const Identity& identity() const { return identity_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
   collectives::Group& group() { return *group_; }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
 
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
@@ -35,10 +34,14 @@ class State {
   std::shared_ptr<State> split(int color);
 
  private:
+  std::unique_ptr<collectives::Group> connect(const std::string& name);
+  c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
+
   Identity identity_;
   std::string backend_;
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
+  std::vector<int> world_ranks_;
   int children_ = 0;  // groups and splits made from this one so far: names them in the store
   std::unique_ptr<collectives::Group> group_;
 };

@@ -1,0 +1,146 @@
+// The gloo backend: c10d's Gloo process group as a Transport, with its errors in words of ours.
+//
+// A device thread of Gloo's moves the bytes. Destroying a message that is under way detaches its memory: Gloo closes
+// the connection rather than touch it. A wait that runs out closes all connections of the group, so that peers fail
+// soon.
+#ifndef USE_C10D_GLOO  // LibTorch's own CMake files may say so already
+#define USE_C10D_GLOO
+#endif
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+#include "collectives/exchange_group.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+using c10d::ProcessGroupGloo;
+
+// Gloo tells its failures apart by their text alone.
+bool is_timeout(const std::string& text) {
+  return text.find("imed out") != std::string::npos || text.find("imeout after") != std::string::npos;
+}
+
+class GlooMessage final : public Message {
+ public:
+  GlooMessage(c10::intrusive_ptr<c10d::Work> work, std::chrono::milliseconds timeout, int world_rank)
+      : work_(std::move(work)), timeout_(timeout), world_rank_(world_rank) {}
+
+  void wait() override;
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::chrono::milliseconds timeout_;
+  int world_rank_;
+};
+
+class EmptyMessage final : public Message {
+ public:
+  void wait() override {}
+};
+
+std::string describe_failure(const std::string& text, int world_rank, std::chrono::milliseconds timeout) {
+  if (is_timeout(text))
+    return fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank, timeout.count());
+  return fmt::format("the connection to rank {} was closed (it probably died; see its own message)", world_rank);
+}
+
+void GlooMessage::wait() {
+  try {
+    work_->wait(timeout_);
+  } catch (const std::exception& failure) {
+    throw TransportFailure(describe_failure(failure.what(), world_rank_, timeout_));
+  }
+}
+
+std::vector<std::string> interface_names() {
+  const char* names = std::getenv("GLOO_SOCKET_IFNAME");
+  std::vector<std::string> interfaces;
+  for (const char* at = names; at && *at;) {
+    std::string name(at, std::strcspn(at, ","));
+    at += name.size() + (at[name.size()] == ',');
+    if (!name.empty()) interfaces.push_back(name);
+  }
+  return interfaces;
+}
+
+c10::intrusive_ptr<ProcessGroupGloo::Options> gloo_options(const GroupSpec& spec) {
+  auto options = ProcessGroupGloo::Options::create(spec.timeout);
+  options->threads = 1;  // they run Gloo's own collectives, of which we use none
+  std::vector<std::string> interfaces = spec.one_host ? std::vector<std::string>{"lo"} : interface_names();
+  for (const std::string& interface : interfaces)
+    options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(interface));
+  if (interfaces.empty()) options->devices.push_back(ProcessGroupGloo::createDefaultDevice());
+  return options;
+}
+
+c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
+  try {
+    spec.store->setTimeout(spec.timeout);
+    return c10::make_intrusive<ProcessGroupGloo>(spec.store, spec.rank, spec.size, gloo_options(spec));
+  } catch (const std::exception& failure) {
+    std::string text = failure.what();
+    bool died = text.find("onnection closed") != std::string::npos || text.find("reset by peer") != std::string::npos;
+    std::string reason = is_timeout(text) ? "not all of them came"
+                         : died           ? "one of them died meanwhile; see its own message"
+                                          : text.substr(0, text.find('\n'));
+    throw PeerLost(
+        fmt::format("{}gloo: the {} ranks could not be connected within {} ms: {}. Check that every rank "
+                    "has started{}.",
+                    message_prefix(), spec.size, spec.timeout.count(), reason,
+                    spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME names the interface between the hosts"));
+  }
+}
+
+class GlooTransport final : public Transport {
+ public:
+  explicit GlooTransport(const GroupSpec& spec)
+      : timeout_(spec.timeout), world_ranks_(spec.world_ranks), group_(connect(spec)) {}
+
+  int rank() const override { return group_->getRank(); }
+  int size() const override { return group_->getSize(); }
+
+  std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override {
+    // Gloo's interface knows no constant tensors; it only reads this one.
+    return start(const_cast<void*>(bytes), size, peer,
+                 [&](std::vector<at::Tensor>& tensors) { return group_->send(tensors, peer, tag); });
+  }
+  std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) override {
+    return start(bytes, size, peer, [&](std::vector<at::Tensor>& tensors) { return group_->recv(tensors, peer, tag); });
+  }
+
+ private:
+  template <typename Operation>
+  std::unique_ptr<Message> start(void* bytes, size_t size, int peer, Operation&& operation) {
+    if (size == 0) return std::make_unique<EmptyMessage>();
+    int world_rank = world_ranks_.empty() ? peer : world_ranks_[peer];
+    try {
+      std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
+      return std::make_unique<GlooMessage>(operation(tensors), timeout_, world_rank);
+    } catch (const std::exception& failure) {
+      throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_));
+    }
+  }
+
+  std::chrono::milliseconds timeout_;
+  std::vector<int> world_ranks_;
+  c10::intrusive_ptr<ProcessGroupGloo> group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
+  auto group = std::make_unique<ExchangeGroup>(std::make_unique<GlooTransport>(spec));
+  // A rank that is done at once must not close connections that a slower one is still about to make.
+  group->barrier();
+  return group;
+}
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,29 @@
+// The arithmetic of a reduction: adds the ranks' gradients of one shard to its sum, one after the other.
+//
+// Floating-point addition is not associative, so the order is the contract: ((s + g0) + g1) + ... in rank order, going
+// on from what the sum holds. Every backend calls this code, and so every backend gives the same bits. Plain memory, no
+// tensors; the calling thread does the work.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "layout/unit_layout.h"
+
+namespace fsdp::collectives {
+
+// One rank's gradients of the shard.
+struct Addend {
+  const float* values;               // as long as the shard
+  std::span<const uint8_t> present;  // per segment: whether the rank has a gradient of it
+};
+
+// Adds `addends`, in order, to `sum`, segment by segment: where a segment is not held yet, the first gradient of it is
+// stored, so that nobody has to clear the sum; ranks without a gradient of it are skipped. `held` is updated.
+// `segments` lie within the shard in increasing order and may be empty; elements between them are left alone or
+// overwritten by any value.
+void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const layout::Range> segments,
+                  std::span<const Addend> addends);
+
+}  // namespace fsdp::collectives

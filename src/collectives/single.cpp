@@ -1,0 +1,62 @@
+// A group of one rank: nothing is exchanged, a gather hands out the shard itself, and a reduction is an addition.
+#include <algorithm>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+#include "collectives/ordered_sum.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+class SingleUnit final : public UnitCollectives {
+ public:
+  explicit SingleUnit(const UnitSpec& spec)
+      : layout_(spec.layout), shard_(torch::zeros({layout_.shard_numel()}, torch::dtype(spec.dtype))) {}
+
+  torch::Tensor shard() const override { return shard_; }
+  void begin_write() override {}
+  void publish() override {}
+  void begin_gather(const torch::Tensor&) override {}
+  void* wait_gather() override { return shard_.data_ptr(); }
+  void release() override {}
+
+  void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor&,
+                    GradientSum& sum) override {
+    // The caller may let the first gradients be the sum, and save itself a buffer.
+    if (gradients.const_data_ptr() == sum.values.const_data_ptr()) {
+      for (size_t i = 0; i < present.size(); ++i) sum.held[i] |= present[i];
+      return;
+    }
+    std::vector<layout::Range> segments;
+    for (size_t i = 0; i < layout_.parameters(); ++i) segments.push_back(layout_.piece_of(i, 0));
+    Addend addend{gradients.const_data_ptr<float>(), present};
+    add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1});
+  }
+  void wait_reduce() override {}
+
+ private:
+  layout::UnitLayout layout_;
+  torch::Tensor shard_;
+};
+
+class SingleGroup final : public Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  bool gathers_into_buffer() const override { return false; }
+  int64_t staging_numel(const layout::UnitLayout&) const override { return 0; }
+  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
+    return std::make_unique<SingleUnit>(spec);
+  }
+  void barrier() override {}
+  void all_reduce_(torch::Tensor&) override {}
+  void broadcast_(torch::Tensor&, int) override {}
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) override { return {tensor.detach().clone()}; }
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
+
+}  // namespace fsdp::collectives

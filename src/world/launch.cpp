@@ -1,0 +1,91 @@
+// How a job starts: as what its launcher's environment says, or as ranks forked here.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+#include "fsdp/world.h"
+#include "world/environment.h"
+#include "world/rank.h"
+#include "world/supervisor.h"
+#include "world/temporary_directory.h"
+
+namespace fsdp {
+
+namespace {
+
+constexpr int kUsageError = 2;
+
+void say(const std::string& message) { std::cerr << message_prefix() + message + "\n" << std::flush; }
+
+std::vector<std::string> problems_of(const LaunchOptions& options) {
+  std::vector<std::string> problems;
+  if (options.ranks < 1) problems.push_back(fmt::format("ranks is {}, expected at least 1.", options.ranks));
+  std::vector<std::string> names = collectives::backend_names();
+  if (options.backend != "auto" && std::find(names.begin(), names.end(), options.backend) == names.end())
+    problems.push_back(
+        fmt::format("backend is '{}', expected auto or one of: {}.", options.backend, fmt::join(names, ", ")));
+  if (options.timeout.count() <= 0)
+    problems.push_back(fmt::format("timeout is {} ms, expected more than 0.", options.timeout.count()));
+  if (options.max_restarts < 0)
+    problems.push_back(fmt::format("max_restarts is {}, expected at least 0.", options.max_restarts));
+  return problems;
+}
+
+// A forked process has only the thread that forked: locks that others held stay locked, and OpenMP waits for its
+// workers for ever.
+void check_single_threaded(int ranks) {
+  std::filesystem::directory_iterator tasks("/proc/self/task");
+  auto threads = std::distance(begin(tasks), end(tasks));
+  FSDP_CHECK(threads == 1,
+             "launch: found {} threads in this process, expected 1: {} ranks cannot be forked from it. Call "
+             "launch before anything starts a thread, LibTorch's operators included, or start the ranks with torchrun.",
+             threads, ranks);
+}
+
+world::JobEnding run_job(const LaunchOptions& options, const std::function<void(World&)>& body) {
+  world::TemporaryDirectory directory;
+  world::Supervisor supervisor(directory.path());
+  return supervisor.run(options.ranks, options.plain_rank0, [&](int rank) {
+    world::Identity identity{rank, options.ranks, rank, options.ranks};
+    return world::run_forked(identity, directory.path(), options, body);
+  });
+}
+
+int supervise(const LaunchOptions& options, const std::function<void(World&)>& body) {
+  for (int restarts = 0;; ++restarts) {
+    check_single_threaded(options.ranks);
+    world::JobEnding ending = run_job(options, body);
+    bool again = ending.code != 0 && !ending.interrupted && restarts < options.max_restarts;
+    if (again)
+      ending.message +=
+          fmt::format(" Starting all {} again (restart {} of {}).", options.ranks, restarts + 1, options.max_restarts);
+    if (!ending.message.empty()) say(ending.message);
+    if (!again) return ending.code;
+  }
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options, const std::function<void(World&)>& body) {
+  std::vector<std::string> problems = problems_of(options);
+  for (const std::string& problem : problems) say("launch: " + problem);
+  if (!problems.empty()) return kUsageError;
+  std::optional<world::LauncherJob> job;
+  try {
+    job = world::find_launcher(world::read_environment());
+  } catch (const Error& error) {
+    std::cerr << error.what() << std::endl;
+    return kUsageError;
+  }
+  if (job) return world::run_launched(*job, options, body);
+  if (options.ranks == 1) return world::run_alone(options, body);
+  return supervise(options, body);
+}
+
+}  // namespace fsdp

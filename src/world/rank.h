@@ -1,0 +1,29 @@
+// One rank's life, once it is known which: threads, World, body, and what is said of a failure.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "fsdp/world.h"
+#include "world/environment.h"
+#include "world/error_file.h"
+#include "world/identity.h"
+
+namespace fsdp::world {
+
+// Runs `body` and returns this rank's exit code. A failure is reported on stderr, once, and given to `on_failure`. The
+// connections stay until then, so that nobody hears of a loss before the loss is explained.
+int run_rank(const Identity& identity, const std::function<void(World&)>& body,
+             const std::function<std::shared_ptr<State>()>& connect,
+             const std::function<void(const RankError&)>& on_failure);
+
+// The process is the only rank.
+int run_alone(const LaunchOptions& options, const std::function<void(World&)>& body);
+// The process is a rank of a launcher's job.
+int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body);
+// The process was forked to be a rank; `directory` is the job's.
+int run_forked(const Identity& identity, const std::filesystem::path& directory, const LaunchOptions& options,
+               const std::function<void(World&)>& body);
+
+}  // namespace fsdp::world

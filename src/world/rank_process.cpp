@@ -1,0 +1,116 @@
+#include "world/rank_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iostream>
+
+#include "base/error.h"
+
+namespace fsdp::world {
+
+namespace {
+
+// Debian 12's C library has no function for it.
+int open_process_handle(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+void flush_streams() {
+  std::cout.flush();
+  std::cerr.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
+}  // namespace
+
+std::string Ending::describe() const {
+  return signal ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
+                : fmt::format("failed with exit code {}", exit_code);
+}
+
+RankProcess::RankProcess(int rank, OutputStyle style, const std::function<void()>& before_run,
+                         const std::function<int()>& run)
+    : rank_(rank) {
+  if (style == OutputStyle::Prefixed) {
+    std::string prefix = fmt::format("[rank {}] ", rank);
+    output_ = std::make_unique<OutputPipe>(prefix, STDOUT_FILENO);
+    error_ = std::make_unique<OutputPipe>(prefix, STDERR_FILENO);
+  }
+  flush_streams();  // or the rank would write what waits here a second time
+  pid_t parent = getpid();
+  pid_ = fork();
+  FSDP_CHECK(pid_ >= 0, "rank {} cannot be started: {}. Use fewer ranks, or raise the limit of processes (ulimit -u).",
+             rank, std::strerror(errno));
+  if (pid_ == 0) become_rank(parent, before_run, run);
+  if (output_) output_->close_writer();
+  if (error_) error_->close_writer();
+  handle_ = open_process_handle(pid_);
+  if (handle_ >= 0) return;
+  int error = errno;
+  signal(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  FSDP_CHECK(false, "rank {} cannot be watched (pidfd_open: {}). Linux 5.3 or newer is needed.", rank,
+             std::strerror(error));
+}
+
+RankProcess::~RankProcess() {
+  if (pid_ > 0 && running()) {
+    signal(SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (handle_ >= 0) close(handle_);
+}
+
+void RankProcess::become_rank(pid_t parent, const std::function<void()>& before_run, const std::function<int()>& run) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before the request above
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  if (output_) output_->become(STDOUT_FILENO);
+  if (error_) error_->become(STDERR_FILENO);
+  output_.reset();
+  error_.reset();
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  int code = 1;
+  try {
+    before_run();
+    code = run();
+  } catch (const std::exception& failure) {
+    std::cerr << failure.what() << std::endl;
+  }
+  flush_streams();
+  // Not exit(): the handlers and static objects are those of the process that was forked, which runs them itself, and
+  // they may wait for threads that only that process has.
+  _exit(code);
+}
+
+void RankProcess::forget() { pid_ = -1; }
+
+bool RankProcess::reap() {
+  int status = 0;
+  if (ending_ || waitpid(pid_, &status, WNOHANG) != pid_) return !running();
+  ending_ = WIFSIGNALED(status) ? Ending{.signal = WTERMSIG(status)} : Ending{.exit_code = WEXITSTATUS(status)};
+  return true;
+}
+
+void RankProcess::signal(int number) {
+  if (running()) kill(pid_, number);
+}
+
+bool RankProcess::handles(int number) const {
+  std::ifstream status(fmt::format("/proc/{}/status", pid_));
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("SigCgt:", 0) == 0) return std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1;
+  return false;
+}
+
+}  // namespace fsdp::world

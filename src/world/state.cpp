@@ -1,0 +1,81 @@
+#include "world/state.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+
+namespace fsdp::world {
+
+namespace {
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// The same in two processes only when they reach each other over loopback: same kernel, same network namespace.
+int64_t host_fingerprint() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code absent;
+  std::string network = std::filesystem::read_symlink("/proc/self/ns/net", absent).string();
+  return static_cast<int64_t>(std::hash<std::string>()(boot + network));
+}
+
+}  // namespace
+
+State::State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
+             c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks)
+    : identity_(identity),
+      backend_(std::move(backend)),
+      timeout_(timeout),
+      store_(std::move(store)),
+      world_ranks_(world_ranks.empty() ? all_ranks(identity.size) : std::move(world_ranks)),
+      group_(connect("world")) {}
+
+c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
+  if (!store_) return {};
+  return c10::make_intrusive<c10d::PrefixStore>(name, store_);
+}
+
+std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
+  return collectives::make_group(backend_, {.store = store_under(name),
+                                            .rank = identity_.rank,
+                                            .size = identity_.size,
+                                            .one_host = identity_.local_size == identity_.size,
+                                            .timeout = timeout_,
+                                            .world_ranks = world_ranks_});
+}
+
+std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
+
+std::shared_ptr<State> State::split(int color) {
+  torch::Tensor mine = torch::tensor({static_cast<int64_t>(color), host_fingerprint()}, torch::kInt64);
+  std::vector<torch::Tensor> all = group_->all_gather(mine);
+  Identity identity{.size = 0, .local_size = 0};
+  std::vector<int> world_ranks;
+  for (int rank = 0; rank < identity_.size; ++rank) {
+    const int64_t* theirs = all[rank].const_data_ptr<int64_t>();
+    if (theirs[0] != color) continue;
+    bool local = theirs[1] == mine.const_data_ptr<int64_t>()[1];
+    if (rank == identity_.rank) {
+      identity.rank = identity.size;
+      identity.local_rank = identity.local_size;
+    }
+    ++identity.size;
+    identity.local_size += local;
+    world_ranks.push_back(world_ranks_[rank]);
+  }
+  auto store = store_under(fmt::format("split{}/{}", children_++, color));
+  return std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks));
+}
+
+}  // namespace fsdp::world

@@ -1,0 +1,75 @@
+// Watches the ranks of one local job from start to end.
+//
+// Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
+// output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
+// SIGINT, SIGTERM and SIGHUP are blocked and read from a descriptor, and SIGPIPE is ignored; both are as before when it
+// is destroyed.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "world/rank_process.h"
+
+namespace fsdp::world {
+
+// How a job ended.
+struct JobEnding {
+  int code = 0;
+  std::string message;  // what there is to say of it, without the prefix; empty after a success
+  bool interrupted = false;
+};
+
+class Supervisor {
+ public:
+  // `directory` is where the ranks leave the causes of their failures.
+  explicit Supervisor(std::filesystem::path directory);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Forks `ranks` processes, each of which exits with what `run` returns for its number, and waits for all.
+  JobEnding run(int ranks, bool plain_rank0, const std::function<int(int rank)>& run);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Running: nothing went wrong. Reporting: a rank failed, and the others may say why they cannot go on. Terminating:
+  // all were sent SIGTERM. Killing: SIGKILL.
+  enum class Phase { Running, Reporting, Terminating, Killing };
+
+  void start(int ranks, bool plain_rank0, const std::function<int(int rank)>& run);
+  void become_rank();  // in a forked rank: lets go of all that is the supervisor's
+  void restore_signals();
+  void wait_for_events();
+  void pass_output_on();
+  void read_signals();
+  void reap();
+  void note_failure(RankProcess& rank);
+  bool only_missed_a_peer(const RankProcess& rank) const;
+  void enter(Phase phase, std::chrono::milliseconds duration);
+  void advance();
+  void signal_all(int number);
+  void interrupt(int number);
+  bool anything_running() const;
+  JobEnding ending() const;
+  std::string describe_failure() const;
+
+  std::filesystem::path directory_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  Phase phase_ = Phase::Running;
+  std::optional<Clock::time_point> deadline_;  // of this phase
+  RankProcess* first_failed_ = nullptr;        // and not for want of another
+  int interrupted_by_ = 0;                     // the signal
+  sigset_t previous_mask_;
+  struct sigaction previous_pipe_action_;
+  int signals_ = -1;
+};
+
+}  // namespace fsdp::world

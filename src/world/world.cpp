@@ -1,0 +1,106 @@
+#include "fsdp/world.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "world/state.h"
+
+namespace fsdp {
+
+namespace {
+
+enum class Operation : int64_t { AllReduce, Broadcast, AllGather };
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::AllReduce:
+      return "all_reduce_";
+    case Operation::Broadcast:
+      return "broadcast_";
+    case Operation::AllGather:
+      return "all_gather";
+  }
+  return "?";
+}
+
+// What has to be the same on every rank, as numbers: the operation, its source, the dtype, the dimensions, the sizes.
+constexpr int64_t kMaxDims = 12;
+enum Field { kOperation, kSource, kDtype, kDims, kSizes, kFields = kSizes + kMaxDims };
+
+torch::Tensor header_of(Operation operation, int source, const torch::Tensor& tensor) {
+  torch::Tensor header = torch::zeros({kFields}, torch::kInt64);
+  int64_t* fields = header.mutable_data_ptr<int64_t>();
+  fields[kOperation] = static_cast<int64_t>(operation);
+  fields[kSource] = source;
+  fields[kDtype] = static_cast<int64_t>(tensor.scalar_type());
+  fields[kDims] = tensor.dim();
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), fields + kSizes);
+  return header;
+}
+
+std::string describe(const torch::Tensor& header) {
+  const int64_t* fields = header.const_data_ptr<int64_t>();
+  auto operation = static_cast<Operation>(fields[kOperation]);
+  std::vector<int64_t> sizes(fields + kSizes, fields + kSizes + fields[kDims]);
+  return fmt::format("{}{} of a {} tensor of shape [{}]", name_of(operation),
+                     operation == Operation::Broadcast ? fmt::format(" from rank {}", fields[kSource]) : "",
+                     c10::toString(static_cast<c10::ScalarType>(fields[kDtype])), fmt::join(sizes, ", "));
+}
+
+// Throws on every rank, naming the first that differs from rank 0.
+void check_agreement(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
+  FSDP_CHECK(tensor.defined() && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
+             "{}: found {}, expected a dense tensor on the CPU.", name_of(operation),
+             tensor.defined() ? "one on " + tensor.device().str() : "an undefined tensor");
+  FSDP_CHECK(tensor.dim() <= kMaxDims, "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.",
+             name_of(operation), tensor.dim(), kMaxDims);
+  std::vector<torch::Tensor> headers = state.group().all_gather(header_of(operation, source, tensor));
+  for (size_t rank = 1; rank < headers.size(); ++rank)
+    FSDP_CHECK(headers[rank].equal(headers[0]),
+               "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.", name_of(operation),
+               state.world_ranks()[rank], describe(headers[rank]), describe(headers[0]), state.world_ranks()[0]);
+}
+
+// Runs `exchange` on contiguous memory, and puts the result where the caller has it.
+template <typename Exchange>
+void in_place(torch::Tensor& tensor, Exchange&& exchange) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor values = tensor.detach();
+  torch::Tensor contiguous = values.contiguous();
+  exchange(contiguous);
+  if (!contiguous.is_same(values)) values.copy_(contiguous);
+}
+
+}  // namespace
+
+int World::rank() const { return state_->identity().rank; }
+int World::size() const { return state_->identity().size; }
+int World::local_rank() const { return state_->identity().local_rank; }
+int World::local_size() const { return state_->identity().local_size; }
+torch::Device World::device() const { return torch::kCPU; }
+
+void World::barrier() { state_->group().barrier(); }
+
+void World::all_reduce_(torch::Tensor& tensor) {
+  check_agreement(*state_, Operation::AllReduce, 0, tensor);
+  in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous); });
+}
+
+void World::broadcast_(torch::Tensor& tensor, int source) {
+  FSDP_CHECK(0 <= source && source < size(), "broadcast_: the source is rank {}, expected 0 to {}.", source,
+             size() - 1);
+  check_agreement(*state_, Operation::Broadcast, source, tensor);
+  in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
+}
+
+std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
+  check_agreement(*state_, Operation::AllGather, 0, tensor);
+  torch::NoGradGuard no_grad;
+  return state_->group().all_gather(tensor.detach().contiguous());
+}
+
+World World::split(int color) const { return World(state_->split(color)); }
+
+}  // namespace fsdp

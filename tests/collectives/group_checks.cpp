@@ -1,0 +1,152 @@
+#include "collectives/group_checks.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "collectives/all_reduce.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+using layout::UnitLayout;
+
+std::vector<std::vector<int64_t>> shapes() { return {{5}, {64, 1, 1000}, {3, 100000, 7}, {}, {1}}; }
+
+// The same on every rank.
+torch::Generator generator(int64_t seed) { return at::detail::createCPUGenerator(seed); }
+
+torch::Tensor full_values(const UnitLayout& layout, torch::ScalarType dtype, int64_t seed) {
+  return torch::randn({layout.full_numel()}, generator(seed)).to(dtype);
+}
+
+void write(Group& group, UnitCollectives& unit, const UnitLayout& layout, const torch::Tensor& full) {
+  unit.begin_write();
+  unit.shard().copy_(full.narrow(0, layout.shard_of(group.rank()).begin, layout.shard_numel()));
+  unit.publish();
+}
+
+torch::Tensor gather(Group& group, UnitCollectives& unit, const UnitLayout& layout, torch::ScalarType dtype) {
+  torch::Tensor buffer;
+  if (group.gathers_into_buffer()) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
+  unit.begin_gather(buffer);
+  torch::Tensor full = torch::from_blob(unit.wait_gather(), {layout.full_numel()}, torch::dtype(dtype)).clone();
+  unit.release();
+  return full;
+}
+
+// All ranks' gradients and flags of one micro-batch, from a seed.
+struct MicroBatch {
+  std::vector<torch::Tensor> gradients;
+  std::vector<std::vector<uint8_t>> present;
+};
+
+MicroBatch make_batch(const UnitLayout& layout, int ranks, int64_t seed) {
+  MicroBatch batch;
+  auto random = generator(seed);
+  for (int rank = 0; rank < ranks; ++rank) {
+    batch.gradients.push_back(torch::randn({layout.full_numel()}, random));
+    torch::Tensor flags = torch::rand({static_cast<int64_t>(layout.parameters()) + 1}, random).gt(0.4);
+    std::vector<uint8_t> present;
+    for (size_t i = 0; i < layout.parameters(); ++i) present.push_back(flags[i].item<bool>());
+    batch.present.push_back(present);
+  }
+  return batch;
+}
+
+void reduce(Group& group, UnitCollectives& unit, const UnitLayout& layout, const MicroBatch& batch, GradientSum& sum) {
+  torch::Tensor staging = torch::empty({group.staging_numel(layout)});
+  unit.begin_reduce(batch.gradients[group.rank()], batch.present[group.rank()], staging, sum);
+  unit.wait_reduce();
+}
+
+// The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
+void add_naively(const UnitLayout& layout, const MicroBatch& batch, torch::Tensor& full, std::vector<uint8_t>& held) {
+  for (size_t i = 0; i < layout.parameters(); ++i)
+    for (size_t rank = 0; rank < batch.present.size(); ++rank) {
+      if (!batch.present[rank][i]) continue;
+      torch::Tensor sum = full.narrow(0, layout.offset_of(i), layout.numel_of(i));
+      torch::Tensor gradient = batch.gradients[rank].narrow(0, layout.offset_of(i), layout.numel_of(i));
+      held[i] ? sum.add_(gradient) : sum.copy_(gradient);
+      held[i] = 1;
+    }
+}
+
+void expect_same_pieces(const UnitLayout& layout, int rank, const GradientSum& sum, const torch::Tensor& full) {
+  torch::Tensor expected = full.narrow(0, layout.shard_of(rank).begin, layout.shard_numel());
+  for (size_t i = 0; i < layout.parameters(); ++i) {
+    layout::Range piece = layout.piece_of(i, rank);
+    if (!sum.held[i]) continue;
+    EXPECT_TRUE(sum.values.narrow(0, piece.begin, piece.numel()).equal(expected.narrow(0, piece.begin, piece.numel())))
+        << "parameter " << i;
+  }
+}
+
+void check_all_reduce(Group& group, torch::ScalarType dtype, int64_t numel) {
+  std::vector<torch::Tensor> all;
+  for (int rank = 0; rank < group.size(); ++rank) all.push_back((torch::randn({numel}, generator(rank)) * 3).to(dtype));
+  bool narrow = at::isReducedFloatingType(dtype);
+  torch::Tensor expected = narrow ? all[0].to(torch::kFloat32) : all[0].clone();
+  for (int rank = 1; rank < group.size(); ++rank) expected.add_(narrow ? all[rank].to(torch::kFloat32) : all[rank]);
+  torch::Tensor mine = all[group.rank()].clone();
+  group.all_reduce_(mine);
+  EXPECT_TRUE(mine.equal(expected.to(dtype))) << c10::toString(dtype) << " x " << numel;
+}
+
+}  // namespace
+
+void check_gather(Group& group) {
+  int id = 0;
+  for (const auto& numels : shapes())
+    for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
+      UnitLayout layout(numels, group.size());
+      auto unit = group.open_unit({id++, "unit", layout, dtype});
+      for (int64_t seed : {1, 2, 3}) {
+        torch::Tensor full = full_values(layout, dtype, seed);
+        write(group, *unit, layout, full);
+        EXPECT_TRUE(gather(group, *unit, layout, dtype).equal(full));
+        EXPECT_TRUE(gather(group, *unit, layout, dtype).equal(full));
+      }
+    }
+}
+
+void check_reduce(Group& group) {
+  int id = 100;
+  for (const auto& numels : shapes()) {
+    UnitLayout layout(numels, group.size());
+    auto unit = group.open_unit({id++, "unit", layout, torch::kFloat32});
+    for (int64_t step = 0; step < 4; ++step) {
+      GradientSum sum{torch::full({layout.shard_numel()}, NAN), std::vector<uint8_t>(layout.parameters())};
+      torch::Tensor full = torch::zeros({layout.full_numel()});
+      std::vector<uint8_t> held(layout.parameters());
+      for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
+        MicroBatch batch = make_batch(layout, group.size(), step * 10 + batch_number);
+        reduce(group, *unit, layout, batch, sum);
+        add_naively(layout, batch, full, held);
+      }
+      EXPECT_EQ(sum.held, held);
+      expect_same_pieces(layout, group.rank(), sum, full);
+    }
+  }
+}
+
+void check_whole_tensors(Group& group) {
+  int64_t small = kSmallBytes / 4, block = group.size() * (kChunkBytes / 4);
+  for (int64_t numel : {int64_t{0}, int64_t{1}, small, small + 1, block, block + 1, 2 * block - 5})
+    check_all_reduce(group, torch::kFloat32, numel);
+  for (torch::ScalarType dtype : {torch::kFloat64, torch::kBFloat16, torch::kHalf, torch::kInt64, torch::kBool})
+    for (int64_t numel : {int64_t{3}, small * 4 + 7}) check_all_reduce(group, dtype, numel);
+  for (int source = 0; source < group.size(); ++source)
+    for (int64_t numel : {0, 1, 300000}) {
+      torch::Tensor tensor = torch::full({numel}, group.rank() + 1.0f);
+      group.broadcast_(tensor, source);
+      EXPECT_TRUE(tensor.equal(torch::full({numel}, source + 1.0f)));
+      group.barrier();
+    }
+  std::vector<torch::Tensor> all = group.all_gather(torch::full({2, 3}, group.rank(), torch::kInt32));
+  ASSERT_EQ(static_cast<int>(all.size()), group.size());
+  for (int rank = 0; rank < group.size(); ++rank)
+    EXPECT_TRUE(all[rank].equal(torch::full({2, 3}, rank, torch::kInt32)));
+}
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,15 @@
+// What every backend has to do, as one rank of a group: the same checks for all of them.
+#pragma once
+
+#include "collectives/group.h"
+
+namespace fsdp::collectives {
+
+// Gathers units of several layouts and dtypes, again after each write.
+void check_gather(Group& group);
+// Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients.
+void check_reduce(Group& group);
+// all_reduce_, broadcast_, all_gather and barrier, for sizes on both sides of every threshold.
+void check_whole_tensors(Group& group);
+
+}  // namespace fsdp::collectives

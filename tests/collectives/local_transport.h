@@ -1,0 +1,56 @@
+// Threads as ranks: a Transport through shared memory, for tests.
+//
+// Every rank's thread has a transport of its own over one LocalNetwork. A message is copied when both ends have
+// started; `fail` makes a rank unreachable, as a dead process is.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "collectives/transport.h"
+
+namespace fsdp::collectives {
+
+class LocalNetwork {
+ public:
+  explicit LocalNetwork(int size, std::chrono::milliseconds timeout = std::chrono::seconds(20))
+      : size_(size), timeout_(timeout) {}
+
+  std::unique_ptr<Transport> transport(int rank);
+  void fail(int rank);
+
+ private:
+  friend class LocalTransport;
+  friend class LocalMessage;
+
+  // One end of a message that waits for the other.
+  struct End {
+    bool sends;
+    int from, to, tag;
+    const void* source;
+    void* target;
+    size_t size;
+    bool done = false;
+  };
+
+  void start(const std::shared_ptr<End>& end);
+  void wait(const std::shared_ptr<End>& end, int peer);
+  void forget(const std::shared_ptr<End>& end);
+
+  int size_;
+  std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::shared_ptr<End>> waiting_;
+  std::set<int> failed_;
+};
+
+// Runs `body` in a thread for each rank and joins them.
+void run_threads(int ranks, const std::function<void(int rank)>& body);
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,167 @@
+#include "support/run_ranks.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace fsdp::testing {
+
+namespace {
+
+// Which of a test's calls the process was executed for.
+constexpr char kCall[] = "FSDP_TEST_CALL";
+
+std::string current_test() {
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  return std::string(info->test_suite_name()) + "." + info->name();
+}
+
+// Counts the calls of this test in this process.
+int next_call() {
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  static std::map<std::string, int> calls;
+  static ::testing::TimeInMillis run = 0;  // tells repetitions apart
+  if (std::exchange(run, info->result()->start_timestamp()) != info->result()->start_timestamp()) calls.clear();
+  return calls[current_test()]++;
+}
+
+bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
+
+// Without what belongs to this run of GoogleTest, or to a launcher that this test is itself a rank of.
+std::vector<std::string> inherited_variables() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry; ++entry) {
+    std::string variable = *entry;
+    bool drop = false;
+    for (const char* start : {"GTEST_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "MASTER_", "SLURM_",
+                              "OMPI_", "PMIX_", "TORCHELASTIC_", "OMP_NUM_THREADS=", kCall})
+      drop |= starts_with(variable, start);
+    if (!drop) kept.push_back(variable);
+  }
+  return kept;
+}
+
+std::vector<std::string> variables_for(int call, const std::vector<std::string>& changes) {
+  std::vector<std::string> variables = inherited_variables();
+  variables.push_back("OMP_NUM_THREADS=1");
+  variables.push_back(std::string(kCall) + "=" + std::to_string(call));
+  for (const std::string& change : changes) {
+    std::string name = change.substr(0, change.find('=')) + "=";
+    std::erase_if(variables, [&](const std::string& variable) { return starts_with(variable, name); });
+    if (change.find('=') != std::string::npos) variables.push_back(change);
+  }
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// Executes this program again, for this test, with its output into a pipe.
+pid_t spawn(int call, const std::vector<std::string>& changes, int writer) {
+  std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_brief=1",
+                                     "--gtest_color=no"};
+  std::vector<std::string> variables = variables_for(call, changes);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, writer, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, writer, STDERR_FILENO);
+  pid_t pid = -1;
+  int error =
+      posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("the test cannot execute itself");
+  return pid;
+}
+
+std::string read_to_end(int reader) {
+  std::string text;
+  char bytes[4096];
+  for (ssize_t got; (got = read(reader, bytes, sizeof bytes)) > 0;) text.append(bytes, got);
+  return text;
+}
+
+RunResult spawn_and_wait(int call, const std::vector<std::string>& changes) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe for a test's output");
+  auto start = std::chrono::steady_clock::now();
+  pid_t pid = spawn(call, changes, ends[1]);
+  close(ends[1]);
+  RunResult result;
+  result.output = read_to_end(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.duration = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  return result;
+}
+
+[[noreturn]] void run_and_exit(const std::function<int()>& body) {
+  int code = 1;
+  try {
+    code = body();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+  }
+  if (code == 0 && ::testing::Test::HasFailure()) code = 1;
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+}  // namespace
+
+RunResult run_process(const std::function<int()>& body, const std::vector<std::string>& variables) {
+  int call = next_call();
+  const char* wanted = std::getenv(kCall);
+  if (!wanted) return spawn_and_wait(call, variables);
+  if (std::to_string(call) == wanted) run_and_exit(body);
+  return {};
+}
+
+std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
+                                                  const std::vector<std::string>& first,
+                                                  const std::vector<std::string>& second) {
+  int call = next_call();
+  if (const char* wanted = std::getenv(kCall)) {
+    if (std::to_string(call) == wanted) run_and_exit(body);
+    return {};
+  }
+  auto other = std::async(std::launch::async, [&] { return spawn_and_wait(call, second); });
+  RunResult result = spawn_and_wait(call, first);
+  return {result, other.get()};
+}
+
+RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
+  options.ranks = ranks;
+  auto checked = [&](World& world) {
+    body(world);
+    if (::testing::Test::HasFailure()) throw std::runtime_error("an assertion of the test failed in this rank");
+  };
+  return run_process([&] { return launch(options, checked); });
+}
+
+void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
+  RunResult result = run_ranks_to_end(ranks, body, options);
+  if (std::getenv(kCall)) return;  // another call's process
+  EXPECT_EQ(result.exit_code, 0) << ranks << " ranks wrote:\n" << result.output;
+}
+
+}  // namespace fsdp::testing

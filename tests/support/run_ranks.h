@@ -1,0 +1,42 @@
+// Real ranks for tests: processes, as in production.
+//
+// The test binary is executed once more, for this test alone, and calls `launch` there: the test process itself has
+// threads by now and must not be forked. The body sees what the test's function captured before the call, made afresh
+// in each rank; it may use EXPECT_ and ASSERT_, and a rank whose assertions fail exits with 1. OMP_NUM_THREADS is 1, so
+// that bits compare. A test may call these several times; what lies between the calls runs once more in each of them,
+// so let it be EXPECT_, not ASSERT_, that looks at an earlier call's result.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "fsdp/world.h"
+
+namespace fsdp::testing {
+
+// Short enough for ctest to see a message and not its own timeout.
+inline LaunchOptions test_options() { return {.timeout = std::chrono::seconds(60)}; }
+
+// Expects that every rank succeeds; shows what they wrote if not.
+void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+
+struct RunResult {
+  int exit_code = -1;  // 128 + signal when the launching process was killed
+  std::string output;  // stdout and stderr
+  std::chrono::milliseconds duration{0};
+};
+
+// The same for ranks that may fail.
+RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+
+// Runs `body` in a process of its own, which exits with what it returns: for tests of `launch` itself. `variables` are
+// set ("NAME=value") or removed ("NAME") there.
+RunResult run_process(const std::function<int()>& body, const std::vector<std::string>& variables = {});
+
+// The same in two processes at once, which differ by their variables.
+std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
+                                                  const std::vector<std::string>& first,
+                                                  const std::vector<std::string>& second);
+
+}  // namespace fsdp::testing

@@ -1,0 +1,124 @@
+// The same program as a rank of a launcher's job, without the launcher: its variables are set by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+
+namespace fsdp {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_process;
+using testing::RunResult;
+
+using Variables = std::vector<std::string>;
+
+int sum_ranks() {
+  return launch({.ranks = 7, .timeout = std::chrono::seconds(20)}, [](World& world) {
+    torch::Tensor rank = torch::tensor({world.rank() + 1.0f});
+    world.all_reduce_(rank);
+    World alone = world.split(world.rank());
+    std::cout << "sum " << rank.item<float>() << " of " << world.size() << std::endl;
+  });
+}
+
+// A port that is free now.
+std::string free_port() {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+// Two ranks at the same time.
+void expect_sum(const std::function<Variables(int rank)>& variables) {
+  auto [first, second] = testing::run_two_processes(sum_ranks, variables(0), variables(1));
+  for (const RunResult& result : {first, second}) {
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("sum 3 of 2"));
+  }
+}
+
+Variables torchrun_variables(int rank, const std::string& port) {
+  std::string number = std::to_string(rank);
+  return {"RANK=" + number,        "WORLD_SIZE=2",        "LOCAL_RANK=" + number, "LOCAL_WORLD_SIZE=2",
+          "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=x"};
+}
+
+TEST(Launcher, TorchrunWithoutAStoreOfItsOwn) {
+  std::string port = free_port();
+  expect_sum([&](int rank) { return torchrun_variables(rank, port); });
+}
+
+TEST(Launcher, PlainVariables) {
+  std::string port = free_port();
+  expect_sum([&](int rank) {
+    return Variables{"RANK=" + std::to_string(rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=" + port};
+  });
+}
+
+TEST(Launcher, SlurmOnOneHostMeetsInADirectoryAndRemovesIt) {
+  testing::ScratchDirectory scratch;
+  expect_sum([&](int rank) {
+    std::string number = std::to_string(rank);
+    return Variables{"SLURM_PROCID=" + number, "SLURM_LOCALID=" + number,
+                     "SLURM_NTASKS=2",         "SLURM_NNODES=1",
+                     "SLURM_JOB_ID=11",        "SLURM_STEP_ID=0",
+                     "SLURM_STEP_NUM_TASKS=2", "TMPDIR=" + scratch.path().string()};
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(Launcher, OpenMpiOnOneHost) {
+  testing::ScratchDirectory scratch;
+  expect_sum([&](int rank) {
+    std::string number = std::to_string(rank);
+    return Variables{"OMPI_COMM_WORLD_RANK=" + number, "OMPI_COMM_WORLD_LOCAL_RANK=" + number, "OMPI_COMM_WORLD_SIZE=2",
+                     "OMPI_COMM_WORLD_LOCAL_SIZE=2", "TMPDIR=" + scratch.path().string()};
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(Launcher, TellsTorchrunTheCauseOfAFailure) {
+  testing::ScratchDirectory scratch;
+  std::string file = (scratch.path() / "error.json").string();
+  RunResult result =
+      run_process([] { return launch({}, [](World&) { throw Error("no \"data\""); }); },
+                  {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_ERROR_FILE=" + file});
+  EXPECT_EQ(result.exit_code, 1);
+  std::string text;
+  std::ifstream stream(file);
+  std::getline(stream, text);
+  EXPECT_THAT(text, HasSubstr(R"("message":"[fsdp rank 0/1] no \"data\""})"));
+  EXPECT_THAT(text, HasSubstr(R"("extraInfo":{"py_callstack":"[fsdp rank 0/1] no \"data\"","timestamp":")"));
+}
+
+TEST(Launcher, VariablesThatContradictEachOtherAreAUsageError) {
+  RunResult result = run_process(sum_ranks, {"RANK=2", "WORLD_SIZE=2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("RANK='2', expected a number from 0 to 1"));
+}
+
+TEST(Launcher, SaysThatNobodyHostsTheStore) {
+  RunResult result = run_process([] { return launch({.timeout = std::chrono::seconds(1)}, [](World&) {}); },
+                                 torchrun_variables(1, free_port()));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("could not be reached within 1000 ms"));
+}
+
+}  // namespace
+}  // namespace fsdp
