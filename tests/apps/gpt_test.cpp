@@ -61,8 +61,12 @@ TEST(Gpt, BeginsKnowingNothing) {
   EXPECT_NEAR(loss, std::log(256.0), 0.1);
   for (const auto& named : model->named_parameters()) {
     const double deviation = named.value().std().item<double>();
-    if (named.key().ends_with("qkv.weight")) EXPECT_NEAR(deviation, 0.02, 0.003);
-    if (named.key().ends_with("down.weight")) EXPECT_NEAR(deviation, 0.02 / std::sqrt(6.0), 0.001);
+    if (named.key().ends_with("qkv.weight")) {
+      EXPECT_NEAR(deviation, 0.02, 0.003);
+    }
+    if (named.key().ends_with("down.weight")) {
+      EXPECT_NEAR(deviation, 0.02 / std::sqrt(6.0), 0.001);
+    }
   }
 }
 
