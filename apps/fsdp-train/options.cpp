@@ -32,7 +32,7 @@ void add_options(OptionTable& table, Options& options) {
   table.add("--batch", options.batch, "sequences a rank and micro-batch");
   table.add("--micro-batches", options.micro_batches, "micro-batches a rank and step");
   table.add("--lr", options.lr, "highest learning rate; it falls to a tenth");
-  table.add("--warmup", options.warmup, "steps until the highest learning rate", "a tenth of the steps, at most 100");
+  table.add("--warmup", options.warmup, "steps until the highest learning rate", "a fifth of the steps, at most 100");
   table.add("--weight-decay", options.weight_decay, "weight decay of the matrices");
   table.add("--clip", options.clip, "highest norm of the gradient");
   table.add("--seed", options.seed, "of the first weights, the order of the text and the sample");
@@ -128,7 +128,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   }
   table.read();
   check_ranges(result.options, result.problems);
-  if (!result.options.warmup) result.options.warmup = std::min<int64_t>(100, result.options.steps / 10);
+  if (!result.options.warmup) result.options.warmup = std::min<int64_t>(100, result.options.steps / 5);
   return result;
 }
 

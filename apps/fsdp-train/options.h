@@ -26,8 +26,8 @@ struct Options {
   int64_t steps = 300;
   int64_t batch = 8;
   int64_t micro_batches = 1;
-  double lr = 3e-3;
-  std::optional<int64_t> warmup;  // none on the command line: a tenth of the steps, at most 100
+  double lr = 1e-3;
+  std::optional<int64_t> warmup;  // none on the command line: a fifth of the steps, at most 100
   double weight_decay = 0.1;
   double clip = 1.0;
   int64_t seed = 1;

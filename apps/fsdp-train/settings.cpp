@@ -17,12 +17,12 @@ std::string settings_table(const Options& options, const TextSplit& text) {
   row("model",
       fmt::format("GPT-2, {} parameters: {} layers of width {}, {} heads, context {}",
                   grouped(gpt::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
-  row("ranks", fmt::format("{} with {} thread(s) each, fully sharded", options.ranks, options.threads));
+  row("ranks", fmt::format("{}, fully sharded; threads a rank: {}", options.ranks, options.threads));
   row("a step", fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
                             options.micro_batches, options.batch, model.context, grouped(options.tokens_per_step())));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
-  row("AdamW", fmt::format("learning rate {} falling to {}, weight decay {}, gradient clipped at {}", options.lr,
-                           options.lr / 10, options.weight_decay, options.clip));
+  row("AdamW", fmt::format("learning rate {:.3g} falling to {:.3g}, weight decay {}, gradient clipped at {}",
+                           options.lr, options.lr / 10, options.weight_decay, options.clip));
   row("seed", fmt::format("{}", options.seed));
   row("results", options.run);
   if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);

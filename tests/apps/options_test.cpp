@@ -20,7 +20,7 @@ TEST(Options, DefaultsNeedOnlyAText) {
   EXPECT_THAT(line.problems, IsEmpty());
   EXPECT_THAT(line.help, IsEmpty());
   EXPECT_EQ(line.options.text, "a.txt");
-  EXPECT_EQ(line.options.warmup, 30);  // a tenth of 300 steps
+  EXPECT_EQ(line.options.warmup, 60);  // a fifth of 300 steps
 }
 
 TEST(Options, AreTakenAsGiven) {
@@ -76,7 +76,7 @@ TEST(Options, HelpHasGroupsAndDefaults) {
   const CommandLine line = parse_command_line({"--help"});
   EXPECT_THAT(line.problems, IsEmpty());
   for (const char* part : {"Data and results", "Model", "Ranks", "Training", "What is shown and kept",
-                           "--micro-batches", "[300]", "[0.003]", "seconds"}) {
+                           "--micro-batches", "[300]", "[0.001]", "seconds"}) {
     EXPECT_THAT(line.help, HasSubstr(part));
   }
 }
