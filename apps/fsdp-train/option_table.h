@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace trainer {
@@ -33,10 +34,15 @@ class OptionTable {
     rows_.push_back({option, [this, name, &target](const std::string& given) { convert(name, given, target); }});
   }
 
+  void require(const std::string& name, const std::string& problem) { required_.emplace_back(name, problem); }
+
   // After the app has parsed: fills the targets and says what is wrong.
   void read() {
     for (const Row& row : rows_) {
       if (row.option->count() > 0) row.read(row.option->results().back());
+    }
+    for (const auto& [name, problem] : required_) {
+      if (app_.count(name) == 0) problems_.push_back(problem);
     }
     bool after_unknown_option = false;
     for (const std::string& extra : app_.remaining()) {
@@ -86,6 +92,7 @@ class OptionTable {
   std::vector<std::string>& problems_;
   std::string group_;
   std::vector<Row> rows_;
+  std::vector<std::pair<std::string, std::string>> required_;
 };
 
 }  // namespace trainer

@@ -13,6 +13,7 @@ namespace {
 void add_options(OptionTable& table, Options& options) {
   table.group("Data and results");
   table.add("--text", options.text, "file, or folder of files, to learn from; required");
+  table.require("--text", "--text is missing: name a file, or a folder of files, to learn from.");
   table.add("--run", options.run, "folder for metrics, checkpoints and the sample");
   table.add("--checkpoint", options.checkpoint, "folder of a checkpoint to go on from", "none");
 
@@ -76,7 +77,6 @@ class RangeCheck {
 void check_ranges(const Options& options, std::vector<std::string>& problems) {
   RangeCheck check(problems);
   const gpt::Config& model = options.model;
-  check.require(!options.text.empty(), "--text is missing: name a file, or a folder of files, to learn from.");
   check.at_least(1, {{"--context", model.context},
                      {"--width", model.width},
                      {"--layers", model.layers},

@@ -63,7 +63,9 @@ void draw(Canvas& canvas, const std::vector<double>& values, const Range& range)
   int previous_y = -1;
   for (int x = 0; x < canvas.width(); ++x) {
     const double place = static_cast<double>(x) / (canvas.width() - 1) * static_cast<double>(values.size() - 1);
-    const double value = values[static_cast<size_t>(std::lround(place))];
+    const auto before = static_cast<size_t>(place);
+    const auto after = std::min(before + 1, values.size() - 1);
+    const double value = std::lerp(values[before], values[after], place - std::floor(place));
     if (!std::isfinite(value)) continue;
     const int y = static_cast<int>(std::lround((range.high - value) * scale));
     canvas.vertical(x, previous_y < 0 ? y : previous_y, y);

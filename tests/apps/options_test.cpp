@@ -68,6 +68,11 @@ TEST(Options, TheLastOfTwoCounts) {
   EXPECT_EQ(line.options.steps, 50);
 }
 
+TEST(Options, AMistakeCountsOnce) {
+  EXPECT_THAT(problems_of({"--text"}), ElementsAre("--text needs a value."));
+  EXPECT_THAT(problems_of({"--text", "a", "--color", "red"}), ElementsAre("'--color' is no option of this program."));
+}
+
 TEST(Options, StrayWordsAreNamed) {
   EXPECT_THAT(problems_of({"--text", "a", "b"}), ElementsAre("'b' is no option of this program."));
 }
