@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "option_table.h"
@@ -52,10 +53,14 @@ class RangeCheck {
  public:
   explicit RangeCheck(std::vector<std::string>& problems) : problems_(problems) {}
 
-  void at_least(int64_t lowest, std::initializer_list<std::pair<const char*, int64_t>> values) {
-    for (auto [name, value] : values) {
+  struct Bounds {
+    const char* name;
+    int64_t value, lowest, highest;
+  };
+  void within(std::initializer_list<Bounds> all) {
+    for (const auto& [name, value, lowest, highest] : all) {
       require(value >= lowest, fmt::format("{} is {}; it must be at least {}.", name, value, lowest));
-      require(value <= kHighest, fmt::format("{} is {}; it must be at most {}.", name, value, kHighest));
+      require(value <= highest, fmt::format("{} is {}; it must be at most {}.", name, value, highest));
     }
   }
   void positive(const char* name, double value) {
@@ -69,31 +74,31 @@ class RangeCheck {
   }
 
  private:
-  static constexpr int64_t kHighest = int64_t{1} << 31;  // keeps products of a few in range
-
   std::vector<std::string>& problems_;
 };
 
 void check_ranges(const Options& options, std::vector<std::string>& problems) {
   RangeCheck check(problems);
   const gpt::Config& model = options.model;
-  check.at_least(1, {{"--context", model.context},
-                     {"--width", model.width},
-                     {"--layers", model.layers},
-                     {"--heads", model.heads},
-                     {"--ranks", options.ranks},
-                     {"--timeout", options.timeout},
-                     {"--steps", options.steps},
-                     {"--batch", options.batch},
-                     {"--micro-batches", options.micro_batches}});
-  check.at_least(0, {{"--threads", options.threads},
-                     {"--warmup", options.warmup.value_or(0)},
-                     {"--seed", options.seed},
-                     {"--log-every", options.log_every},
-                     {"--validate-every", options.validate_every},
-                     {"--save-every", options.save_every},
-                     {"--sample-length", options.sample_length},
-                     {"--top-k", options.top_k}});
+  // The upper bounds are far beyond use; they keep every product of sizes within 64 bits.
+  constexpr int64_t kMany = 1'000'000'000, kSize = 65'536;
+  check.within({{"--context", model.context, 1, kSize},
+                {"--width", model.width, 1, kSize},
+                {"--layers", model.layers, 1, 4096},
+                {"--heads", model.heads, 1, kSize},
+                {"--ranks", options.ranks, 1, 1024},
+                {"--threads", options.threads, 0, 1024},
+                {"--timeout", options.timeout, 1, kMany},
+                {"--steps", options.steps, 1, kMany},
+                {"--batch", options.batch, 1, kSize},
+                {"--micro-batches", options.micro_batches, 1, kSize},
+                {"--warmup", options.warmup.value_or(0), 0, kMany},
+                {"--seed", options.seed, 0, std::numeric_limits<int64_t>::max()},
+                {"--log-every", options.log_every, 0, kMany},
+                {"--validate-every", options.validate_every, 0, kMany},
+                {"--save-every", options.save_every, 0, kMany},
+                {"--sample-length", options.sample_length, 0, kMany},
+                {"--top-k", options.top_k, 0, kMany}});
   check.positive("--lr", options.lr);
   check.positive("--clip", options.clip);
   check.not_negative("--weight-decay", options.weight_decay);

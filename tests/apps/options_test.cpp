@@ -57,9 +57,9 @@ TEST(Options, NumbersThatAreNone) {
               ElementsAre("--clip is inf; it must be a number above 0."));
   EXPECT_THAT(problems_of({"--text", "a", "--steps", "1.5"}), ElementsAre("--steps: '1.5' is not a whole number."));
   EXPECT_THAT(problems_of({"--text", "a", "--steps", "99999999999999999999"}),
-              ElementsAre("--steps is 9223372036854775807; it must be at most 2147483648."));
+              ElementsAre("--steps is 9223372036854775807; it must be at most 1000000000."));
   EXPECT_THAT(problems_of({"--text", "a", "--layers", "9999999999"}),
-              ElementsAre("--layers is 9999999999; it must be at most 2147483648."));
+              ElementsAre("--layers is 9999999999; it must be at most 4096."));
 }
 
 TEST(Options, TheLastOfTwoCounts) {
