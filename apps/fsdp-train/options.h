@@ -1,0 +1,58 @@
+// What a run is told, and how the command line tells it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data_order.h"
+#include "gpt_config.h"
+#include "learning_rate.h"
+
+namespace trainer {
+
+struct Options {
+  std::string text;
+  std::string run = "run";
+  std::string checkpoint;  // empty: begin anew
+
+  gpt::Config model;
+
+  int64_t ranks = 1;
+  int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
+  int64_t timeout = 600;
+
+  int64_t steps = 300;
+  int64_t batch = 8;
+  int64_t micro_batches = 1;
+  double lr = 1e-3;
+  std::optional<int64_t> warmup;  // none on the command line: a fifth of the steps, at most 100
+  double weight_decay = 0.1;
+  double clip = 1.0;
+  int64_t seed = 1;
+
+  int64_t log_every = 0;  // 0: every few seconds
+  int64_t validate_every = 0;
+  int64_t save_every = 0;
+  int64_t sample_length = 400;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  std::string prompt = "\n";
+
+  StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
+  std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
+  LearningRate learning_rate() const { return {.peak = lr, .warmup = *warmup, .steps = steps}; }
+};
+
+struct CommandLine {
+  Options options;                    // valid when there are no problems
+  std::vector<std::string> problems;  // every one that was found, a sentence each
+  std::string help;                   // not empty when help was asked for
+};
+
+// Reads `arguments`, without the program's name.
+CommandLine parse_command_line(std::vector<std::string> arguments);
+
+}  // namespace trainer

@@ -1,0 +1,17 @@
+// The resolved configuration of a run, for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "options.h"
+#include "text.h"
+
+namespace trainer {
+
+// Aligned lines, each ended by a newline.
+std::string settings_table(const Options& options, const TextSplit& text);
+
+// One JSON object, indented, ended by a newline; its keys are the options' names.
+std::string settings_json(const Options& options);
+
+}  // namespace trainer

@@ -1,0 +1,125 @@
+#include "train.h"
+
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+
+#include <optional>
+#include <vector>
+
+#include "batch.h"
+#include "data_order.h"
+#include "evaluate.h"
+#include "gpt.h"
+#include "report.h"
+#include "sample.h"
+#include "settings.h"
+#include "shared_flag.h"
+#include "text.h"
+
+namespace trainer {
+
+namespace {
+
+fsdp::AdamWOptions adamw_options(const Options& options) {
+  return {.lr = options.lr,
+          .beta2 = 0.99,
+          .weight_decay = options.weight_decay,
+          // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
+          .groups = {{.patterns = {"*bias", "*norm.weight", "*embedding.weight"}, .weight_decay = 0.0}}};
+}
+
+// Loads the checkpoint, if there is one, and returns the steps that it has done.
+int64_t resume(const Options& options, fsdp::ShardedModel& model, fsdp::AdamW& optimizer) {
+  if (options.checkpoint.empty()) return 0;
+  const int64_t done = fsdp::load_checkpoint(options.checkpoint, {.model = &model, .optimizer = &optimizer});
+  if (done < options.steps) return done;
+  throw fsdp::Error(
+      fmt::format("checkpoint '{}' has done {} steps and --steps is {}: nothing is left to train. Use more "
+                  "--steps.",
+                  options.checkpoint, done, options.steps));
+}
+
+bool is_due(int64_t steps_done, int64_t every, int64_t steps) {
+  return steps_done == steps || (every > 0 && steps_done % every == 0);
+}
+
+// What `function` throws as an Error is the fault of something that was given.
+template <typename Function>
+auto blaming_input(SharedFlag& bad_input, Function function) try {
+  return function();
+} catch (const fsdp::Error&) {
+  bad_input.set();
+  throw;
+}
+
+// Every rank runs this; rank 0 alone has a report.
+void train_rank(fsdp::World& world, const Options& options, const TextSplit& text, SharedFlag& bad_input) {
+  torch::manual_seed(static_cast<uint64_t>(options.seed));
+  gpt::Gpt model(options.model);
+  auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_of<gpt::BlockImpl>()});
+  fsdp::AdamW optimizer(sharded, adamw_options(options));
+  // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
+  sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
+
+  int64_t steps_done = blaming_input(bad_input, [&] { return resume(options, sharded, optimizer); });
+  std::optional<Report> report;
+  if (world.rank() == 0) blaming_input(bad_input, [&] { report.emplace(options, steps_done); });
+  DataOrder order(static_cast<int64_t>(text.training.size()), options.model.context,
+                  static_cast<uint64_t>(options.seed));
+
+  while (steps_done < options.steps) {
+    StepRecord record{.step = steps_done + 1, .lr = options.learning_rate().at(steps_done)};
+    std::vector<float> losses;
+    for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
+      const auto starts = order.window_starts(options.step_shape(), steps_done, world.rank(), micro_batch);
+      const Batch batch = make_batch(text.training, starts, options.model.context);
+      auto loss = model->loss(batch.tokens, batch.targets);  // the module itself, called as ever
+      loss.backward();
+      losses.push_back(loss.item<float>());
+    }
+    record.grad_norm = sharded.clip_grad_norm_(options.clip);
+    optimizer.set_lr(record.lr);
+    optimizer.step();
+    optimizer.zero_grad();
+    ++steps_done;
+
+    record.loss = mean_loss(world, losses);
+    if (is_due(steps_done, options.validate_every, options.steps)) {
+      record.validation_loss = validation_loss(model, text.validation);
+    }
+    if (report) report->step(record);
+    if (is_due(steps_done, options.save_every, options.steps)) {
+      fsdp::save_checkpoint(options.checkpoint_folder(steps_done),
+                            {.model = &sharded, .optimizer = &optimizer, .step = steps_done});
+    }
+  }
+  const std::string written = sample(model, options);
+  if (report) report->finish(written);
+}
+
+// What the job decides, not the command line: under torchrun and its like the number of ranks is theirs.
+Options resolved(Options options, const fsdp::World& world) {
+  options.ranks = world.size();
+  if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
+  options.threads = torch::get_num_threads();
+  return options;
+}
+
+}  // namespace
+
+int train(const Options& given, const std::string& text) {
+  constexpr int kUsageError = 2;
+  const TextSplit split = split_text(text, given.model.context);
+  SharedFlag bad_input;
+  auto rank = [&](fsdp::World& world) {
+    const Options options = resolved(given, world);
+    if (world.rank() == 0) fmt::print("{}\n", settings_table(options, split));
+    train_rank(world, options, split, bad_input);
+  };
+  const int code = fsdp::launch(
+      {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
+      rank);
+  return bad_input.is_set() ? kUsageError : code;
+}
+
+}  // namespace trainer

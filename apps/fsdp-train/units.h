@@ -1,0 +1,20 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+std::string grouped(int64_t number);      // 834,304
+std::string short_number(double number);  // 912, 14.2k, 3.1M
+std::string short_bytes(size_t bytes);    // 912 B, 14.2 kB, 212 MB
+std::string duration(double seconds);     // 0:07, 12:34, 1:02:03
+std::string scientific(double number);    // 3.0e-3
+
+// Text of unknown origin made safe to print: control characters but tab and newline, and bytes that are not UTF-8,
+// become U+FFFD.
+std::string printable(std::string_view text);
+
+}  // namespace trainer
