@@ -1,5 +1,6 @@
 #include "interpose/parameter.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "base/error.h"
@@ -62,6 +63,7 @@ AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
                                      std::vector<int64_t> strides, int index)
     : tensor_(std::move(tensor)), name_(std::move(name)), storage_(storage) {
   ensure_fallback();
+  c10::impl::ExcludeDispatchKeyGuard unseen(kKey);  // set_data is an operator on the parameter itself
   auto view = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), tensor_.key_set().add(kKey), tensor_.dtype());
   view->set_sizes_and_strides(tensor_.sizes(), strides, offset);
   const bool requires_grad = tensor_.requires_grad();

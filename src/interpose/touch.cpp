@@ -29,6 +29,11 @@ Traits make_traits(const c10::FunctionSchema& schema) {
   for (const c10::Argument& argument : schema.arguments()) {
     traits.written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
   }
+  // set_data, and with it module->to(), shows itself by the question whether it may.
+  if (traits.name == "aten::_has_compatible_shallow_copy_type") {
+    traits.name = "set_data (module->to() or a conversion)";
+    traits.written[0] = true;
+  }
   traits.is_view = !schema.returns().empty() &&
                    std::none_of(traits.written.begin(), traits.written.end(), [](bool write) { return write; }) &&
                    std::all_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
