@@ -1,0 +1,100 @@
+// A sharded model at work: performs what the schedule decides, on buffers and collectives.
+//
+// Events come from interpose/, actions from schedule/; the bytes lie in collectives/ (shards) and buffers/ (full units
+// and gradients). One lock covers every event; kernels run outside of it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "buffers/arena.h"
+#include "collectives/group.h"
+#include "engine/unit.h"
+#include "fsdp/sharded_model.h"
+#include "interpose/backward_watch.h"
+#include "interpose/listener.h"
+#include "schedule/schedule.h"
+
+namespace fsdp::engine {
+
+struct ModelSpec {
+  std::vector<NamedUnit> units;
+  std::unique_ptr<collectives::Group> group;
+  int buffers = 2;
+  int prefetch = 1;
+  bool sync_module_states = true;
+};
+
+class Model final : public interpose::Listener {
+ public:
+  explicit Model(ModelSpec spec);  // a collective
+  ~Model() override;
+
+  collectives::Group& group() { return *group_; }
+  const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  const std::vector<ShardedParameter>& parameters() const { return parameters_; }
+  const std::vector<std::pair<std::string, torch::Tensor>>& buffers() const { return buffers_; }
+
+  // Around every change of the shards: nothing is full and no rank reads them in between.
+  void begin_write();
+  void publish();
+
+  // Ends the sum of the gradients and scales it by the divisor, once. Throws Error when no rank has a gradient.
+  void close_gradients();
+  // Multiplies the closed gradients.
+  void scale_gradients(float factor);
+  void zero_grad();
+  void set_gradient_divisor(double divisor);
+  // The parameters are still the ones that were sharded; `what` says what was about to happen.
+  void check_parameters(const std::string& what) const;
+
+  void add_optimizer_bytes(int64_t bytes) { optimizer_bytes_ += bytes; }
+  MemoryReport memory() const;
+  CommunicationReport communication() const { return communication_; }
+  std::string schedule_text() const;
+
+  // A scope in which every unit is full in memory of its own and may be written.
+  void open_full();
+  void close_full(bool write_back);
+
+  void operator_begins(std::span<const int> units, const char* name, std::span<const int> written) override;
+  void operator_ends(std::span<const int> units) noexcept override;
+  void gradient_arrives(int unit, int parameter, const torch::Tensor& gradient) override;
+  void gradient_touched() override;
+
+ private:
+  void check_same_model();
+  void synchronize_states();
+  void attach_parameters();
+  void perform(const schedule::Actions& actions);
+  void gather(const schedule::Action& action);
+  void reduce(const schedule::Action& action);
+  void backward_event();
+  void end_backward();
+  void finish_reduction(Unit& unit);
+  void rethrow_failure() const;
+  template <typename Body>
+  void guarded(Body body);
+
+  mutable std::recursive_mutex mutex_;
+  std::unique_ptr<collectives::Group> group_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<ShardedParameter> parameters_;
+  std::vector<std::pair<std::string, torch::Tensor>> buffers_;
+  std::shared_ptr<interpose::Link> link_;
+  std::unique_ptr<schedule::Schedule> schedule_;
+  std::unique_ptr<buffers::Arena> arena_;
+  interpose::BackwardWatch backward_;
+  CommunicationReport communication_;
+  std::string failure_;  // the first error of a collective; every later call repeats it
+  double divisor_ = 0;   // the number of ranks unless set
+  bool closed_ = false;  // the gradients' sum was scaled
+  bool full_ = false;    // inside open_full .. close_full
+  int64_t optimizer_bytes_ = 0;
+};
+
+}  // namespace fsdp::engine

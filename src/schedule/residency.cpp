@@ -1,0 +1,84 @@
+#include "schedule/residency.h"
+
+#include <algorithm>
+
+namespace fsdp::schedule {
+
+Residency::Residency(int units, int buffers) : units_(units), occupants_(buffers) {}
+
+void Residency::demand(UnitId unit, const Trace& trace, Actions& actions) {
+  if (state(unit) != State::Sharded) return;
+  std::optional<int> buffer = free_buffer();
+  if (!buffer) {
+    if (std::optional<UnitId> victim = farthest(trace, {})) {
+      await(*victim, actions);  // gathered ahead, and then not needed
+      buffer = units_[*victim].buffer;
+      release(*victim, actions);
+    } else {
+      buffer = buffers();
+      occupants_.emplace_back();
+    }
+  }
+  gather(unit, *buffer, trace.on_plan(), actions);
+}
+
+void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions) {
+  if (state(unit) != State::Sharded) return;
+  std::optional<int> buffer = free_buffer();
+  if (!buffer) {
+    std::optional<UnitId> victim = farthest(trace, busy);
+    if (!victim || state(*victim) == State::Gathering || trace.distance(*victim) <= trace.distance(unit)) return;
+    buffer = units_[*victim].buffer;
+    release(*victim, actions);
+  }
+  gather(unit, *buffer, trace.on_plan(), actions);
+}
+
+void Residency::await(UnitId unit, Actions& actions) {
+  if (state(unit) != State::Gathering) return;
+  actions.push_back({Action::Kind::WaitGather, unit});
+  units_[unit].state = State::Full;
+}
+
+void Residency::release_all(Actions& actions) {
+  for (std::optional<UnitId> unit : std::vector(occupants_)) {
+    if (!unit || pinned(*unit)) continue;
+    await(*unit, actions);
+    release(*unit, actions);
+  }
+}
+
+void Residency::gather(UnitId unit, int buffer, bool foreseen, Actions& actions) {
+  actions.push_back({Action::Kind::Gather, unit, buffer, foreseen});
+  units_[unit].state = State::Gathering;
+  units_[unit].buffer = buffer;
+  occupants_[buffer] = unit;
+}
+
+void Residency::release(UnitId unit, Actions& actions) {
+  actions.push_back({Action::Kind::Release, unit, units_[unit].buffer});
+  occupants_[units_[unit].buffer].reset();
+  units_[unit].state = State::Sharded;
+  units_[unit].buffer = -1;
+}
+
+std::optional<int> Residency::free_buffer() const {
+  auto free = std::find(occupants_.begin(), occupants_.end(), std::nullopt);
+  return free == occupants_.end() ? std::nullopt : std::optional(static_cast<int>(free - occupants_.begin()));
+}
+
+std::optional<UnitId> Residency::farthest(const Trace& trace, std::span<const UnitId> busy) const {
+  std::optional<UnitId> best;
+  for (std::optional<UnitId> unit : occupants_) {
+    if (!unit || pinned(*unit)) continue;
+    if (std::find(busy.begin(), busy.end(), *unit) != busy.end()) continue;
+    if (best) {
+      int distance = trace.distance(*unit), least = trace.distance(*best);
+      if (distance < least || (distance == least && units_[*unit].last_use > units_[*best].last_use)) continue;
+    }
+    best = unit;
+  }
+  return best;
+}
+
+}  // namespace fsdp::schedule

@@ -1,0 +1,59 @@
+// Which units are full, and in which buffer: the part of the schedule that gathers and releases.
+//
+// A unit that an operator runs on is pinned and never released. A gather under way is not
+// given up: it is waited for first. Pure; not for
+// concurrent use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schedule/action.h"
+
+namespace fsdp::schedule {
+
+class Residency {
+ public:
+  Residency(int units, int buffers);
+
+  enum class State { Sharded, Gathering, Full };
+  State state(UnitId unit) const { return units_[unit].state; }
+  bool pinned(UnitId unit) const { return units_[unit].pins > 0; }
+  int buffers() const { return static_cast<int>(occupants_.size()); }
+
+  void pin(UnitId unit) { ++units_[unit].pins; }
+  void unpin(UnitId unit) { --units_[unit].pins; }
+  void touch(UnitId unit) { units_[unit].last_use = ++clock_; }
+
+  // Begins a gather unless the unit is full or under way. Takes a free buffer, or that of the unit whose next use is
+  // farthest; where all are pinned there is one more buffer from now on.
+  void demand(UnitId unit, const Trace& trace, Actions& actions);
+  // The same ahead of time: only in a free buffer or in place of a unit, not in `busy`, that is needed later.
+  void prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions);
+  // Ends the gather under way, if there is one.
+  void await(UnitId unit, Actions& actions);
+  // Everything that is not pinned.
+  void release_all(Actions& actions);
+
+ private:
+  struct Unit {
+    State state = State::Sharded;
+    int buffer = -1;
+    int pins = 0;
+    uint64_t last_use = 0;
+  };
+
+  void gather(UnitId unit, int buffer, bool foreseen, Actions& actions);
+  void release(UnitId unit, Actions& actions);
+  std::optional<int> free_buffer() const;
+  // The unit that may go, with the farthest next use and then the longest unused. Not one of `busy`.
+  std::optional<UnitId> farthest(const Trace& trace, std::span<const UnitId> busy) const;
+
+  std::vector<Unit> units_;
+  std::vector<std::optional<UnitId>> occupants_;  // of each buffer
+  uint64_t clock_ = 0;
+};
+
+}  // namespace fsdp::schedule

@@ -1,0 +1,103 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+namespace fsdp::schedule {
+
+Schedule::Schedule(const Limits& limits)
+    : prefetch_(limits.prefetch),
+      residency_(limits.units, limits.buffers),
+      reductions_(limits.units, limits.gradient_buffers),
+      forward_uses_(limits.units) {}
+
+Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
+  for (UnitId unit : units) residency_.pin(unit);
+  if (same_use(units, mode)) return {};
+  enter(mode);
+  for (UnitId unit : units) {
+    if (std::find(current_.begin(), current_.end(), unit) == current_.end()) {
+      trace().use(unit);
+      if (mode != Mode::Backward) ++forward_uses_[unit];
+    }
+    residency_.touch(unit);
+  }
+  current_.assign(units.begin(), units.end());
+
+  Actions actions;
+  for (UnitId unit : units) residency_.demand(unit, trace(), actions);
+  for (int steps = 1; steps <= prefetch_; ++steps) {
+    if (std::optional<UnitId> next = trace().ahead(steps)) residency_.prefetch(*next, trace(), current_, actions);
+  }
+  for (UnitId unit : units) residency_.await(unit, actions);
+  return actions;
+}
+
+bool Schedule::same_use(std::span<const UnitId> units, Mode mode) const {
+  if (mode != mode_ || period_ == Period::None || units.size() != current_.size()) return false;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (units[i] != current_[i] || residency_.state(units[i]) != Residency::State::Full) return false;
+  }
+  return true;
+}
+
+void Schedule::operator_ends(std::span<const UnitId> units) {
+  for (UnitId unit : units) residency_.unpin(unit);
+}
+
+void Schedule::enter(Mode mode) {
+  mode_ = mode;
+  // Without gradients inside a training period: the forward of a checkpointed block, which its backward repeats.
+  if (mode == Mode::ForwardWithoutGradients) {
+    if (period_ == Period::None) period_ = Period::Evaluation;
+  } else if (period_ != Period::Training) {
+    end_period();
+    period_ = Period::Training;
+  }
+}
+
+void Schedule::end_period() {
+  if (period_ == Period::Evaluation) evaluation_.finish();
+  if (period_ == Period::Training) training_.abandon();  // a backward that ended has finished it before
+  period_ = Period::None;
+  current_.clear();
+  forward_uses_.assign(forward_uses_.size(), 0);
+}
+
+Actions Schedule::gradient_begins(UnitId unit) {
+  Actions actions;
+  reductions_.open(unit, actions);
+  return actions;
+}
+
+Actions Schedule::gradient_ends(UnitId unit, int trainable) {
+  Actions actions;
+  // Before anything is recorded: a unit that was used more than once may get its gradients in several rounds.
+  reductions_.arrived(unit, forward_uses_[unit] > 1 ? 0 : trainable, actions);
+  return actions;
+}
+
+Actions Schedule::backward_ends(std::span<const uint8_t> rounds) {
+  Actions actions;
+  reductions_.finish(rounds, actions);
+  if (period_ == Period::Training) training_.finish();
+  end_period();
+  residency_.release_all(actions);
+  return actions;
+}
+
+Actions Schedule::backward_abandoned() {
+  Actions actions;
+  reductions_.abandon(actions);
+  end_period();
+  residency_.release_all(actions);
+  return actions;
+}
+
+Actions Schedule::shards_change() {
+  Actions actions;
+  end_period();
+  residency_.release_all(actions);
+  return actions;
+}
+
+}  // namespace fsdp::schedule

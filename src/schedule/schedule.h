@@ -1,0 +1,79 @@
+// The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
+//
+// Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
+// events, so ranks that see the same events issue the same actions. The first period of each kind is recorded and
+// served on demand; from then on units are gathered ahead, and the buffer whose unit is needed last is taken first
+// (Belady's rule). Pure; not for concurrent use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedule/action.h"
+#include "schedule/reductions.h"
+#include "schedule/residency.h"
+#include "schedule/trace.h"
+
+namespace fsdp::schedule {
+
+struct Limits {
+  int units = 0;
+  int buffers = 2;           // full units at once
+  int prefetch = 1;          // units gathered ahead
+  int gradient_buffers = 2;  // units whose gradients are being completed or reduced at once
+};
+
+// In which part of the program an operator runs.
+enum class Mode { Forward, ForwardWithoutGradients, Backward };
+
+class Schedule {
+ public:
+  explicit Schedule(const Limits& limits);
+
+  // An operator takes these units, each named once; they are full once the actions are done, and stay so until
+  // `operator_ends` with the same units.
+  Actions operator_begins(std::span<const UnitId> units, Mode mode);
+  void operator_ends(std::span<const UnitId> units);
+  // A gradient of the unit comes; its buffer is open once the actions are done.
+  Actions gradient_begins(UnitId unit);
+  // It has been written. `trainable` is how many parameters of the unit want gradients.
+  Actions gradient_ends(UnitId unit, int trainable);
+  // Reductions that each unit needs in this backward as this rank sees it; the ranks' maxima go to `backward_ends`.
+  std::vector<uint8_t> reduction_rounds() const { return reductions_.rounds(); }
+  // Everything is reduced and nothing is full afterwards.
+  Actions backward_ends(std::span<const uint8_t> rounds);
+  // The backward threw: its gradients are forgotten.
+  Actions backward_abandoned();
+  // Shards are about to change: nothing is full afterwards.
+  Actions shards_change();
+
+  Residency::State state(UnitId unit) const { return residency_.state(unit); }
+  bool pinned(UnitId unit) const { return residency_.pinned(unit); }
+  // Whether a reduction of the unit was begun in this backward: a gradient that comes now is late.
+  bool reduced(UnitId unit) const { return reductions_.reduced(unit); }
+  int buffers() const { return residency_.buffers(); }
+  int gradient_buffers() const { return reductions_.buffers(); }
+  const Trace& training() const { return training_; }
+  const Trace& evaluation() const { return evaluation_; }
+
+ private:
+  enum class Period { None, Training, Evaluation };
+
+  void enter(Mode mode);
+  Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
+  void end_period();
+  bool same_use(std::span<const UnitId> units, Mode mode) const;
+
+  int prefetch_;
+  Trace training_{Trace::Kind::Linear};
+  Trace evaluation_{Trace::Kind::Cyclic};
+  Residency residency_;
+  Reductions reductions_;
+  Period period_ = Period::None;
+  Mode mode_ = Mode::Forward;
+  std::vector<UnitId> current_;    // units of the last operator
+  std::vector<int> forward_uses_;  // of each unit, in this period
+};
+
+}  // namespace fsdp::schedule

@@ -1,0 +1,81 @@
+#include "schedule/trace.h"
+
+#include <algorithm>
+
+namespace fsdp::schedule {
+
+namespace {
+
+// A recording that never repeats is of no use as a plan; this bounds what it costs.
+constexpr size_t kLongestRecording = 1 << 16;
+
+}  // namespace
+
+void Trace::use(UnitId unit) {
+  if (planned()) follow(unit);
+  if (recorded_.size() >= kLongestRecording) return;
+  recorded_.push_back(unit);
+  if (kind_ == Kind::Cyclic) detect_repetition();
+}
+
+void Trace::follow(UnitId unit) {
+  size_t next = cursor_ ? *cursor_ + 1 : 0;
+  if (kind_ == Kind::Cyclic) next %= plan_.size();
+  if (next < plan_.size() && plan_[next] == unit) {
+    cursor_ = next;
+    return;
+  }
+  on_plan_ = false;
+  // Something was skipped: go on from the unit's next use, around the end if need be. Something was added: stay.
+  for (size_t step = 0; step < plan_.size(); ++step) {
+    size_t index = (next + step) % plan_.size();
+    if (plan_[index] == unit) {
+      cursor_ = index;
+      return;
+    }
+  }
+}
+
+void Trace::detect_repetition() {
+  if (on_plan() || recorded_.size() % 2 != 0) return;
+  auto half = recorded_.begin() + recorded_.size() / 2;
+  if (!std::equal(recorded_.begin(), half, half)) return;
+  plan_.assign(recorded_.begin(), half);
+  recorded_.clear();
+  cursor_ = plan_.size() - 1;
+  on_plan_ = true;
+}
+
+void Trace::finish() {
+  // While a cyclic plan is followed, the recording is cut where the caller stopped, not where the period ends.
+  bool keep = recorded_.empty() || recorded_.size() >= kLongestRecording || (kind_ == Kind::Cyclic && on_plan());
+  if (!keep) {
+    plan_ = std::move(recorded_);
+    if (kind_ == Kind::Cyclic && plan_.size() > 1 && plan_.front() == plan_.back()) plan_.pop_back();
+  }
+  begin_period();
+}
+
+void Trace::abandon() { begin_period(); }
+
+void Trace::begin_period() {
+  recorded_.clear();
+  cursor_.reset();
+  on_plan_ = true;
+}
+
+int Trace::distance(UnitId unit) const {
+  size_t next = cursor_ ? *cursor_ + 1 : 0;
+  size_t end = kind_ == Kind::Cyclic ? next + plan_.size() : plan_.size();
+  for (size_t index = next; index < end; ++index) {
+    if (plan_[index % plan_.size()] == unit) return static_cast<int>(index - next) + 1;
+  }
+  return kNever;
+}
+
+std::optional<UnitId> Trace::ahead(int steps) const {
+  size_t index = (cursor_ ? *cursor_ : size_t(-1)) + steps;
+  return index < plan_.size() ? std::optional(plan_[index]) : std::nullopt;
+}
+
+}  // namespace fsdp::schedule

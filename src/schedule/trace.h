@@ -1,0 +1,53 @@
+// The order in which units are used during one period, a training micro-batch or a forward pass without gradients: the
+// plan, recorded in the last period, and where in it the present period is.
+//
+// A use begins when an operator takes a unit that the operator before did not. Pure; not for concurrent use.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace fsdp::schedule {
+
+using UnitId = int;
+
+class Trace {
+ public:
+  static constexpr int kNever = std::numeric_limits<int>::max();
+
+  // A period that ends is told by `finish` (Linear), or known by its repetition (Cyclic): forward passes without
+  // gradients have no event at their end.
+  enum class Kind { Linear, Cyclic };
+  explicit Trace(Kind kind) : kind_(kind) {}
+
+  void use(UnitId unit);
+  // The period is over: what was recorded is the plan from now on.
+  void finish();
+  // The period is given up, for example because a backward threw; the plan stays.
+  void abandon();
+
+  const std::vector<UnitId>& plan() const { return plan_; }
+  bool planned() const { return !plan_.empty(); }
+  // Whether there is a plan and this period has followed it so far.
+  bool on_plan() const { return planned() && on_plan_; }
+
+  // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.
+  int distance(UnitId unit) const;
+  // The use `steps` after the present one; none beyond the plan's end.
+  std::optional<UnitId> ahead(int steps) const;
+
+ private:
+  void follow(UnitId unit);
+  void detect_repetition();
+  void begin_period();
+
+  Kind kind_;
+  std::vector<UnitId> plan_;
+  std::vector<UnitId> recorded_;
+  std::optional<size_t> cursor_;  // the present use in the plan; none before the first
+  bool on_plan_ = true;
+};
+
+}  // namespace fsdp::schedule

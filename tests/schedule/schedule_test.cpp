@@ -1,0 +1,327 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+#include "schedule/support.h"
+
+namespace fsdp::schedule {
+namespace {
+
+using Kind = Action::Kind;
+using testing::ElementsAre;
+
+// A model of blocks 1..L and a unit 0 at both ends: embedding first, tied head last.
+void tied_step(Player& player, int blocks) {
+  player.forward({0});
+  for (UnitId block = 1; block <= blocks; ++block) player.forward({block, block});
+  player.forward({0});
+  player.backward(0);
+  player.gradients(0, 1, 2);  // the final norm's; the embedding's comes at the very end
+  for (UnitId block = blocks; block >= 1; --block) {
+    player.backward(block);
+    player.gradients(block, 3, 3);
+  }
+  player.gradients(0, 1, 2);
+  player.end_backward();
+}
+
+// Blocks 0..L-1 and nothing else.
+void block_step(Player& player, int blocks) {
+  for (UnitId block = 0; block < blocks; ++block) player.forward({block});
+  for (UnitId block = blocks - 1; block >= 0; --block) {
+    player.backward(block);
+    player.gradients(block, 2, 2);
+  }
+  player.end_backward();
+}
+
+TEST(Schedule, GathersEachBlockOnceAPassButThoseThatAreStillThere) {
+  for (int blocks : {2, 3, 6, 48}) {
+    Player player({.units = blocks});
+    for (int step = 0; step < 3; ++step) {
+      block_step(player, blocks);
+      // Two buffers hold the last two blocks when the backward begins.
+      EXPECT_EQ(player.count(Kind::Gather), blocks + blocks - 2) << "step " << step << " of " << blocks << " blocks";
+      EXPECT_EQ(player.count(Kind::Reduce), blocks);
+      player.actions.clear();
+    }
+    EXPECT_EQ(player.schedule.buffers(), 2);
+    EXPECT_EQ(player.schedule.gradient_buffers(), 2);
+  }
+}
+
+TEST(Schedule, GathersATiedEmbeddingForEachEndOfTheForwardAndKeepsTheLastBlock) {
+  for (int blocks : {2, 6, 12}) {
+    Player player({.units = blocks + 1});
+    for (int step = 0; step < 3; ++step) {
+      tied_step(player, blocks);
+      EXPECT_EQ(player.count(Kind::Gather) - player.count(Kind::Gather, 0), blocks + blocks - 1) << "step " << step;
+      EXPECT_EQ(player.count(Kind::Gather, 0), 2) << "step " << step;
+      for (UnitId unit = 0; unit <= blocks; ++unit) EXPECT_EQ(player.count(Kind::Reduce, unit), 1);
+      player.actions.clear();
+    }
+    EXPECT_EQ(player.schedule.buffers(), 2);
+    EXPECT_EQ(player.schedule.gradient_buffers(), 3);  // the embedding's stays open all along
+  }
+}
+
+TEST(Schedule, MoreBuffersSaveGathersUntilEveryUnitIsGatheredOnce) {
+  int blocks = 6, before = 1000;
+  for (int buffers : {2, 3, 4, 7}) {
+    Player player({.units = blocks + 1, .buffers = buffers});
+    tied_step(player, blocks);
+    player.actions.clear();
+    tied_step(player, blocks);
+    int gathers = player.count(Kind::Gather);
+    EXPECT_LT(gathers, before);
+    before = gathers;
+  }
+  EXPECT_EQ(before, blocks + 1);
+}
+
+TEST(Schedule, GathersAheadOnceItHasAPlan) {
+  Player player({.units = 3});
+  block_step(player, 3);
+  player.take();
+  player.forward({0});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1", "WaitGather 0"));
+  player.forward({1});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 2", "WaitGather 1"));
+  player.forward({2});
+  EXPECT_THAT(player.take(), ElementsAre("WaitGather 2"));
+  player.backward(2);
+  player.gradients(2, 2, 2);
+  EXPECT_THAT(player.take(), ElementsAre("Reduce 2"));
+  player.backward(1);
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0"));
+  player.gradients(1, 2, 2);
+  player.backward(0);
+  EXPECT_THAT(player.take(), ElementsAre("Reduce 1", "WaitGather 0"));
+  player.gradients(0, 2, 2);
+  player.end_backward();
+  EXPECT_THAT(player.take(), ElementsAre("WaitReduce 2", "Reduce 0", "WaitReduce 0", "WaitReduce 1"));
+}
+
+TEST(Schedule, NothingIsFullAfterABackward) {
+  Player player({.units = 7});
+  tied_step(player, 6);
+  for (UnitId unit = 0; unit < 7; ++unit) EXPECT_EQ(player.schedule.state(unit), Residency::State::Sharded);
+}
+
+TEST(Schedule, AModuleCalledTwiceIsReducedOnceWithBothGradients) {
+  Player player({.units = 3});
+  for (int step = 0; step < 3; ++step) {
+    player.forward({0, 1, 0, 2});  // unit 0 twice, each under a checkpoint of its own: gradients in two rounds
+    player.backward(2);
+    player.gradients(2, 2, 2);
+    player.backward(0);
+    player.gradients(0, 2, 2);
+    player.backward(1);
+    player.gradients(1, 2, 2);
+    player.backward(0);
+    player.gradients(0, 2, 2);
+    player.end_backward();
+    for (UnitId unit = 0; unit < 3; ++unit) EXPECT_EQ(player.count(Kind::Reduce, unit), 1) << "step " << step;
+    player.actions.clear();
+  }
+}
+
+TEST(Schedule, AFrozenUnitIsGatheredAndNeverReduced) {
+  Player player({.units = 3});
+  for (int step = 0; step < 2; ++step) {
+    player.forward({0, 1, 2});
+    player.backward(2);
+    player.gradients(2, 2, 2);
+    player.backward(1);  // frozen: the gradient passes through
+    player.backward(0);
+    player.gradients(0, 2, 2);
+    player.end_backward();
+    EXPECT_EQ(player.count(Kind::Gather, 1), 1);
+    EXPECT_EQ(player.count(Kind::Reduce, 1), 0);
+    player.actions.clear();
+  }
+}
+
+TEST(Schedule, AFrozenParameterDoesNotDelayTheUnitsReduction) {
+  Player player({.units = 2});
+  auto step = [&] {
+    player.forward({0, 1});
+    player.backward(1);
+    player.gradients(1, 2, 2);
+    player.backward(0);
+    player.gradients(0, 1, 1);
+  };
+  step();
+  EXPECT_EQ(player.count(Kind::Reduce, 0), 1);
+  player.end_backward();
+  player.actions.clear();
+  step();
+  EXPECT_EQ(player.count(Kind::Reduce, 0), 1);
+}
+
+TEST(Schedule, AnUnusedParameterIsFlushedAtTheEndAndForeseenInTheNextBackward) {
+  Player player({.units = 1});
+  auto step = [&] {
+    player.forward({0});
+    player.backward(0);
+    player.gradients(0, 1, 2);  // one of two
+  };
+  step();
+  EXPECT_EQ(player.count(Kind::Reduce), 0);
+  player.end_backward();
+  EXPECT_EQ(player.count(Kind::Reduce), 1);
+  player.actions.clear();
+  step();
+  EXPECT_EQ(player.count(Kind::Reduce), 1);
+}
+
+TEST(Schedule, AGradientThatComesAfterTheReductionIsReducedOnItsOwn) {
+  Player player({.units = 1});
+  block_step(player, 1);
+  player.actions.clear();
+  player.forward({0});
+  player.backward(0);
+  player.gradients(0, 3, 3);  // two were expected
+  EXPECT_EQ(player.count(Kind::Reduce), 1);
+  EXPECT_TRUE(player.schedule.reduced(0));
+  player.end_backward();
+  EXPECT_EQ(player.count(Kind::Reduce), 2);
+}
+
+TEST(Schedule, AUnitThatOnlyPeersHaveGradientsOfIsReducedToo) {
+  Player player({.units = 2});
+  player.forward({0});
+  player.backward(0);
+  player.gradients(0, 2, 2);
+  EXPECT_THAT(player.schedule.reduction_rounds(), ElementsAre(1, 0));
+  Actions actions = player.schedule.backward_ends(std::vector<uint8_t>{1, 1});
+  EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
+                          [](const Action& action) { return action.kind == Kind::Reduce && action.unit == 1; }),
+            1);
+}
+
+TEST(Schedule, ATouchThatThePlanDidNotForeseeIsServedAndPlannedFromThenOn) {
+  Player player({.units = 4});
+  auto step = [&](std::vector<UnitId> order) {
+    player.forward(order);
+    for (auto unit = order.rbegin(); unit != order.rend(); ++unit) player.backward(*unit);
+    player.end_backward();
+  };
+  step({0, 1, 2});
+  player.take();
+  step({0, 3, 1, 2});  // 3 is new
+  EXPECT_FALSE(player.take().empty());
+  EXPECT_THAT(player.schedule.training().plan(), ElementsAre(0, 3, 1, 2, 1, 3, 0));
+  player.forward({0});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 3", "WaitGather 0"));
+}
+
+TEST(Schedule, ASkippedUnitDoesNotLoseThePlace) {
+  Player player({.units = 5});
+  block_step(player, 5);
+  player.take();
+  player.forward({0});
+  player.forward({2});  // 1 was gathered ahead, and is skipped
+  player.take();
+  player.forward({3});
+  EXPECT_THAT(player.take(), ElementsAre("WaitGather 1", "Gather 3", "Gather 4", "WaitGather 3"));
+}
+
+TEST(Schedule, OnlyGathersOnThePlanAreForeseen) {
+  Player player({.units = 4});
+  block_step(player, 3);
+  for (const Action& action : player.actions) EXPECT_FALSE(action.foreseen) << to_string(action);
+  player.actions.clear();
+  block_step(player, 3);
+  for (const Action& action : player.actions) {
+    EXPECT_EQ(action.foreseen, action.kind == Kind::Gather) << to_string(action);
+  }
+  player.actions.clear();
+  player.forward({3});
+  EXPECT_FALSE(player.actions.front().foreseen);
+}
+
+TEST(Schedule, AnOperatorOverSeveralUnitsHasThemAllEvenBeyondTheBuffers) {
+  Player player({.units = 6});
+  for (int step = 0; step < 2; ++step) {
+    player.touch({0, 1, 2, 3, 4, 5}, Mode::Forward);
+    player.backward(5);
+    player.end_backward();
+  }
+  EXPECT_EQ(player.schedule.buffers(), 6);
+}
+
+TEST(Schedule, PinnedUnitsAreNeverReleased) {
+  Schedule schedule({.units = 4});
+  schedule.operator_begins(std::vector<UnitId>{0}, Mode::Forward);  // one thread's operator, still running
+  for (UnitId unit : {1, 2, 3}) {
+    std::vector<UnitId> units{unit};
+    for (const Action& action : schedule.operator_begins(units, Mode::Forward)) {
+      EXPECT_FALSE(action.kind == Kind::Release && action.unit == 0);
+    }
+    schedule.operator_ends(units);
+  }
+  EXPECT_EQ(schedule.state(0), Residency::State::Full);
+  EXPECT_EQ(schedule.buffers(), 2);
+}
+
+TEST(Schedule, EvaluationHasAPlanOfItsOwn) {
+  Player player({.units = 4});
+  block_step(player, 4);
+  player.evaluate({0, 1, 2, 3, 0, 1, 2, 3});  // the period shows by its repetition
+  EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
+  player.take();
+  block_step(player, 4);
+  EXPECT_EQ(player.count(Kind::Gather), 3 + 2);  // the evaluation left block 1, which it would have needed next
+  player.take();
+  player.evaluate({0});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1", "WaitGather 0"));
+  player.evaluate({1, 2, 3, 0, 1, 2, 3});
+  EXPECT_EQ(player.count(Kind::Gather), 2 + 4);
+}
+
+TEST(Schedule, AnEvaluationBetweenStepsLeavesTheTrainingPlanAlone) {
+  Player player({.units = 4});
+  block_step(player, 4);
+  auto plan = player.schedule.training().plan();
+  for (int round = 0; round < 2; ++round) {
+    player.evaluate({0, 1, 2, 3});
+    block_step(player, 4);
+  }
+  EXPECT_EQ(player.schedule.training().plan(), plan);
+  EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Schedule, ChangedShardsLeaveNothingFull) {
+  Player player({.units = 2});
+  player.evaluate({0, 1});
+  Actions actions = player.schedule.shards_change();
+  EXPECT_EQ(actions.size(), 2u);
+  for (UnitId unit : {0, 1}) EXPECT_EQ(player.schedule.state(unit), Residency::State::Sharded);
+}
+
+TEST(Schedule, AForwardWithoutBackwardDoesNotChangeThePlan) {
+  Player player({.units = 3});
+  block_step(player, 3);
+  auto plan = player.schedule.training().plan();
+  player.forward({0, 1});
+  player.schedule.shards_change();
+  EXPECT_EQ(player.schedule.training().plan(), plan);
+}
+
+TEST(Schedule, AnAbandonedBackwardLeavesNothingOpen) {
+  Player player({.units = 3});
+  player.forward({0, 1, 2});
+  player.backward(2);
+  player.gradients(2, 1, 2);
+  player.abandon_backward();
+  EXPECT_THAT(player.schedule.reduction_rounds(), ElementsAre(0, 0, 0));
+  player.actions.clear();
+  Player fresh({.units = 3});
+  block_step(fresh, 3);
+  block_step(player, 3);
+  EXPECT_EQ(player.count(Kind::Reduce), fresh.count(Kind::Reduce));
+}
+
+}  // namespace
+}  // namespace fsdp::schedule
