@@ -12,7 +12,7 @@ std::string grouped(int64_t number) {
   std::string digits = fmt::format("{}", number);
   const int64_t first = number < 0 ? 1 : 0;
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > first; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
