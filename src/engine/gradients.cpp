@@ -75,8 +75,9 @@ void Model::finish_reduction(Unit& unit) {
 std::vector<uint8_t> Model::agree_on_rounds() {
   std::vector<uint8_t> rounds = schedule_->reduction_rounds();
   if (group_->size() == 1) return rounds;
-  for (const torch::Tensor& peer : group_->all_gather(torch::tensor(rounds, torch::kUInt8))) {
-    for (size_t i = 0; i < rounds.size(); ++i) rounds[i] = std::max(rounds[i], peer.const_data_ptr<uint8_t>()[i]);
+  for (const torch::Tensor& peer : exchange(kEndsBackward, rounds)) {
+    const auto* theirs = peer.const_data_ptr<int64_t>() + 1;
+    for (size_t i = 0; i < rounds.size(); ++i) rounds[i] = std::max(rounds[i], static_cast<uint8_t>(theirs[i]));
   }
   return rounds;
 }

@@ -194,7 +194,7 @@ void Model::perform(const schedule::Action& action) {
 
 void Model::gather(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
-  if (!action.foreseen) check_same_gather(unit);
+  if (!action.foreseen) check_same_gather(action.unit);
   torch::Tensor buffer;
   if (group_->gathers_into_buffer()) buffer = arena_->full.at(action.buffer).slice(0, 0, unit.layout.full_numel());
   unit.collectives->begin_gather(buffer);
@@ -204,17 +204,28 @@ void Model::gather(const schedule::Action& action) {
 
 // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
 // once.
-void Model::check_same_gather(const Unit& unit) {
+void Model::check_same_gather(int id) {
   if (group_->size() == 1) return;
-  const auto own = std::find_if(units_.begin(), units_.end(), [&](const auto& other) { return other.get() == &unit; });
-  const auto ids = group_->all_gather(torch::tensor(static_cast<int64_t>(own - units_.begin())));
+  exchange(id, std::vector<uint8_t>(units_.size()));
+}
+
+// Every message has the same shape, so that ranks that went different ways still understand each other.
+std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<uint8_t>& rounds) {
+  torch::Tensor message = torch::zeros({static_cast<int64_t>(1 + rounds.size())}, torch::kInt64);
+  message[0] = activity;
+  for (size_t i = 0; i < rounds.size(); ++i) message.mutable_data_ptr<int64_t>()[1 + i] = rounds[i];
+  auto describe = [&](int64_t of) {
+    return of == kEndsBackward ? std::string("has ended its backward") : "gathers unit " + units_.at(of)->name;
+  };
+  std::vector<torch::Tensor> peers = group_->all_gather(message);
   for (int rank = 0; rank < group_->size(); ++rank) {
-    const int64_t id = ids[rank].item<int64_t>();
-    FSDP_CHECK_UNIT(id == own - units_.begin(), unit.name,
-                    "gather: rank {} gathers unit {} at the same time. Every rank must run the same part of the model; "
-                    "does its control flow depend on the data?",
-                    rank, units_.at(id)->name);
+    const int64_t other = peers[rank][0].item<int64_t>();
+    FSDP_CHECK(other == activity,
+               "rank {} {} where rank {} {}. Every rank must run the same part of the model; does its control flow "
+               "depend on the data?",
+               rank, describe(other), group_->rank(), describe(activity));
   }
+  return peers;
 }
 
 void Model::backward_ends(int task) {

@@ -67,13 +67,16 @@ class Model final : public interpose::Listener {
   void backward_ends(int task) override;
 
  private:
+  static constexpr int64_t kEndsBackward = -1;  // what a rank does, told to the others; otherwise the unit it gathers
+
   void add_unit(const NamedUnit& named, bool synchronize);
   void note_backward();
   void check_use(std::span<const int> units, std::span<const int> written, const char* operation, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
-  void check_same_gather(const Unit& unit);
+  void check_same_gather(int id);
+  std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<uint8_t>& rounds);
   void open_gradient(const schedule::Action& action);
   void write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient);
   void reduce(const schedule::Action& action);

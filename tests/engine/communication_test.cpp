@@ -1,0 +1,142 @@
+// How often a model communicates, what it holds, and that nothing stays full.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "buffers/arena.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using testing_models::make_gpt;
+
+TEST(Communication, IsTheOptimum) {
+  run_ranks(2, [](World& world) {
+    constexpr int64_t kBlocks = 5;
+    auto model = make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    for (int step = 0; step < 4; ++step) {
+      const CommunicationReport before = sharded.communication();
+      auto loss = model.loss(world.rank());
+      const CommunicationReport forward = sharded.communication();
+      loss.backward();
+      const CommunicationReport after = sharded.communication();
+      // The embedding, tied to the head, is gathered at both ends of the forward and still there in the backward.
+      EXPECT_EQ(forward.gathers - before.gathers, kBlocks + 2) << "step " << step;
+      EXPECT_EQ(after.gathers - forward.gathers, kBlocks - 1) << "step " << step;
+      EXPECT_EQ(after.reductions - before.reductions, kBlocks + 1) << "step " << step;
+      EXPECT_EQ(after.foreseen_gathers - before.foreseen_gathers, step == 0 ? 0 : 2 * kBlocks + 1) << "step " << step;
+      EXPECT_EQ(after.late_gradients, 0);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  });
+}
+
+TEST(Communication, EvaluationBetweenStepsChangesNoWeight) {
+  run_ranks(2, [](World& world) {
+    auto train = [&](bool evaluate) {
+      auto model = make_gpt();
+      auto sharded = shard(*model.module, world);
+      AdamW optimizer(sharded);
+      torch::Tensor evaluation;
+      for (int step = 0; step < 3; ++step) {
+        if (evaluate) {
+          torch::NoGradGuard no_grad;
+          for (int batch = 0; batch < 3; ++batch) evaluation = model.loss(100 + batch);
+        }
+        model.loss(step * 2 + world.rank()).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      std::vector<torch::Tensor> pieces;
+      for (const torch::Tensor& piece : sharded.shards()) pieces.push_back(piece.clone());
+      return torch::cat(pieces);
+    };
+    EXPECT_TRUE(torch::equal(train(false), train(true)));
+  });
+}
+
+TEST(Communication, MemoryIsShardsAndAFixedNumberOfFullUnits) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(6, 64);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    int64_t steady = 0;
+    for (int step = 0; step < 4; ++step) {
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      const MemoryReport memory = sharded.memory();
+      if (step == 1) steady = memory.total_bytes();
+      if (step > 1) {
+        EXPECT_EQ(memory.total_bytes(), steady);
+      }
+      EXPECT_EQ(memory.gradient_bytes, memory.parameter_bytes);
+      EXPECT_EQ(memory.full_parameter_bytes % 2, 0);
+    }
+    int64_t numel = 0;
+    for (const auto& parameter : sharded.parameters()) numel += parameter.piece.numel();
+    EXPECT_EQ(sharded.memory().optimizer_bytes, 2 * numel * 4);
+  });
+}
+
+TEST(Communication, AReleasedBufferIsPoisonedSoThatAUseWithoutAGatherShows) {
+  if (!buffers::poisons()) GTEST_SKIP() << "this build does not poison";
+  buffers::Pool pool(8);
+  torch::Tensor buffer = pool.at(0);
+  EXPECT_TRUE(buffer.isnan().all().item<bool>());
+  buffer.fill_(1);
+  pool.release(0);
+  EXPECT_TRUE(buffer.isnan().all().item<bool>());
+  EXPECT_EQ(pool.at(0).data_ptr(), buffer.data_ptr());
+}
+
+TEST(FullParameters, ReadWhatIsShardedAndKeepWhatIsWritten) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(), plain = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const auto expected = plain.module->parameters();
+    {
+      FullParameters scope = sharded.full_parameters();
+      torch::NoGradGuard no_grad;
+      const auto found = model.module->parameters();
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(found[i], expected[i]));
+      for (auto parameter : found) parameter.mul_(2);
+      scope.close();
+    }
+    torch::NoGradGuard no_grad;
+    for (auto parameter : expected) parameter.mul_(2);
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+    FullParameters scope = sharded.full_parameters({.write_back = false});
+    for (auto parameter : model.module->parameters()) parameter.zero_();
+    scope.close();
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+  });
+}
+
+TEST(Gradients, AParameterThatNoRankUsedIsSkippedAndOneThatSomeUsedIsSummedOverThose) {
+  run_ranks(2, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad()),
+         third = torch::ones({3}, torch::requires_grad());
+    auto sharded =
+        shard(std::vector<NamedUnit>{{"a", {{"first", first}, {"second", second}}, {}}, {"b", {{"third", third}}, {}}},
+              world);
+    AdamW optimizer(sharded, {.lr = 0.1});
+    // A whole unit that rank 0 uses and has no gradient of.
+    auto loss = (first * 2).sum() + ((world.rank() == 1 ? third : third.detach()) * 4).sum();
+    loss.backward();
+    optimizer.step();
+    FullParameters scope = sharded.full_parameters();
+    EXPECT_NE(first[0].item<float>(), 1);
+    EXPECT_EQ(second[0].item<float>(), 1);
+    EXPECT_NE(third[0].item<float>(), 1);
+    scope.close();
+  });
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,153 @@
+// Misuse that would silently train the wrong thing is an error that says what to do.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "support/models.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_models::make_gpt;
+
+template <typename Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void with_sharded_gpt(const std::function<void(testing_models::TestModel&, ShardedModel&, World&)>& body) {
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    body(model, sharded, world);
+  });
+}
+
+TEST(Guards, AnOptimizerOverTheModulesOwnParametersIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    model.loss(0).backward();
+    torch::optim::SGD optimizer(model.module->parameters(), 0.1);
+    EXPECT_THAT(message_of([&] { optimizer.step(); }), AllOf(HasSubstr("gradient"), HasSubstr("fsdp::AdamW(sharded)")));
+  });
+}
+
+TEST(Guards, ClippingTheModulesOwnParametersIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    model.loss(0).backward();
+    EXPECT_THAT(message_of([&] { torch::nn::utils::clip_grad_norm_(model.module->parameters(), 1.0); }),
+                HasSubstr("sharded.clip_grad_norm_()"));
+  });
+}
+
+TEST(Guards, AWriteToAShardedParameterIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    torch::NoGradGuard no_grad;
+    auto parameter = model.module->parameters()[0];
+    const auto refused = AllOf(HasSubstr("writes a sharded parameter"), HasSubstr("full_parameters()"));
+    EXPECT_THAT(message_of([&] { parameter.mul_(2); }), refused);
+    EXPECT_THAT(message_of([&] { parameter[0].fill_(0); }), refused);
+    EXPECT_THAT(message_of([&] { torch::nn::init::zeros_(parameter); }), refused);
+    EXPECT_THAT(message_of([&] { at::_foreach_add_(model.module->parameters(), 1.0); }), refused);
+    EXPECT_THAT(message_of([&] { parameter.resize_({1}); }), refused);
+  });
+}
+
+TEST(Guards, ReadingTheBytesOfAShardedParameterIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    auto parameter = model.module->parameters()[0];
+    const auto refused = AllOf(HasSubstr("bytes of a sharded parameter"), HasSubstr("full_parameters()"));
+    EXPECT_THAT(message_of([&] { parameter.template data_ptr<float>(); }), refused);
+    EXPECT_THAT(message_of([&] { parameter.template const_data_ptr<float>(); }), refused);
+    model.loss(0).backward();
+    EXPECT_THAT(message_of([&] { parameter.template data_ptr<float>(); }), refused);
+  });
+}
+
+TEST(Guards, ConvertingTheModuleAfterShardingIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    EXPECT_THAT(message_of([&] { model.module->to(torch::kDouble); }),
+                AllOf(HasSubstr("module->to()"), HasSubstr("sharded parameter")));
+  });
+}
+
+TEST(Guards, AStepBetweenForwardAndBackwardIsAnError) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    AdamW optimizer(sharded);
+    model.loss(0).backward();
+    auto loss = model.loss(1);
+    optimizer.step();
+    optimizer.zero_grad();
+    EXPECT_THAT(message_of([&] { loss.backward(); }), HasSubstr("Call backward before the step"));
+  });
+}
+
+TEST(Guards, ABackwardAfterClippingAndBeforeZeroGradIsAnError) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    model.loss(0).backward();
+    sharded.clip_grad_norm_(1.0);
+    EXPECT_THAT(message_of([&] { model.loss(1).backward(); }), HasSubstr("Call zero_grad() first"));
+  });
+}
+
+TEST(Guards, AStepWithoutABackwardIsAnError) {
+  with_sharded_gpt([](auto&, auto& sharded, auto&) {
+    AdamW optimizer(sharded);
+    EXPECT_THAT(message_of([&] { optimizer.step(); }), HasSubstr("Call backward first"));
+    EXPECT_THAT(message_of([&] { sharded.clip_grad_norm_(1.0); }), HasSubstr("Call backward first"));
+  });
+}
+
+TEST(Guards, ShardingTwiceIsAnError) {
+  with_sharded_gpt([](auto& model, auto&, auto& world) {
+    EXPECT_THAT(message_of([&] { shard(*model.module, world); }), HasSubstr("sharded already"));
+  });
+}
+
+TEST(Guards, UseAfterTheShardedModelsEndIsAnError) {
+  run_ranks(1, [](World& world) {
+    auto model = make_gpt();
+    { auto sharded = shard(*model.module, world); }
+    EXPECT_THAT(message_of([&] { model.loss(0); }), HasSubstr("after its ShardedModel was destroyed"));
+  });
+}
+
+TEST(Guards, AModelThatDiffersBetweenRanksIsAnErrorThatNamesRankAndUnit) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(3, world.rank() == 0 ? 32 : 36);
+    EXPECT_THAT(message_of([&] { shard(*model.module, world); }),
+                AllOf(HasSubstr("rank 1"), HasSubstr("unit="), HasSubstr("same model on every rank")));
+  });
+}
+
+TEST(Guards, ARankThatRunsAnotherPartOfTheModelIsAnErrorOnEveryRank) {
+  run_ranks(2, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}, {"b", {{"second", second}}, {}}}, world);
+    EXPECT_THAT(message_of([&] { (world.rank() == 0 ? first : second).sum().backward(); }),
+                AllOf(HasSubstr("rank 1 gathers unit b"), HasSubstr("rank 0 gathers unit a")));
+  });
+}
+
+TEST(Guards, OptionsThatThisVersionDoesNotRunAreErrors) {
+  run_ranks(1, [](World& world) {
+    auto model = make_gpt();
+    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.strategy = Strategy::NoShard}); }),
+                HasSubstr("FullShard"));
+    EXPECT_THAT(
+        message_of([&] { shard(*model.module, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}}); }),
+        HasSubstr("fp32"));
+    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.buffers = 1}); }), HasSubstr("at least 2"));
+    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.cpu_offload = true}); }), HasSubstr("cpu_offload"));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
