@@ -94,7 +94,9 @@ class ShardedModel {
   // The plan made from the recorded step, for people to read.
   std::string schedule() const;
 
+  // For the rest of the library.
   engine::Model& model() const { return *model_; }
+  const std::shared_ptr<engine::Model>& shared_model() const { return model_; }
 
  private:
   std::shared_ptr<engine::Model> model_;

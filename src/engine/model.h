@@ -39,7 +39,7 @@ class Model final : public interpose::Listener {
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
   const std::vector<std::pair<std::string, torch::Tensor>>& buffers() const { return buffers_; }
 
-  // Around every change of the shards: nothing is full and no rank reads them in between.
+  // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
   void publish();
 
@@ -61,22 +61,26 @@ class Model final : public interpose::Listener {
   void open_full();
   void close_full(bool write_back);
 
-  void operator_begins(std::span<const int> units, const char* name, std::span<const int> written) override;
+  void operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
   void gradient_arrives(int unit, int parameter, const torch::Tensor& gradient) override;
-  void gradient_touched() override;
+  void backward_ends(int task) override;
 
  private:
-  void check_same_model();
-  void synchronize_states();
-  void attach_parameters();
+  void add_unit(const NamedUnit& named, bool synchronize);
+  void note_backward();
+  void check_use(std::span<const int> units, std::span<const int> written, const char* operation, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
+  void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
+  void check_same_gather(const Unit& unit);
+  void open_gradient(const schedule::Action& action);
+  void write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient);
   void reduce(const schedule::Action& action);
-  void backward_event();
-  void end_backward();
   void finish_reduction(Unit& unit);
-  void rethrow_failure() const;
+  std::vector<uint8_t> agree_on_rounds();
+  bool holds_gradients() const;
+  // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>
   void guarded(Body body);
 
@@ -85,16 +89,27 @@ class Model final : public interpose::Listener {
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<ShardedParameter> parameters_;
   std::vector<std::pair<std::string, torch::Tensor>> buffers_;
-  std::shared_ptr<interpose::Link> link_;
+  std::shared_ptr<interpose::Link> link_ = std::make_shared<interpose::Link>();
+  interpose::BackwardWatch backward_{link_};
   std::unique_ptr<schedule::Schedule> schedule_;
   std::unique_ptr<buffers::Arena> arena_;
-  interpose::BackwardWatch backward_;
   CommunicationReport communication_;
   std::string failure_;  // the first error of a collective; every later call repeats it
-  double divisor_ = 0;   // the number of ranks unless set
+  double divisor_;
   bool closed_ = false;  // the gradients' sum was scaled
-  bool full_ = false;    // inside open_full .. close_full
+  bool full_ = false;    // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };
+
+template <typename Body>
+void Model::guarded(Body body) {
+  if (!failure_.empty()) throw Error(failure_);
+  try {
+    body();
+  } catch (const Error& error) {
+    failure_ = error.what();
+    throw;
+  }
+}
 
 }  // namespace fsdp::engine

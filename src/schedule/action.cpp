@@ -1,11 +1,13 @@
 #include "schedule/action.h"
 
+#include <fmt/format.h>
+
 namespace fsdp::schedule {
 
 std::string to_string(const Action& action) {
   static constexpr const char* kNames[] = {"Release", "Gather", "WaitGather", "OpenGradient", "Reduce", "WaitReduce"};
-  std::string text = kNames[static_cast<int>(action.kind)] + (" " + std::to_string(action.unit));
-  if (action.buffer >= 0) text += " in " + std::to_string(action.buffer);
+  std::string text = fmt::format("{} {}", kNames[static_cast<int>(action.kind)], action.unit);
+  if (action.buffer >= 0) text += fmt::format(" in {}", action.buffer);
   if (action.foreseen) text += " foreseen";
   return text;
 }

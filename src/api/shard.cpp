@@ -1,0 +1,116 @@
+// From a module and options to a sharded model.
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "engine/model.h"
+#include "fsdp/sharded_model.h"
+#include "interpose/unit_storage.h"
+#include "world/state.h"
+
+namespace fsdp {
+
+namespace {
+
+constexpr const char* kRest = "root";  // the unit of what lies outside of every chosen module
+
+void check_options(const Options& options, const World& world) {
+  FSDP_CHECK(options.strategy == Strategy::FullShard,
+             "shard: this version runs Strategy::FullShard only; leave options.strategy at its default");
+  FSDP_CHECK(options.shard_group_size == 0 || options.shard_group_size == world.size(),
+             "shard: found shard_group_size {}, expected 0 or the world's size {}: this version shards over all ranks",
+             options.shard_group_size, world.size());
+  const MixedPrecision& precision = options.mixed_precision;
+  FSDP_CHECK(!precision.param_dtype && !precision.buffer_dtype && precision.reduce_dtype == torch::kFloat32 &&
+                 precision.keep.empty(),
+             "shard: this version trains in fp32 only; leave options.mixed_precision at its default");
+  FSDP_CHECK(!options.cpu_offload, "shard: this version has no cpu_offload; leave it off");
+  FSDP_CHECK(options.buffers >= 2, "shard: found buffers {}, expected at least 2", options.buffers);
+  FSDP_CHECK(options.prefetch >= 0, "shard: found prefetch {}, expected 0 or more", options.prefetch);
+}
+
+void check_parameter(const std::string& name, const torch::Tensor& tensor) {
+  FSDP_CHECK(interpose::UnitStorage::of(tensor) == nullptr,
+             "shard: the parameter {} is sharded already. Call fsdp::shard once for a module.", name);
+  FSDP_CHECK(tensor.scalar_type() == torch::kFloat32 && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
+             "shard: the parameter {} is {} on {}, expected float32 on the CPU. Convert the module first, or leave the "
+             "parameter alone with options.ignored.",
+             name, toString(tensor.scalar_type()), tensor.device().str());
+  FSDP_CHECK(tensor.is_leaf(), "shard: the parameter {} is computed from others, expected a leaf", name);
+}
+
+bool is_ignored(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, name); });
+}
+
+// The innermost chosen module that `name` lies in.
+std::string unit_of(const std::string& name, const std::vector<std::string>& chosen) {
+  std::string best;
+  for (const std::string& module : chosen) {
+    if (module.size() > best.size() && name.starts_with(module + ".")) best = module;
+  }
+  return best.empty() ? kRest : best;
+}
+
+// Units in the order in which the module registers them, the rest first; a tied parameter goes where it comes first.
+std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& options) {
+  const std::vector<std::string> chosen = options.units.choose(module);
+  std::vector<NamedUnit> units{{kRest, {}, {}}};
+  for (const std::string& name : chosen) units.push_back({name, {}, {}});
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < units.size(); ++i) index[units[i].name] = i;
+
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& parameter : module.named_parameters()) {
+    if (!parameter.value().defined() || is_ignored(parameter.key(), options.ignored)) continue;
+    if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
+    units[index[unit_of(parameter.key(), chosen)]].parameters.emplace_back(parameter.key(), parameter.value());
+  }
+  for (const auto& buffer : module.named_buffers()) {
+    if (buffer.value().defined()) {
+      units[index[unit_of(buffer.key(), chosen)]].buffers.emplace_back(buffer.key(), buffer.value());
+    }
+  }
+  return units;
+}
+
+// What a unit without parameters has is the rest's.
+void drop_empty(std::vector<NamedUnit>& units) {
+  std::vector<std::pair<std::string, torch::Tensor>> buffers;
+  std::erase_if(units, [&](NamedUnit& unit) {
+    if (!unit.parameters.empty()) return false;
+    buffers.insert(buffers.end(), unit.buffers.begin(), unit.buffers.end());
+    return true;
+  });
+  if (!units.empty()) units[0].buffers.insert(units[0].buffers.end(), buffers.begin(), buffers.end());
+}
+
+}  // namespace
+
+ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
+  check_options(options, world);
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, tensor] : unit.parameters) {
+      check_parameter(name, tensor);
+      FSDP_CHECK_UNIT(seen.insert(tensor.unsafeGetTensorImpl()).second, unit.name,
+                      "shard: the parameter {} is in two units, expected in one", name);
+    }
+  }
+  drop_empty(units);
+  return ShardedModel(
+      std::make_shared<engine::Model>(engine::ModelSpec{.units = std::move(units),
+                                                        .group = world.state()->new_group(),
+                                                        .buffers = options.buffers,
+                                                        .prefetch = options.prefetch,
+                                                        .sync_module_states = options.sync_module_states}));
+}
+
+ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
+  std::vector<NamedUnit> units = divide(module, options);
+  return shard(std::move(units), world, std::move(options));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,54 @@
+#include "fsdp/sharded_model.h"
+
+#include <cstdio>
+
+#include "engine/full_scope.h"
+#include "engine/model.h"
+#include "optim/clip.h"
+
+namespace fsdp {
+
+FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope_(std::move(scope)) {}
+FullParameters::FullParameters(FullParameters&&) noexcept = default;
+
+FullParameters::~FullParameters() {
+  try {
+    close();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());  // a destructor has no other way to say it
+  }
+}
+
+void FullParameters::close() {
+  if (auto scope = std::move(scope_)) scope->close();
+}
+
+ShardedModel::ShardedModel(std::shared_ptr<engine::Model> model) : model_(std::move(model)) {}
+ShardedModel::ShardedModel(ShardedModel&&) noexcept = default;
+ShardedModel& ShardedModel::operator=(ShardedModel&&) noexcept = default;
+ShardedModel::~ShardedModel() = default;
+
+const std::vector<ShardedParameter>& ShardedModel::parameters() const { return model_->parameters(); }
+
+std::vector<torch::Tensor> ShardedModel::shards() const {
+  std::vector<torch::Tensor> pieces;
+  for (const ShardedParameter& parameter : parameters()) pieces.push_back(parameter.piece);
+  return pieces;
+}
+
+double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
+  return optim::clip_gradients(*model_, max_norm, norm_type);
+}
+
+void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }
+
+FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
+  return FullParameters(std::make_unique<engine::FullScope>(model_, options.write_back));
+}
+
+void ShardedModel::zero_grad() { model_->zero_grad(); }
+MemoryReport ShardedModel::memory() const { return model_->memory(); }
+CommunicationReport ShardedModel::communication() const { return model_->communication(); }
+std::string ShardedModel::schedule() const { return model_->schedule_text(); }
+
+}  // namespace fsdp

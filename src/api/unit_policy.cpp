@@ -1,0 +1,91 @@
+// The policies that divide a module into units.
+#include <typeinfo>
+
+#include "base/error.h"
+#include "fsdp/options.h"
+
+namespace fsdp {
+
+namespace {
+
+using Module = torch::nn::Module;
+using Visit = std::function<bool(const std::string& name, const Module& module)>;  // whether to go on inside
+
+// The modules below `module`, parents first. Works on modules that no shared pointer holds.
+void visit_below(const Module& module, const std::string& prefix, const Visit& visit) {
+  for (const auto& child : module.named_children()) {
+    const std::string name = prefix + child.key();
+    if (visit(name, *child.value())) visit_below(*child.value(), name + ".", visit);
+  }
+}
+
+int64_t numel_of(const Module& module) {
+  int64_t numel = 0;
+  for (const auto& parameter : module.parameters()) numel += parameter.numel();
+  return numel;
+}
+
+// A ModuleList or Sequential of two or more modules of one type, each with parameters.
+bool is_container_of_blocks(const Module& module) {
+  if (dynamic_cast<const torch::nn::ModuleListImpl*>(&module) == nullptr &&
+      dynamic_cast<const torch::nn::SequentialImpl*>(&module) == nullptr) {
+    return false;
+  }
+  const auto children = module.children();
+  if (children.size() < 2) return false;
+  for (const auto& child : children) {
+    const Module &one = *child, &first = *children[0];
+    if (typeid(one) != typeid(first) || numel_of(one) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+UnitPolicy units_by(std::function<bool(const std::string&, const torch::nn::Module&)> is_unit) {
+  return UnitPolicy([is_unit = std::move(is_unit)](const Module& root) {
+    std::vector<std::string> names;
+    visit_below(root, "", [&](const std::string& name, const Module& module) {
+      if (is_unit(name, module)) names.push_back(name);
+      return true;
+    });
+    return names;
+  });
+}
+
+UnitPolicy units_by_size(int64_t numel) {
+  FSDP_CHECK(numel > 0, "units_by_size: found {}, expected a positive number of elements", numel);
+  return UnitPolicy([numel](const Module& root) {
+    std::vector<std::string> names;
+    visit_below(root, "", [&](const std::string& name, const Module& module) {
+      if (numel_of(module) < numel) return false;
+      for (const auto& child : module.children()) {
+        if (numel_of(*child) >= numel) return true;
+      }
+      names.push_back(name);
+      return false;
+    });
+    return names;
+  });
+}
+
+UnitPolicy units_automatic() {
+  return UnitPolicy([](const Module& root) {
+    std::vector<std::string> names;
+    auto add_children = [&](const std::string& prefix, const Module& container) {
+      for (const auto& child : container.named_children()) names.push_back(prefix + child.key());
+    };
+    if (is_container_of_blocks(root)) {
+      add_children("", root);
+      return names;
+    }
+    visit_below(root, "", [&](const std::string& name, const Module& module) {
+      if (!is_container_of_blocks(module)) return true;
+      add_children(name + ".", module);
+      return false;
+    });
+    return names;
+  });
+}
+
+}  // namespace fsdp

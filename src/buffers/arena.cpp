@@ -1,0 +1,34 @@
+#include "buffers/arena.h"
+
+#include <limits>
+
+namespace fsdp::buffers {
+
+bool poisons() {
+#ifdef FSDP_POISON
+  return true;
+#else
+  return false;
+#endif
+}
+
+void poison(torch::Tensor buffer) {
+  if (poisons()) buffer.fill_(std::numeric_limits<float>::quiet_NaN());
+}
+
+torch::Tensor Pool::at(int index) {
+  while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();
+  if (!buffers_[index].defined()) {
+    buffers_[index] = torch::empty({numel_}, torch::kFloat32);
+    poison(buffers_[index]);
+  }
+  return buffers_[index];
+}
+
+int64_t Pool::bytes() const {
+  int64_t bytes = 0;
+  for (const torch::Tensor& buffer : buffers_) bytes += buffer.defined() ? buffer.nbytes() : 0;
+  return bytes;
+}
+
+}  // namespace fsdp::buffers

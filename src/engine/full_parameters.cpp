@@ -1,0 +1,49 @@
+// The scope in which the module's parameters are whole, in memory of their own.
+#include "base/error.h"
+#include "engine/full_scope.h"
+#include "engine/model.h"
+
+namespace fsdp::engine {
+
+void Model::open_full() {
+  FSDP_CHECK(!full_, "full_parameters() is open already. Close the first scope before opening another.");
+  begin_write();
+  std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
+  guarded([&] {
+    for (auto& unit : units_) {
+      unit->full = torch::empty({unit->layout.full_numel()});
+      unit->collectives->begin_gather(group_->gathers_into_buffer() ? unit->full : torch::Tensor());
+      void* bytes = unit->collectives->wait_gather();
+      if (!group_->gathers_into_buffer()) {
+        unit->full.copy_(torch::from_blob(bytes, unit->full.sizes()));
+        unit->collectives->release();
+      }
+      unit->storage->bind(unit->full.data_ptr());
+      unit->storage->allow_access();
+    }
+  });
+  full_ = true;
+}
+
+void Model::close_full(bool write_back) {
+  std::lock_guard lock(mutex_);
+  if (!full_) return;
+  torch::NoGradGuard no_grad;
+  full_ = false;
+  for (auto& unit : units_) {
+    unit->storage->unbind();
+    if (group_->gathers_into_buffer()) unit->collectives->release();
+  }
+  if (write_back) {
+    begin_write();
+    for (auto& unit : units_) {
+      const layout::Range own = unit->layout.shard_of(group_->rank());
+      unit->shard.copy_(unit->full.slice(0, own.begin, own.end));
+    }
+    publish();
+  }
+  for (auto& unit : units_) unit->full = torch::Tensor();
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,116 @@
+// The way of a gradient: from autograd into the unit's buffer, through the reduction into the shard's sum, and the end
+// of that sum (docs/determinism.md).
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/model.h"
+
+namespace fsdp::engine {
+
+void Model::gradient_arrives(int id, int parameter, const torch::Tensor& gradient) {
+  std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
+  note_backward();
+  Unit& unit = *units_[id];
+  if (closed_ && !holds_gradients()) closed_ = false;
+  FSDP_CHECK_UNIT(!closed_, unit.name,
+                  "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() "
+                  "first.");
+  check_parameters("backward");
+  if (!failure_.empty()) throw Error(failure_);
+  communication_.late_gradients += schedule_->reduced(id);
+  guarded([&] { perform(schedule_->gradient_begins(id)); });
+  write_gradient(unit, parameter, gradient);
+  guarded([&] { perform(schedule_->gradient_ends(id, unit.trainable())); });
+}
+
+void Model::open_gradient(const schedule::Action& action) {
+  Unit& unit = *units_[action.unit];
+  // A sum that the user dropped by resetting a piece's grad is dropped here too.
+  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
+    if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
+  }
+  const bool first = std::all_of(unit.sum.held.begin(), unit.sum.held.end(), [](uint8_t held) { return held == 0; });
+  if (group_->size() == 1 && first) {
+    unit.gradients = unit.sum.values;  // one rank's first gradients are the sum: nothing to move
+  } else {
+    unit.gradients = arena_->gradients.at(action.buffer).slice(0, 0, unit.layout.full_numel());
+  }
+  unit.present.assign(unit.parameters.size(), 0);
+}
+
+void Model::write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient) {
+  const torch::Tensor target = unit.view(unit.gradients, parameter);
+  const torch::Tensor dense = gradient.layout() == torch::kStrided ? gradient : gradient.to_dense();
+  if (unit.present[parameter]) {
+    target.add_(dense);
+  } else {
+    target.copy_(dense);
+  }
+  unit.present[parameter] = 1;
+}
+
+void Model::reduce(const schedule::Action& action) {
+  Unit& unit = *units_[action.unit];
+  torch::Tensor staging;
+  if (const int64_t numel = group_->staging_numel(unit.layout)) {
+    staging = arena_->staging.at(action.buffer).slice(0, 0, numel);
+  }
+  unit.collectives->begin_reduce(unit.gradients, unit.present, staging, unit.sum);
+  ++communication_.reductions;
+}
+
+void Model::finish_reduction(Unit& unit) {
+  unit.collectives->wait_reduce();
+  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
+    torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
+    if (!unit.sum.held[i] || piece.grad().defined()) continue;
+    const layout::Range range = unit.layout.piece_of(i, group_->rank());
+    piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
+  }
+  unit.gradients = torch::Tensor();
+}
+
+// A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
+std::vector<uint8_t> Model::agree_on_rounds() {
+  std::vector<uint8_t> rounds = schedule_->reduction_rounds();
+  if (group_->size() == 1) return rounds;
+  for (const torch::Tensor& peer : group_->all_gather(torch::tensor(rounds, torch::kUInt8))) {
+    for (size_t i = 0; i < rounds.size(); ++i) rounds[i] = std::max(rounds[i], peer.const_data_ptr<uint8_t>()[i]);
+  }
+  return rounds;
+}
+
+bool Model::holds_gradients() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const ShardedParameter& parameter) { return parameter.piece.grad().defined(); });
+}
+
+void Model::close_gradients() {
+  std::lock_guard lock(mutex_);
+  FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
+  if (!failure_.empty()) throw Error(failure_);
+  if (closed_) return;
+  closed_ = true;
+  scale_gradients(static_cast<float>(1.0 / divisor_));
+}
+
+void Model::scale_gradients(float factor) {
+  torch::NoGradGuard no_grad;
+  if (factor == 1.0f) return;
+  for (auto& unit : units_) unit->sum.values.mul_(factor);
+}
+
+void Model::zero_grad() {
+  std::lock_guard lock(mutex_);
+  for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
+  for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);
+  closed_ = false;
+}
+
+void Model::set_gradient_divisor(double divisor) {
+  FSDP_CHECK(divisor > 0, "set_gradient_divisor: found {}, expected a positive number", divisor);
+  divisor_ = divisor;
+}
+
+}  // namespace fsdp::engine

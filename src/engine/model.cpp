@@ -1,0 +1,257 @@
+#include "engine/model.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+// Equal names, shapes and strides give equal numbers on every rank (FNV-1a).
+int64_t hash_of(const NamedUnit& unit) {
+  uint64_t hash = 14695981039346656037ull;
+  auto add = [&](std::string_view text) {
+    for (unsigned char byte : text) hash = (hash ^ byte) * 1099511628211ull;
+  };
+  add(unit.name);
+  for (const auto& [name, tensor] : unit.parameters) {
+    add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ",")));
+  }
+  return static_cast<int64_t>(hash);
+}
+
+Shape shape_of(const torch::Tensor& tensor) {
+  // Strides that leave holes or overlap cannot be kept in flat memory.
+  const bool dense = tensor.is_non_overlapping_and_dense();
+  const torch::Tensor kept = dense ? tensor : torch::empty(tensor.sizes(), torch::device(torch::kMeta));
+  return {tensor.sizes().vec(), kept.strides().vec()};
+}
+
+void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& group) {
+  std::vector<int64_t> hashes;
+  for (const NamedUnit& unit : units) hashes.push_back(hash_of(unit));
+  const auto counts = group.all_gather(torch::tensor(static_cast<int64_t>(hashes.size())));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const int64_t count = counts[rank].item<int64_t>();
+    FSDP_CHECK(count == counts[0].item<int64_t>(),
+               "shard: rank {} has a model of {} units, rank 0 one of {}. Build the same model on every rank.", rank,
+               count, counts[0].item<int64_t>());
+  }
+  const auto all = group.all_gather(torch::tensor(hashes));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      FSDP_CHECK_UNIT(all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].name,
+                      "shard: the parameters' names or shapes on rank {} differ from those on rank 0. Build the same "
+                      "model on every rank.",
+                      rank);
+    }
+  }
+}
+
+}  // namespace
+
+Model::Model(ModelSpec spec) : group_(std::move(spec.group)), divisor_(group_->size()) {
+  torch::NoGradGuard no_grad;
+  check_same_units(spec.units, *group_);
+  int64_t largest = 0, staging = 0;
+  for (const NamedUnit& named : spec.units) {
+    add_unit(named, spec.sync_module_states);
+    largest = std::max(largest, units_.back()->layout.full_numel());
+    staging = std::max(staging, group_->staging_numel(units_.back()->layout));
+    for (auto [name, buffer] : named.buffers) {
+      if (spec.sync_module_states) {
+        torch::Tensor values = buffer.contiguous();
+        group_->broadcast_(values, 0);
+        buffer.copy_(values);
+      }
+      buffers_.emplace_back(name, buffer);
+    }
+  }
+  schedule_ = std::make_unique<schedule::Schedule>(
+      schedule::Limits{.units = static_cast<int>(units_.size()), .buffers = spec.buffers, .prefetch = spec.prefetch});
+  arena_ = std::make_unique<buffers::Arena>(
+      buffers::Arena{buffers::Pool(largest), buffers::Pool(largest), buffers::Pool(staging)});
+  link_->listener = this;
+  group_->barrier();
+}
+
+Model::~Model() {
+  link_->listener = nullptr;
+  for (auto& unit : units_) unit->storage->unbind();
+}
+
+// Moves one unit's parameters out of the module: one unit's worth of memory at a time.
+void Model::add_unit(const NamedUnit& named, bool synchronize) {
+  std::vector<int64_t> numels;
+  for (const auto& parameter : named.parameters) numels.push_back(parameter.second.numel());
+  auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size()));
+  const int id = static_cast<int>(units_.size());
+  unit->collectives = group_->open_unit({.id = id, .name = named.name, .layout = unit->layout});
+  unit->shard = unit->collectives->shard();
+  for (const auto& parameter : named.parameters) unit->shapes.push_back(shape_of(parameter.second));
+
+  torch::Tensor full = torch::zeros({unit->layout.full_numel()});
+  for (size_t i = 0; i < numels.size(); ++i) unit->view(full, i).copy_(named.parameters[i].second.detach());
+  if (synchronize) group_->broadcast_(full, 0);
+  const layout::Range own = unit->layout.shard_of(group_->rank());
+  unit->shard.copy_(full.slice(0, own.begin, own.end));
+  unit->collectives->publish();
+
+  unit->sum = {torch::zeros({unit->layout.shard_numel()}), std::vector<uint8_t>(numels.size())};
+  unit->storage = c10::make_intrusive<interpose::UnitStorage>(id, named.name, full.nbytes(), link_);
+  unit->first_piece = parameters_.size();
+  for (size_t i = 0; i < numels.size(); ++i) {
+    const auto& [name, tensor] = named.parameters[i];
+    unit->parameters.emplace_back(tensor, name, unit->storage, unit->layout.offset_of(i), unit->shapes[i].strides,
+                                  static_cast<int>(i));
+    const layout::Range piece = unit->layout.piece_of(i, group_->rank());
+    parameters_.push_back({name, unit->shapes[i].sizes, unit->shard.slice(0, piece.begin, piece.end),
+                           unit->layout.piece_offset_of(i, group_->rank())});
+  }
+  units_.push_back(std::move(unit));
+}
+
+void Model::note_backward() {
+  if (backward_.note()) guarded([&] { perform(schedule_->backward_abandoned()); });
+}
+
+void Model::operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) {
+  std::lock_guard lock(mutex_);
+  if (full_) return;
+  note_backward();
+  const bool backward = interpose::in_backward();
+  const auto mode = backward                        ? schedule::Mode::Backward
+                    : torch::GradMode::is_enabled() ? schedule::Mode::Forward
+                                                    : schedule::Mode::ForwardWithoutGradients;
+  check_use(units, written, operation, mode);
+  const schedule::Actions actions = schedule_->operator_begins(units, mode);
+  try {
+    if (!actions.empty()) guarded([&] { perform(actions); });
+    if (!failure_.empty()) throw Error(failure_);
+  } catch (...) {
+    schedule_->operator_ends(units);
+    throw;
+  }
+  for (int unit : units) units_[unit]->storage->allow_access();
+}
+
+void Model::operator_ends(std::span<const int> units) noexcept {
+  std::lock_guard lock(mutex_);
+  if (full_) return;
+  schedule_->operator_ends(units);
+  for (int unit : units) {
+    if (!schedule_->pinned(unit)) units_[unit]->storage->forbid_access();
+  }
+}
+
+void Model::check_use(std::span<const int> units, std::span<const int> written, const char* operation,
+                      schedule::Mode mode) {
+  FSDP_CHECK_UNIT(written.empty(), units_[written[0]]->name,
+                  "{} writes a sharded parameter, and the write would be lost. Write inside "
+                  "sharded.full_parameters(), or let an optimizer over the shards do it.",
+                  operation);
+  for (int id : units) {
+    Unit& unit = *units_[id];
+    if (!unit.changed) continue;
+    FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, unit.name,
+                    "the parameters changed (optimizer step, load or full_parameters) between this backward and its "
+                    "forward. Call backward before the step, or run the forward again.");
+    // Now, and not when they changed, so that the check above speaks before autograd's own.
+    for (auto& parameter : unit.parameters) parameter.mark_changed();
+    unit.changed = false;
+  }
+}
+
+void Model::perform(const schedule::Actions& actions) {
+  torch::NoGradGuard no_grad;
+  for (const schedule::Action& action : actions) perform(action);
+}
+
+void Model::perform(const schedule::Action& action) {
+  using Kind = schedule::Action::Kind;
+  Unit& unit = *units_[action.unit];
+  switch (action.kind) {
+    case Kind::Release:
+      unit.collectives->release();
+      unit.storage->unbind();
+      if (group_->gathers_into_buffer()) arena_->full.release(action.buffer);
+      return;
+    case Kind::Gather:
+      return gather(action);
+    case Kind::WaitGather:
+      return unit.storage->bind(unit.collectives->wait_gather());
+    case Kind::OpenGradient:
+      return open_gradient(action);
+    case Kind::Reduce:
+      return reduce(action);
+    case Kind::WaitReduce:
+      return finish_reduction(unit);
+  }
+}
+
+void Model::gather(const schedule::Action& action) {
+  Unit& unit = *units_[action.unit];
+  if (!action.foreseen) check_same_gather(unit);
+  torch::Tensor buffer;
+  if (group_->gathers_into_buffer()) buffer = arena_->full.at(action.buffer).slice(0, 0, unit.layout.full_numel());
+  unit.collectives->begin_gather(buffer);
+  ++communication_.gathers;
+  communication_.foreseen_gathers += action.foreseen;
+}
+
+// While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
+// once.
+void Model::check_same_gather(const Unit& unit) {
+  if (group_->size() == 1) return;
+  const auto own = std::find_if(units_.begin(), units_.end(), [&](const auto& other) { return other.get() == &unit; });
+  const auto ids = group_->all_gather(torch::tensor(static_cast<int64_t>(own - units_.begin())));
+  for (int rank = 0; rank < group_->size(); ++rank) {
+    const int64_t id = ids[rank].item<int64_t>();
+    FSDP_CHECK_UNIT(id == own - units_.begin(), unit.name,
+                    "gather: rank {} gathers unit {} at the same time. Every rank must run the same part of the model; "
+                    "does its control flow depend on the data?",
+                    rank, units_.at(id)->name);
+  }
+}
+
+void Model::backward_ends(int task) {
+  std::lock_guard lock(mutex_);
+  if (!backward_.close(task)) return;
+  torch::NoGradGuard no_grad;
+  guarded([&] { perform(schedule_->backward_ends(agree_on_rounds())); });
+}
+
+void Model::begin_write() {
+  std::lock_guard lock(mutex_);
+  guarded([&] {
+    perform(schedule_->shards_change());
+    for (auto& unit : units_) unit->collectives->begin_write();
+  });
+}
+
+void Model::publish() {
+  std::lock_guard lock(mutex_);
+  guarded([&] {
+    for (auto& unit : units_) {
+      unit->collectives->publish();
+      unit->changed = true;
+    }
+  });
+}
+
+void Model::check_parameters(const std::string& what) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& unit : units_) {
+    for (const auto& parameter : unit->parameters) {
+      FSDP_CHECK_UNIT(parameter.attached(), unit->name,
+                      "{}: the parameter {} is no longer the tensor that was sharded (module->to(), a dtype conversion "
+                      "or set_data came after fsdp::shard). Convert the module first, then shard it.",
+                      what, parameter.name());
+    }
+  }
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,51 @@
+// One unit of a sharded model: its layout, its memory and where its gradients are.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/group.h"
+#include "interpose/parameter.h"
+#include "layout/unit_layout.h"
+
+namespace fsdp::engine {
+
+// A dense tensor that a unit holds: its strides stay as the user chose them (channels-last weights).
+struct Shape {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+};
+
+struct Unit {
+  Unit(std::string name, layout::UnitLayout layout) : name(std::move(name)), layout(std::move(layout)) {}
+
+  // Parameter `index` within a tensor that holds the whole unit.
+  torch::Tensor view(const torch::Tensor& full, size_t index) const {
+    return full.as_strided(shapes[index].sizes, shapes[index].strides, full.storage_offset() + layout.offset_of(index));
+  }
+  int trainable() const {
+    int count = 0;
+    for (const auto& parameter : parameters) count += parameter.tensor().requires_grad();
+    return count;
+  }
+
+  std::string name;
+  layout::UnitLayout layout;
+  std::vector<Shape> shapes;
+  std::unique_ptr<collectives::UnitCollectives> collectives;
+  torch::Tensor shard;  // this rank's part of the parameters; belongs to `collectives`
+  c10::intrusive_ptr<interpose::UnitStorage> storage;
+  std::vector<interpose::AttachedParameter> parameters;
+  size_t first_piece = 0;  // of this unit in the model's parameters
+
+  collectives::GradientSum sum;
+  torch::Tensor gradients;       // the buffer in which this backward's are completed; undefined when there is none
+  std::vector<uint8_t> present;  // per parameter: whether `gradients` has one
+  bool changed = false;          // the shards were written since the last forward
+  torch::Tensor full;            // memory of its own inside full_parameters
+};
+
+}  // namespace fsdp::engine

@@ -1,0 +1,14 @@
+// The dispatch key that sharded parameters carry.
+//
+// LibTorch reserves DeferredInit for code outside of its tree: no kernels are registered for it, it comes before
+// autograd, and views of a tensor inherit it while results of computations do not. A fallback on it therefore sees
+// exactly the operators that take a sharded parameter.
+#pragma once
+
+#include <c10/core/DispatchKeySet.h>
+
+namespace fsdp::interpose {
+
+inline constexpr c10::DispatchKey kKey = c10::DispatchKey::DeferredInit;
+
+}  // namespace fsdp::interpose

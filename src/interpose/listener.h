@@ -1,0 +1,31 @@
+// Who is told of what happens to a sharded parameter.
+#pragma once
+
+#include <torch/types.h>
+
+#include <span>
+
+namespace fsdp::interpose {
+
+// Calls come from the threads that run operators and backward passes, several at once; exceptions reach the caller of
+// the operator or of `backward`.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+
+  // `operation` takes these units, each named once, and writes those in `written`. Once this returns their bytes are
+  // there, until `operator_ends` with the same units.
+  virtual void operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) = 0;
+  virtual void operator_ends(std::span<const int> units) noexcept = 0;
+  // Autograd's gradient for one parameter of a unit.
+  virtual void gradient_arrives(int unit, int parameter, const torch::Tensor& gradient) = 0;
+  // A backward that was noted by a BackwardWatch is over.
+  virtual void backward_ends(int task) = 0;
+};
+
+// What the parameters' storages and accumulators hold instead of the listener, which may die before them.
+struct Link {
+  Listener* listener = nullptr;  // null once it has gone
+};
+
+}  // namespace fsdp::interpose

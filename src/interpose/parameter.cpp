@@ -1,0 +1,79 @@
+#include "interpose/parameter.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "base/error.h"
+#include "interpose/accumulator.h"
+#include "interpose/key.h"
+#include "interpose/touch.h"
+
+namespace fsdp::interpose {
+
+namespace {
+
+// The autograd data of a sharded parameter: its gradient is elsewhere, and who looks for it here learns where.
+class GuardedMeta final : public torch::autograd::AutogradMeta {
+ public:
+  GuardedMeta(std::string name, c10::intrusive_ptr<UnitStorage> storage, at::TensorImpl* self, bool requires_grad)
+      : AutogradMeta(nullptr, false), parameter_name_(std::move(name)), storage_(std::move(storage)), self_(self) {
+    set_requires_grad(requires_grad, self);
+  }
+
+  const torch::autograd::Variable& grad() const override {
+    throw_error(
+        message_prefix(storage_->name()) + "the gradient of the sharded parameter " + parameter_name_ +
+        " was asked for: it exists only as this rank's piece. Use sharded.clip_grad_norm_(), fsdp::AdamW(sharded) "
+        "or sharded.shards() instead of the module's own parameters.");
+  }
+
+  torch::autograd::Variable& mutable_grad() override {
+    if (!self_->has_storage() || self_->storage().unsafeGetStorageImpl() != storage_.get()) {
+      throw_error(message_prefix(storage_->name()) + "the parameter " + parameter_name_ + replaced_message());
+    }
+    return AutogradMeta::mutable_grad();
+  }
+
+  static const char* replaced_message() {
+    return " is no longer the tensor that was sharded (module->to(), a dtype conversion or set_data came after "
+           "fsdp::shard). Convert the module first, then shard it.";
+  }
+
+ private:
+  std::string parameter_name_;
+  c10::intrusive_ptr<UnitStorage> storage_;
+  at::TensorImpl* self_;
+};
+
+// Takes over what users registered on the tensor before it was sharded.
+void install_meta(torch::Tensor& tensor, std::unique_ptr<GuardedMeta> meta) {
+  if (auto* before = torch::autograd::impl::get_autograd_meta(tensor)) {
+    meta->name_ = before->name_;
+    meta->hooks_ = std::move(before->hooks_);
+    meta->cpp_hooks_list_ = std::move(before->cpp_hooks_list_);
+    meta->post_acc_grad_hooks_ = std::move(before->post_acc_grad_hooks_);
+  }
+  tensor.unsafeGetTensorImpl()->set_autograd_meta(std::move(meta));
+}
+
+}  // namespace
+
+AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
+                                     const c10::intrusive_ptr<UnitStorage>& storage, int64_t offset,
+                                     std::vector<int64_t> strides, int index)
+    : tensor_(std::move(tensor)), name_(std::move(name)), storage_(storage) {
+  ensure_fallback();
+  c10::impl::ExcludeDispatchKeyGuard unseen(kKey);  // set_data is an operator on the parameter itself
+  auto view = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), tensor_.key_set().add(kKey), tensor_.dtype());
+  view->set_sizes_and_strides(tensor_.sizes(), strides, offset);
+  const bool requires_grad = tensor_.requires_grad();
+  tensor_.set_data(torch::Tensor(std::move(view)));
+  install_meta(tensor_, std::make_unique<GuardedMeta>(name_, storage, tensor_.unsafeGetTensorImpl(), requires_grad));
+  accumulator_ = install_accumulator(tensor_, storage->link(), storage->unit(), index);
+}
+
+bool AttachedParameter::attached() const { return UnitStorage::of(tensor_) == storage_.get(); }
+
+void AttachedParameter::mark_changed() { torch::autograd::impl::bump_version(tensor_); }
+
+}  // namespace fsdp::interpose

@@ -1,0 +1,37 @@
+// A module's parameter, made a view of its unit's storage and given an accumulator of ours.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+
+#include "interpose/unit_storage.h"
+
+namespace fsdp::interpose {
+
+class Accumulator;
+
+// Keeps the parameter interposed as long as it lives. The tensor stays the user's: same identity, sizes, strides,
+// requires_grad and hooks.
+class AttachedParameter {
+ public:
+  // The parameter's bytes are `tensor.sizes()` with `strides` at `offset` elements of the storage.
+  AttachedParameter(torch::Tensor tensor, std::string name, const c10::intrusive_ptr<UnitStorage>& storage,
+                    int64_t offset, std::vector<int64_t> strides, int index);
+
+  const torch::Tensor& tensor() const { return tensor_; }
+  const std::string& name() const { return name_; }
+  // Whether the tensor is still the view that was attached; module->to() and its like put another in its place.
+  bool attached() const;
+  // Autograd's saved copies of the parameter are out of date from now on.
+  void mark_changed();
+
+ private:
+  torch::Tensor tensor_;
+  std::string name_;
+  c10::intrusive_ptr<UnitStorage> storage_;
+  std::shared_ptr<void> accumulator_;  // autograd holds it weakly
+};
+
+}  // namespace fsdp::interpose

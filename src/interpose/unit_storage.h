@@ -1,0 +1,40 @@
+// The storage that all parameters of a unit are views of: its bytes are rebound, under the feet of views and of tensors
+// saved by autograd, when the unit becomes full or sharded.
+//
+// Threads: the owner serialises all calls. Access outside of an operator is refused with a message, unless allowed.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+
+#include "interpose/listener.h"
+
+namespace fsdp::interpose {
+
+class UnitStorage final : public c10::StorageImpl {
+ public:
+  UnitStorage(int unit, std::string name, size_t bytes, std::shared_ptr<Link> link);
+
+  int unit() const { return unit_; }
+  const std::string& name() const { return name_; }
+  const std::shared_ptr<Link>& link() const { return link_; }
+
+  void bind(void* bytes);  // not owned
+  void unbind();
+  void allow_access();
+  void forbid_access();
+
+  // The unit storage behind a tensor; null for any other tensor.
+  static UnitStorage* of(const at::TensorBase& tensor);
+
+ private:
+  int unit_;
+  std::string name_;
+  std::string refusal_;
+  std::shared_ptr<Link> link_;
+};
+
+}  // namespace fsdp::interpose

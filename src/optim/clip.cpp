@@ -1,0 +1,55 @@
+#include "optim/clip.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "optim/norm.h"
+
+namespace fsdp::optim {
+
+namespace {
+
+NormSum own_norm(const engine::Model& model, double norm_type) {
+  NormSum norm(norm_type);
+  for (const ShardedParameter& parameter : model.parameters()) {
+    const torch::Tensor& gradient = parameter.piece.grad();
+    if (gradient.defined()) norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
+  }
+  return norm;
+}
+
+NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
+  if (model.group().size() == 1) return own;
+  // Limbs, then what no limb can hold, in the bits of int64.
+  torch::Tensor message = torch::empty({ExactSum::kLimbs + 2}, torch::kInt64);
+  auto* words = message.mutable_data_ptr<int64_t>();
+  std::copy(own.sum().limbs().begin(), own.sum().limbs().end(), words);
+  words[ExactSum::kLimbs] = std::bit_cast<int64_t>(own.sum().special());
+  words[ExactSum::kLimbs + 1] = std::bit_cast<int64_t>(own.largest());
+  NormSum all(norm_type);
+  for (const torch::Tensor& peer : model.group().all_gather(message)) {
+    const auto* received = peer.const_data_ptr<int64_t>();
+    ExactSum::Limbs limbs;
+    std::copy_n(received, ExactSum::kLimbs, limbs.begin());
+    NormSum part(norm_type);
+    part.sum() = ExactSum::from(limbs, std::bit_cast<double>(received[ExactSum::kLimbs]));
+    part.largest() = std::bit_cast<double>(received[ExactSum::kLimbs + 1]);
+    all.add(part);
+  }
+  return all;
+}
+
+}  // namespace
+
+double clip_gradients(engine::Model& model, double max_norm, double norm_type) {
+  FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
+  FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
+  model.check_parameters("clip_grad_norm_");
+  model.close_gradients();
+  const double norm = norm_of_all_ranks(model, own_norm(model, norm_type), norm_type).norm();
+  const double factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
+  if (!(factor >= 1.0)) model.scale_gradients(static_cast<float>(factor));
+  return norm;
+}
+
+}  // namespace fsdp::optim
