@@ -1,0 +1,60 @@
+#include "checkpoint/manifest.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/files.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* kFormat = "fsdp-checkpoint";
+constexpr int kVersion = 1;
+
+}  // namespace
+
+std::string shard_file_name(int rank, int world_size) {
+  return fmt::format("shard-{:05}-of-{:05}.safetensors", rank + 1, world_size);
+}
+
+void write_manifest(const std::filesystem::path& directory, const Manifest& manifest) {
+  Json parameters = Json::array();
+  for (const auto& parameter : manifest.parameters) {
+    parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+  }
+  const Json json = {{"format", kFormat},
+                     {"version", kVersion},
+                     {"world_size", manifest.world_size},
+                     {"step", manifest.step},
+                     {"parameters", parameters}};
+  const std::string text = json.dump(2) + "\n";
+  DurableFile file(directory / kManifestName);
+  file.write(text.data(), text.size());
+  file.close();
+}
+
+Manifest read_manifest(const std::filesystem::path& directory) {
+  const std::string file = (directory / kManifestName).string();
+  std::ifstream in(file);
+  FSDP_CHECK(in.good(), "{} cannot be read: {} is not a checkpoint", file, directory.string());
+  try {
+    const Json json = Json::parse(in);
+    FSDP_CHECK(json.at("format") == kFormat && json.at("version") == kVersion,
+               "{}: found format {} version {}, expected {} version {}", file, json.at("format").dump(),
+               json.at("version").dump(), kFormat, kVersion);
+    Manifest manifest{
+        .world_size = json.at("world_size").get<int>(), .step = json.at("step").get<int64_t>(), .parameters = {}};
+    for (const Json& parameter : json.at("parameters")) {
+      manifest.parameters.push_back(
+          {parameter.at("name").get<std::string>(), parameter.at("shape").get<std::vector<int64_t>>()});
+    }
+    return manifest;
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(message_prefix() + fmt::format("{} is damaged: {}", file, error.what()));
+  }
+}
+
+}  // namespace fsdp::checkpoint

@@ -1,0 +1,30 @@
+// manifest.json: what a checkpoint holds, and of what it was made.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace fsdp::checkpoint {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+struct Manifest {
+  struct Parameter {
+    std::string name;
+    std::vector<int64_t> shape;
+    bool operator==(const Parameter&) const = default;
+  };
+  int world_size = 1;
+  int64_t step = 0;
+  std::vector<Parameter> parameters;
+};
+
+void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
+// Throws Error for a manifest that is missing, damaged or of another version.
+Manifest read_manifest(const std::filesystem::path& directory);
+// The file of one rank in a checkpoint.
+std::string shard_file_name(int rank, int world_size);
+
+}  // namespace fsdp::checkpoint

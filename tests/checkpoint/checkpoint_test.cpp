@@ -1,0 +1,115 @@
+// A run that was saved goes on with the same bits; what is not a checkpoint of this model changes nothing.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "support/models.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_models::make_gpt;
+
+std::filesystem::path scratch(const std::string& name) {
+  return std::filesystem::temp_directory_path() / ("fsdp-checkpoint-test-" + name);
+}
+
+void train(testing_models::TestModel& model, ShardedModel& sharded, AdamW& optimizer, World& world, int first,
+           int last) {
+  for (int step = first; step < last; ++step) {
+    model.loss(step * world.size() + world.rank()).backward();
+    sharded.clip_grad_norm_(1.0);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+}
+
+TEST(Checkpoint, ARunGoesOnWithTheSameBits) {
+  run_ranks(2, [](World& world) {
+    const auto directory = scratch("resume");
+    if (world.rank() == 0) std::filesystem::remove_all(directory);
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    train(model, sharded, optimizer, world, 0, 3);
+    save_checkpoint(directory / "step-3", {.model = &sharded, .optimizer = &optimizer, .step = 3});
+    save_checkpoint(directory / "step-3", {.model = &sharded, .optimizer = &optimizer, .step = 3});  // replaces
+    EXPECT_EQ(latest_checkpoint(directory), directory / "step-3");
+    train(model, sharded, optimizer, world, 3, 6);
+
+    auto again = make_gpt();
+    auto resumed = shard(*again.module, world);
+    AdamW other(resumed);
+    EXPECT_EQ(load_checkpoint(directory / "step-3", {.model = &resumed, .optimizer = &other}), 3);
+    train(again, resumed, other, world, 3, 6);
+    const auto expected = sharded.shards(), found = resumed.shards();
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(torch::equal(expected[i], found[i]));
+    world.barrier();
+    if (world.rank() == 0) {
+      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);  // nothing half-written
+      std::filesystem::remove_all(directory);
+    }
+  });
+}
+
+template <typename Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {
+  run_ranks(2, [](World& world) {
+    const auto directory = scratch("other");
+    auto model = make_gpt(), wider = make_gpt(3, 36), deeper = make_gpt(4);
+    auto sharded = shard(*model.module, world), wide = shard(*wider.module, world), deep = shard(*deeper.module, world);
+    save_checkpoint(directory, {.model = &sharded});
+    const auto before = wide.shards()[0].clone();
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &wide}); }),
+                AllOf(HasSubstr("another model"), HasSubstr("tokens.weight has shape [61, 32], expected [61, 36]")));
+    EXPECT_TRUE(torch::equal(before, wide.shards()[0]));
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &deep}); }),
+                HasSubstr("blocks.3.first.weight is missing"));
+    AdamW optimizer(sharded);
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
+                HasSubstr("saved with this optimizer"));
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory / "none", {.model = &sharded}); }),
+                HasSubstr("not a checkpoint"));
+    world.barrier();
+    if (world.rank() == 0) std::filesystem::remove_all(directory);
+  });
+}
+
+TEST(Checkpoint, AFileThatIsCutOffIsAnErrorOnEveryRank) {
+  run_ranks(2, [](World& world) {
+    const auto directory = scratch("cut");
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    save_checkpoint(directory, {.model = &sharded});
+    const auto file = directory / "shard-00002-of-00002.safetensors";
+    if (world.rank() == 0) std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+    world.barrier();
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded}); }), HasSubstr("cut off"));
+    world.barrier();
+    if (world.rank() == 0) std::filesystem::remove_all(directory);
+  });
+}
+
+TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    EXPECT_THAT(message_of([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
+                HasSubstr("/proc/none"));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
