@@ -18,22 +18,24 @@ namespace {
 
 constexpr int64_t kBatch = 4, kLength = 128;
 constexpr int kWarmUpSteps = 3, kIterations = 30;
-constexpr gpt::Config kConfig = {.vocabulary = 256, .context = kLength, .width = 256, .layers = 4, .heads = 4};
+constexpr int64_t kVocabulary = 256;
 
-gpt::Gpt same_model() {
+gpt::Gpt same_model(int64_t width) {
   torch::manual_seed(1);
-  return gpt::Gpt(kConfig);
+  return gpt::Gpt(gpt::Config{.vocabulary = kVocabulary, .context = kLength, .width = width, .layers = 4, .heads = 4});
 }
 
 struct Batch {
-  torch::Tensor tokens = torch::randint(kConfig.vocabulary, {kBatch, kLength}, torch::kInt64);
-  torch::Tensor targets = torch::randint(kConfig.vocabulary, {kBatch, kLength}, torch::kInt64);
+  torch::Tensor tokens = torch::randint(kVocabulary, {kBatch, kLength}, torch::kInt64);
+  torch::Tensor targets = torch::randint(kVocabulary, {kBatch, kLength}, torch::kInt64);
 };
 
 class Sharded {
  public:
-  explicit Sharded(fsdp::World& world)
-      : sharded_(fsdp::shard(*model_, world, {.units = fsdp::units_of<gpt::BlockImpl>()})), optimizer_(sharded_) {}
+  Sharded(fsdp::World& world, int64_t width)
+      : model_(same_model(width)),
+        sharded_(fsdp::shard(*model_, world, {.units = fsdp::units_of<gpt::BlockImpl>()})),
+        optimizer_(sharded_) {}
 
   double step(const Batch& batch) {
     auto loss = model_->loss(batch.tokens, batch.targets);
@@ -44,14 +46,14 @@ class Sharded {
   }
 
  private:
-  gpt::Gpt model_ = same_model();
+  gpt::Gpt model_;
   fsdp::ShardedModel sharded_;
   fsdp::AdamW optimizer_;
 };
 
 class Plain {
  public:
-  Plain() {
+  explicit Plain(int64_t width) : model_(same_model(width)), parameters_(model_->parameters()) {
     for (const torch::Tensor& parameter : parameters_) {
       first_moments_.push_back(torch::zeros_like(parameter));
       second_moments_.push_back(torch::zeros_like(parameter));
@@ -78,8 +80,8 @@ class Plain {
                       options.beta2, options.weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
   }
 
-  gpt::Gpt model_ = same_model();
-  std::vector<torch::Tensor> parameters_ = model_->parameters();
+  gpt::Gpt model_;
+  std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> first_moments_, second_moments_, steps_;
 };
 
@@ -104,8 +106,8 @@ double median(std::vector<double> values) {
 
 // The time of an iteration is the sharded step's.
 void step(benchmark::State& state, fsdp::World& world) {
-  Sharded sharded(world);
-  Plain plain;
+  Sharded sharded(world, state.range(0));
+  Plain plain(state.range(0));
   const Batch batch;
   for (int i = 0; i < kWarmUpSteps; ++i) {
     sharded.step(batch);
@@ -137,6 +139,10 @@ void step(benchmark::State& state, fsdp::World& world) {
 void run(fsdp::World& world) {
   torch::set_num_threads(1);
   benchmark::RegisterBenchmark("training step", [&world](benchmark::State& state) { step(state, world); })
+      ->ArgName("width")
+      ->Arg(128)
+      ->Arg(256)
+      ->Arg(512)
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond)
       ->Iterations(kIterations);

@@ -27,13 +27,15 @@ void Model::open_full() {
 }
 
 void Model::close_full(bool write_back) {
-  std::lock_guard lock(mutex_);
-  if (!full_) return;
   torch::NoGradGuard no_grad;
-  full_ = false;
-  for (auto& unit : units_) {
-    unit->storage->unbind();
-    if (group_->gathers_into_buffer()) unit->collectives->release();
+  {
+    std::lock_guard lock(mutex_);
+    if (!full_) return;
+    full_ = false;
+    for (auto& unit : units_) {
+      unit->storage->unbind();
+      if (group_->gathers_into_buffer()) unit->collectives->release();
+    }
   }
   if (write_back) {
     begin_write();

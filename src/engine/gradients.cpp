@@ -16,7 +16,7 @@ void Model::gradient_arrives(int id, int parameter, const torch::Tensor& gradien
   FSDP_CHECK_UNIT(!closed_, unit.name,
                   "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() "
                   "first.");
-  check_parameters("backward");
+  unit.parameters[parameter].check_attached("backward");
   if (!failure_.empty()) throw Error(failure_);
   communication_.late_gradients += schedule_->reduced(id);
   guarded([&] { perform(schedule_->gradient_begins(id)); });

@@ -114,16 +114,17 @@ void Model::add_unit(const NamedUnit& named, bool synchronize) {
   units_.push_back(std::move(unit));
 }
 
-void Model::note_backward() {
-  if (backward_.note()) guarded([&] { perform(schedule_->backward_abandoned()); });
+bool Model::note_backward() {
+  using Place = interpose::BackwardWatch::Place;
+  const Place place = backward_.note();
+  if (place == Place::AfterAbandoned) guarded([&] { perform(schedule_->backward_abandoned()); });
+  return place == Place::Inside;
 }
 
 void Model::operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) {
   std::lock_guard lock(mutex_);
   if (full_) return;
-  note_backward();
-  const bool backward = interpose::in_backward();
-  const auto mode = backward                        ? schedule::Mode::Backward
+  const auto mode = note_backward()                 ? schedule::Mode::Backward
                     : torch::GradMode::is_enabled() ? schedule::Mode::Forward
                                                     : schedule::Mode::ForwardWithoutGradients;
   check_use(units, written, operation, mode);
@@ -253,15 +254,10 @@ void Model::publish() {
   });
 }
 
-void Model::check_parameters(const std::string& what) const {
+void Model::check_parameters(std::string_view what) const {
   std::lock_guard lock(mutex_);
   for (const auto& unit : units_) {
-    for (const auto& parameter : unit->parameters) {
-      FSDP_CHECK_UNIT(parameter.attached(), unit->name,
-                      "{}: the parameter {} is no longer the tensor that was sharded (module->to(), a dtype conversion "
-                      "or set_data came after fsdp::shard). Convert the module first, then shard it.",
-                      what, parameter.name());
-    }
+    for (const auto& parameter : unit->parameters) parameter.check_attached(what);
   }
 }
 

@@ -50,7 +50,7 @@ class Model final : public interpose::Listener {
   void zero_grad();
   void set_gradient_divisor(double divisor);
   // The parameters are still the ones that were sharded; `what` says what was about to happen.
-  void check_parameters(const std::string& what) const;
+  void check_parameters(std::string_view what) const;
 
   void add_optimizer_bytes(int64_t bytes) { optimizer_bytes_ += bytes; }
   MemoryReport memory() const;
@@ -70,7 +70,7 @@ class Model final : public interpose::Listener {
   static constexpr int64_t kEndsBackward = -1;  // what a rank does, told to the others; otherwise the unit it gathers
 
   void add_unit(const NamedUnit& named, bool synchronize);
-  void note_backward();
+  bool note_backward();  // whether this thread runs one
   void check_use(std::span<const int> units, std::span<const int> written, const char* operation, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
@@ -87,7 +87,7 @@ class Model final : public interpose::Listener {
   template <typename Body>
   void guarded(Body body);
 
-  mutable std::recursive_mutex mutex_;
+  mutable std::mutex mutex_;
   std::unique_ptr<collectives::Group> group_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<ShardedParameter> parameters_;

@@ -5,23 +5,21 @@
 
 namespace fsdp::interpose {
 
-bool in_backward() { return torch::autograd::get_current_graph_task_id() >= 0; }
-
-bool BackwardWatch::note() {
+BackwardWatch::Place BackwardWatch::note() {
   const int task = torch::autograd::get_current_graph_task_id();
   if (task < 0) {
-    if (tasks_.empty() || std::this_thread::get_id() != thread_) return false;
+    if (tasks_.empty() || std::this_thread::get_id() != thread_) return Place::Outside;
     tasks_.clear();
     last_ = -1;
-    return true;
+    return Place::AfterAbandoned;
   }
-  if (task == last_ || !tasks_.insert(task).second) return false;
+  if (task == last_ || !tasks_.insert(task).second) return Place::Inside;
   last_ = task;
   thread_ = std::this_thread::get_id();
   torch::autograd::Engine::get_default_engine().queue_callback([link = link_, task] {
     if (link->listener != nullptr) link->listener->backward_ends(task);
   });
-  return false;
+  return Place::Inside;
 }
 
 bool BackwardWatch::close(int task) {

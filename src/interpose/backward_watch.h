@@ -12,16 +12,17 @@
 
 namespace fsdp::interpose {
 
-// Whether the calling thread runs a backward now.
-bool in_backward();
-
 class BackwardWatch {
  public:
   explicit BackwardWatch(std::shared_ptr<Link> link) : link_(std::move(link)) {}
 
-  // Something happened on this thread. Returns true when an earlier backward of this thread ended without its callback:
-  // it threw.
-  bool note();
+  // What the calling thread is doing, when something happened on it.
+  enum class Place {
+    Outside,         // of any backward
+    Inside,          // a backward
+    AfterAbandoned,  // outside, and an earlier backward of this thread ended without its callback: it threw
+  };
+  Place note();
   // The listener was told that `task` is over. Returns true when the whole backward is.
   bool close(int task);
   bool open() const { return !tasks_.empty(); }

@@ -5,12 +5,16 @@
 
 #include "base/error.h"
 #include "interpose/accumulator.h"
+#include "interpose/fallback.h"
 #include "interpose/key.h"
-#include "interpose/touch.h"
 
 namespace fsdp::interpose {
 
 namespace {
+
+constexpr const char* kReplaced =
+    " is no longer the tensor that was sharded (module->to(), a dtype conversion or set_data came after fsdp::shard). "
+    "Convert the module first, then shard it.";
 
 // The autograd data of a sharded parameter: its gradient is elsewhere, and who looks for it here learns where.
 class GuardedMeta final : public torch::autograd::AutogradMeta {
@@ -29,14 +33,9 @@ class GuardedMeta final : public torch::autograd::AutogradMeta {
 
   torch::autograd::Variable& mutable_grad() override {
     if (!self_->has_storage() || self_->storage().unsafeGetStorageImpl() != storage_.get()) {
-      throw_error(message_prefix(storage_->name()) + "the parameter " + parameter_name_ + replaced_message());
+      throw_error(message_prefix(storage_->name()) + "the parameter " + parameter_name_ + kReplaced);
     }
     return AutogradMeta::mutable_grad();
-  }
-
-  static const char* replaced_message() {
-    return " is no longer the tensor that was sharded (module->to(), a dtype conversion or set_data came after "
-           "fsdp::shard). Convert the module first, then shard it.";
   }
 
  private:
@@ -72,7 +71,10 @@ AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
   accumulator_ = install_accumulator(tensor_, storage->link(), storage->unit(), index);
 }
 
-bool AttachedParameter::attached() const { return UnitStorage::of(tensor_) == storage_.get(); }
+void AttachedParameter::check_attached(std::string_view what) const {
+  FSDP_CHECK_UNIT(UnitStorage::of(tensor_) == storage_.get(), storage_->name(), "{}: the parameter {}{}", what, name_,
+                  kReplaced);
+}
 
 void AttachedParameter::mark_changed() { torch::autograd::impl::bump_version(tensor_); }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "interpose/unit_storage.h"
 
@@ -22,8 +23,8 @@ class AttachedParameter {
 
   const torch::Tensor& tensor() const { return tensor_; }
   const std::string& name() const { return name_; }
-  // Whether the tensor is still the view that was attached; module->to() and its like put another in its place.
-  bool attached() const;
+  // Throws Error unless the tensor is still the view that was attached; `what` says what was about to happen.
+  void check_attached(std::string_view what) const;
   // Autograd's saved copies of the parameter are out of date from now on.
   void mark_changed();
 

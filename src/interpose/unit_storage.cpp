@@ -1,9 +1,6 @@
 #include "interpose/unit_storage.h"
 
-#include <typeinfo>
-
 #include "base/error.h"
-#include "interpose/key.h"
 
 namespace fsdp::interpose {
 
@@ -28,14 +25,15 @@ void UnitStorage::unbind() {
   forbid_access();
 }
 
-void UnitStorage::allow_access() { clear_data_ptr_access_error_msg_(); }
+// The message goes to and fro, since every operator allows and forbids: no copy, no allocation.
+void UnitStorage::allow_access() {
+  if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_ = *std::move(message);
+  clear_data_ptr_access_error_msg_();
+}
 
-void UnitStorage::forbid_access() { release_data_and_set_meta_custom_data_ptr_error_msg_(refusal_); }
-
-UnitStorage* UnitStorage::of(const at::TensorBase& tensor) {
-  if (!tensor.defined() || !tensor.key_set().has(kKey) || !tensor.has_storage()) return nullptr;
-  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  return typeid(*storage) == typeid(UnitStorage) ? static_cast<UnitStorage*>(storage) : nullptr;
+void UnitStorage::forbid_access() {
+  if (get_extra_meta().custom_data_ptr_error_msg_) return;
+  release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(refusal_));
 }
 
 }  // namespace fsdp::interpose

@@ -9,7 +9,9 @@
 
 #include <memory>
 #include <string>
+#include <typeinfo>
 
+#include "interpose/key.h"
 #include "interpose/listener.h"
 
 namespace fsdp::interpose {
@@ -28,7 +30,11 @@ class UnitStorage final : public c10::StorageImpl {
   void forbid_access();
 
   // The unit storage behind a tensor; null for any other tensor.
-  static UnitStorage* of(const at::TensorBase& tensor);
+  static UnitStorage* of(const at::TensorBase& tensor) {
+    if (!tensor.key_set().has(kKey)) return nullptr;
+    c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    return storage != nullptr && typeid(*storage) == typeid(UnitStorage) ? static_cast<UnitStorage*>(storage) : nullptr;
+  }
 
  private:
   int unit_;

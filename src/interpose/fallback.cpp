@@ -1,0 +1,71 @@
+#include "interpose/fallback.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "interpose/frequent_operators.h"
+#include "interpose/touches.h"
+
+namespace fsdp::interpose {
+
+namespace {
+
+// What a schema says of its arguments, worked out once an operator and thread.
+struct Traits {
+  bool is_view = false;       // returns only views of arguments: reads no bytes itself
+  std::vector<bool> written;  // per argument
+  std::string name;
+};
+
+Traits make_traits(const c10::FunctionSchema& schema) {
+  Traits traits;
+  traits.name = schema.operator_name().name;
+  for (const c10::Argument& argument : schema.arguments()) {
+    traits.written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  }
+  // set_data, and with it module->to(), shows itself by the question whether it may.
+  if (traits.name == "aten::_has_compatible_shallow_copy_type") {
+    traits.name = "set_data (module->to() or a conversion)";
+    traits.written[0] = true;
+  }
+  traits.is_view = !schema.returns().empty() &&
+                   std::none_of(traits.written.begin(), traits.written.end(), [](bool write) { return write; }) &&
+                   std::all_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
+                     return result.alias_info() && !result.alias_info()->isWrite();
+                   });
+  return traits;
+}
+
+const Traits& traits_of(const c10::OperatorHandle& operation) {
+  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<Traits>> known;
+  std::unique_ptr<Traits>& traits = known[&operation.schema()];
+  if (!traits) traits = std::make_unique<Traits>(make_traits(operation.schema()));
+  return *traits;
+}
+
+void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const Traits& traits = traits_of(operation);
+  if (traits.is_view) {  // one that copies after all, such as reshape, meets us again in its inner operators
+    operation.redispatchBoxed(keys_below(keys), stack);
+    return;
+  }
+  Touches touches;
+  auto arguments = torch::jit::last(*stack, traits.written.size());
+  for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.written[i]);
+  Pins pins(touches, traits.name.c_str());
+  operation.redispatchBoxed(keys_below(keys), stack);
+}
+
+}  // namespace
+
+void ensure_fallback() { ensure_frequent_operators(); }
+
+}  // namespace fsdp::interpose
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fsdp::interpose::on_operator>());
+}

@@ -1,0 +1,61 @@
+#include "interpose/frequent_operators.h"
+
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/embedding_ops.h>
+#include <ATen/ops/layer_norm_ops.h>
+#include <ATen/ops/linear_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <ATen/ops/native_layer_norm_backward_ops.h>
+#include <torch/library.h>
+
+#include "interpose/touches.h"
+
+namespace fsdp::interpose {
+
+namespace {
+
+void add(Touches& touches, const at::Tensor& tensor) { touches.add(tensor, false); }
+void add(Touches& touches, const std::optional<at::Tensor>& tensor) {
+  if (tensor) touches.add(*tensor, false);
+}
+template <typename Other>
+void add(Touches&, const Other&) {}
+
+template <typename Operation, typename Schema = typename Operation::schema>
+struct Kernel;
+
+// For operators that write none of their arguments.
+template <typename Operation, typename Result, typename... Arguments>
+struct Kernel<Operation, Result(Arguments...)> {
+  static Result run(c10::DispatchKeySet keys, Arguments... arguments) {
+    Touches touches;
+    (add(touches, arguments), ...);
+    Pins pins(touches, Operation::name);
+    return Operation::redispatch(keys_below(keys), std::forward<Arguments>(arguments)...);
+  }
+};
+
+template <typename Operation>
+void implement(torch::Library& library) {
+  library.impl(Operation::name, TORCH_FN(Kernel<Operation>::run));
+}
+
+}  // namespace
+
+void ensure_frequent_operators() {}
+
+}  // namespace fsdp::interpose
+
+TORCH_LIBRARY_IMPL(aten, DeferredInit, library) {
+  using namespace fsdp::interpose;
+  implement<at::_ops::addmm>(library);
+  implement<at::_ops::embedding>(library);
+  implement<at::_ops::layer_norm>(library);
+  implement<at::_ops::linear>(library);
+  implement<at::_ops::mm>(library);
+  implement<at::_ops::native_layer_norm_backward>(library);
+  // Views read no bytes.
+  for (const char* view : {"detach", "t", "transpose.int", "view"}) {
+    library.impl(view, torch::CppFunction::makeFallthrough());
+  }
+}

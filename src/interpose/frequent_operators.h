@@ -1,0 +1,10 @@
+// Kernels on our key for the operators that models call most on parameters: they do what the fallback does, without
+// putting every argument into a box and out of it again, which costs more than the touch.
+#pragma once
+
+namespace fsdp::interpose {
+
+// Brings the kernels into a program that links this library statically.
+void ensure_frequent_operators();
+
+}  // namespace fsdp::interpose
