@@ -1,14 +1,11 @@
-// fsdp-train as its users run it: the program itself, its exit code, what it prints and what it leaves behind.
+// What fsdp-train does with good and with bad arguments.
+#include "train_program.h"
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "columns.h"
-#include "temporary_folder.h"
 
 namespace {
 
@@ -16,60 +13,13 @@ using nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-struct Ending {
-  int code = -1;
-  std::string output;  // standard output and error
-};
-
-// The shell's quoting is left to the tests: their arguments need none.
-Ending run_train(const std::string& arguments) {
-  const std::string command = std::string("NO_COLOR= " FSDP_TRAIN_PROGRAM " ") + arguments + " 2>&1 < /dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  Ending ending;
-  char buffer[4096];
-  while (size_t count = fread(buffer, 1, sizeof buffer, pipe)) ending.output.append(buffer, count);
-  const int status = pclose(pipe);
-  ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ending;
-}
-
-std::vector<json> metrics_of(const std::string& run) {
-  std::ifstream file(run + "/metrics.jsonl");
-  std::vector<json> records;
-  for (std::string line; std::getline(file, line);) records.push_back(json::parse(line));
-  return records;
-}
-
-std::vector<double> losses_of(const std::string& run) {
-  std::vector<double> losses;
-  for (const json& record : metrics_of(run)) losses.push_back(record["loss"]);
-  return losses;
-}
-
-class TrainProgram : public testing::Test {
+class RefusingTrainProgram : public TrainProgram {
  protected:
-  TrainProgram() {
-    std::string text;
-    for (int i = 0; i < 400; ++i)
-      text += "In the beginning was the word, and the word was number " + std::to_string(i) + ".\n";
-    text_ = folder_.write("text.txt", text);
-  }
-
-  // A model that takes moments, in RUN under the test's folder.
-  Ending tiny(const std::string& run, const std::string& more) {
-    return run_train("--text " + text_ + " --run " + (folder_ / run) +
-                     " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --timeout 60"
-                     " --sample-length 20 --warmup 0 " +
-                     more);
-  }
   void expect_refused(const Ending& ending, const std::string& run, const std::string& message) {
     EXPECT_EQ(ending.code, 2) << ending.output;
     EXPECT_THAT(ending.output, HasSubstr(message));
     EXPECT_FALSE(fs::exists(folder_ / run)) << "something was written";
   }
-
-  TemporaryFolder folder_;
-  std::string text_;
 };
 
 TEST_F(TrainProgram, LeavesMetricsACheckpointAndASample) {
@@ -116,14 +66,14 @@ TEST_F(TrainProgram, GoesOnFromACheckpointAsIfItHadNotStopped) {
   EXPECT_EQ(std::vector<double>(whole.begin() + 4, whole.end()), rest);
 }
 
-TEST_F(TrainProgram, RefusesACheckpointOfAnotherModel) {
+TEST_F(RefusingTrainProgram, RefusesACheckpointOfAnotherModel) {
   ASSERT_EQ(tiny("run", "--ranks 2 --steps 1").code, 0);
   const std::string checkpoint = " --checkpoint " + (folder_ / "run/step-1");
   expect_refused(tiny("other", "--ranks 2 --steps 9 --width 24" + checkpoint), "other", "checkpoint");
   expect_refused(tiny("done", "--ranks 2 --steps 1" + checkpoint), "done", "nothing is left to train");
 }
 
-TEST_F(TrainProgram, RefusesWrongArgumentsAllAtOnce) {
+TEST_F(RefusingTrainProgram, RefusesWrongArgumentsAllAtOnce) {
   const Ending ending = tiny("run", "--ranks 0 --steps some --colour red");
   expect_refused(ending, "run", "--ranks is 0; it must be at least 1.");
   EXPECT_THAT(ending.output, HasSubstr("3 problems"));
@@ -131,7 +81,7 @@ TEST_F(TrainProgram, RefusesWrongArgumentsAllAtOnce) {
   EXPECT_THAT(ending.output, HasSubstr("'--colour' is no option of this program."));
 }
 
-TEST_F(TrainProgram, RefusesTextsThatAreNone) {
+TEST_F(RefusingTrainProgram, RefusesTextsThatAreNone) {
   expect_refused(tiny("run", "--text " + (folder_ / "none")), "run", "none' does not exist");
   expect_refused(tiny("run", "--text " + folder_.write("empty", "")), "run", "empty' is empty");
   expect_refused(tiny("run", "--text " + folder_.write("short", "too short")), "run", "the text has 9 bytes");
@@ -139,7 +89,7 @@ TEST_F(TrainProgram, RefusesTextsThatAreNone) {
   expect_refused(tiny("run", "--text " + (folder_ / "void")), "run", "void' is a folder without a text file");
 }
 
-TEST_F(TrainProgram, RefusesARunFolderThatIsAFile) {
+TEST_F(RefusingTrainProgram, RefusesARunFolderThatIsAFile) {
   const Ending ending = run_train("--text " + text_ + " --run " + text_);
   EXPECT_EQ(ending.code, 2);
   EXPECT_THAT(ending.output, HasSubstr("text.txt' is a file"));
