@@ -2,6 +2,10 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <span>
+
 #include "buffers/arena.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -93,6 +97,65 @@ TEST(Communication, AReleasedBufferIsPoisonedSoThatAUseWithoutAGatherShows) {
   pool.release(0);
   EXPECT_TRUE(buffer.isnan().all().item<bool>());
   EXPECT_EQ(pool.at(0).data_ptr(), buffer.data_ptr());
+}
+
+// Past every guard: where a parameter's bytes lie now, null while it is not full.
+const float* bytes_of(const torch::Tensor& parameter) {
+  const void* unit = parameter.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
+  return unit == nullptr ? nullptr : static_cast<const float*>(unit) + parameter.storage_offset();
+}
+
+TEST(Communication, AUnitThatWasReleasedLeavesNaNBehindAndNoBytes) {
+  if (!buffers::poisons()) GTEST_SKIP() << "this build does not poison";
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    auto loss = model.loss(world.rank());
+    std::vector<std::span<const float>> seen;
+    for (const torch::Tensor& parameter : model.module->parameters()) {
+      if (const float* bytes = bytes_of(parameter)) seen.emplace_back(bytes, parameter.numel());
+    }
+    ASSERT_FALSE(seen.empty());
+    auto is_nan = [](float value) { return std::isnan(value); };
+    for (auto parameter : seen) EXPECT_TRUE(std::none_of(parameter.begin(), parameter.end(), is_nan));
+    loss.backward();
+    for (auto parameter : seen) EXPECT_TRUE(std::all_of(parameter.begin(), parameter.end(), is_nan));
+    for (const torch::Tensor& parameter : model.module->parameters()) EXPECT_EQ(bytes_of(parameter), nullptr);
+  });
+}
+
+TEST(Communication, OfAnEvaluationIsOneGatherAUnitOnceItIsPlanned) {
+  run_ranks(2, [](World& world) {
+    constexpr int64_t kBlocks = 5;
+    auto model = make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    auto gathers_of = [&](auto body) {
+      const CommunicationReport before = sharded.communication();
+      body();
+      return sharded.communication().gathers - before.gathers;
+    };
+    auto train = [&] {
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    };
+    auto evaluate = [&] {
+      torch::NoGradGuard no_grad;
+      model.loss(7);
+    };
+    train();
+    gathers_of([&] { evaluate(), evaluate(); });
+    for (int round = 0; round < 2; ++round) {
+      // What an evaluation gathered ahead for the next batch, the training uses.
+      EXPECT_LE(gathers_of(train), 2 * kBlocks + 1) << "round " << round;
+      gathers_of(evaluate);
+      // The embedding is used at both ends: it is there when the next batch begins.
+      EXPECT_EQ(gathers_of(evaluate), kBlocks + 1) << "round " << round;
+      EXPECT_EQ(gathers_of(evaluate), kBlocks + 1) << "round " << round;
+    }
+    EXPECT_EQ(sharded.communication().reductions, 3 * (kBlocks + 1));
+  });
 }
 
 TEST(FullParameters, ReadWhatIsShardedAndKeepWhatIsWritten) {
