@@ -76,7 +76,8 @@ class ShardedModel {
 
   // In the order of the units, then of the parameters in them; the same on every rank.
   const std::vector<ShardedParameter>& parameters() const;
-  // The pieces alone, for any element-wise torch::optim optimizer.
+  // The pieces alone. A torch::optim optimizer that works element by element can step on them, given that before each
+  // of its steps clip_grad_norm_ has closed the gradients, and that no forward pass runs between the two.
   std::vector<torch::Tensor> shards() const;
 
   // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
