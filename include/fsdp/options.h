@@ -41,8 +41,8 @@ UnitPolicy units_of() {
 // The smallest modules that hold at least `numel` parameter elements.
 UnitPolicy units_by_size(int64_t numel);
 
-// The children of every homogeneous container of blocks (a ModuleList or Sequential of modules of one type); what lies
-// inside such a block, an expert for example, is not divided again.
+// The children of every container of blocks: a ModuleList or Sequential of modules of one type, or a ModuleList of
+// modules that hold modules. What lies inside such a block, an expert for example, is not divided again.
 UnitPolicy units_automatic();
 
 // The dtypes of full parameters, of gradients on the wire and of buffers. This version keeps every dtype as it is, and

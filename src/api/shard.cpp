@@ -1,6 +1,6 @@
 // From a module and options to a sharded model.
 #include <algorithm>
-#include <map>
+#include <span>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -45,32 +45,39 @@ bool is_ignored(const std::string& name, const std::vector<std::string>& pattern
   return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, name); });
 }
 
-// The innermost chosen module that `name` lies in.
-std::string unit_of(const std::string& name, const std::vector<std::string>& chosen) {
-  std::string best;
-  for (const std::string& module : chosen) {
-    if (module.size() > best.size() && name.starts_with(module + ".")) best = module;
+// The innermost unit that `name` lies in; the first one is the rest.
+NamedUnit& unit_of(const std::string& name, std::vector<NamedUnit>& units) {
+  NamedUnit* best = nullptr;
+  for (NamedUnit& unit : std::span(units).subspan(1)) {
+    const bool inside = name.starts_with(unit.name + ".");
+    if (inside && (best == nullptr || unit.name.size() > best->name.size())) best = &unit;
   }
-  return best.empty() ? kRest : best;
+  return best == nullptr ? units[0] : *best;
+}
+
+void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
+  const auto names = module.named_parameters().keys();
+  for (const std::string& pattern : patterns) {
+    FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
+               "shard: the pattern '{}' in options.ignored matches no parameter", pattern);
+  }
 }
 
 // Units in the order in which the module registers them, the rest first; a tied parameter goes where it comes first.
 std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& options) {
-  const std::vector<std::string> chosen = options.units.choose(module);
+  check_patterns(module, options.ignored);
   std::vector<NamedUnit> units{{kRest, {}, {}}};
-  for (const std::string& name : chosen) units.push_back({name, {}, {}});
-  std::map<std::string, size_t> index;
-  for (size_t i = 0; i < units.size(); ++i) index[units[i].name] = i;
+  for (const std::string& name : options.units.choose(module)) units.push_back({name, {}, {}});
 
   std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& parameter : module.named_parameters()) {
     if (!parameter.value().defined() || is_ignored(parameter.key(), options.ignored)) continue;
     if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
-    units[index[unit_of(parameter.key(), chosen)]].parameters.emplace_back(parameter.key(), parameter.value());
+    unit_of(parameter.key(), units).parameters.emplace_back(parameter.key(), parameter.value());
   }
   for (const auto& buffer : module.named_buffers()) {
     if (buffer.value().defined()) {
-      units[index[unit_of(buffer.key(), chosen)]].buffers.emplace_back(buffer.key(), buffer.value());
+      unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
     }
   }
   return units;

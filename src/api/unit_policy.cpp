@@ -25,19 +25,20 @@ int64_t numel_of(const Module& module) {
   return numel;
 }
 
-// A ModuleList or Sequential of two or more modules of one type, each with parameters.
+// A ModuleList or Sequential of two or more modules of one type, or a ModuleList of modules that are made of modules
+// (dense blocks and mixtures of experts in turn). Each has parameters.
 bool is_container_of_blocks(const Module& module) {
-  if (dynamic_cast<const torch::nn::ModuleListImpl*>(&module) == nullptr &&
-      dynamic_cast<const torch::nn::SequentialImpl*>(&module) == nullptr) {
-    return false;
-  }
+  const bool list = dynamic_cast<const torch::nn::ModuleListImpl*>(&module) != nullptr;
+  if (!list && dynamic_cast<const torch::nn::SequentialImpl*>(&module) == nullptr) return false;
   const auto children = module.children();
-  if (children.size() < 2) return false;
+  bool alike = children.size() >= 2, composed = list && !children.empty();
   for (const auto& child : children) {
     const Module &one = *child, &first = *children[0];
-    if (typeid(one) != typeid(first) || numel_of(one) == 0) return false;
+    if (numel_of(one) == 0) return false;
+    alike = alike && typeid(one) == typeid(first);
+    composed = composed && !one.children().empty();
   }
-  return true;
+  return alike || composed;
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ class AdamW::Impl {
   Impl(std::shared_ptr<engine::Model> model, AdamWOptions options)
       : model_(std::move(model)), options_(std::move(options)) {
     check_patterns();
+    for (const ParameterGroup& group : groups()) check(resolve(options_, group));
     members_.resize(options_.groups.size() + 1);
     for (size_t i = 0; i < model_->parameters().size(); ++i) {
       const ShardedParameter& parameter = model_->parameters()[i];
@@ -54,7 +55,6 @@ class AdamW::Impl {
       steps_.push_back(torch::zeros({}));
       model_->add_optimizer_bytes(2 * parameter.piece.nbytes());
     }
-    for (const ParameterGroup& group : groups()) check(resolve(options_, group));
   }
 
   ~Impl() {

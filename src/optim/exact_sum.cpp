@@ -1,5 +1,6 @@
 #include "optim/exact_sum.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace fsdp::optim {
@@ -45,12 +46,17 @@ double ExactSum::value() const {
   if (special_ != 0) return special_;
   ExactSum sum = *this;
   sum.carry();
-  // From the top, in extended precision: the limbs are unique once carried, so the result is too.
-  long double value = 0;
-  for (int i = kLimbs - 1; i >= 0; --i) {
-    value += std::ldexp(static_cast<long double>(sum.limbs_[i]), 32 * i + kSmallestExponent);
-  }
-  return static_cast<double>(value);
+  int top = kLimbs - 1;
+  while (top > 0 && sum.limbs_[top] == 0) --top;
+  // The three highest limbs hold at least 65 significant bits; whether anything follows decides a tie.
+  const int low = std::max(top - 2, 0);
+  unsigned __int128 integer = 0;
+  for (int i = top; i >= low; --i) integer = integer << 32 | static_cast<uint32_t>(sum.limbs_[i]);
+  bool lost = std::any_of(sum.limbs_.begin(), sum.limbs_.begin() + low, [](int64_t limb) { return limb != 0; });
+  int exponent = 32 * low + kSmallestExponent;
+  for (; integer >> 63 != 0; integer >>= 1, ++exponent) lost |= (integer & 1) != 0;
+  // Below 2^63 there are at least ten bits to spare under a double's 53, so the last may stand for what was lost.
+  return std::ldexp(static_cast<double>(static_cast<uint64_t>(integer) | static_cast<uint64_t>(lost)), exponent);
 }
 
 ExactSum ExactSum::from(const Limbs& limbs, double special) {

@@ -1,0 +1,258 @@
+// Which modules each policy chooses, and what `shard` makes of the choice.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using torch::nn::Embedding;
+using torch::nn::EmbeddingImpl;
+using torch::nn::Linear;
+using torch::nn::LinearImpl;
+using torch::nn::ModuleList;
+using torch::nn::ReLU;
+using torch::nn::Sequential;
+
+struct BlockImpl : torch::nn::Module {
+  BlockImpl() : up(register_module("up", Linear(4, 8))), down(register_module("down", Linear(8, 4))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return down(torch::relu(up(x))); }
+
+  Linear up, down;  // 40 and 36 elements
+};
+TORCH_MODULE(Block);
+
+struct ExpertsBlockImpl : torch::nn::Module {
+  ExpertsBlockImpl() : gate(register_module("gate", Linear(4, 3))), experts(register_module("experts", ModuleList())) {
+    for (int i = 0; i < 3; ++i) experts->push_back(Block());
+  }
+
+  Linear gate;
+  ModuleList experts;
+};
+TORCH_MODULE(ExpertsBlock);
+
+// An embedding, two blocks and a head.
+template <typename AnyBlock>
+struct ModelOf : torch::nn::Module {
+  ModelOf() {
+    register_module("tokens", Embedding(5, 4));
+    auto blocks = register_module("blocks", ModuleList());
+    for (int i = 0; i < 2; ++i) blocks->push_back(AnyBlock());
+    register_module("head", Linear(4, 5));
+  }
+};
+
+template <typename Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(UnitsOf, ChoosesEveryModuleOfTheTypes) {
+  const ModelOf<Block> model;
+  EXPECT_THAT(units_of<BlockImpl>().choose(model), ElementsAre("blocks.0", "blocks.1"));
+  EXPECT_THAT((units_of<LinearImpl, EmbeddingImpl>().choose(model)),
+              ElementsAre("tokens", "blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down", "head"));
+  EXPECT_THAT(units_of<torch::nn::LSTMImpl>().choose(model), IsEmpty());
+}
+
+TEST(UnitsBy, SeesEveryModuleBelowTheRootByItsNameInNamedModules) {
+  const auto model = std::make_shared<ModelOf<ExpertsBlock>>();
+  const auto below = model->named_modules(/*name_prefix=*/"", /*include_self=*/false);
+  std::vector<std::pair<std::string, const torch::nn::Module*>> seen, expected;
+  const auto policy = units_by([&](const std::string& name, const torch::nn::Module& module) {
+    seen.emplace_back(name, &module);
+    return true;
+  });
+  EXPECT_THAT(policy.choose(*model), ElementsAreArray(below.keys()));
+  for (const auto& module : below) expected.emplace_back(module.key(), module.value().get());
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(UnitsBy, ChoosesTheModulesForWhichItHolds) {
+  const ModelOf<Block> model;
+  const auto policy = units_by([](const std::string& name, const auto&) { return name.ends_with(".up"); });
+  EXPECT_THAT(policy.choose(model), ElementsAre("blocks.0.up", "blocks.1.up"));
+}
+
+TEST(UnitsBySize, ChoosesTheSmallestModulesThatAreLargeEnough) {
+  const ModelOf<Block> model;  // tokens 20, each block 40 + 36, head 25
+  EXPECT_THAT(units_by_size(1).choose(model),
+              ElementsAre("tokens", "blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down", "head"));
+  EXPECT_THAT(units_by_size(40).choose(model), ElementsAre("blocks.0.up", "blocks.1.up"));
+  EXPECT_THAT(units_by_size(41).choose(model), ElementsAre("blocks.0", "blocks.1"));
+  EXPECT_THAT(units_by_size(76).choose(model), ElementsAre("blocks.0", "blocks.1"));
+  EXPECT_THAT(units_by_size(77).choose(model), ElementsAre("blocks"));
+  EXPECT_THAT(units_by_size(1000).choose(model), IsEmpty());
+}
+
+TEST(UnitsBySize, RefusesASizeThatIsNotPositive) {
+  EXPECT_THAT(message_of([] { units_by_size(0); }), HasSubstr("units_by_size: found 0"));
+  EXPECT_THAT(message_of([] { units_by_size(-3); }), HasSubstr("units_by_size: found -3"));
+}
+
+TEST(UnitsAutomatic, ChoosesTheBlocksOfAModuleList) {
+  EXPECT_THAT(units_automatic().choose(ModelOf<Block>()), ElementsAre("blocks.0", "blocks.1"));
+}
+
+TEST(UnitsAutomatic, ChoosesBlocksAndNeverTheExpertsInThem) {
+  EXPECT_THAT(units_automatic().choose(ModelOf<ExpertsBlock>()), ElementsAre("blocks.0", "blocks.1"));
+}
+
+TEST(UnitsAutomatic, ChoosesTheModulesOfARootThatIsItselfAContainerOfEqualOnes) {
+  EXPECT_THAT(units_automatic().choose(*Sequential(Block(), Block(), Block())), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(units_automatic().choose(*ModuleList(Linear(2, 3), Linear(3, 4))), ElementsAre("0", "1"));
+}
+
+TEST(UnitsAutomatic, LooksInsideContainersOfUnlikeModules) {
+  EXPECT_THAT(units_automatic().choose(*Sequential(Linear(2, 2), ReLU(), Linear(2, 2))), IsEmpty());
+  EXPECT_THAT(units_automatic().choose(*ModuleList(Linear(2, 2), Sequential(Linear(2, 2), Linear(2, 2)))),
+              ElementsAre("1.0", "1.1"));
+}
+
+TEST(UnitsAutomatic, ChoosesNoModulesWithoutParametersAndNoSingleBlock) {
+  EXPECT_THAT(units_automatic().choose(*Sequential(ReLU(), ReLU())), IsEmpty());
+  EXPECT_THAT(units_automatic().choose(*Sequential(Block())), IsEmpty());
+}
+
+// Each unit's name and its parameters' names.
+using Units = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+Units units_in(const ShardedModel& sharded) {
+  Units units;
+  for (const auto& unit : sharded.model().units()) {
+    auto& [name, parameters] = units.emplace_back(unit->name, std::vector<std::string>());
+    for (const auto& parameter : unit->parameters) parameters.push_back(parameter.name());
+  }
+  return units;
+}
+
+TEST(Shard, PutsAParameterIntoTheInnermostChosenModuleAndTheRestFirst) {
+  run_ranks(1, [](World& world) {
+    ModelOf<Block> model;
+    const UnitPolicy policy([](const auto&) { return std::vector<std::string>{"blocks.1.down", "blocks.1"}; });
+    auto sharded = shard(model, world, {.units = policy});
+    EXPECT_EQ(units_in(sharded), (Units{{"root",
+                                         {"tokens.weight", "blocks.0.up.weight", "blocks.0.up.bias",
+                                          "blocks.0.down.weight", "blocks.0.down.bias", "head.weight", "head.bias"}},
+                                        {"blocks.1.down", {"blocks.1.down.weight", "blocks.1.down.bias"}},
+                                        {"blocks.1", {"blocks.1.up.weight", "blocks.1.up.bias"}}}));
+  });
+}
+
+TEST(Shard, KeepsModulesWhoseNamesBeginAlikeApart) {
+  run_ranks(1, [](World& world) {
+    torch::nn::Module model;
+    model.register_module("part", Linear(2, 2));
+    model.register_module("part2", Linear(2, 2));
+    const auto policy = units_by([](const std::string& name, const auto&) { return name == "part"; });
+    auto sharded = shard(model, world, {.units = policy});
+    EXPECT_EQ(units_in(sharded),
+              (Units{{"root", {"part2.weight", "part2.bias"}}, {"part", {"part.weight", "part.bias"}}}));
+  });
+}
+
+TEST(Shard, MakesNoUnitOfAModuleWithoutParameters) {
+  run_ranks(1, [](World& world) {
+    Sequential model(Linear(2, 2), ReLU());
+    auto sharded = shard(*model, world, {.units = units_by([](const auto&...) { return true; })});
+    EXPECT_EQ(units_in(sharded), (Units{{"0", {"0.weight", "0.bias"}}}));
+  });
+}
+
+// Two modules that share a weight: y = (x W^T) W^T.
+struct TiedImpl : torch::nn::Module {
+  TiedImpl() : weight(torch::randn({3, 3})) {
+    for (const char* name : {"first", "second"}) {
+      auto module = register_module(name, std::make_shared<torch::nn::Module>());
+      weight = module->register_parameter("weight", weight);
+      module->register_parameter("own", torch::ones({3}));
+    }
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return torch::linear(torch::linear(x, weight), weight); }
+
+  torch::Tensor weight;
+};
+
+class ShardOnRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ShardOnRanks, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST_P(ShardOnRanks, PutsATiedParameterOnceWhereItComesFirst) {
+  run_ranks(GetParam(), [](World& world) {
+    torch::manual_seed(1);
+    TiedImpl model;
+    const torch::Tensor x = torch::randn({4, 3});
+    auto plain = model.weight.detach().clone().requires_grad_();
+    torch::linear(torch::linear(x, plain), plain).sum().backward();
+
+    auto sharded = shard(model, world, {.units = units_by([](const auto&...) { return true; })});
+    EXPECT_EQ(units_in(sharded), (Units{{"first", {"first.weight", "first.own"}}, {"second", {"second.own"}}}));
+    model.forward(x).sum().backward();
+    const ShardedParameter& tied = sharded.parameters()[0];
+    EXPECT_EQ(tied.shape, (std::vector<int64_t>{3, 3}));
+    if (world.rank() == 0) {  // holds all of it
+      EXPECT_TRUE(torch::equal(tied.piece.grad().view({3, 3}), plain.grad() * world.size()));
+    }
+  });
+}
+
+TEST_P(ShardOnRanks, LeavesIgnoredParametersAloneAndTrainable) {
+  run_ranks(GetParam(), [](World& world) {
+    torch::manual_seed(1 + world.rank());  // what is ignored may differ between ranks
+    Linear body(3, 3), head(3, 2);
+    Sequential model(body, head);
+    const torch::Tensor before = head->weight.detach().clone();
+    auto sharded = shard(*model, world, {.ignored = {"1.*"}});
+    EXPECT_EQ(units_in(sharded), (Units{{"0", {"0.weight", "0.bias"}}}));
+    EXPECT_TRUE(torch::equal(head->weight, before));
+
+    torch::optim::SGD optimizer(head->parameters(), 0.5);
+    const torch::Tensor x = torch::ones({2, 3});
+    model->forward(x).sum().backward();
+    const torch::Tensor expected = before - 0.5 * body->forward(x).detach().sum(0).expand({2, 3});
+    optimizer.step();
+    EXPECT_TRUE(torch::equal(head->weight, expected));
+    EXPECT_TRUE(sharded.parameters()[0].piece.grad().defined());
+  });
+}
+
+TEST(Shard, AParameterInTwoUnitsIsAnErrorThatNamesIt) {
+  run_ranks(1, [](World& world) {
+    auto shared = torch::ones({3}, torch::requires_grad()), own = torch::ones({3}, torch::requires_grad());
+    EXPECT_THAT(message_of([&] {
+                  shard(std::vector<NamedUnit>{{"a", {{"a.shared", shared}}, {}},
+                                               {"b", {{"b.own", own}, {"b.shared", shared}}, {}}},
+                        world);
+                }),
+                AllOf(HasSubstr("unit=b"), HasSubstr("b.shared is in two units")));
+  });
+}
+
+TEST(Shard, TakesUnitsGivenByHandAsTheyAre) {
+  run_ranks(1, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"b", {{"second", second}}, {}}, {"a", {{"first", first}}, {}}}, world);
+    EXPECT_EQ(units_in(sharded), (Units{{"b", {"second"}}, {"a", {"first"}}}));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
