@@ -38,8 +38,9 @@ std::string run_problem(const std::string& run) {
 Inputs read_inputs(const Options& options) {
   Inputs inputs;
   try {
-    inputs.text = read_text(options.text);
-    split_text(inputs.text, options.model.context);
+    // What the command line lacks or has wrong has been said already.
+    if (!options.text.empty()) inputs.text = read_text(options.text);
+    if (!options.text.empty() && options.model.context > 0) split_text(inputs.text, options.model.context);
   } catch (const fsdp::Error& error) {
     inputs.problems.push_back(error.what());
   }

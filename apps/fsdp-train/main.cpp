@@ -30,9 +30,10 @@ int main(int count, char** arguments) try {
     fmt::print("{}", command_line.help);
     return 0;
   }
-  if (!command_line.problems.empty()) return refuse(command_line.problems);
+  std::vector<std::string> problems = command_line.problems;
   const trainer::Inputs inputs = trainer::read_inputs(command_line.options);
-  if (!inputs.problems.empty()) return refuse(inputs.problems);
+  problems.insert(problems.end(), inputs.problems.begin(), inputs.problems.end());
+  if (!problems.empty()) return refuse(problems);
   return trainer::train(command_line.options, inputs.text);
 } catch (const std::exception& error) {
   fmt::print(stderr, "fsdp-train: {}\n", error.what());

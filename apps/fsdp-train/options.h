@@ -27,7 +27,8 @@ struct Options {
   int64_t batch = 8;
   int64_t micro_batches = 1;
   double lr = 1e-3;
-  std::optional<int64_t> warmup;  // none on the command line: a fifth of the steps, at most 100
+  std::optional<int64_t> warmup;                        // none on the command line: a fifth of the steps, at most 100
+  static constexpr double kBeta1 = 0.9, kBeta2 = 0.99;  // of AdamW
   double weight_decay = 0.1;
   double clip = 1.0;
   int64_t seed = 1;

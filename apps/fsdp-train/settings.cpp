@@ -21,8 +21,9 @@ std::string settings_table(const Options& options, const TextSplit& text) {
   row("a step", fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
                             options.micro_batches, options.batch, model.context, grouped(options.tokens_per_step())));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
-  row("AdamW", fmt::format("learning rate {:.3g} falling to {:.3g}, weight decay {}, gradient clipped at {}",
-                           options.lr, options.lr / 10, options.weight_decay, options.clip));
+  row("AdamW", fmt::format("learning rate {:.3g} falling to {:.3g}, betas {} and {}", options.lr, options.lr / 10,
+                           Options::kBeta1, Options::kBeta2));
+  row("", fmt::format("weight decay {}, gradient clipped at {}", options.weight_decay, options.clip));
   row("seed", fmt::format("{}", options.seed));
   row("results", options.run);
   if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);
@@ -49,6 +50,8 @@ std::string settings_json(const Options& options) {
                                        {"tokens_per_step", options.tokens_per_step()},
                                        {"lr", options.lr},
                                        {"warmup", *options.warmup},
+                                       {"beta1", Options::kBeta1},
+                                       {"beta2", Options::kBeta2},
                                        {"weight_decay", options.weight_decay},
                                        {"clip", options.clip},
                                        {"seed", options.seed},

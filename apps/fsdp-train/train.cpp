@@ -22,7 +22,8 @@ namespace {
 
 fsdp::AdamWOptions adamw_options(const Options& options) {
   return {.lr = options.lr,
-          .beta2 = 0.99,
+          .beta1 = Options::kBeta1,
+          .beta2 = Options::kBeta2,
           .weight_decay = options.weight_decay,
           // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
           .groups = {{.patterns = {"*bias", "*norm.weight", "*embedding.weight"}, .weight_decay = 0.0}}};
@@ -119,7 +120,8 @@ int train(const Options& given, const std::string& text) {
   const int code = fsdp::launch(
       {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
       rank);
-  return bad_input.is_set() ? kUsageError : code;
+  constexpr int kThrew = 1;  // as against a rank that was killed, which may look like bad input to the others
+  return bad_input.is_set() && code == kThrew ? kUsageError : code;
 }
 
 }  // namespace trainer

@@ -41,7 +41,7 @@ struct MemoryReport {
 // How often the model communicated since it was sharded.
 struct CommunicationReport {
   int64_t gathers = 0;           // units made full
-  int64_t foreseen_gathers = 0;  // those begun ahead of the first operator that needed them
+  int64_t foreseen_gathers = 0;  // those that the plan knew
   int64_t reductions = 0;        // units whose gradients were reduced
   int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
 };
@@ -65,8 +65,7 @@ class FullParameters {
 };
 
 // A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
-// parameter used after that is an error. Not for use by two threads at once, except forward passes under no_grad beside
-// one training thread.
+// parameter used after that is an error. Forward passes, backwards and calls of one model come from one thread at a time.
 class ShardedModel {
  public:
   explicit ShardedModel(std::shared_ptr<engine::Model> model);

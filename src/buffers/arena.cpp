@@ -1,5 +1,7 @@
 #include "buffers/arena.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <limits>
 
 namespace fsdp::buffers {
@@ -19,6 +21,7 @@ void poison(torch::Tensor buffer) {
 torch::Tensor Pool::at(int index) {
   while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();
   if (!buffers_[index].defined()) {
+    c10::InferenceMode outlives_it(false);  // a buffer made in an evaluation serves the training too
     buffers_[index] = torch::empty({numel_}, torch::kFloat32);
     poison(buffers_[index]);
   }

@@ -41,8 +41,10 @@ NamedTensors contents_of(const Checkpoint& checkpoint) {
 Manifest manifest_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
   Manifest manifest{.world_size = model.group().size(), .step = checkpoint.step, .parameters = {}};
-  for (const ShardedParameter& parameter : model.parameters()) {
-    manifest.parameters.push_back({parameter.name, parameter.shape});
+  for (const auto& unit : model.units()) {
+    for (size_t i = 0; i < unit->shapes.size(); ++i) {
+      manifest.parameters.push_back({unit->parameters[i].name(), unit->shapes[i].sizes, unit->shapes[i].strides});
+    }
   }
   return manifest;
 }

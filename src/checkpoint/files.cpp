@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
@@ -55,13 +56,16 @@ void DurableFile::close() {
 
 void commit_directory(const std::filesystem::path& partial, const std::filesystem::path& target) {
   sync_directory(partial);
-  std::filesystem::path replaced = partial;
-  replaced += ".replaced";
-  const bool replaces = std::filesystem::exists(target);
-  if (replaces) std::filesystem::rename(target, replaced);
-  std::filesystem::rename(partial, target);
+  bool exchanged = false;
+  if (std::filesystem::exists(target)) {
+    // In one step, so that a complete checkpoint has this name at any time.
+    exchanged = renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
+    if (!exchanged && errno != EINVAL) fail(target, "cannot be replaced");
+    if (!exchanged) std::filesystem::remove_all(target);  // this file system cannot exchange names
+  }
+  if (!exchanged) std::filesystem::rename(partial, target);
   sync_directory(target.parent_path().empty() ? "." : target.parent_path());
-  if (replaces) std::filesystem::remove_all(replaced);
+  std::filesystem::remove_all(partial);  // what was replaced
 }
 
 }  // namespace fsdp::checkpoint

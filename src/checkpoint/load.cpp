@@ -25,6 +25,9 @@ void check_same_parameters(const std::string& directory, const Manifest& saved, 
       problems.push_back(parameter.name + " is missing");
     } else if (found->shape != parameter.shape) {
       problems.push_back(fmt::format("{} has shape {}, expected {}", parameter.name, found->shape, parameter.shape));
+    } else if (found->strides != parameter.strides) {
+      problems.push_back(
+          fmt::format("{} has strides {}, expected {}", parameter.name, found->strides, parameter.strides));
     }
   }
   for (const auto& parameter : saved.parameters) {
@@ -87,7 +90,7 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
   int64_t step = -1;
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(directory, missing)) {
-    if (!entry.is_directory() || entry.path().string().find(".partial") != std::string::npos) continue;
+    if (!entry.is_directory() || entry.path().filename().string().find(".partial") != std::string::npos) continue;
     try {
       const int64_t found = checkpoint::read_manifest(entry.path()).step;
       if (found > step) latest = entry.path(), step = found;

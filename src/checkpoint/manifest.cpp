@@ -23,7 +23,7 @@ std::string shard_file_name(int rank, int world_size) {
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest) {
   Json parameters = Json::array();
   for (const auto& parameter : manifest.parameters) {
-    parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+    parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}, {"strides", parameter.strides}});
   }
   const Json json = {{"format", kFormat},
                      {"version", kVersion},
@@ -48,8 +48,9 @@ Manifest read_manifest(const std::filesystem::path& directory) {
     Manifest manifest{
         .world_size = json.at("world_size").get<int>(), .step = json.at("step").get<int64_t>(), .parameters = {}};
     for (const Json& parameter : json.at("parameters")) {
-      manifest.parameters.push_back(
-          {parameter.at("name").get<std::string>(), parameter.at("shape").get<std::vector<int64_t>>()});
+      manifest.parameters.push_back({.name = parameter.at("name").get<std::string>(),
+                                     .shape = parameter.at("shape").get<std::vector<int64_t>>(),
+                                     .strides = parameter.at("strides").get<std::vector<int64_t>>()});
     }
     return manifest;
   } catch (const nlohmann::json::exception& error) {

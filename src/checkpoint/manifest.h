@@ -14,6 +14,7 @@ struct Manifest {
   struct Parameter {
     std::string name;
     std::vector<int64_t> shape;
+    std::vector<int64_t> strides;  // of the whole parameter: pieces are cut in the order of its memory
     bool operator==(const Parameter&) const = default;
   };
   int world_size = 1;

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kLongestHeader = 100'000'000;  // as the reference implementation
 constexpr int64_t kLengthBytes = 8;
+constexpr uint64_t kLargestNumber = uint64_t{1} << 62;
 
 struct Dtype {
   const char* name;
@@ -43,6 +44,29 @@ struct Entry {
   int64_t begin, end;
 };
 
+// `what` of the tensor, as a number that fits.
+int64_t whole_number(const std::string& file, const std::string& name, const char* what, const Json& value) {
+  FSDP_CHECK(value.is_number_unsigned() && value.get<uint64_t>() <= kLargestNumber,
+             "{}: tensor {} has a {} of {}, expected a whole number up to 2^62", file, name, what, value.dump());
+  return value.get<int64_t>();
+}
+
+// Bytes of a tensor of these sizes, whose partial products, the strides, fit as well.
+int64_t bytes_of(const std::string& file, const Entry& entry) {
+  auto bytes = static_cast<int64_t>(c10::elementSize(entry.type));
+  bool empty = false;
+  try {
+    for (int64_t size : entry.shape) {
+      empty = empty || size == 0;
+      bytes = checked_mul(bytes, std::max<int64_t>(size, 1));
+    }
+  } catch (const Error&) {
+    FSDP_CHECK(false, "{}: tensor {} has the shape {}, more elements than memory can hold", file, entry.name,
+               entry.shape);
+  }
+  return empty ? 0 : bytes;
+}
+
 Entry parse_entry(const std::string& file, const std::string& name, const Json& value) {
   Entry entry{.name = name, .type = torch::kFloat32, .shape = {}, .begin = 0, .end = 0};
   const auto dtype = value.at("dtype").get<std::string>();
@@ -50,21 +74,18 @@ Entry parse_entry(const std::string& file, const std::string& name, const Json& 
       std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const Dtype& d) { return dtype == d.name; });
   FSDP_CHECK(known != std::end(kDtypes), "{}: tensor {} has the unknown dtype '{}'", file, name, dtype);
   entry.type = known->type;
-  int64_t numel = 1;
-  for (const Json& size : value.at("shape")) {
-    FSDP_CHECK(size.is_number_unsigned(), "{}: tensor {} has a size that is not a whole number", file, name);
-    entry.shape.push_back(size.get<int64_t>());
-    numel = checked_mul(numel, entry.shape.back());
-  }
+  const Json& shape = value.at("shape");
+  FSDP_CHECK(shape.is_array(), "{}: tensor {} has a shape that is not a list", file, name);
+  for (const Json& size : shape) entry.shape.push_back(whole_number(file, name, "size", size));
   const Json& offsets = value.at("data_offsets");
-  FSDP_CHECK(offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
-             "{}: tensor {} has data_offsets that are not two whole numbers", file, name);
-  entry.begin = offsets[0].get<int64_t>();
-  entry.end = offsets[1].get<int64_t>();
-  FSDP_CHECK(entry.begin <= entry.end &&
-                 entry.end - entry.begin == checked_mul(numel, static_cast<int64_t>(c10::elementSize(entry.type))),
-             "{}: tensor {} has {} bytes, its shape and dtype need another number", file, name,
-             entry.end - entry.begin);
+  FSDP_CHECK(offsets.is_array() && offsets.size() == 2, "{}: tensor {} has data_offsets that are not two numbers", file,
+             name);
+  entry.begin = whole_number(file, name, "data offset", offsets[0]);
+  entry.end = whole_number(file, name, "data offset", offsets[1]);
+  const int64_t bytes = bytes_of(file, entry);
+  FSDP_CHECK(entry.begin <= entry.end && entry.end - entry.begin == bytes,
+             "{}: tensor {} lies from byte {} to {}, its shape and dtype need {} bytes", file, name, entry.begin,
+             entry.end, bytes);
   return entry;
 }
 
@@ -80,9 +101,18 @@ Json parse_header(const std::string& file, const std::string& text) {
     }
     return true;
   };
+  FSDP_CHECK(text.find('\0') == std::string::npos, "{}: the header is damaged: it holds a zero byte", file);
   Json header = Json::parse(text, refuse_duplicates);
   FSDP_CHECK(header.is_object(), "{}: the header is not a JSON object", file);
   return header;
+}
+
+std::string dump(const std::string& file, const Json& header) {
+  try {
+    return header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(message_prefix() + fmt::format("{}: a name is not UTF-8: {}", file, error.what()));
+  }
 }
 
 // In the order of their bytes, which leave no hole and end where the file ends.
@@ -120,12 +150,13 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
   int64_t offset = 0;
   for (const auto& [name, tensor] : sorted) {
+    FSDP_CHECK(!header.contains(name), "{}: two tensors have the name {}", file.string(), name);
     const auto end = offset + static_cast<int64_t>(tensor.nbytes());
     header[name] = {
         {"dtype", name_of(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = dump(file.string(), header);
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
   DurableFile out(file);

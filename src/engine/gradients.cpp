@@ -7,7 +7,9 @@
 
 namespace fsdp::engine {
 
-void Model::gradient_arrives(int id, int parameter, const torch::Tensor& gradient) {
+void Model::gradient_arrives(int id, int parameter, const torch::Tensor& arrived) {
+  // A custom function may return a sharded parameter; reading it is a touch, which takes the lock itself.
+  const torch::Tensor gradient = interpose::UnitStorage::of(arrived) ? arrived.clone() : arrived;
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
   note_backward();
@@ -60,7 +62,7 @@ void Model::reduce(const schedule::Action& action) {
   ++communication_.reductions;
 }
 
-void Model::finish_reduction(Unit& unit) {
+void Model::finish_reduction(Unit& unit, int buffer) {
   unit.collectives->wait_reduce();
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
@@ -68,18 +70,20 @@ void Model::finish_reduction(Unit& unit) {
     const layout::Range range = unit.layout.piece_of(i, group_->rank());
     piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
   }
+  if (!unit.gradients.is_alias_of(unit.sum.values)) arena_->gradients.release(buffer);
+  if (group_->staging_numel(unit.layout) > 0) arena_->staging.release(buffer);
   unit.gradients = torch::Tensor();
 }
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
-std::vector<uint8_t> Model::agree_on_rounds() {
-  std::vector<uint8_t> rounds = schedule_->reduction_rounds();
-  if (group_->size() == 1) return rounds;
-  for (const torch::Tensor& peer : exchange(kEndsBackward, rounds)) {
+std::vector<int64_t> Model::agree_on_account() {
+  std::vector<int64_t> account = schedule_->account();
+  if (group_->size() == 1) return account;
+  for (const torch::Tensor& peer : exchange(kEndsBackward, account)) {
     const auto* theirs = peer.const_data_ptr<int64_t>() + 1;
-    for (size_t i = 0; i < rounds.size(); ++i) rounds[i] = std::max(rounds[i], static_cast<uint8_t>(theirs[i]));
+    for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
   }
-  return rounds;
+  return account;
 }
 
 bool Model::holds_gradients() const {
@@ -89,6 +93,7 @@ bool Model::holds_gradients() const {
 
 void Model::close_gradients() {
   std::lock_guard lock(mutex_);
+  note_backward();
   FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
   if (!failure_.empty()) throw Error(failure_);
   if (closed_) return;
@@ -104,6 +109,7 @@ void Model::scale_gradients(float factor) {
 
 void Model::zero_grad() {
   std::lock_guard lock(mutex_);
+  note_backward();  // one that threw leaves nothing behind
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
   for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);
   closed_ = false;

@@ -20,6 +20,9 @@ int64_t hash_of(const NamedUnit& unit) {
   for (const auto& [name, tensor] : unit.parameters) {
     add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ",")));
   }
+  for (const auto& [name, tensor] : unit.buffers) {
+    add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
+  }
   return static_cast<int64_t>(hash);
 }
 
@@ -28,6 +31,19 @@ Shape shape_of(const torch::Tensor& tensor) {
   const bool dense = tensor.is_non_overlapping_and_dense();
   const torch::Tensor kept = dense ? tensor : torch::empty(tensor.sizes(), torch::device(torch::kMeta));
   return {tensor.sizes().vec(), kept.strides().vec()};
+}
+
+void check_same_options(const ModelSpec& spec, collectives::Group& group) {
+  const torch::Tensor options = torch::tensor({spec.buffers, spec.prefetch, int{spec.sync_module_states}});
+  const auto all = group.all_gather(options);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    FSDP_CHECK(
+        torch::equal(all[rank], all[0]),
+        "shard: the options buffers, prefetch and sync_module_states are {} on rank {} and {} on rank 0. Use the "
+        "same on every rank.",
+        fmt::join(std::span(all[rank].const_data_ptr<int>(), 3), ", "), rank,
+        fmt::join(std::span(all[0].const_data_ptr<int>(), 3), ", "));
+  }
 }
 
 void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& group) {
@@ -44,7 +60,8 @@ void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& g
   for (int rank = 0; rank < group.size(); ++rank) {
     for (size_t i = 0; i < hashes.size(); ++i) {
       FSDP_CHECK_UNIT(all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].name,
-                      "shard: the parameters' names or shapes on rank {} differ from those on rank 0. Build the same "
+                      "shard: the names or shapes of the parameters or buffers on rank {} differ from those on rank 0. "
+                      "Build the same "
                       "model on every rank.",
                       rank);
     }
@@ -55,6 +72,7 @@ void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& g
 
 Model::Model(ModelSpec spec) : group_(std::move(spec.group)), divisor_(group_->size()) {
   torch::NoGradGuard no_grad;
+  check_same_options(spec, *group_);
   check_same_units(spec.units, *group_);
   int64_t largest = 0, staging = 0;
   for (const NamedUnit& named : spec.units) {
@@ -74,8 +92,8 @@ Model::Model(ModelSpec spec) : group_(std::move(spec.group)), divisor_(group_->s
       schedule::Limits{.units = static_cast<int>(units_.size()), .buffers = spec.buffers, .prefetch = spec.prefetch});
   arena_ = std::make_unique<buffers::Arena>(
       buffers::Arena{buffers::Pool(largest), buffers::Pool(largest), buffers::Pool(staging)});
-  link_->listener = this;
   group_->barrier();
+  link_->listener = this;
 }
 
 Model::~Model() {
@@ -115,10 +133,9 @@ void Model::add_unit(const NamedUnit& named, bool synchronize) {
 }
 
 bool Model::note_backward() {
-  using Place = interpose::BackwardWatch::Place;
-  const Place place = backward_.note();
-  if (place == Place::AfterAbandoned) guarded([&] { perform(schedule_->backward_abandoned()); });
-  return place == Place::Inside;
+  const auto note = backward_.note();
+  if (note.abandoned) guarded([&] { perform(schedule_->backward_abandoned()); });
+  return note.inside;
 }
 
 void Model::operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) {
@@ -189,7 +206,7 @@ void Model::perform(const schedule::Action& action) {
     case Kind::Reduce:
       return reduce(action);
     case Kind::WaitReduce:
-      return finish_reduction(unit);
+      return finish_reduction(unit, action.buffer);
   }
 }
 
@@ -207,14 +224,15 @@ void Model::gather(const schedule::Action& action) {
 // once.
 void Model::check_same_gather(int id) {
   if (group_->size() == 1) return;
-  exchange(id, std::vector<uint8_t>(units_.size()));
+  exchange(id, std::vector<int64_t>(schedule_->account().size()));
 }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
-std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<uint8_t>& rounds) {
-  torch::Tensor message = torch::zeros({static_cast<int64_t>(1 + rounds.size())}, torch::kInt64);
-  message[0] = activity;
-  for (size_t i = 0; i < rounds.size(); ++i) message.mutable_data_ptr<int64_t>()[1 + i] = rounds[i];
+std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<int64_t>& account) {
+  torch::Tensor message = torch::empty({static_cast<int64_t>(1 + account.size())}, torch::kInt64);
+  auto* words = message.mutable_data_ptr<int64_t>();
+  words[0] = activity;
+  std::copy(account.begin(), account.end(), words + 1);
   auto describe = [&](int64_t of) {
     return of == kEndsBackward ? std::string("has ended its backward") : "gathers unit " + units_.at(of)->name;
   };
@@ -233,11 +251,12 @@ void Model::backward_ends(int task) {
   std::lock_guard lock(mutex_);
   if (!backward_.close(task)) return;
   torch::NoGradGuard no_grad;
-  guarded([&] { perform(schedule_->backward_ends(agree_on_rounds())); });
+  guarded([&] { perform(schedule_->backward_ends(agree_on_account())); });
 }
 
 void Model::begin_write() {
   std::lock_guard lock(mutex_);
+  note_backward();
   guarded([&] {
     perform(schedule_->shards_change());
     for (auto& unit : units_) unit->collectives->begin_write();

@@ -76,12 +76,12 @@ class Model final : public interpose::Listener {
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
   void check_same_gather(int id);
-  std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<uint8_t>& rounds);
+  std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
   void write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient);
   void reduce(const schedule::Action& action);
-  void finish_reduction(Unit& unit);
-  std::vector<uint8_t> agree_on_rounds();
+  void finish_reduction(Unit& unit, int buffer);
+  std::vector<int64_t> agree_on_account();
   bool holds_gradients() const;
   // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>
@@ -109,7 +109,7 @@ void Model::guarded(Body body) {
   if (!failure_.empty()) throw Error(failure_);
   try {
     body();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     failure_ = error.what();
     throw;
   }

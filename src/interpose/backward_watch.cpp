@@ -5,21 +5,21 @@
 
 namespace fsdp::interpose {
 
-BackwardWatch::Place BackwardWatch::note() {
+BackwardWatch::Note BackwardWatch::note() {
   const int task = torch::autograd::get_current_graph_task_id();
-  if (task < 0) {
-    if (tasks_.empty() || std::this_thread::get_id() != thread_) return Place::Outside;
-    tasks_.clear();
-    last_ = -1;
-    return Place::AfterAbandoned;
+  if (task < 0 ? tasks_.empty() : task == last_) return {.inside = task >= 0};
+  const bool ended = std::erase_if(tasks_, [](const auto& open) { return open.second.expired(); }) > 0;
+  const Note note{.inside = task >= 0, .abandoned = ended && tasks_.empty()};
+  if (note.inside && !tasks_.contains(task)) {
+    // The engine drops the callback with the task, whether it was called or not.
+    auto alive = std::make_shared<int>(task);
+    tasks_.emplace(task, alive);
+    torch::autograd::Engine::get_default_engine().queue_callback([link = link_, alive] {
+      if (link->listener != nullptr) link->listener->backward_ends(*alive);
+    });
   }
-  if (task == last_ || !tasks_.insert(task).second) return Place::Inside;
   last_ = task;
-  thread_ = std::this_thread::get_id();
-  torch::autograd::Engine::get_default_engine().queue_callback([link = link_, task] {
-    if (link->listener != nullptr) link->listener->backward_ends(task);
-  });
-  return Place::Inside;
+  return note;
 }
 
 bool BackwardWatch::close(int task) {

@@ -4,9 +4,8 @@
 // the backward is over when none of the noted tasks is open. Threads: the owner serialises all calls.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
-#include <thread>
 
 #include "interpose/listener.h"
 
@@ -16,21 +15,20 @@ class BackwardWatch {
  public:
   explicit BackwardWatch(std::shared_ptr<Link> link) : link_(std::move(link)) {}
 
-  // What the calling thread is doing, when something happened on it.
-  enum class Place {
-    Outside,         // of any backward
-    Inside,          // a backward
-    AfterAbandoned,  // outside, and an earlier backward of this thread ended without its callback: it threw
+  struct Note {
+    bool inside = false;     // whether the calling thread runs a backward
+    bool abandoned = false;  // an earlier backward threw, and its end will not be told
+    bool operator==(const Note&) const = default;
   };
-  Place note();
+  // Something happened on this thread.
+  Note note();
   // The listener was told that `task` is over. Returns true when the whole backward is.
   bool close(int task);
   bool open() const { return !tasks_.empty(); }
 
  private:
   std::shared_ptr<Link> link_;
-  std::set<int> tasks_;
-  std::thread::id thread_;
+  std::map<int, std::weak_ptr<void>> tasks_;  // each with what lives as long as the task does
   int last_ = -1;
 };
 

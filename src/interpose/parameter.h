@@ -11,8 +11,6 @@
 
 namespace fsdp::interpose {
 
-class Accumulator;
-
 // Keeps the parameter interposed as long as it lives. The tensor stays the user's: same identity, sizes, strides,
 // requires_grad and hooks.
 class AttachedParameter {

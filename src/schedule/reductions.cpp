@@ -6,6 +6,31 @@ namespace fsdp::schedule {
 
 Reductions::Reductions(int units, int buffers) : units_(units), occupants_(buffers, -1) {}
 
+void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions) {
+  ++uses_;
+  for (UnitId unit : units) {
+    ++units_[unit].uses;
+    units_[unit].last_use = uses_;
+  }
+  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
+    Unit& state = units_[unit];
+    if (state.over || !is_over(state, forward_uses[unit])) continue;
+    state.over = true;
+    if (state.begun == 0) open(unit, actions);
+    if (state.state == State::Open) reduce(unit, actions);
+  }
+}
+
+bool Reductions::is_over(const Unit& unit, int forward_uses) const {
+  if (unit.uses == 0) return false;
+  if (recorded_) {
+    return unit.foreseen_lag >= 0 && unit.uses >= unit.foreseen_uses &&
+           uses_ > unit.last_use + unit.foreseen_lag;
+  }
+  // A unit that was used more than once may get gradients at any time.
+  return unit.arrived > 0 && forward_uses <= 1 && uses_ > unit.last_use;
+}
+
 void Reductions::open(UnitId unit, Actions& actions) {
   if (units_[unit].state == State::Open) return;
   if (units_[unit].state == State::Reducing) wait(unit, actions);
@@ -17,10 +42,15 @@ void Reductions::open(UnitId unit, Actions& actions) {
   actions.push_back({Action::Kind::OpenGradient, unit, buffer});
 }
 
-void Reductions::arrived(UnitId unit, int complete_at, Actions& actions) {
+void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& actions) {
   Unit& state = units_[unit];
+  if (state.trainable != trainable) state.expected = 0;  // frozen or unfrozen since
+  state.trainable = trainable;
   ++state.arrived;
-  if (state.arrived == (state.expected > 0 ? state.expected : complete_at)) reduce(unit, actions);
+  state.lag = uses_ - state.last_use;
+  // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
+  const int guess = forward_uses > 1 ? 0 : trainable;
+  if (state.arrived == (state.expected > 0 ? state.expected : guess)) reduce(unit, actions);
 }
 
 int Reductions::take_buffer(Actions& actions) {
@@ -29,7 +59,8 @@ int Reductions::take_buffer(Actions& actions) {
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.
   UnitId oldest = -1;
   for (UnitId unit : occupants_) {
-    if (units_[unit].state == State::Reducing && (oldest < 0 || units_[unit].begun_at < units_[oldest].begun_at)) {
+    if (units_[unit].state == State::Reducing && units_[unit].over && units_[unit].begun == 1 &&
+        (oldest < 0 || units_[unit].begun_at < units_[oldest].begun_at)) {
       oldest = unit;
     }
   }
@@ -47,6 +78,8 @@ void Reductions::reduce(UnitId unit, Actions& actions) {
   state.state = State::Reducing;
   state.begun_at = ++clock_;
   ++state.begun;
+  state.needed += state.arrived > state.reduced;
+  state.reduced = state.arrived;
   --open_;
   actions.push_back({Action::Kind::Reduce, unit, state.buffer});
 }
@@ -58,15 +91,21 @@ void Reductions::wait(UnitId unit, Actions& actions) {
   units_[unit].buffer = -1;
 }
 
-std::vector<uint8_t> Reductions::rounds() const {
-  std::vector<uint8_t> rounds;
-  for (const Unit& unit : units_) rounds.push_back(unit.begun + (unit.state == State::Open ? 1 : 0));
-  return rounds;
+std::vector<int64_t> Reductions::account() const {
+  std::vector<int64_t> account;
+  for (const Unit& unit : units_) {
+    const int open = unit.state == State::Open ? 1 : 0;
+    account.push_back(unit.needed > 0 || open ? unit.begun + open : 0);
+  }
+  for (const Unit& unit : units_) account.push_back(unit.lag);
+  for (const Unit& unit : units_) account.push_back(unit.arrived);
+  return account;
 }
 
-void Reductions::finish(std::span<const uint8_t> rounds, Actions& actions) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    while (units_[unit].begun < rounds[unit]) {
+void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
+  const size_t count = units_.size();
+  for (UnitId unit = 0; unit < static_cast<UnitId>(count); ++unit) {
+    while (units_[unit].begun < account[unit]) {
       open(unit, actions);
       reduce(unit, actions);
     }
@@ -74,10 +113,21 @@ void Reductions::finish(std::span<const uint8_t> rounds, Actions& actions) {
   for (UnitId unit : std::vector(occupants_)) {
     if (unit >= 0) wait(unit, actions);
   }
+  for (size_t i = 0; i < count; ++i) {
+    // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
+    units_[i].expected = std::max(units_[i].expected, static_cast<int>(account[2 * count + i]));
+    units_[i].foreseen_uses = units_[i].uses;
+    units_[i].foreseen_lag = account[i] > 0 ? static_cast<int>(account[count + i]) : -1;
+  }
+  recorded_ = true;
+  begin_backward();
+}
+
+void Reductions::begin_backward() {
+  uses_ = 0;
   for (Unit& unit : units_) {
-    if (unit.arrived > 0) unit.expected = unit.arrived;
-    unit.arrived = 0;
-    unit.begun = 0;
+    unit.arrived = unit.reduced = unit.begun = unit.needed = unit.uses = unit.last_use = unit.lag = 0;
+    unit.over = false;
   }
 }
 
@@ -91,9 +141,8 @@ void Reductions::abandon(Actions& actions) {
       state.state = State::Idle;
       --open_;
     }
-    state.arrived = 0;
-    state.begun = 0;
   }
+  begin_backward();
 }
 
 }  // namespace fsdp::schedule

@@ -1,6 +1,11 @@
 // When a unit's gradients are complete, and in which gradient buffer they are completed: the part of the schedule that
 // reduces.
 //
+// A rank may lack a gradient that its peers have. It must not keep them waiting: a unit is *over* once the backward uses
+// another after the unit's last use, or after its last gradient where that came later in the last backward, and is then
+// reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is under
+// way everywhere, and only such a one is waited for before the end of backward.
+//
 // Pure; not for concurrent use.
 #pragma once
 
@@ -16,17 +21,19 @@ class Reductions {
  public:
   Reductions(int units, int buffers);
 
+  // The backward goes on to use other units. `forward_uses` counts each unit's uses before.
+  void use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions);
   // Before a gradient of `unit` is written: it has a gradient buffer afterwards.
   void open(UnitId unit, Actions& actions);
-  // After it was written. `complete_at` is how many gradients the unit is thought to get in this backward where no
-  // backward was recorded yet; 0: not known before its end.
-  void arrived(UnitId unit, int complete_at, Actions& actions);
+  // After it was written. `trainable` is how many parameters of the unit want gradients.
+  void arrived(UnitId unit, int trainable, int forward_uses, Actions& actions);
 
-  // How many reductions each unit needs in this backward by what this rank knows.
-  std::vector<uint8_t> rounds() const;
-  // Reduces until each unit has had `rounds[unit]` reductions, those that the peers have gradients for among them, and
-  // waits for all. What arrived is what the next backward expects.
-  void finish(std::span<const uint8_t> rounds, Actions& actions);
+  // What this rank knows of this backward: for each unit the reductions that it needs, then for each unit how many uses
+  // of others lay between its last use and its last gradient, then for each unit how many gradients came.
+  std::vector<int64_t> account() const;
+  // Given the ranks' largest accounts, number by number: reduces until each unit has had the reductions that it needs
+  // anywhere, and waits for all. The next backward expects what came in this one.
+  void finish(std::span<const int64_t> account, Actions& actions);
   // Forgets gradients that were not reduced, after a backward that threw.
   void abandon(Actions& actions);
 
@@ -38,21 +45,35 @@ class Reductions {
   struct Unit {
     State state = State::Idle;
     int buffer = -1;
-    int expected = 0;   // gradients in the last backward that had any; 0: not recorded
+    int expected = 0;   // most gradients that a backward brought, on any rank; 0: not recorded
+    int trainable = 0;  // parameters that wanted gradients then
     int arrived = 0;    // gradients in this backward
-    uint8_t begun = 0;  // reductions begun in this backward
+    int reduced = 0;    // how many of them
+    int begun = 0;      // reductions begun in this backward
+    int needed = 0;     // those that had a gradient of this rank
     uint64_t begun_at = 0;
+    int uses = 0;           // in this backward
+    int last_use = 0;       // counted from 1, over all units
+    int lag = 0;            // uses of others between the last use and the last gradient
+    int foreseen_uses = 0;  // in the last backward
+    int foreseen_lag = -1;  // in the last backward, the longest of all ranks; -1: no gradient came
+    bool over = false;
   };
+
+  bool is_over(const Unit& unit, int forward_uses) const;
 
   void reduce(UnitId unit, Actions& actions);
   void wait(UnitId unit, Actions& actions);
   int take_buffer(Actions& actions);
+  void begin_backward();
 
   std::vector<Unit> units_;
   std::vector<int> occupants_;  // unit in each gradient buffer, -1 for none
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
   uint64_t clock_ = 0;
+  int uses_ = 0;           // in this backward
+  bool recorded_ = false;  // whether there was a backward before
 };
 
 }  // namespace fsdp::schedule

@@ -13,6 +13,7 @@ Schedule::Schedule(const Limits& limits)
 Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   for (UnitId unit : units) residency_.pin(unit);
   if (same_use(units, mode)) return {};
+  const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   enter(mode);
   for (UnitId unit : units) {
     if (std::find(current_.begin(), current_.end(), unit) == current_.end()) {
@@ -26,9 +27,10 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   Actions actions;
   for (UnitId unit : units) residency_.demand(unit, trace(), actions);
   for (int steps = 1; steps <= prefetch_; ++steps) {
-    if (std::optional<UnitId> next = trace().ahead(steps)) residency_.prefetch(*next, trace(), current_, actions);
+    if (std::optional<UnitId> unit = trace().ahead(steps)) residency_.prefetch(*unit, trace(), current_, actions);
   }
   for (UnitId unit : units) residency_.await(unit, actions);
+  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, actions);
   return actions;
 }
 
@@ -71,14 +73,13 @@ Actions Schedule::gradient_begins(UnitId unit) {
 
 Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   Actions actions;
-  // Before anything is recorded: a unit that was used more than once may get its gradients in several rounds.
-  reductions_.arrived(unit, forward_uses_[unit] > 1 ? 0 : trainable, actions);
+  reductions_.arrived(unit, trainable, forward_uses_[unit], actions);
   return actions;
 }
 
-Actions Schedule::backward_ends(std::span<const uint8_t> rounds) {
+Actions Schedule::backward_ends(std::span<const int64_t> account) {
   Actions actions;
-  reductions_.finish(rounds, actions);
+  reductions_.finish(account, actions);
   if (period_ == Period::Training) training_.finish();
   end_period();
   residency_.release_all(actions);

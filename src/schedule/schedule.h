@@ -39,10 +39,10 @@ class Schedule {
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
   Actions gradient_ends(UnitId unit, int trainable);
-  // Reductions that each unit needs in this backward as this rank sees it; the ranks' maxima go to `backward_ends`.
-  std::vector<uint8_t> reduction_rounds() const { return reductions_.rounds(); }
+  // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
+  std::vector<int64_t> account() const { return reductions_.account(); }
   // Everything is reduced and nothing is full afterwards.
-  Actions backward_ends(std::span<const uint8_t> rounds);
+  Actions backward_ends(std::span<const int64_t> account);
   // The backward threw: its gradients are forgotten.
   Actions backward_abandoned();
   // Shards are about to change: nothing is full afterwards.

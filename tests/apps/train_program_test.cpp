@@ -81,6 +81,12 @@ TEST_F(RefusingTrainProgram, RefusesWrongArgumentsAllAtOnce) {
   EXPECT_THAT(ending.output, HasSubstr("'--colour' is no option of this program."));
 }
 
+TEST_F(RefusingTrainProgram, RefusesAWrongArgumentAndAMissingTextTogether) {
+  const Ending ending = tiny("run", "--ranks 0 --text " + (folder_ / "none"));
+  expect_refused(ending, "run", "--ranks is 0; it must be at least 1.");
+  EXPECT_THAT(ending.output, HasSubstr("none' does not exist"));
+}
+
 TEST_F(RefusingTrainProgram, RefusesTextsThatAreNone) {
   expect_refused(tiny("run", "--text " + (folder_ / "none")), "run", "none' does not exist");
   expect_refused(tiny("run", "--text " + folder_.write("empty", "")), "run", "empty' is empty");

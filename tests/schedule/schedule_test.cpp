@@ -8,6 +8,7 @@ namespace fsdp::schedule {
 namespace {
 
 using Kind = Action::Kind;
+using testing::Each;
 using testing::ElementsAre;
 
 // A model of blocks 1..L and a unit 0 at both ends: embedding first, tied head last.
@@ -181,7 +182,7 @@ TEST(Schedule, AGradientThatComesAfterTheReductionIsReducedOnItsOwn) {
   player.actions.clear();
   player.forward({0});
   player.backward(0);
-  player.gradients(0, 3, 3);  // two were expected
+  player.gradients(0, 3, 2);  // two were expected
   EXPECT_EQ(player.count(Kind::Reduce), 1);
   EXPECT_TRUE(player.schedule.reduced(0));
   player.end_backward();
@@ -193,8 +194,8 @@ TEST(Schedule, AUnitThatOnlyPeersHaveGradientsOfIsReducedToo) {
   player.forward({0});
   player.backward(0);
   player.gradients(0, 2, 2);
-  EXPECT_THAT(player.schedule.reduction_rounds(), ElementsAre(1, 0));
-  Actions actions = player.schedule.backward_ends(std::vector<uint8_t>{1, 1});
+  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 0, 0, 0, 2, 0));
+  Actions actions = player.schedule.backward_ends(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
   EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
                           [](const Action& action) { return action.kind == Kind::Reduce && action.unit == 1; }),
             1);
@@ -300,6 +301,58 @@ TEST(Schedule, ChangedShardsLeaveNothingFull) {
   for (UnitId unit : {0, 1}) EXPECT_EQ(player.schedule.state(unit), Residency::State::Sharded);
 }
 
+// A peer has both gradients of the last block and waits for this rank's part before it takes another gradient buffer.
+TEST(Schedule, AUnitThatLacksAGradientHereIsReducedOnceTheBackwardHasPassedIt) {
+  constexpr int kBlocks = 5, kLast = kBlocks - 1;
+  for (bool recorded : {false, true}) {
+    Player player({.units = kBlocks});
+    if (recorded) block_step(player, kBlocks);
+    player.actions.clear();
+    for (UnitId block = 0; block < kBlocks; ++block) player.forward({block});
+    for (UnitId block = kLast; block >= 0; --block) {
+      player.backward(block);
+      EXPECT_EQ(player.count(Kind::Reduce, kLast), block < kLast) << recorded << " block " << block;
+      player.gradients(block, block == kLast ? 1 : 2, 2);
+    }
+    player.end_backward();
+    for (UnitId block = 0; block < kBlocks; ++block) EXPECT_EQ(player.count(Kind::Reduce, block), 1);
+    EXPECT_LE(player.schedule.gradient_buffers(), 3);  // one more for the unit that stayed open
+  }
+}
+
+// All of its gradients are missing here, and come on a peer.
+TEST(Schedule, AUnitWithoutAGradientHereIsReducedOnceTheBackwardHasPassedIt) {
+  constexpr int kBlocks = 5;
+  Player player({.units = kBlocks});
+  block_step(player, kBlocks);
+  player.actions.clear();
+  for (UnitId block = 0; block < kBlocks; ++block) player.forward({block});
+  for (UnitId block = kBlocks - 1; block >= 0; --block) {
+    player.backward(block);
+    EXPECT_EQ(player.count(Kind::Reduce, kBlocks - 1), block < kBlocks - 1);
+    if (block != kBlocks - 1) player.gradients(block, 2, 2);
+  }
+  EXPECT_EQ(player.schedule.account()[kBlocks - 1], 0);
+}
+
+TEST(Schedule, OnlyReductionsThatAreUnderWayOnEveryRankAreWaitedFor) {
+  // Unit 2 is in no backward operator (an embedding): its gradients come, and on a peer they may not.
+  Player player({.units = 4, .gradient_buffers = 2});
+  for (int step = 0; step < 2; ++step) {
+    player.forward({2, 0, 1, 3});
+    player.backward(3);
+    player.gradients(2, 2, 2);
+    for (UnitId block : {3, 1, 0}) {
+      player.backward(block);
+      player.gradients(block, 2, 2);
+    }
+    EXPECT_EQ(player.count(Kind::WaitReduce, 2), 0);
+    player.end_backward();
+    EXPECT_EQ(player.count(Kind::WaitReduce, 2), 1);
+    player.actions.clear();
+  }
+}
+
 TEST(Schedule, AForwardWithoutBackwardDoesNotChangeThePlan) {
   Player player({.units = 3});
   block_step(player, 3);
@@ -315,7 +368,7 @@ TEST(Schedule, AnAbandonedBackwardLeavesNothingOpen) {
   player.backward(2);
   player.gradients(2, 1, 2);
   player.abandon_backward();
-  EXPECT_THAT(player.schedule.reduction_rounds(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(player.schedule.account(), Each(0));
   player.actions.clear();
   Player fresh({.units = 3});
   block_step(fresh, 3);

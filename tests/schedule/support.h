@@ -34,7 +34,7 @@ class Player {
       add(schedule.gradient_ends(unit, trainable));
     }
   }
-  void end_backward() { add(schedule.backward_ends(schedule.reduction_rounds())); }
+  void end_backward() { add(schedule.backward_ends(schedule.account())); }
   void abandon_backward() { add(schedule.backward_abandoned()); }
 
   // What came since the last call, releases and buffers left out.
