@@ -65,7 +65,8 @@ class FullParameters {
 };
 
 // A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
-// parameter used after that is an error. Forward passes, backwards and calls of one model come from one thread at a time.
+// parameter used after that is an error. Forward passes, backwards and calls of one model come from one thread at a
+// time.
 class ShardedModel {
  public:
   explicit ShardedModel(std::shared_ptr<engine::Model> model);

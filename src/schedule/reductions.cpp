@@ -24,8 +24,7 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
 bool Reductions::is_over(const Unit& unit, int forward_uses) const {
   if (unit.uses == 0) return false;
   if (recorded_) {
-    return unit.foreseen_lag >= 0 && unit.uses >= unit.foreseen_uses &&
-           uses_ > unit.last_use + unit.foreseen_lag;
+    return unit.foreseen_lag >= 0 && unit.uses >= unit.foreseen_uses && uses_ > unit.last_use + unit.foreseen_lag;
   }
   // A unit that was used more than once may get gradients at any time.
   return unit.arrived > 0 && forward_uses <= 1 && uses_ > unit.last_use;

@@ -1,10 +1,10 @@
 // When a unit's gradients are complete, and in which gradient buffer they are completed: the part of the schedule that
 // reduces.
 //
-// A rank may lack a gradient that its peers have. It must not keep them waiting: a unit is *over* once the backward uses
-// another after the unit's last use, or after its last gradient where that came later in the last backward, and is then
-// reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is under
-// way everywhere, and only such a one is waited for before the end of backward.
+// A rank may lack a gradient that its peers have. It must not keep them waiting: a unit is *over* once the backward
+// uses another after the unit's last use, or after its last gradient where that came later in the last backward, and is
+// then reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is
+// under way everywhere, and only such a one is waited for before the end of backward.
 //
 // Pure; not for concurrent use.
 #pragma once

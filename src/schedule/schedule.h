@@ -43,7 +43,7 @@ class Schedule {
   std::vector<int64_t> account() const { return reductions_.account(); }
   // Everything is reduced and nothing is full afterwards.
   Actions backward_ends(std::span<const int64_t> account);
-  // The backward threw: its gradients are forgotten.
+  // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();

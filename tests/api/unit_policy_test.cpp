@@ -117,6 +117,19 @@ TEST(UnitsAutomatic, ChoosesBlocksAndNeverTheExpertsInThem) {
   EXPECT_THAT(units_automatic().choose(ModelOf<ExpertsBlock>()), ElementsAre("blocks.0", "blocks.1"));
 }
 
+TEST(UnitsAutomatic, ChoosesDenseBlocksAndMixturesOfExpertsInTurnAndNeverTheExperts) {
+  struct ModelImpl : torch::nn::Module {
+    ModelImpl() : blocks(register_module("blocks", ModuleList())) {
+      for (int i = 0; i < 2; ++i) {
+        blocks->push_back(Block());
+        blocks->push_back(ExpertsBlock());
+      }
+    }
+    ModuleList blocks;
+  };
+  EXPECT_THAT(units_automatic().choose(ModelImpl()), ElementsAre("blocks.0", "blocks.1", "blocks.2", "blocks.3"));
+}
+
 TEST(UnitsAutomatic, ChoosesTheModulesOfARootThatIsItselfAContainerOfEqualOnes) {
   EXPECT_THAT(units_automatic().choose(*Sequential(Block(), Block(), Block())), ElementsAre("0", "1", "2"));
   EXPECT_THAT(units_automatic().choose(*ModuleList(Linear(2, 3), Linear(3, 4))), ElementsAre("0", "1"));
@@ -231,6 +244,18 @@ TEST_P(ShardOnRanks, LeavesIgnoredParametersAloneAndTrainable) {
     optimizer.step();
     EXPECT_TRUE(torch::equal(head->weight, expected));
     EXPECT_TRUE(sharded.parameters()[0].piece.grad().defined());
+  });
+}
+
+TEST(Shard, AnIgnoredPatternThatMatchesNothingIsAnErrorThatNamesIt) {
+  run_ranks(1, [](World& world) {
+    Sequential model(Linear(3, 3));
+    try {
+      shard(*model, world, {.ignored = {"0.bias", "1.*"}});
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("the pattern '1.*' in options.ignored matches no parameter"));
+    }
   });
 }
 
