@@ -498,24 +498,6 @@ TEST_F(BackwardEnds, OnceWhenTheFirstThingThatHappensIsNested) {
   EXPECT_EQ(recorder.ends, 1);
 }
 
-// Runs a graph that its forward made: the outer backward touches nothing before the inner one is over.
-struct KeepsItsGraph : torch::autograd::Function<KeepsItsGraph> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
-                               const torch::Tensor& weight) {
-    torch::AutoGradMode enabled(true);
-    auto inner = x.detach().set_requires_grad(true);
-    auto result = torch::linear(inner, weight);
-    context->saved_data["inner"] = inner;
-    context->saved_data["result"] = result;
-    return result.detach();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    context->saved_data["result"].toTensor().backward(gradients[0]);
-    return {context->saved_data["inner"].toTensor().grad(), torch::Tensor()};
-  }
-};
-
 void throw_in_the_backward_of(const torch::Tensor& tensor) {
   tensor.register_hook([](const torch::Tensor&) { throw std::runtime_error("from a hook"); });
 }
