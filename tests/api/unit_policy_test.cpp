@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -56,16 +58,6 @@ struct ModelOf : torch::nn::Module {
   }
 };
 
-template <typename Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(UnitsOf, ChoosesEveryModuleOfTheTypes) {
   const ModelOf<Block> model;
   EXPECT_THAT(units_of<BlockImpl>().choose(model), ElementsAre("blocks.0", "blocks.1"));
@@ -105,8 +97,8 @@ TEST(UnitsBySize, ChoosesTheSmallestModulesThatAreLargeEnough) {
 }
 
 TEST(UnitsBySize, RefusesASizeThatIsNotPositive) {
-  EXPECT_THAT(message_of([] { units_by_size(0); }), HasSubstr("units_by_size: found 0"));
-  EXPECT_THAT(message_of([] { units_by_size(-3); }), HasSubstr("units_by_size: found -3"));
+  EXPECT_THAT(message_of<Error>([] { units_by_size(0); }), HasSubstr("units_by_size: found 0"));
+  EXPECT_THAT(message_of<Error>([] { units_by_size(-3); }), HasSubstr("units_by_size: found -3"));
 }
 
 TEST(UnitsAutomatic, ChoosesTheBlocksOfAModuleList) {
@@ -262,7 +254,7 @@ TEST(Shard, AnIgnoredPatternThatMatchesNothingIsAnErrorThatNamesIt) {
 TEST(Shard, AParameterInTwoUnitsIsAnErrorThatNamesIt) {
   run_ranks(1, [](World& world) {
     auto shared = torch::ones({3}, torch::requires_grad()), own = torch::ones({3}, torch::requires_grad());
-    EXPECT_THAT(message_of([&] {
+    EXPECT_THAT(message_of<Error>([&] {
                   shard(std::vector<NamedUnit>{{"a", {{"a.shared", shared}}, {}},
                                                {"b", {{"b.own", own}, {"b.shared", shared}}, {}}},
                         world);

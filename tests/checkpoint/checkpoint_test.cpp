@@ -2,12 +2,14 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -55,16 +57,6 @@ TEST(Checkpoint, ARunGoesOnWithTheSameBits) {
   });
 }
 
-template <typename Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {
   run_ranks(2, [](World& world) {
     const auto directory = scratch("other");
@@ -72,15 +64,15 @@ TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {
     auto sharded = shard(*model.module, world), wide = shard(*wider.module, world), deep = shard(*deeper.module, world);
     save_checkpoint(directory, {.model = &sharded});
     const auto before = wide.shards()[0].clone();
-    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &wide}); }),
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &wide}); }),
                 AllOf(HasSubstr("another model"), HasSubstr("tokens.weight has shape [61, 32], expected [61, 36]")));
     EXPECT_TRUE(torch::equal(before, wide.shards()[0]));
-    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &deep}); }),
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &deep}); }),
                 HasSubstr("blocks.3.first.weight is missing"));
     AdamW optimizer(sharded);
-    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
                 HasSubstr("saved with this optimizer"));
-    EXPECT_THAT(message_of([&] { load_checkpoint(directory / "none", {.model = &sharded}); }),
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory / "none", {.model = &sharded}); }),
                 HasSubstr("not a checkpoint"));
     world.barrier();
     if (world.rank() == 0) std::filesystem::remove_all(directory);
@@ -96,7 +88,7 @@ TEST(Checkpoint, AFileThatIsCutOffIsAnErrorOnEveryRank) {
     const auto file = directory / "shard-00002-of-00002.safetensors";
     if (world.rank() == 0) std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
     world.barrier();
-    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded}); }), HasSubstr("cut off"));
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }), HasSubstr("cut off"));
     world.barrier();
     if (world.rank() == 0) std::filesystem::remove_all(directory);
   });
@@ -106,7 +98,7 @@ TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
-    EXPECT_THAT(message_of([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
                 HasSubstr("/proc/none"));
   });
 }

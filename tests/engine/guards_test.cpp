@@ -2,26 +2,18 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_models::make_gpt;
-
-template <typename Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void with_sharded_gpt(const std::function<void(testing_models::TestModel&, ShardedModel&, World&)>& body) {
   run_ranks(1, [&](World& world) {

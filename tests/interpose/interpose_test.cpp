@@ -12,24 +12,16 @@
 #include "fsdp/error.h"
 #include "interpose/backward_watch.h"
 #include "interpose/parameter.h"
+#include "support/message_of.h"
 
 namespace fsdp::interpose {
 namespace {
 
+using fsdp::testing::message_of;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <typename Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Writes down what it is told: "aten::add_ 0 writes 0" for an operator, "end 0" for its end.
 class Recorder final : public Listener {

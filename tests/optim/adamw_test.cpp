@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "optim/norm.h"
+#include "support/message_of.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -16,6 +17,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -26,16 +28,6 @@ using testing_models::TestModel;
 using testing_models::Weights;
 
 constexpr int64_t kMicroBatches = 2;  // a step, over all ranks
-
-template <typename Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Weights weights_of(const torch::nn::Module& module) {
   Weights weights;
@@ -108,7 +100,9 @@ TEST_P(AdamWOnRanks, ValuesOutOfRangeAreErrorsThatNameThem) {
   run_ranks(GetParam(), [](World& world) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
-    auto refused = [&](const AdamWOptions& options) { return message_of([&] { AdamW optimizer(sharded, options); }); };
+    auto refused = [&](const AdamWOptions& options) {
+      return message_of<Error>([&] { AdamW optimizer(sharded, options); });
+    };
     EXPECT_THAT(refused({.lr = -1.5}), HasSubstr("lr -1.5"));
     EXPECT_THAT(refused({.lr = std::numeric_limits<double>::infinity()}), HasSubstr("lr inf"));
     EXPECT_THAT(refused({.beta1 = 1}), HasSubstr("beta1 1,"));
@@ -126,7 +120,7 @@ TEST_P(AdamWOnRanks, ValuesOutOfRangeInAGroupAreErrorsThatNameThem) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
     auto refused = [&](const ParameterGroup& group) {
-      return message_of([&] { AdamW optimizer(sharded, {.groups = {{.patterns = {"tokens.*"}}, group}}); });
+      return message_of<Error>([&] { AdamW optimizer(sharded, {.groups = {{.patterns = {"tokens.*"}}, group}}); });
     };
     EXPECT_THAT(refused({.patterns = {"*"}, .lr = -1.5}), HasSubstr("lr -1.5"));
     EXPECT_THAT(refused({.patterns = {"*"}, .beta1 = 1}), HasSubstr("beta1 1,"));
@@ -142,7 +136,7 @@ TEST_P(AdamWOnRanks, APatternThatMatchesNothingIsAnErrorThatNamesIt) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
     auto refused = [&](const ParameterGroup& group) {
-      return message_of([&] { AdamW optimizer(sharded, {.groups = {group}}); });
+      return message_of<Error>([&] { AdamW optimizer(sharded, {.groups = {group}}); });
     };
     EXPECT_THAT(refused({.patterns = {"*.bias", "blocks.9.*"}}),
                 AllOf(HasSubstr("'blocks.9.*' matches no parameter"), HasSubstr("'tokens.weight'")));
@@ -274,8 +268,8 @@ TEST_P(AdamWOnRanks, SetLrRefusesANegativeRateAndKeepsTheOldOne) {
     auto model = make_gpt(), other = make_gpt();
     auto sharded = shard(*model.module, world), expected = shard(*other.module, world);
     AdamW optimizer(sharded, {.lr = 0.01}), unchanged(expected, {.lr = 0.01});
-    EXPECT_THAT(message_of([&] { optimizer.set_lr(-0.5); }), HasSubstr("lr -0.5"));
-    EXPECT_THAT(message_of([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("lr nan"));
+    EXPECT_THAT(message_of<Error>([&] { optimizer.set_lr(-0.5); }), HasSubstr("lr -0.5"));
+    EXPECT_THAT(message_of<Error>([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("lr nan"));
     run_backward(model, 0, world);
     optimizer.step();
     run_backward(other, 0, world);
@@ -333,7 +327,7 @@ TEST_P(ClippingOnRanks, RefusesNormsThatAreNotPositiveAndLeavesTheGradients) {
     run_backward(model, 0, world);
     const double norm = sharded.clip_grad_norm_(1e9);
     auto refused = [&](double max_norm, double norm_type) {
-      return message_of([&] { sharded.clip_grad_norm_(max_norm, norm_type); });
+      return message_of<Error>([&] { sharded.clip_grad_norm_(max_norm, norm_type); });
     };
     EXPECT_THAT(refused(0, 2), HasSubstr("max_norm 0,"));
     EXPECT_THAT(refused(-1.5, 2), HasSubstr("max_norm -1.5"));
