@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gpt.h"
+#include "median.h"
 
 namespace {
 
@@ -96,12 +97,6 @@ Sample measure(Training& training, const Batch& batch) {
   const double loss = training.step(batch);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   return {elapsed.count(), loss};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The time of an iteration is the sharded step's.

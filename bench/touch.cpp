@@ -7,11 +7,12 @@
 #include <benchmark/benchmark.h>
 #include <fsdp/fsdp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "median.h"
 
 namespace {
 
@@ -28,12 +29,6 @@ double nanoseconds_per_call(const Operator& call, const torch::Tensor& weight) {
   }
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
   return elapsed.count() / kCalls;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void touch(benchmark::State& state, const Operator& call, const torch::Tensor& plain, const torch::Tensor& sharded) {

@@ -61,8 +61,7 @@ void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& g
     for (size_t i = 0; i < hashes.size(); ++i) {
       FSDP_CHECK_UNIT(all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].name,
                       "shard: the names or shapes of the parameters or buffers on rank {} differ from those on rank 0. "
-                      "Build the same "
-                      "model on every rank.",
+                      "Build the same model on every rank.",
                       rank);
     }
   }
