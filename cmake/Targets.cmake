@@ -1,10 +1,12 @@
 # How every target of this project is compiled.
 
-add_library(fsdp_warnings INTERFACE)
-target_compile_options(fsdp_warnings INTERFACE -Wall -Wextra -Werror)
+add_library(fsdp_flags INTERFACE)
+target_compile_options(fsdp_flags INTERFACE -Wall -Wextra -Werror)
+# Nobody replaces our functions at load time: calls between them are direct and may be inlined, -fPIC or not.
+target_compile_options(fsdp_flags INTERFACE -fno-semantic-interposition)
 if(FSDP_SANITIZE)
-  target_compile_options(fsdp_warnings INTERFACE -fsanitize=${FSDP_SANITIZE} -fno-omit-frame-pointer)
-  target_link_options(fsdp_warnings INTERFACE -fsanitize=${FSDP_SANITIZE})
+  target_compile_options(fsdp_flags INTERFACE -fsanitize=${FSDP_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(fsdp_flags INTERFACE -fsanitize=${FSDP_SANITIZE})
 endif()
 
 # LibTorch without its own warnings, and with the flags its ABI asks for.
@@ -18,12 +20,12 @@ target_compile_definitions(fsdp_torch INTERFACE FMT_HEADER_ONLY)
 # <torch/torch.h> takes most of the time to compile a file, so it is compiled once, here, for every target.
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "// Carries the precompiled header.\n")
 add_library(fsdp_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
-target_link_libraries(fsdp_precompiled PRIVATE fsdp_torch fsdp_warnings)
+target_link_libraries(fsdp_precompiled PRIVATE fsdp_torch fsdp_flags)
 target_precompile_headers(fsdp_precompiled PRIVATE <torch/torch.h> <fmt/format.h>)
 
 # Compiles `target` against LibTorch and with the precompiled header.
 function(fsdp_use_torch target)
-  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fsdp_torch> $<BUILD_INTERFACE:fsdp_warnings>)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fsdp_torch> $<BUILD_INTERFACE:fsdp_flags>)
   target_precompile_headers(${target} REUSE_FROM fsdp_precompiled)
   # Executables would be compiled with -fPIE, and could not use what was compiled with -fPIC.
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

@@ -1,5 +1,4 @@
 // A group of one rank: nothing is exchanged, a gather hands out the shard itself, and a reduction is an addition.
-#include <algorithm>
 
 #include "base/error.h"
 #include "collectives/backends.h"
@@ -23,11 +22,6 @@ class SingleUnit final : public UnitCollectives {
 
   void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor&,
                     GradientSum& sum) override {
-    // The caller may let the first gradients be the sum, and save itself a buffer.
-    if (gradients.const_data_ptr() == sum.values.const_data_ptr()) {
-      for (size_t i = 0; i < present.size(); ++i) sum.held[i] |= present[i];
-      return;
-    }
     std::vector<layout::Range> segments;
     for (size_t i = 0; i < layout_.parameters(); ++i) segments.push_back(layout_.piece_of(i, 0));
     Addend addend{gradients.const_data_ptr<float>(), present};

@@ -1,15 +1,35 @@
 // The way of a gradient: from autograd into the unit's buffer, through the reduction into the shard's sum, and the end
 // of that sum (docs/determinism.md).
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/model.h"
 
 namespace fsdp::engine {
 
-void Model::gradient_arrives(int id, int parameter, const torch::Tensor& arrived) {
+namespace {
+
+// Whether the tensor's bytes are its own: nobody else holds it, its storage, or the tensor that it is a view of.
+bool unshared(const torch::Tensor& tensor) {
+  const bool sole_view = tensor.is_view() && tensor._base().use_count() == 1;
+  return tensor.use_count() == 1 && tensor.storage().use_count() == (sole_view ? 2 : 1) &&
+         tensor.storage().nbytes() == tensor.nbytes();
+}
+
+// The gradient itself where it may be kept, otherwise a copy.
+torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) {
+  if (unshared(gradient) && gradient.scalar_type() == torch::kFloat32 && gradient.strides() == shape.strides) {
+    return gradient.detach();
+  }
+  return torch::empty_strided(shape.sizes, shape.strides).copy_(gradient);
+}
+
+}  // namespace
+
+void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   // A custom function may return a sharded parameter; reading it is a touch, which takes the lock itself.
-  const torch::Tensor gradient = interpose::UnitStorage::of(arrived) ? arrived.clone() : arrived;
+  if (interpose::UnitStorage::of(gradient)) gradient = gradient.clone();
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
   note_backward();
@@ -22,47 +42,49 @@ void Model::gradient_arrives(int id, int parameter, const torch::Tensor& arrived
   if (!failure_.empty()) throw Error(failure_);
   communication_.late_gradients += schedule_->reduced(id);
   guarded([&] { perform(schedule_->gradient_begins(id)); });
-  write_gradient(unit, parameter, gradient);
+  write_gradient(unit, parameter, std::move(gradient));
   guarded([&] { perform(schedule_->gradient_ends(id, unit.trainable())); });
 }
 
 void Model::open_gradient(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
+  unit.present.assign(unit.parameters.size(), 0);
+  if (alone()) {
+    unit.kept.assign(unit.parameters.size(), {});
+    return;
+  }
   // A sum that the user dropped by resetting a piece's grad is dropped here too.
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
   }
-  const bool first = std::all_of(unit.sum.held.begin(), unit.sum.held.end(), [](uint8_t held) { return held == 0; });
-  if (group_->size() == 1 && first) {
-    unit.gradients = unit.sum.values;  // one rank's first gradients are the sum: nothing to move
-  } else {
-    unit.gradients = arena_->gradients.at(action.buffer).slice(0, 0, unit.layout.full_numel());
-  }
-  unit.present.assign(unit.parameters.size(), 0);
+  unit.gradients = arena_->gradients.at(action.buffer).slice(0, 0, unit.layout.full_numel());
 }
 
-void Model::write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient) {
-  const torch::Tensor target = unit.view(unit.gradients, parameter);
-  const torch::Tensor dense = gradient.layout() == torch::kStrided ? gradient : gradient.to_dense();
-  if (unit.present[parameter]) {
-    target.add_(dense);
+void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
+  if (gradient.layout() != torch::kStrided) gradient = gradient.to_dense();
+  const bool first = !unit.present[parameter];
+  if (alone() && first) {
+    unit.kept[parameter] = own(gradient, unit.shapes[parameter]);
   } else {
-    target.copy_(dense);
+    const torch::Tensor target = alone() ? unit.kept[parameter] : unit.view(unit.gradients, parameter);
+    first ? target.copy_(gradient) : target.add_(gradient);
   }
   unit.present[parameter] = 1;
 }
 
 void Model::reduce(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
+  ++communication_.reductions;
+  if (alone()) return;
   torch::Tensor staging;
   if (const int64_t numel = group_->staging_numel(unit.layout)) {
     staging = arena_->staging.at(action.buffer).slice(0, 0, numel);
   }
   unit.collectives->begin_reduce(unit.gradients, unit.present, staging, unit.sum);
-  ++communication_.reductions;
 }
 
 void Model::finish_reduction(Unit& unit, int buffer) {
+  if (alone()) return add_kept(unit);
   unit.collectives->wait_reduce();
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
@@ -70,15 +92,25 @@ void Model::finish_reduction(Unit& unit, int buffer) {
     const layout::Range range = unit.layout.piece_of(i, group_->rank());
     piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
   }
-  if (!unit.gradients.is_alias_of(unit.sum.values)) arena_->gradients.release(buffer);
+  arena_->gradients.release(buffer);
   if (group_->staging_numel(unit.layout) > 0) arena_->staging.release(buffer);
   unit.gradients = torch::Tensor();
+}
+
+void Model::add_kept(Unit& unit) {
+  for (size_t i = 0; i < unit.kept.size(); ++i) {
+    if (!unit.kept[i].defined()) continue;
+    torch::Tensor& sum = parameters_[unit.first_piece + i].piece.mutable_grad();
+    const torch::Tensor flat = unit.kept[i].as_strided({unit.kept[i].numel()}, {1});
+    sum.defined() ? sum.add_(flat) : sum = flat;
+  }
+  unit.kept.clear();
 }
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
 std::vector<int64_t> Model::agree_on_account() {
   std::vector<int64_t> account = schedule_->account();
-  if (group_->size() == 1) return account;
+  if (alone()) return account;
   for (const torch::Tensor& peer : exchange(kEndsBackward, account)) {
     const auto* theirs = peer.const_data_ptr<int64_t>() + 1;
     for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
@@ -104,7 +136,9 @@ void Model::close_gradients() {
 void Model::scale_gradients(float factor) {
   torch::NoGradGuard no_grad;
   if (factor == 1.0f) return;
-  for (auto& unit : units_) unit->sum.values.mul_(factor);
+  for (auto& parameter : parameters_) {
+    if (parameter.piece.grad().defined()) parameter.piece.mutable_grad().mul_(factor);
+  }
 }
 
 void Model::zero_grad() {

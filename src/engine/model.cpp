@@ -117,7 +117,7 @@ void Model::add_unit(const NamedUnit& named, bool synchronize) {
   unit->shard.copy_(full.slice(0, own.begin, own.end));
   unit->collectives->publish();
 
-  unit->sum = {torch::zeros({unit->layout.shard_numel()}), std::vector<uint8_t>(numels.size())};
+  if (!alone()) unit->sum = {torch::zeros({unit->layout.shard_numel()}), std::vector<uint8_t>(numels.size())};
   unit->storage = c10::make_intrusive<interpose::UnitStorage>(id, named.name, full.nbytes(), link_);
   unit->first_piece = parameters_.size();
   for (size_t i = 0; i < numels.size(); ++i) {
@@ -137,13 +137,19 @@ bool Model::note_backward() {
   return note.inside;
 }
 
-void Model::operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) {
+void Model::operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) {
   std::lock_guard lock(mutex_);
   if (full_) return;
   const auto mode = note_backward()                 ? schedule::Mode::Backward
                     : torch::GradMode::is_enabled() ? schedule::Mode::Forward
                                                     : schedule::Mode::ForwardWithoutGradients;
-  check_use(units, written, operation, mode);
+  FSDP_CHECK_UNIT(!written, units_[*written]->name,
+                  "{} writes a sharded parameter, and the write would be lost. Write inside "
+                  "sharded.full_parameters(), or let an optimizer over the shards do it.",
+                  operation);
+  for (int unit : units) {
+    if (units_[unit]->changed) check_changed(*units_[unit], mode);
+  }
   const schedule::Actions actions = schedule_->operator_begins(units, mode);
   try {
     if (!actions.empty()) guarded([&] { perform(actions); });
@@ -164,22 +170,14 @@ void Model::operator_ends(std::span<const int> units) noexcept {
   }
 }
 
-void Model::check_use(std::span<const int> units, std::span<const int> written, const char* operation,
-                      schedule::Mode mode) {
-  FSDP_CHECK_UNIT(written.empty(), units_[written[0]]->name,
-                  "{} writes a sharded parameter, and the write would be lost. Write inside "
-                  "sharded.full_parameters(), or let an optimizer over the shards do it.",
-                  operation);
-  for (int id : units) {
-    Unit& unit = *units_[id];
-    if (!unit.changed) continue;
-    FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, unit.name,
-                    "the parameters changed (optimizer step, load or full_parameters) between this backward and its "
-                    "forward. Call backward before the step, or run the forward again.");
-    // Now, and not when they changed, so that the check above speaks before autograd's own.
-    for (auto& parameter : unit.parameters) parameter.mark_changed();
-    unit.changed = false;
-  }
+// A unit whose shards were written is used for the first time since.
+void Model::check_changed(Unit& unit, schedule::Mode mode) {
+  FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, unit.name,
+                  "the parameters changed (optimizer step, load or full_parameters) between this backward and its "
+                  "forward. Call backward before the step, or run the forward again.");
+  // Now, and not when they changed, so that the check above speaks before autograd's own.
+  for (auto& parameter : unit.parameters) parameter.mark_changed();
+  unit.changed = false;
 }
 
 void Model::perform(const schedule::Actions& actions) {
@@ -222,7 +220,7 @@ void Model::gather(const schedule::Action& action) {
 // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
 // once.
 void Model::check_same_gather(int id) {
-  if (group_->size() == 1) return;
+  if (alone()) return;
   exchange(id, std::vector<int64_t>(schedule_->account().size()));
 }
 

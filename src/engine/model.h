@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,9 +62,9 @@ class Model final : public interpose::Listener {
   void open_full();
   void close_full(bool write_back);
 
-  void operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) override;
+  void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
-  void gradient_arrives(int unit, int parameter, const torch::Tensor& gradient) override;
+  void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 
  private:
@@ -71,17 +72,20 @@ class Model final : public interpose::Listener {
 
   void add_unit(const NamedUnit& named, bool synchronize);
   bool note_backward();  // whether this thread runs one
-  void check_use(std::span<const int> units, std::span<const int> written, const char* operation, schedule::Mode mode);
+  void check_changed(Unit& unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
   void check_same_gather(int id);
   std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
-  void write_gradient(Unit& unit, int parameter, const torch::Tensor& gradient);
+  void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
   void reduce(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
+  void add_kept(Unit& unit);
   std::vector<int64_t> agree_on_account();
+  // One rank's gradients are their own sum: they stay where autograd made them.
+  bool alone() const { return group_->size() == 1; }
   bool holds_gradients() const;
   // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>

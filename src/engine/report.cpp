@@ -11,8 +11,11 @@ MemoryReport Model::memory() const {
   MemoryReport report;
   for (const auto& unit : units_) {
     report.parameter_bytes += unit->shard.nbytes();
-    report.gradient_bytes += unit->sum.values.nbytes();
+    if (!alone()) report.gradient_bytes += unit->sum.values.nbytes();
     if (unit->full.defined()) report.full_parameter_bytes += unit->full.nbytes();
+  }
+  for (const auto& parameter : parameters_) {
+    if (alone() && parameter.piece.grad().defined()) report.gradient_bytes += parameter.piece.grad().nbytes();
   }
   report.optimizer_bytes = optimizer_bytes_;
   report.full_parameter_bytes += arena_->full.bytes();

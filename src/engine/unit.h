@@ -42,10 +42,11 @@ struct Unit {
   size_t first_piece = 0;  // of this unit in the model's parameters
 
   collectives::GradientSum sum;
-  torch::Tensor gradients;       // the buffer in which this backward's are completed; undefined when there is none
-  std::vector<uint8_t> present;  // per parameter: whether `gradients` has one
-  bool changed = false;          // the shards were written since the last forward
-  torch::Tensor full;            // memory of its own inside full_parameters
+  torch::Tensor gradients;          // the buffer in which this backward's are completed; undefined when there is none
+  std::vector<torch::Tensor> kept;  // the same for one rank alone: per parameter, what autograd made
+  std::vector<uint8_t> present;     // per parameter: whether there is one
+  bool changed = false;             // the shards were written since the last forward
+  torch::Tensor full;               // memory of its own inside full_parameters
 };
 
 }  // namespace fsdp::engine

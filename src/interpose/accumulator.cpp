@@ -35,7 +35,7 @@ class GradientAccumulator final : public Node {
                "a backward reached a parameter whose ShardedModel was destroyed. Keep the ShardedModel alive until the "
                "backward is over.");
     if (!parameter_.requires_grad()) return {};  // frozen since its forward
-    if (gradients[0].defined()) link_->listener->gradient_arrives(unit_, index_, gradients[0]);
+    if (gradients[0].defined()) link_->listener->gradient_arrives(unit_, index_, std::move(gradients[0]));
     auto& hook = tensor_post_acc_grad_hooks();
     if (hook) (*hook)(parameter_);
     return {};

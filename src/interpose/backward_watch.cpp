@@ -1,13 +1,10 @@
 #include "interpose/backward_watch.h"
 
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 namespace fsdp::interpose {
 
-BackwardWatch::Note BackwardWatch::note() {
-  const int task = torch::autograd::get_current_graph_task_id();
-  if (task < 0 ? tasks_.empty() : task == last_) return {.inside = task >= 0};
+BackwardWatch::Note BackwardWatch::note_other(int task) {
   const bool ended = std::erase_if(tasks_, [](const auto& open) { return open.second.expired(); }) > 0;
   const Note note{.inside = task >= 0, .abandoned = ended && tasks_.empty()};
   if (note.inside && !tasks_.contains(task)) {

@@ -4,6 +4,8 @@
 // the backward is over when none of the noted tasks is open. Threads: the owner serialises all calls.
 #pragma once
 
+#include <torch/csrc/autograd/graph_task.h>
+
 #include <map>
 #include <memory>
 
@@ -21,12 +23,18 @@ class BackwardWatch {
     bool operator==(const Note&) const = default;
   };
   // Something happened on this thread.
-  Note note();
+  Note note() {
+    const int task = torch::autograd::get_current_graph_task_id();
+    const bool known = task < 0 ? tasks_.empty() : task == last_;
+    return known ? Note{.inside = task >= 0} : note_other(task);
+  }
   // The listener was told that `task` is over. Returns true when the whole backward is.
   bool close(int task);
   bool open() const { return !tasks_.empty(); }
 
  private:
+  Note note_other(int task);
+
   std::shared_ptr<Link> link_;
   std::map<int, std::weak_ptr<void>> tasks_;  // each with what lives as long as the task does
   int last_ = -1;

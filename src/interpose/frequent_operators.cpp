@@ -1,12 +1,13 @@
 #include "interpose/frequent_operators.h"
 
+#include <torch/library.h>
+// what the operators' headers expect to be there
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
 #include <ATen/ops/linear_ops.h>
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
-#include <torch/library.h>
 
 #include "interpose/touches.h"
 

@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <optional>
 #include <span>
 
 namespace fsdp::interpose {
@@ -13,12 +14,12 @@ class Listener {
  public:
   virtual ~Listener() = default;
 
-  // `operation` takes these units, each named once, and writes those in `written`. Once this returns their bytes are
-  // there, until `operator_ends` with the same units.
-  virtual void operator_begins(std::span<const int> units, std::span<const int> written, const char* operation) = 0;
+  // `operation` takes these units, each named once; `written` is the first of them that it writes. Once this returns
+  // their bytes are there, until `operator_ends` with the same units.
+  virtual void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) = 0;
   virtual void operator_ends(std::span<const int> units) noexcept = 0;
   // Autograd's gradient for one parameter of a unit.
-  virtual void gradient_arrives(int unit, int parameter, const torch::Tensor& gradient) = 0;
+  virtual void gradient_arrives(int unit, int parameter, torch::Tensor gradient) = 0;
   // A backward that was noted by a BackwardWatch is over.
   virtual void backward_ends(int task) = 0;
 };

@@ -6,14 +6,18 @@
 #include <c10/util/SmallVector.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "interpose/key.h"
 #include "interpose/unit_storage.h"
 
 namespace fsdp::interpose {
 
-// Collected from the operator's arguments; each model and each unit is there once.
+// One model's units among an operator's arguments, each there once, and behind them the next model's: a list, as nearly
+// every operator meets one model.
 class Touches {
  public:
   void add(const at::Tensor& tensor, bool written) {
@@ -22,24 +26,34 @@ class Touches {
   // A value of the boxed stack: a tensor, a list with tensors, or anything else, which is passed over.
   void add(const c10::IValue& value, bool written);
 
-  struct Touch {
-    Link* link = nullptr;  // held by the storages of the arguments
-    c10::SmallVector<int, 4> units;
-    c10::SmallVector<int, 2> written;
-  };
-  c10::SmallVector<Touch, 1>& of_models() { return of_models_; }
+  bool empty() const { return first_ == nullptr; }
+  // Null once the model has gone.
+  Listener* listener() const { return first_->link()->listener; }
+  const std::string& name() const { return first_->name(); }  // of the first unit
+  std::span<const int> units() const { return {units_.data(), units_.size()}; }
+  std::optional<int> written() const { return written_; }  // the first unit that the operator writes
+  const Touches* next() const { return next_.get(); }
 
  private:
-  void add(UnitStorage& storage, bool written);
+  void add(UnitStorage& storage, bool written) {
+    if (first_ == nullptr) first_ = &storage;
+    if (first_->link() != storage.link()) return add_to_next(storage, written);
+    if (std::find(units_.begin(), units_.end(), storage.unit()) == units_.end()) units_.push_back(storage.unit());
+    if (written && !written_) written_ = storage.unit();
+  }
+  void add_to_next(UnitStorage& storage, bool written);
 
-  c10::SmallVector<Touch, 1> of_models_;
+  const UnitStorage* first_ = nullptr;  // held by the arguments
+  c10::SmallVector<int, 4> units_;
+  std::optional<int> written_;
+  std::unique_ptr<Touches> next_;
 };
 
 // Tells the listeners that an operator begins, and that it ends. In between the key is unseen: what the operator calls
 // inside works on units that are pinned already, so an outer operator is one touch.
 class Pins {
  public:
-  Pins(Touches& touches, const char* operation);
+  Pins(const Touches& touches, const char* operation);
   ~Pins() { end(); }
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
@@ -47,8 +61,8 @@ class Pins {
  private:
   void end() noexcept;
 
-  Touches& touches_;
-  size_t begun_ = 0;
+  const Touches* first_;
+  const Touches* next_;  // not begun yet
   c10::impl::ExcludeDispatchKeyGuard inside_{kKey};
 };
 

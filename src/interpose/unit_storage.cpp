@@ -25,15 +25,4 @@ void UnitStorage::unbind() {
   forbid_access();
 }
 
-// The message goes to and fro, since every operator allows and forbids: no copy, no allocation.
-void UnitStorage::allow_access() {
-  if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_ = *std::move(message);
-  clear_data_ptr_access_error_msg_();
-}
-
-void UnitStorage::forbid_access() {
-  if (get_extra_meta().custom_data_ptr_error_msg_) return;
-  release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(refusal_));
-}
-
 }  // namespace fsdp::interpose

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <typeinfo>
+#include <utility>
 
 #include "interpose/key.h"
 #include "interpose/listener.h"
@@ -26,8 +27,17 @@ class UnitStorage final : public c10::StorageImpl {
 
   void bind(void* bytes);  // not owned
   void unbind();
-  void allow_access();
-  void forbid_access();
+  // The message goes to and fro, since every operator allows and forbids: no copy, no allocation.
+  void allow_access() {
+    if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_.swap(*message);
+    clear_data_ptr_access_error_msg_();
+  }
+  void forbid_access() {
+    auto& message = get_extra_meta().custom_data_ptr_error_msg_;
+    if (message) return;
+    release_data_and_set_meta_custom_data_ptr_error_msg_(std::nullopt);
+    message.emplace(std::move(refusal_));
+  }
 
   // The unit storage behind a tensor; null for any other tensor.
   static UnitStorage* of(const at::TensorBase& tensor) {

@@ -1,3 +1,4 @@
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adamw.h>
 
 #include <cmath>
@@ -105,11 +106,11 @@ class AdamW::Impl {
 
   // One call of the kernel for all pieces of a group that have a gradient.
   void step_group(const std::vector<size_t>& members, const Hyperparameters& with) {
-    std::vector<torch::Tensor> pieces, gradients, first, second, steps;
+    std::vector<torch::Tensor> pieces, gradients, first, second, steps, all_steps;
     for (size_t i : members) {
       const torch::Tensor& piece = model_->parameters()[i].piece;
       if (!piece.grad().defined()) continue;
-      steps_[i].add_(1);
+      all_steps.push_back(steps_[i]);
       if (piece.numel() == 0) continue;
       pieces.push_back(piece);
       gradients.push_back(piece.grad());
@@ -117,6 +118,7 @@ class AdamW::Impl {
       second.push_back(second_moments_[i]);
       steps.push_back(steps_[i]);
     }
+    if (!all_steps.empty()) at::_foreach_add_(all_steps, 1);
     if (pieces.empty()) return;
     at::_fused_adamw_(pieces, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, with.lr, with.beta1, with.beta2,
                       with.weight_decay, with.eps, /*amsgrad=*/false, /*maximize=*/false);
