@@ -17,7 +17,6 @@ if(NOT Torch_FOUND)
 endif()
 message(STATUS "LibTorch ${Torch_VERSION}: ${TORCH_INSTALL_PREFIX}")
 
-find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 
 # fmt, headers only: Debian's where it is, otherwise the copy that LibTorch ships.

@@ -1,8 +1,7 @@
 // Which units are full, and in which buffer: the part of the schedule that gathers and releases.
 //
-// A unit that an operator runs on is pinned and never released. A gather under way is not
-// given up: it is waited for first. Pure; not for
-// concurrent use.
+// A unit that an operator runs on is pinned and never released. A gather under way is not given up: it is waited for
+// first. Pure; not for concurrent use.
 #pragma once
 
 #include <cstdint>

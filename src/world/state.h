@@ -24,7 +24,6 @@ class State {
         c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {});
 
   const Identity& identity() const { return identity_; }
-  std::chrono::milliseconds timeout() const { return timeout_; }
   collectives::Group& group() { return *group_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
