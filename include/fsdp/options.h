@@ -10,8 +10,17 @@
 
 namespace fsdp {
 
-// Which part of the training state is sharded. This version runs FullShard; `shard` refuses the others.
-enum class Strategy { FullShard, ShardGradOp, ShardOptimizer, NoShard, HybridShard, HybridShardGradOp };
+// Which part of the training state is divided among the ranks, and how long a unit's parameters stay full. All give the
+// same bits (docs/determinism.md); docs/memory.md and
+// docs/communication.md compare what they hold and move.
+enum class Strategy {
+  FullShard,    // parameters, gradients, optimizer state; full while needed (ZeRO-3, https://arxiv.org/abs/1910.02054)
+  ShardGradOp,  // the same; full from the first forward to the end of backward (ZeRO-2)
+  ShardOptimizer,     // gradient sums and optimizer state; parameters full until the optimizer changes them (ZeRO-1)
+  NoShard,            // nothing: every rank holds all (DDP)
+  HybridShard,        // FullShard within groups of ranks, each group holding the whole model
+  HybridShardGradOp,  // ShardGradOp within such groups
+};
 
 // Chooses the modules that become units, each gathered and reduced as a whole. Parameters outside of every chosen
 // module form one more unit. A value: copy it freely.
@@ -56,7 +65,9 @@ struct MixedPrecision {
 
 struct Options {
   Strategy strategy = Strategy::FullShard;
-  int shard_group_size = 0;  // ranks that share one copy of the state; 0: all of the world
+  // Consecutive ranks that hold the model once, a divisor of the world's size: 1 replicates everything, the world
+  // shards everything, between them is hybrid. 0: the world, or the ranks of a host for the hybrid strategies.
+  int shard_group_size = 0;
   UnitPolicy units = units_automatic();
   MixedPrecision mixed_precision = {};
   int buffers = 2;                        // full units at once; at least 2

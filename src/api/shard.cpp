@@ -3,6 +3,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "api/strategy.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "engine/model.h"
@@ -16,12 +17,7 @@ namespace {
 
 constexpr const char* kRest = "root";  // the unit of what lies outside of every chosen module
 
-void check_options(const Options& options, const World& world) {
-  FSDP_CHECK(options.strategy == Strategy::FullShard,
-             "shard: this version runs Strategy::FullShard only; leave options.strategy at its default");
-  FSDP_CHECK(options.shard_group_size == 0 || options.shard_group_size == world.size(),
-             "shard: found shard_group_size {}, expected 0 or the world's size {}: this version shards over all ranks",
-             options.shard_group_size, world.size());
+void check_options(const Options& options) {
   const MixedPrecision& precision = options.mixed_precision;
   FSDP_CHECK(!precision.param_dtype && !precision.buffer_dtype && precision.reduce_dtype == torch::kFloat32 &&
                  precision.keep.empty(),
@@ -97,7 +93,8 @@ void drop_empty(std::vector<NamedUnit>& units) {
 }  // namespace
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
-  check_options(options, world);
+  check_options(options);
+  const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
     for (const auto& [name, tensor] : unit.parameters) {
@@ -110,6 +107,8 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   return ShardedModel(
       std::make_shared<engine::Model>(engine::ModelSpec{.units = std::move(units),
                                                         .group = world.state()->new_group(),
+                                                        .shards = sharding.shards,
+                                                        .full_until = sharding.full_until,
                                                         .buffers = options.buffers,
                                                         .prefetch = options.prefetch,
                                                         .sync_module_states = options.sync_module_states}));

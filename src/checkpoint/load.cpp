@@ -70,9 +70,11 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
   checkpoint::all_succeed(group, "load_checkpoint " + directory.string(), [&] {
     manifest = checkpoint::read_manifest(directory);
     check_same_parameters(directory.string(), manifest, checkpoint::manifest_of(checkpoint));
-    FSDP_CHECK(manifest.world_size == group.size(), "{}: saved by {} ranks, found {} here. Load it on {} ranks.",
-               directory.string(), manifest.world_size, group.size(), manifest.world_size);
-    found = read_wanted(directory / checkpoint::shard_file_name(group.rank(), group.size()), wanted);
+    FSDP_CHECK(manifest.shards == model.shards(),
+               "{}: saved in {} shards by {} ranks, found {} shards on {} ranks here. Load it with as many shards: by "
+               "the number of ranks, or options.shard_group_size.",
+               directory.string(), manifest.shards, manifest.world_size, model.shards(), group.size());
+    found = read_wanted(directory / checkpoint::shard_file_name(group.rank() % model.shards(), model.shards()), wanted);
   });
   model.begin_write();
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);

@@ -16,8 +16,8 @@ constexpr int kVersion = 1;
 
 }  // namespace
 
-std::string shard_file_name(int rank, int world_size) {
-  return fmt::format("shard-{:05}-of-{:05}.safetensors", rank + 1, world_size);
+std::string shard_file_name(int shard, int shards) {
+  return fmt::format("shard-{:05}-of-{:05}.safetensors", shard + 1, shards);
 }
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest) {
@@ -28,6 +28,7 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
   const Json json = {{"format", kFormat},
                      {"version", kVersion},
                      {"world_size", manifest.world_size},
+                     {"shards", manifest.shards},
                      {"step", manifest.step},
                      {"parameters", parameters}};
   const std::string text = json.dump(2) + "\n";
@@ -45,8 +46,10 @@ Manifest read_manifest(const std::filesystem::path& directory) {
     FSDP_CHECK(json.at("format") == kFormat && json.at("version") == kVersion,
                "{}: found format {} version {}, expected {} version {}", file, json.at("format").dump(),
                json.at("version").dump(), kFormat, kVersion);
-    Manifest manifest{
-        .world_size = json.at("world_size").get<int>(), .step = json.at("step").get<int64_t>(), .parameters = {}};
+    Manifest manifest{.world_size = json.at("world_size").get<int>(),
+                      .shards = json.at("shards").get<int>(),
+                      .step = json.at("step").get<int64_t>(),
+                      .parameters = {}};
     for (const Json& parameter : json.at("parameters")) {
       manifest.parameters.push_back({.name = parameter.at("name").get<std::string>(),
                                      .shape = parameter.at("shape").get<std::vector<int64_t>>(),

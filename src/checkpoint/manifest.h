@@ -18,6 +18,7 @@ struct Manifest {
     bool operator==(const Parameter&) const = default;
   };
   int world_size = 1;
+  int shards = 1;  // ranks that hold the model once, and files
   int64_t step = 0;
   std::vector<Parameter> parameters;
 };
@@ -25,7 +26,7 @@ struct Manifest {
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
 // Throws Error for a manifest that is missing, damaged or of another version.
 Manifest read_manifest(const std::filesystem::path& directory);
-// The file of one rank in a checkpoint.
-std::string shard_file_name(int rank, int world_size);
+// The file of one shard in a checkpoint.
+std::string shard_file_name(int shard, int shards);
 
 }  // namespace fsdp::checkpoint

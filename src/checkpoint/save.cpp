@@ -7,7 +7,8 @@ namespace fsdp {
 
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   FSDP_CHECK(checkpoint.model != nullptr, "save_checkpoint: the model is missing; set .model = &sharded");
-  collectives::Group& group = checkpoint.model->model().group();
+  engine::Model& model = checkpoint.model->model();
+  collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();
   if (target.filename().empty()) target = target.parent_path();  // "run/step-5/" is "run/step-5"
@@ -23,8 +24,11 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
       std::filesystem::create_directory(partial);
     });
     checkpoint::all_succeed(group, what, [&] {
-      checkpoint::write_safetensors(partial / checkpoint::shard_file_name(group.rank(), group.size()),
-                                    checkpoint::contents_of(checkpoint), {{"format", "pt"}});
+      // The first shard group holds the whole model once.
+      if (group.rank() < model.shards()) {
+        checkpoint::write_safetensors(partial / checkpoint::shard_file_name(group.rank(), model.shards()),
+                                      checkpoint::contents_of(checkpoint), {{"format", "pt"}});
+      }
       if (first) checkpoint::write_manifest(partial, checkpoint::manifest_of(checkpoint));
     });
     checkpoint::all_succeed(group, what, [&] {

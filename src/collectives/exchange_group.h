@@ -19,10 +19,6 @@ class ExchangeGroup final : public Group {
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
-  bool gathers_into_buffer() const override { return true; }
-  int64_t staging_numel(const layout::UnitLayout& layout) const override {
-    return layout.shard_numel() * (layout.ranks() - 1);
-  }
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override;
 
   void barrier() override;

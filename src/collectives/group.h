@@ -39,12 +39,14 @@ class UnitCollectives {
   // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
   // between `begin_write` and `publish`.
   virtual torch::Tensor shard() const = 0;
+  virtual bool gathers_into_buffer() const = 0;  // or hands out memory of its own
+  virtual int64_t staging_numel() const = 0;     // what `begin_reduce` needs
   // Waits until no rank reads this rank's shard any more.
   virtual void begin_write() = 0;
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
-  // Starts to make the unit full. `buffer`, of [full_numel] elements, is where to; undefined for a group whose gathers
+  // Starts to make the unit full. `buffer`, of [full_numel] elements, is where to; undefined for a unit whose gathers
   // need none. At most one gather of a unit is under way.
   virtual void begin_gather(const torch::Tensor& buffer) = 0;
   // The address of the full unit's first element, valid until `release`.
@@ -53,10 +55,13 @@ class UnitCollectives {
 
   // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order. `gradients` is this rank's
   // [full_numel] in fp32, `present[i]` whether it holds a gradient of parameter i, and `staging`, of
-  // [staging_numel()] elements, room for the peers' parts; the three, and `sum`, stay untouched until `wait_reduce`.
+  // [staging_numel()] elements, room for the peers' parts; the three stay untouched until `wait_reduce`, and `sum`
+  // until `wait_sum`.
   virtual void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor& staging,
                             GradientSum& sum) = 0;
   virtual void wait_reduce() = 0;
+  // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.
+  virtual void wait_sum() = 0;
 };
 
 struct UnitSpec {
@@ -72,8 +77,6 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual bool gathers_into_buffer() const = 0;                               // or hands out memory of its own
-  virtual int64_t staging_numel(const layout::UnitLayout& layout) const = 0;  // what `begin_reduce` needs
   virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;
 
   virtual void barrier() = 0;

@@ -14,6 +14,8 @@ class SingleUnit final : public UnitCollectives {
       : layout_(spec.layout), shard_(torch::zeros({layout_.shard_numel()}, torch::dtype(spec.dtype))) {}
 
   torch::Tensor shard() const override { return shard_; }
+  bool gathers_into_buffer() const override { return false; }
+  int64_t staging_numel() const override { return 0; }
   void begin_write() override {}
   void publish() override {}
   void begin_gather(const torch::Tensor&) override {}
@@ -28,6 +30,7 @@ class SingleUnit final : public UnitCollectives {
     add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1});
   }
   void wait_reduce() override {}
+  void wait_sum() override {}
 
  private:
   layout::UnitLayout layout_;
@@ -38,8 +41,6 @@ class SingleGroup final : public Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  bool gathers_into_buffer() const override { return false; }
-  int64_t staging_numel(const layout::UnitLayout&) const override { return 0; }
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
     return std::make_unique<SingleUnit>(spec);
   }

@@ -7,7 +7,7 @@ namespace fsdp::collectives {
 enum GroupTag : int { kBarrierTag, kBroadcastTag, kAllGatherTag, kPartTag, kSumTag, kGroupTags };
 
 // A unit's.
-enum class UnitMessage : int { Gather, Slice, Flags, Kinds };
+enum class UnitMessage : int { Gather, Slice, Flags, Sum, Kinds };
 
 constexpr int tag_of(int unit, UnitMessage kind) {
   return kGroupTags + unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind);

@@ -1,8 +1,10 @@
 // One unit's collectives over point-to-point messages.
 //
-// A gather is a receive from each peer, straight into its place in the buffer, and a send to each, straight from the
-// shard. A reduction sends each peer its slice of the gradients, with a byte a parameter that says whether there is
-// one, and adds up the own slice in rank order. Begun by one thread at a time; the transport moves the bytes meanwhile.
+// A gather is a receive from each peer of the shard group, straight into its place in the buffer, and a send to each,
+// straight from the shard; a unit that is one shard hands out the shard itself. A reduction sends each rank its slice
+// of the gradients, with a byte a parameter that says whether there is one, and adds up the own slice in rank order, so
+// that the sums do not depend on how the ranks are grouped; then replicas give each other the slices of their shard.
+// Begun by one thread at a time; the transport moves the bytes meanwhile.
 // Owns the shard, and holds on to the tensors of what is under way. The destructor lets peers read on from the shard
 // until they have it, unless the group failed or the stack is being unwound.
 #pragma once
@@ -24,6 +26,8 @@ class UnitExchange final : public UnitCollectives {
   ~UnitExchange() override;
 
   torch::Tensor shard() const override { return shard_; }
+  bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
+  int64_t staging_numel() const override { return spec_.layout.slice_numel() * (spec_.layout.ranks() - 1); }
   void begin_write() override;
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
@@ -32,6 +36,7 @@ class UnitExchange final : public UnitCollectives {
   void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor& staging,
                     GradientSum& sum) override;
   void wait_reduce() override;
+  void wait_sum() override;
 
  private:
   // A reduction under way.
@@ -42,23 +47,30 @@ class UnitExchange final : public UnitCollectives {
     std::vector<std::vector<uint8_t>> present;  // of each rank
   };
 
+  int rank() const { return wire_->rank(); }
   size_t shard_bytes() const { return shard_.nbytes(); }
-  size_t slice_bytes() const { return spec_.layout.shard_numel() * sizeof(float); }
+  size_t slice_bytes() const { return spec_.layout.slice_numel() * sizeof(float); }
   float* staged_part(int peer) const;  // where the peer's part of our slice arrives
+  float* summed_slice(GradientSum& sum, int replica) const;
   int tag(UnitMessage kind) const;
   void exchange_slices(int peer);
   void add_up();
+  void exchange_sums(GradientSum& sum);
 
   std::shared_ptr<Wire> wire_;
   UnitSpec spec_;
   std::vector<layout::Range> segments_;
+  std::vector<int> shard_peers_;    // with whom this rank owns the whole unit
+  std::vector<int> replica_peers_;  // who own the same shard
   // Messages after the memory that they move: they are destroyed first.
   torch::Tensor shard_;
   torch::Tensor buffer_;
   Reduction reduction_;
+  torch::Tensor summed_;  // what replicas exchange
   Messages gather_receives_;
   Messages gather_sends_;
   Messages reduce_messages_;
+  Messages sum_messages_;
 };
 
 }  // namespace fsdp::collectives

@@ -13,12 +13,10 @@ void Model::open_full() {
   guarded([&] {
     for (auto& unit : units_) {
       unit->full = torch::empty({unit->layout.full_numel()});
-      unit->collectives->begin_gather(group_->gathers_into_buffer() ? unit->full : torch::Tensor());
+      unit->collectives->begin_gather(unit->full);
       void* bytes = unit->collectives->wait_gather();
-      if (!group_->gathers_into_buffer()) {
-        unit->full.copy_(torch::from_blob(bytes, unit->full.sizes()));
-        unit->collectives->release();
-      }
+      if (bytes != unit->full.data_ptr()) unit->full.copy_(torch::from_blob(bytes, unit->full.sizes()));
+      unit->collectives->release();
       unit->storage->bind(unit->full.data_ptr());
       unit->storage->allow_access();
     }
@@ -34,7 +32,6 @@ void Model::close_full(bool write_back) {
     full_ = false;
     for (auto& unit : units_) {
       unit->storage->unbind();
-      if (group_->gathers_into_buffer()) unit->collectives->release();
     }
   }
   if (write_back) {

@@ -57,7 +57,7 @@ void Model::open_gradient(const schedule::Action& action) {
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
   }
-  unit.gradients = arena_->gradients.at(action.buffer).slice(0, 0, unit.layout.full_numel());
+  unit.gradients = arena_->gradients.at(action.buffer, unit.layout.full_numel());
 }
 
 void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
@@ -75,11 +75,9 @@ void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
 void Model::reduce(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
   ++communication_.reductions;
+  communication_.all_reductions += group_->size() > shards_;
   if (alone()) return;
-  torch::Tensor staging;
-  if (const int64_t numel = group_->staging_numel(unit.layout)) {
-    staging = arena_->staging.at(action.buffer).slice(0, 0, numel);
-  }
+  const torch::Tensor staging = arena_->staging.at(action.buffer, unit.collectives->staging_numel());
   unit.collectives->begin_reduce(unit.gradients, unit.present, staging, unit.sum);
 }
 
@@ -93,7 +91,7 @@ void Model::finish_reduction(Unit& unit, int buffer) {
     piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
   }
   arena_->gradients.release(buffer);
-  if (group_->staging_numel(unit.layout) > 0) arena_->staging.release(buffer);
+  arena_->staging.release(buffer);
   unit.gradients = torch::Tensor();
 }
 

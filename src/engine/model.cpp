@@ -34,15 +34,20 @@ Shape shape_of(const torch::Tensor& tensor) {
 }
 
 void check_same_options(const ModelSpec& spec, collectives::Group& group) {
-  const torch::Tensor options = torch::tensor({spec.buffers, spec.prefetch, int{spec.sync_module_states}});
-  const auto all = group.all_gather(options);
+  const std::vector<std::pair<const char*, int>> options{{"strategy (what a unit is full until)", int(spec.full_until)},
+                                                         {"shard_group_size", spec.shards},
+                                                         {"buffers", spec.buffers},
+                                                         {"prefetch", spec.prefetch},
+                                                         {"sync_module_states", int(spec.sync_module_states)}};
+  torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
+  for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].second;
+  const auto all = group.all_gather(own);
   for (int rank = 0; rank < group.size(); ++rank) {
-    FSDP_CHECK(
-        torch::equal(all[rank], all[0]),
-        "shard: the options buffers, prefetch and sync_module_states are {} on rank {} and {} on rank 0. Use the "
-        "same on every rank.",
-        fmt::join(std::span(all[rank].const_data_ptr<int>(), 3), ", "), rank,
-        fmt::join(std::span(all[0].const_data_ptr<int>(), 3), ", "));
+    for (size_t i = 0; i < options.size(); ++i) {
+      const int theirs = all[rank].const_data_ptr<int>()[i], first = all[0].const_data_ptr<int>()[i];
+      FSDP_CHECK(theirs == first, "shard: the option {} is {} on rank {} and {} on rank 0. Use the same on every rank.",
+                 options[i].first, theirs, rank, first);
+    }
   }
 }
 
@@ -69,15 +74,12 @@ void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& g
 
 }  // namespace
 
-Model::Model(ModelSpec spec) : group_(std::move(spec.group)), divisor_(group_->size()) {
+Model::Model(ModelSpec spec) : group_(std::move(spec.group)), shards_(spec.shards), divisor_(group_->size()) {
   torch::NoGradGuard no_grad;
   check_same_options(spec, *group_);
   check_same_units(spec.units, *group_);
-  int64_t largest = 0, staging = 0;
   for (const NamedUnit& named : spec.units) {
     add_unit(named, spec.sync_module_states);
-    largest = std::max(largest, units_.back()->layout.full_numel());
-    staging = std::max(staging, group_->staging_numel(units_.back()->layout));
     for (auto [name, buffer] : named.buffers) {
       if (spec.sync_module_states) {
         torch::Tensor values = buffer.contiguous();
@@ -87,12 +89,30 @@ Model::Model(ModelSpec spec) : group_(std::move(spec.group)), divisor_(group_->s
       buffers_.emplace_back(name, buffer);
     }
   }
-  schedule_ = std::make_unique<schedule::Schedule>(
-      schedule::Limits{.units = static_cast<int>(units_.size()), .buffers = spec.buffers, .prefetch = spec.prefetch});
-  arena_ = std::make_unique<buffers::Arena>(
-      buffers::Arena{buffers::Pool(largest), buffers::Pool(largest), buffers::Pool(staging)});
+  plan(spec);
   group_->barrier();
   link_->listener = this;
+}
+
+// Units that stay full until the shards change may be used by some ranks only, so nothing of theirs is shared.
+void Model::plan(const ModelSpec& spec) {
+  using schedule::FullUntil;
+  const int units = static_cast<int>(units_.size());
+  schedule::Limits limits{
+      .units = units, .buffers = spec.buffers, .prefetch = spec.prefetch, .full_until = spec.full_until};
+  if (spec.full_until == FullUntil::ShardsChange) limits.gradient_buffers = units;
+  schedule_ = std::make_unique<schedule::Schedule>(limits);
+
+  int64_t largest = 0, staging = 0;
+  for (const auto& unit : units_) {
+    largest = std::max(largest, unit->layout.full_numel());
+    staging = std::max(staging, unit->collectives->staging_numel());
+  }
+  const bool shares_full = spec.full_until == FullUntil::BufferNeeded;
+  const bool shares_gradients = spec.full_until != FullUntil::ShardsChange;
+  arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shares_full ? largest : 0),
+                                                           buffers::Pool(shares_gradients ? largest : 0),
+                                                           buffers::Pool(shares_gradients ? staging : 0)});
 }
 
 Model::~Model() {
@@ -104,7 +124,7 @@ Model::~Model() {
 void Model::add_unit(const NamedUnit& named, bool synchronize) {
   std::vector<int64_t> numels;
   for (const auto& parameter : named.parameters) numels.push_back(parameter.second.numel());
-  auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size()));
+  auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size(), shards_));
   const int id = static_cast<int>(units_.size());
   unit->collectives = group_->open_unit({.id = id, .name = named.name, .layout = unit->layout});
   unit->shard = unit->collectives->shard();
@@ -192,7 +212,7 @@ void Model::perform(const schedule::Action& action) {
     case Kind::Release:
       unit.collectives->release();
       unit.storage->unbind();
-      if (group_->gathers_into_buffer()) arena_->full.release(action.buffer);
+      if (unit.collectives->gathers_into_buffer()) arena_->full.release(action.buffer);
       return;
     case Kind::Gather:
       return gather(action);
@@ -209,20 +229,16 @@ void Model::perform(const schedule::Action& action) {
 
 void Model::gather(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
+  if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   if (!action.foreseen) check_same_gather(action.unit);
-  torch::Tensor buffer;
-  if (group_->gathers_into_buffer()) buffer = arena_->full.at(action.buffer).slice(0, 0, unit.layout.full_numel());
-  unit.collectives->begin_gather(buffer);
+  unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel()));
   ++communication_.gathers;
   communication_.foreseen_gathers += action.foreseen;
 }
 
 // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
 // once.
-void Model::check_same_gather(int id) {
-  if (alone()) return;
-  exchange(id, std::vector<int64_t>(schedule_->account().size()));
-}
+void Model::check_same_gather(int id) { exchange(id, std::vector<int64_t>(schedule_->account().size())); }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
 std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<int64_t>& account) {
@@ -248,7 +264,10 @@ void Model::backward_ends(int task) {
   std::lock_guard lock(mutex_);
   if (!backward_.close(task)) return;
   torch::NoGradGuard no_grad;
-  guarded([&] { perform(schedule_->backward_ends(agree_on_account())); });
+  guarded([&] {
+    perform(schedule_->backward_ends(agree_on_account()));
+    for (auto& unit : units_) unit->collectives->wait_sum();
+  });
 }
 
 void Model::begin_write() {

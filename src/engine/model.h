@@ -25,6 +25,8 @@ namespace fsdp::engine {
 struct ModelSpec {
   std::vector<NamedUnit> units;
   std::unique_ptr<collectives::Group> group;
+  int shards = 1;  // ranks that share one copy of the state; divides the group's size
+  schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
   int buffers = 2;
   int prefetch = 1;
   bool sync_module_states = true;
@@ -36,6 +38,7 @@ class Model final : public interpose::Listener {
   ~Model() override;
 
   collectives::Group& group() { return *group_; }
+  int shards() const { return shards_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
   const std::vector<std::pair<std::string, torch::Tensor>>& buffers() const { return buffers_; }
@@ -71,6 +74,7 @@ class Model final : public interpose::Listener {
   static constexpr int64_t kEndsBackward = -1;  // what a rank does, told to the others; otherwise the unit it gathers
 
   void add_unit(const NamedUnit& named, bool synchronize);
+  void plan(const ModelSpec& spec);
   bool note_backward();  // whether this thread runs one
   void check_changed(Unit& unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
@@ -93,6 +97,7 @@ class Model final : public interpose::Listener {
 
   mutable std::mutex mutex_;
   std::unique_ptr<collectives::Group> group_;
+  int shards_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<ShardedParameter> parameters_;
   std::vector<std::pair<std::string, torch::Tensor>> buffers_;

@@ -11,32 +11,43 @@ Range intersect(Range a, Range b) {
   return both.begin < both.end ? both : Range{};
 }
 
-UnitLayout::UnitLayout(std::vector<int64_t> numels, int ranks) : numels_(std::move(numels)), ranks_(ranks) {
+UnitLayout::UnitLayout(std::vector<int64_t> numels, int ranks, int shards)
+    : numels_(std::move(numels)), ranks_(ranks), shards_(shards) {
   FSDP_CHECK(ranks > 0, "a unit is divided among {} ranks, expected at least 1", ranks);
+  FSDP_CHECK(shards > 0 && ranks % shards == 0, "{} ranks share a unit in groups of {}, expected a divisor of {}",
+             ranks, shards, ranks);
   int64_t end = 0;
   for (int64_t numel : numels_) {
     FSDP_CHECK(numel >= 0, "a parameter has {} elements, expected none or more", numel);
     offsets_.push_back(end);
     end = round_up(checked_add(end, numel), kAlignmentNumel);
   }
-  shard_numel_ = round_up(end / ranks + (end % ranks != 0), kAlignmentNumel);
-  checked_mul(shard_numel_, ranks);
+  slice_numel_ = round_up(end / ranks + (end % ranks != 0), kAlignmentNumel);
+  checked_mul(slice_numel_, ranks);
 }
 
-Range UnitLayout::owned_of(size_t parameter, int rank) const {
-  return intersect({offsets_[parameter], offsets_[parameter] + numels_[parameter]}, shard_of(rank));
+Range UnitLayout::shard_of(int rank) const {
+  const int64_t begin = shard_index(rank) * shard_numel();
+  return {begin, begin + shard_numel()};
 }
 
-Range UnitLayout::piece_of(size_t parameter, int rank) const {
-  Range owned = owned_of(parameter, rank);
-  if (owned.numel() == 0) return {};
-  int64_t start = shard_of(rank).begin;
-  return {owned.begin - start, owned.end - start};
+Range UnitLayout::slice_of(int rank) const {
+  const int64_t begin = shard_of(rank).begin + group_index(rank) * slice_numel_;
+  return {begin, begin + slice_numel_};
 }
+
+Range UnitLayout::part_of(size_t parameter, Range range) const {
+  const Range part = intersect({offsets_[parameter], offsets_[parameter] + numels_[parameter]}, range);
+  return part.numel() == 0 ? Range{} : Range{part.begin - range.begin, part.end - range.begin};
+}
+
+Range UnitLayout::piece_of(size_t parameter, int rank) const { return part_of(parameter, shard_of(rank)); }
+
+Range UnitLayout::segment_of(size_t parameter, int rank) const { return part_of(parameter, slice_of(rank)); }
 
 int64_t UnitLayout::piece_offset_of(size_t parameter, int rank) const {
-  Range owned = owned_of(parameter, rank);
-  return owned.numel() == 0 ? 0 : owned.begin - offsets_[parameter];
+  const Range piece = piece_of(parameter, rank);
+  return piece.numel() == 0 ? 0 : shard_of(rank).begin + piece.begin - offsets_[parameter];
 }
 
 }  // namespace fsdp::layout

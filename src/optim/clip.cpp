@@ -19,7 +19,7 @@ NormSum own_norm(const engine::Model& model, double norm_type) {
 }
 
 NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
-  if (model.group().size() == 1) return own;
+  if (model.shards() == 1) return own;
   // Limbs, then what no limb can hold, in the bits of int64.
   torch::Tensor message = torch::empty({ExactSum::kLimbs + 2}, torch::kInt64);
   auto* words = message.mutable_data_ptr<int64_t>();
@@ -27,8 +27,10 @@ NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
   words[ExactSum::kLimbs] = std::bit_cast<int64_t>(own.sum().special());
   words[ExactSum::kLimbs + 1] = std::bit_cast<int64_t>(own.largest());
   NormSum all(norm_type);
-  for (const torch::Tensor& peer : model.group().all_gather(message)) {
-    const auto* received = peer.const_data_ptr<int64_t>();
+  const auto messages = model.group().all_gather(message);
+  // The first shard group holds the whole model once.
+  for (int rank = 0; rank < model.shards(); ++rank) {
+    const auto* received = messages[rank].const_data_ptr<int64_t>();
     ExactSum::Limbs limbs;
     std::copy_n(received, ExactSum::kLimbs, limbs.begin());
     NormSum part(norm_type);

@@ -4,7 +4,8 @@
 
 namespace fsdp::schedule {
 
-Reductions::Reductions(int units, int buffers) : units_(units), occupants_(buffers, -1) {}
+Reductions::Reductions(int units, int buffers)
+    : units_(units), shares_buffers_(buffers < units), occupants_(buffers, -1) {}
 
 void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions) {
   ++uses_;
@@ -33,7 +34,7 @@ bool Reductions::is_over(const Unit& unit, int forward_uses) const {
 void Reductions::open(UnitId unit, Actions& actions) {
   if (units_[unit].state == State::Open) return;
   if (units_[unit].state == State::Reducing) wait(unit, actions);
-  int buffer = take_buffer(actions);
+  int buffer = take_buffer(unit, actions);
   occupants_[buffer] = unit;
   units_[unit].state = State::Open;
   units_[unit].buffer = buffer;
@@ -52,7 +53,8 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   if (state.arrived == (state.expected > 0 ? state.expected : guess)) reduce(unit, actions);
 }
 
-int Reductions::take_buffer(Actions& actions) {
+int Reductions::take_buffer(UnitId unit, Actions& actions) {
+  if (!shares_buffers_) return unit;
   auto free = std::find(occupants_.begin(), occupants_.end(), -1);
   if (free != occupants_.end()) return static_cast<int>(free - occupants_.begin());
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.

@@ -6,6 +6,9 @@
 // then reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is
 // under way everywhere, and only such a one is waited for before the end of backward.
 //
+// With a buffer for every unit nothing is waited for before the end of backward, so that it does not matter which units
+// a rank uses, and when.
+//
 // Pure; not for concurrent use.
 #pragma once
 
@@ -64,10 +67,11 @@ class Reductions {
 
   void reduce(UnitId unit, Actions& actions);
   void wait(UnitId unit, Actions& actions);
-  int take_buffer(Actions& actions);
+  int take_buffer(UnitId unit, Actions& actions);
   void begin_backward();
 
   std::vector<Unit> units_;
+  bool shares_buffers_;
   std::vector<int> occupants_;  // unit in each gradient buffer, -1 for none
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far

@@ -4,7 +4,8 @@
 
 namespace fsdp::schedule {
 
-Residency::Residency(int units, int buffers) : units_(units), occupants_(buffers) {}
+Residency::Residency(int units, int buffers, FullUntil full_until)
+    : full_until_(full_until), units_(units), occupants_(full_until == FullUntil::BufferNeeded ? buffers : units) {}
 
 void Residency::demand(UnitId unit, const Trace& trace, Actions& actions) {
   if (state(unit) != State::Sharded) return;
@@ -34,13 +35,20 @@ void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId
   gather(unit, *buffer, trace.on_plan(), actions);
 }
 
+void Residency::demand_all(Actions& actions) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
+    if (state(unit) == State::Sharded) gather(unit, unit, true, actions);
+  }
+}
+
 void Residency::await(UnitId unit, Actions& actions) {
   if (state(unit) != State::Gathering) return;
   actions.push_back({Action::Kind::WaitGather, unit});
   units_[unit].state = State::Full;
 }
 
-void Residency::release_all(Actions& actions) {
+void Residency::release_all(FullUntil end, Actions& actions) {
+  if (full_until_ > end) return;
   for (std::optional<UnitId> unit : std::vector(occupants_)) {
     if (!unit || pinned(*unit)) continue;
     await(*unit, actions);

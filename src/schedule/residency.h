@@ -1,5 +1,8 @@
 // Which units are full, and in which buffer: the part of the schedule that gathers and releases.
 //
+// Units share a few buffers, or each has one of its own and stays full: then all are gathered at the first use of any,
+// in their order, so that it does not matter which of them a rank uses, and when.
+//
 // A unit that an operator runs on is pinned and never released. A gather under way is not given up: it is waited for
 // first. Pure; not for concurrent use.
 #pragma once
@@ -13,9 +16,17 @@
 
 namespace fsdp::schedule {
 
+// What ends a unit's being full.
+enum class FullUntil {
+  BufferNeeded,   // by another unit, or the end of backward, or a change of the shards
+  EndOfBackward,  // or a change of the shards
+  ShardsChange,
+};
+
 class Residency {
  public:
-  Residency(int units, int buffers);
+  // `buffers` counts where units share them.
+  Residency(int units, int buffers, FullUntil full_until);
 
   enum class State { Sharded, Gathering, Full };
   State state(UnitId unit) const { return units_[unit].state; }
@@ -31,10 +42,13 @@ class Residency {
   void demand(UnitId unit, const Trace& trace, Actions& actions);
   // The same ahead of time: only in a free buffer or in place of a unit, not in `busy`, that is needed later.
   void prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions);
+  // Where units do not share buffers: begins to gather all that are not full.
+  void demand_all(Actions& actions);
+  bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
-  // Everything that is not pinned.
-  void release_all(Actions& actions);
+  // `end` has come: everything goes that is full until then at most, and not pinned.
+  void release_all(FullUntil end, Actions& actions);
 
  private:
   struct Unit {
@@ -50,6 +64,7 @@ class Residency {
   // The unit that may go, with the farthest next use and then the longest unused. Not one of `busy`.
   std::optional<UnitId> farthest(const Trace& trace, std::span<const UnitId> busy) const;
 
+  FullUntil full_until_;
   std::vector<Unit> units_;
   std::vector<std::optional<UnitId>> occupants_;  // of each buffer
   uint64_t clock_ = 0;

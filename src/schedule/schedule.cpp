@@ -6,7 +6,7 @@ namespace fsdp::schedule {
 
 Schedule::Schedule(const Limits& limits)
     : prefetch_(limits.prefetch),
-      residency_(limits.units, limits.buffers),
+      residency_(limits.units, limits.buffers, limits.full_until),
       reductions_(limits.units, limits.gradient_buffers),
       forward_uses_(limits.units) {}
 
@@ -25,13 +25,21 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   current_.assign(units.begin(), units.end());
 
   Actions actions;
-  for (UnitId unit : units) residency_.demand(unit, trace(), actions);
-  for (int steps = 1; steps <= prefetch_; ++steps) {
-    if (std::optional<UnitId> unit = trace().ahead(steps)) residency_.prefetch(*unit, trace(), current_, actions);
-  }
-  for (UnitId unit : units) residency_.await(unit, actions);
+  make_full(units, actions);
   if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, actions);
   return actions;
+}
+
+void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
+  if (residency_.shares_buffers()) {
+    for (UnitId unit : units) residency_.demand(unit, trace(), actions);
+    for (int steps = 1; steps <= prefetch_; ++steps) {
+      if (std::optional<UnitId> unit = trace().ahead(steps)) residency_.prefetch(*unit, trace(), current_, actions);
+    }
+  } else {
+    residency_.demand_all(actions);
+  }
+  for (UnitId unit : units) residency_.await(unit, actions);
 }
 
 bool Schedule::same_use(std::span<const UnitId> units, Mode mode) const {
@@ -82,7 +90,7 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   reductions_.finish(account, actions);
   if (period_ == Period::Training) training_.finish();
   end_period();
-  residency_.release_all(actions);
+  residency_.release_all(FullUntil::EndOfBackward, actions);
   return actions;
 }
 
@@ -90,14 +98,14 @@ Actions Schedule::backward_abandoned() {
   Actions actions;
   reductions_.abandon(actions);
   end_period();
-  residency_.release_all(actions);
+  residency_.release_all(FullUntil::EndOfBackward, actions);
   return actions;
 }
 
 Actions Schedule::shards_change() {
   Actions actions;
   end_period();
-  residency_.release_all(actions);
+  residency_.release_all(FullUntil::ShardsChange, actions);
   return actions;
 }
 

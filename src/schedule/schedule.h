@@ -22,6 +22,7 @@ struct Limits {
   int buffers = 2;           // full units at once
   int prefetch = 1;          // units gathered ahead
   int gradient_buffers = 2;  // units whose gradients are being completed or reduced at once
+  FullUntil full_until = FullUntil::BufferNeeded;
 };
 
 // In which part of the program an operator runs.
@@ -41,7 +42,7 @@ class Schedule {
   Actions gradient_ends(UnitId unit, int trainable);
   // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
   std::vector<int64_t> account() const { return reductions_.account(); }
-  // Everything is reduced and nothing is full afterwards.
+  // Everything is reduced afterwards, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
@@ -61,6 +62,7 @@ class Schedule {
   enum class Period { None, Training, Evaluation };
 
   void enter(Mode mode);
+  void make_full(std::span<const UnitId> units, Actions& actions);
   Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
   void end_period();
   bool same_use(std::span<const UnitId> units, Mode mode) const;

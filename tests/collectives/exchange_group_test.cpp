@@ -39,7 +39,7 @@ TEST(SingleGroup, DoesTheSame) {
 
 TEST(SingleGroup, TakesTheFirstGradientsAsTheSum) {
   auto group = make_single_group();
-  layout::UnitLayout layout({64, 64}, 1);
+  layout::UnitLayout layout({64, 64}, 1, 1);
   auto unit = group->open_unit({0, "unit", layout});
   GradientSum sum{torch::ones({128}), {0, 0}};
   unit->begin_reduce(sum.values, {1, 0}, {}, sum);
@@ -60,7 +60,7 @@ std::string message_of(const std::function<void()>& call) {
 TEST(ExchangeGroup, AFailurePoisonsTheGroupAndItsUnits) {
   LocalNetwork network(2);
   ExchangeGroup group(network.transport(0));
-  auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({100}, 2)});
+  auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({100}, 2, 2)});
   network.fail(1);
   torch::Tensor buffer = torch::zeros({128});
   unit->begin_gather(buffer);
@@ -74,7 +74,7 @@ TEST(ExchangeGroup, AUnitOutlivesItsGroup) {
   LocalNetwork network(2);
   run_threads(2, [&](int rank) {
     auto group = std::make_unique<ExchangeGroup>(network.transport(rank));
-    auto unit = group->open_unit({0, "unit", layout::UnitLayout({100}, 2)});
+    auto unit = group->open_unit({0, "unit", layout::UnitLayout({100}, 2, 2)});
     group.reset();
     torch::Tensor buffer = torch::ones({128});
     unit->begin_gather(buffer);

@@ -44,7 +44,7 @@ TEST(GlooGroup, AFurtherGroupHasConnectionsOfItsOwn) {
 // A unit that is destroyed while a slower peer still reads from it.
 TEST(GlooGroup, APeerMayBeLate) {
   run_ranks(2, [](World& world) {
-    auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2)});
+    auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
     unit->shard().fill_(world.rank() + 1);
     torch::Tensor buffer = torch::zeros({1 << 20});
     if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -58,7 +58,7 @@ TEST(GlooGroup, APeerMayBeLate) {
 // Both the gather's memory and the group go away while Gloo still has it.
 TEST(GlooGroup, ADeadPeerHoldsUpNoDestructor) {
   auto result = run_ranks_to_end(2, [](World& world) {
-    auto unit = world.state()->group().open_unit({0, "blocks.4", layout::UnitLayout({1 << 22}, 2)});
+    auto unit = world.state()->group().open_unit({0, "blocks.4", layout::UnitLayout({1 << 22}, 2, 2)});
     world.barrier();
     if (world.rank() == 1) raise(SIGKILL);
     {

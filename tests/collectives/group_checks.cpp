@@ -11,7 +11,14 @@ namespace {
 
 using layout::UnitLayout;
 
-std::vector<std::vector<int64_t>> shapes() { return {{5}, {64, 1, 1000}, {3, 100000, 7}, {}, {1}}; }
+// Units of several sizes, in groups of every size that divides the ranks.
+std::vector<UnitLayout> layouts(int ranks) {
+  std::vector<UnitLayout> all;
+  for (const std::vector<int64_t>& numels : {std::vector<int64_t>{5}, {64, 1, 1000}, {3, 100000, 7}, {}, {1}})
+    for (int shards = 1; shards <= ranks; ++shards)
+      if (ranks % shards == 0) all.emplace_back(numels, ranks, shards);
+  return all;
+}
 
 // The same on every rank.
 torch::Generator generator(int64_t seed) { return at::detail::createCPUGenerator(seed); }
@@ -26,9 +33,9 @@ void write(Group& group, UnitCollectives& unit, const UnitLayout& layout, const 
   unit.publish();
 }
 
-torch::Tensor gather(Group& group, UnitCollectives& unit, const UnitLayout& layout, torch::ScalarType dtype) {
+torch::Tensor gather(UnitCollectives& unit, const UnitLayout& layout, torch::ScalarType dtype) {
   torch::Tensor buffer;
-  if (group.gathers_into_buffer()) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
+  if (unit.gathers_into_buffer()) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
   unit.begin_gather(buffer);
   torch::Tensor full = torch::from_blob(unit.wait_gather(), {layout.full_numel()}, torch::dtype(dtype)).clone();
   unit.release();
@@ -54,10 +61,11 @@ MicroBatch make_batch(const UnitLayout& layout, int ranks, int64_t seed) {
   return batch;
 }
 
-void reduce(Group& group, UnitCollectives& unit, const UnitLayout& layout, const MicroBatch& batch, GradientSum& sum) {
-  torch::Tensor staging = torch::empty({group.staging_numel(layout)});
+void reduce(Group& group, UnitCollectives& unit, MicroBatch& batch, GradientSum& sum) {
+  torch::Tensor staging = torch::empty({unit.staging_numel()});
   unit.begin_reduce(batch.gradients[group.rank()], batch.present[group.rank()], staging, sum);
   unit.wait_reduce();
+  batch.gradients[group.rank()].fill_(NAN);  // free from here on
 }
 
 // The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
@@ -97,23 +105,21 @@ void check_all_reduce(Group& group, torch::ScalarType dtype, int64_t numel) {
 
 void check_gather(Group& group) {
   int id = 0;
-  for (const auto& numels : shapes())
+  for (const UnitLayout& layout : layouts(group.size()))
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
-      UnitLayout layout(numels, group.size());
       auto unit = group.open_unit({id++, "unit", layout, dtype});
       for (int64_t seed : {1, 2, 3}) {
         torch::Tensor full = full_values(layout, dtype, seed);
         write(group, *unit, layout, full);
-        EXPECT_TRUE(gather(group, *unit, layout, dtype).equal(full));
-        EXPECT_TRUE(gather(group, *unit, layout, dtype).equal(full));
+        EXPECT_TRUE(gather(*unit, layout, dtype).equal(full));
+        EXPECT_TRUE(gather(*unit, layout, dtype).equal(full));
       }
     }
 }
 
 void check_reduce(Group& group) {
   int id = 100;
-  for (const auto& numels : shapes()) {
-    UnitLayout layout(numels, group.size());
+  for (const UnitLayout& layout : layouts(group.size())) {
     auto unit = group.open_unit({id++, "unit", layout, torch::kFloat32});
     for (int64_t step = 0; step < 4; ++step) {
       GradientSum sum{torch::full({layout.shard_numel()}, NAN), std::vector<uint8_t>(layout.parameters())};
@@ -121,9 +127,10 @@ void check_reduce(Group& group) {
       std::vector<uint8_t> held(layout.parameters());
       for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
         MicroBatch batch = make_batch(layout, group.size(), step * 10 + batch_number);
-        reduce(group, *unit, layout, batch, sum);
         add_naively(layout, batch, full, held);
+        reduce(group, *unit, batch, sum);
       }
+      unit->wait_sum();
       EXPECT_EQ(sum.held, held);
       expect_same_pieces(layout, group.rank(), sum, full);
     }

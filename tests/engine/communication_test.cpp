@@ -102,12 +102,12 @@ TEST(Communication, MemoryIsShardsAndAFixedNumberOfFullUnits) {
 TEST(Communication, AReleasedBufferIsPoisonedSoThatAUseWithoutAGatherShows) {
   if (!buffers::poisons()) GTEST_SKIP() << "this build does not poison";
   buffers::Pool pool(8);
-  torch::Tensor buffer = pool.at(0);
+  torch::Tensor buffer = pool.at(0, 8);
   EXPECT_TRUE(buffer.isnan().all().item<bool>());
   buffer.fill_(1);
   pool.release(0);
   EXPECT_TRUE(buffer.isnan().all().item<bool>());
-  EXPECT_EQ(pool.at(0).data_ptr(), buffer.data_ptr());
+  EXPECT_EQ(pool.at(0, 8).data_ptr(), buffer.data_ptr());
 }
 
 // Past every guard: where a parameter's bytes lie now, null while it is not full.

@@ -131,8 +131,10 @@ TEST(Guards, ARankThatRunsAnotherPartOfTheModelIsAnErrorOnEveryRank) {
 TEST(Guards, OptionsThatThisVersionDoesNotRunAreErrors) {
   run_ranks(1, [](World& world) {
     auto model = make_gpt();
-    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.strategy = Strategy::NoShard}); }),
-                HasSubstr("FullShard"));
+    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.shard_group_size = 2}); }), HasSubstr("divisor"));
+    EXPECT_THAT(
+        message_of([&] { shard(*model.module, world, {.strategy = Strategy::NoShard, .shard_group_size = 3}); }),
+        HasSubstr("every rank"));
     EXPECT_THAT(
         message_of([&] { shard(*model.module, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}}); }),
         HasSubstr("fp32"));

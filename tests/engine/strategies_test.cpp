@@ -1,0 +1,172 @@
+// Every strategy gives the bits of one process, and holds what docs/memory.md says.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "engine/model.h"
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/oracle.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+#include "support/training.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing_models::make_gpt;
+
+struct Choice {
+  std::string name;
+  Strategy strategy;
+  int shard_group_size = 0;
+};
+
+std::vector<Choice> choices_for(int ranks) {
+  std::vector<Choice> choices{{"ShardGradOp", Strategy::ShardGradOp},
+                              {"ShardOptimizer", Strategy::ShardOptimizer},
+                              {"NoShard", Strategy::NoShard},
+                              {"HybridShard of the host", Strategy::HybridShard}};
+  for (int size = 1; size < ranks; ++size) {
+    if (ranks % size != 0) continue;
+    choices.push_back({"HybridShard of " + std::to_string(size), Strategy::HybridShard, size});
+    choices.push_back({"HybridShardGradOp of " + std::to_string(size), Strategy::HybridShardGradOp, size});
+    choices.push_back({"ShardOptimizer of " + std::to_string(size), Strategy::ShardOptimizer, size});
+  }
+  return choices;
+}
+
+class Strategies : public ::testing::TestWithParam<int> {};
+
+TEST_P(Strategies, GiveTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
+    const testing_models::Training training{.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05};
+    for (const auto& kind : testing_models::model_kinds()) {
+      const auto expected = testing_models::train_unsharded(kind.make(), training);
+      for (const Choice& choice : choices_for(world.size())) {
+        const Options options{.strategy = choice.strategy, .shard_group_size = choice.shard_group_size};
+        const auto found = testing_models::train_sharded(kind.make(), world, training, options);
+        EXPECT_THAT(testing_models::differences(expected, found), IsEmpty()) << kind.name << ", " << choice.name;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Strategies, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
+
+// The sizes that docs/memory.md computes with, in elements.
+struct Sizes {
+  int64_t shards = 0, full = 0, largest = 0, slices = 0, pieces = 0;
+};
+
+Sizes sizes_of(ShardedModel& sharded) {
+  Sizes sizes;
+  for (const auto& unit : sharded.model().units()) {
+    sizes.shards += unit->layout.shard_numel();
+    sizes.full += unit->layout.full_numel();
+    sizes.slices += unit->layout.slice_numel();
+    sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
+  }
+  for (const auto& parameter : sharded.parameters()) sizes.pieces += parameter.piece.numel();
+  return sizes;
+}
+
+MemoryReport memory_after_training(World& world, const Options& options, Sizes& sizes) {
+  auto model = testing_models::model_kinds()[1].make();  // no tied parameters
+  auto sharded = shard(*model.module, world, options);
+  AdamW optimizer(sharded);
+  for (int step = 0; step < 3; ++step) {
+    model.loss(world.rank()).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  sizes = sizes_of(sharded);
+  return sharded.memory();
+}
+
+TEST(Memory, FollowsTheFormulaOfEachStrategy) {
+  run_ranks(4, [](World& world) {
+    const int64_t peers = world.size() - 1;
+    Sizes sizes;
+    auto expect = [&](const char* name, const Options& options, auto full_parameters, auto full_gradients) {
+      const MemoryReport memory = memory_after_training(world, options, sizes);
+      EXPECT_EQ(memory.parameter_bytes, 4 * sizes.shards) << name;
+      EXPECT_EQ(memory.gradient_bytes, 4 * sizes.shards) << name;
+      EXPECT_EQ(memory.optimizer_bytes, 8 * sizes.pieces) << name;
+      EXPECT_EQ(memory.full_parameter_bytes, 4 * full_parameters()) << name;
+      EXPECT_EQ(memory.full_gradient_bytes, 4 * full_gradients()) << name;
+    };
+    auto two_units = [&] { return 2 * sizes.largest; };
+    auto every_unit = [&] { return sizes.full; };
+    auto two_units_and_slices = [&] { return 2 * (sizes.largest + sizes.largest / world.size() * peers); };
+    auto every_unit_and_slices = [&] { return sizes.full + sizes.slices * peers; };
+    auto nothing = [&] { return int64_t{0}; };
+    expect("FullShard", {}, two_units, two_units_and_slices);
+    expect("ShardGradOp", {.strategy = Strategy::ShardGradOp}, every_unit, two_units_and_slices);
+    expect("ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, every_unit, every_unit_and_slices);
+    expect("NoShard", {.strategy = Strategy::NoShard}, nothing, every_unit_and_slices);
+    const Options hybrid{.strategy = Strategy::HybridShard, .shard_group_size = 2};
+    expect("HybridShard", hybrid, two_units, two_units_and_slices);
+    EXPECT_EQ(sizes.shards, sizes.full / 2);
+  });
+}
+
+TEST(Strategies, ThatHoldWholeUnitsDoNotCareWhichBlocksARankUses) {
+  constexpr int kBlocks = 5, kSteps = 4;
+  run_ranks(3,
+            [](World& world) {
+              for (Strategy strategy : {Strategy::NoShard, Strategy::ShardOptimizer}) {
+                std::vector<NamedUnit> units;
+                std::vector<torch::Tensor> weights;
+                for (int i = 0; i < kBlocks; ++i) {
+                  weights.push_back(torch::eye(4).set_requires_grad(true));
+                  units.push_back({"block" + std::to_string(i), {{"weight", weights[i]}}, {}});
+                }
+                auto sharded = shard(units, world, {.strategy = strategy});
+                AdamW optimizer(sharded, {.lr = 0.1});
+                for (int step = 0; step < kSteps; ++step) {
+                  torch::Tensor x = torch::ones({2, 4});
+                  // Each rank leaves out a block of its own, and nobody uses the last.
+                  for (int i = 0; i + 1 < kBlocks; ++i) {
+                    if (i != (world.rank() + step) % (kBlocks - 1)) x = torch::relu(x.matmul(weights[i]));
+                  }
+                  x.sum().backward();
+                  for (size_t i = 0; i < sharded.parameters().size(); ++i) {
+                    const torch::Tensor& piece = sharded.parameters()[i].piece;
+                    EXPECT_EQ(piece.grad().defined(), i + 1 < kBlocks) << i;
+                  }
+                  optimizer.step();
+                  optimizer.zero_grad();
+                }
+              }
+            },
+            {.timeout = std::chrono::seconds(10)});
+}
+
+TEST(Strategies, KeepTheirCheckpointsOnce) {
+  fsdp::testing::ScratchDirectory scratch;
+  run_ranks(4, [&](World& world) {
+    const Options options{.strategy = Strategy::HybridShard, .shard_group_size = 2};
+    auto model = make_gpt(), other = make_gpt();
+    auto sharded = shard(*model.module, world, options);
+    AdamW optimizer(sharded);
+    model.loss(world.rank()).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    const auto directory = scratch.path() / "step-1";
+    save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer, .step = 1});
+    auto loaded = shard(*other.module, world, options);
+    AdamW second(loaded);
+    EXPECT_EQ(load_checkpoint(directory, {.model = &loaded, .optimizer = &second}), 1);
+    const auto expected = testing_models::whole_weights(*model.module, sharded);
+    EXPECT_THAT(testing_models::differences(expected, testing_models::whole_weights(*other.module, loaded)), IsEmpty());
+    auto whole = shard(*make_gpt().module, world);
+    EXPECT_THAT(fsdp::testing::message_of([&] { load_checkpoint(directory, {.model = &whole}); }),
+                HasSubstr("2 shards"));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
