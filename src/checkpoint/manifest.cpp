@@ -25,12 +25,8 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
   for (const auto& parameter : manifest.parameters) {
     parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}, {"strides", parameter.strides}});
   }
-  const Json json = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"world_size", manifest.world_size},
-                     {"shards", manifest.shards},
-                     {"step", manifest.step},
-                     {"parameters", parameters}};
+  const Json json = {{"format", kFormat},         {"version", kVersion},   {"world_size", manifest.world_size},
+                     {"shards", manifest.shards}, {"step", manifest.step}, {"parameters", parameters}};
   const std::string text = json.dump(2) + "\n";
   DurableFile file(directory / kManifestName);
   file.write(text.data(), text.size());
