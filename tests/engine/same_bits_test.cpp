@@ -3,49 +3,19 @@
 #include <gmock/gmock.h>
 
 #include "support/models.h"
-#include "support/oracle.h"
 #include "support/run_ranks.h"
+#include "support/train_sharded.h"
 
 namespace fsdp {
 namespace {
 
 using fsdp::testing::run_ranks;
-using ::testing::IsEmpty;
-using testing_models::TestModel;
 using testing_models::Training;
-using testing_models::Weights;
-
-Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
-  FullParameters scope = sharded.full_parameters({.write_back = false});
-  Weights weights;
-  for (const auto& parameter : module.named_parameters()) {
-    weights.emplace_back(parameter.key(), parameter.value().detach().clone());
-  }
-  scope.close();
-  return weights;
-}
-
-Weights train_sharded(const TestModel& model, World& world, const Training& training) {
-  auto sharded = shard(*model.module, world);
-  AdamW optimizer(sharded, {.lr = training.lr});
-  sharded.set_gradient_divisor(static_cast<double>(training.micro_batches));
-  for (int step = 0; step < training.steps; ++step) {
-    for (int64_t b = world.rank(); b < training.micro_batches; b += world.size()) {
-      model.loss(step * training.micro_batches + b).backward();
-    }
-    if (training.clip > 0) sharded.clip_grad_norm_(training.clip);
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  return whole_weights(*model.module, sharded);
-}
 
 void expect_same_bits(World& world, const Training& training) {
   for (const auto& kind : testing_models::model_kinds()) {
-    const Weights found = train_sharded(kind.make(), world, training);
-    if (world.rank() != 0) continue;
-    const Weights expected = testing_models::train_unsharded(kind.make(), training);
-    EXPECT_THAT(testing_models::differences(expected, found), IsEmpty()) << kind.name;
+    SCOPED_TRACE(kind.name);
+    testing_models::expect_same_bits(kind.make, world, training);
   }
 }
 
