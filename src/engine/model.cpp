@@ -190,14 +190,18 @@ void Model::operator_ends(std::span<const int> units) noexcept {
   }
 }
 
-// A unit whose shards were written is used for the first time since.
-void Model::check_changed(Unit& unit, schedule::Mode mode) {
+// `unit` is the first to be used since the shards were written.
+void Model::check_changed(const Unit& unit, schedule::Mode mode) {
   FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, unit.name,
                   "the parameters changed (optimizer step, load or full_parameters) between this backward and its "
                   "forward. Call backward before the step, or run the forward again.");
-  // Now, and not when they changed, so that the check above speaks before autograd's own.
-  for (auto& parameter : unit.parameters) parameter.mark_changed();
-  unit.changed = false;
+  // Now, and not when they changed, so that the check above speaks before autograd's own. Every unit: a view that the
+  // forward takes before it uses the unit would pass for one that a write has put out of date, and autograd would make
+  // its graph anew, in another order.
+  for (auto& each : units_) {
+    for (auto& parameter : each->parameters) parameter.mark_changed();
+    each->changed = false;
+  }
 }
 
 void Model::perform(const schedule::Actions& actions) {

@@ -76,7 +76,7 @@ class Model final : public interpose::Listener {
   void add_unit(const NamedUnit& named, bool synchronize);
   void plan(const ModelSpec& spec);
   bool note_backward();  // whether this thread runs one
-  void check_changed(Unit& unit, schedule::Mode mode);
+  void check_changed(const Unit& unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);

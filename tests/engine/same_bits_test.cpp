@@ -3,24 +3,19 @@
 #include <gmock/gmock.h>
 
 #include "support/models.h"
-#include "support/oracle.h"
 #include "support/run_ranks.h"
-#include "support/training.h"
+#include "support/train_sharded.h"
 
 namespace fsdp {
 namespace {
 
 using fsdp::testing::run_ranks;
-using ::testing::IsEmpty;
 using testing_models::Training;
-using testing_models::Weights;
 
 void expect_same_bits(World& world, const Training& training) {
   for (const auto& kind : testing_models::model_kinds()) {
-    const Weights found = testing_models::train_sharded(kind.make(), world, training);
-    if (world.rank() != 0) continue;
-    const Weights expected = testing_models::train_unsharded(kind.make(), training);
-    EXPECT_THAT(testing_models::differences(expected, found), IsEmpty()) << kind.name;
+    SCOPED_TRACE(kind.name);
+    testing_models::expect_same_bits(kind.make, world, training);
   }
 }
 

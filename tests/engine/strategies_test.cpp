@@ -8,7 +8,7 @@
 #include "support/oracle.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
-#include "support/training.h"
+#include "support/train_sharded.h"
 
 namespace fsdp {
 namespace {
@@ -47,7 +47,10 @@ TEST_P(Strategies, GiveTheBitsOfOneProcess) {
       const auto expected = testing_models::train_unsharded(kind.make(), training);
       for (const Choice& choice : choices_for(world.size())) {
         const Options options{.strategy = choice.strategy, .shard_group_size = choice.shard_group_size};
-        const auto found = testing_models::train_sharded(kind.make(), world, training, options);
+        const auto model = kind.make();
+        auto sharded = shard(*model.module, world, options);
+        testing_models::train(model, sharded, world, training);
+        const auto found = testing_models::whole_weights(*model.module, sharded);
         EXPECT_THAT(testing_models::differences(expected, found), IsEmpty()) << kind.name << ", " << choice.name;
       }
     }

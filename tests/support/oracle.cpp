@@ -1,6 +1,8 @@
 #include "support/oracle.h"
 
 #include <cstring>
+#include <span>
+#include <unordered_set>
 
 #include "optim/norm.h"
 
@@ -10,68 +12,123 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-Tensors sum_of_gradients(const TestModel& model, const Tensors& parameters, int64_t first, int64_t count) {
-  Tensors sum(parameters.size());
-  for (int64_t b = first; b < first + count; ++b) {
-    for (const auto& parameter : parameters) parameter.mutable_grad().reset();
-    model.loss(b).backward();
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (!parameters[i].grad().defined()) continue;
-      if (sum[i].defined()) {
-        sum[i].add_(parameters[i].grad());
-      } else {
-        sum[i] = parameters[i].grad().clone();
-      }
-    }
-  }
-  return sum;
-}
-
 void scale(const Tensors& gradients, float factor) {
   for (const auto& gradient : gradients) {
     if (gradient.defined()) gradient.mul_(factor);
   }
 }
 
-void clip(const Tensors& gradients, double max_norm) {
-  optim::NormSum norm(2.0);
-  for (const auto& gradient : gradients) {
-    if (gradient.defined()) norm.add({gradient.contiguous().data_ptr<float>(), size_t(gradient.numel())});
-  }
-  const double factor = max_norm / (norm.norm() + 1e-6);
-  if (factor < 1) scale(gradients, static_cast<float>(factor));
+// In the order of the elements in memory, which channels-last changes.
+std::span<const float> elements_of(const torch::Tensor& gradient) {
+  return {gradient.const_data_ptr<float>(), size_t(gradient.numel())};
 }
+
+double clip(const Tensors& gradients, double max_norm, double norm_type) {
+  optim::NormSum sum(norm_type);
+  for (const auto& gradient : gradients) {
+    if (gradient.defined()) sum.add(elements_of(gradient));
+  }
+  const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);
+  if (factor < 1) scale(gradients, static_cast<float>(factor));
+  return norm;
+}
+
+// The module runs in copies of another dtype while this lives; its fp32 values come back afterwards.
+class Converted {
+ public:
+  Converted(torch::nn::Module& module, const Weights& weights, std::optional<torch::ScalarType> dtype) {
+    if (!dtype) return;
+    for (const auto& buffer : module.buffers()) {
+      if (buffer.is_floating_point()) buffer.set_data(buffer.to(*dtype));
+    }
+    for (const auto& weight : weights) {
+      masters_.emplace_back(weight.second, weight.second.detach());
+      weight.second.set_data(weight.second.detach().to(*dtype));
+    }
+  }
+  ~Converted() {
+    for (auto& [weight, master] : masters_) {
+      weight.mutable_grad().reset();
+      weight.set_data(master);
+    }
+  }
+  Converted(const Converted&) = delete;
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> masters_;
+};
 
 }  // namespace
 
+Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training)
+    : module_(std::move(module)), training_(training) {
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& parameter : module_->named_parameters()) {
+    const torch::Tensor& weight = parameter.value();
+    if (!weight.defined() || !seen.insert(weight.unsafeGetTensorImpl()).second) continue;
+    weights_.emplace_back(parameter.key(), weight);
+    first_moments_.push_back(torch::zeros_like(weight).detach());
+    second_moments_.push_back(torch::zeros_like(weight).detach());
+    step_counts_.push_back(torch::zeros({}));
+  }
+  sum_.resize(weights_.size());
+}
+
+void Unsharded::add(const std::function<torch::Tensor()>& loss) {
+  for (const auto& weight : weights_) weight.second.mutable_grad().reset();
+  const Converted converted(*module_, weights_, training_.param_dtype);
+  loss().backward();
+  torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const torch::Tensor& gradient = weights_[i].second.grad();
+    if (!gradient.defined()) continue;
+    if (sum_[i].defined()) {
+      sum_[i].add_(gradient);
+    } else {
+      sum_[i] = torch::empty_like(first_moments_[i]).copy_(gradient);
+    }
+  }
+}
+
+double Unsharded::step() {
+  torch::NoGradGuard no_grad;
+  scale(sum_, static_cast<float>(1.0 / static_cast<double>(training_.micro_batches)));
+  const double norm = training_.clip > 0 ? clip(sum_, training_.clip, training_.clip_norm_type) : 0;
+  Tensors parameters, gradients, first, second, counts;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (!sum_[i].defined()) continue;
+    step_counts_[i].add_(1);
+    parameters.push_back(weights_[i].second);
+    gradients.push_back(std::exchange(sum_[i], {}));
+    first.push_back(first_moments_[i]);
+    second.push_back(second_moments_[i]);
+    counts.push_back(step_counts_[i]);
+  }
+  at::_fused_adamw_(parameters, gradients, first, second, {}, counts, training_.lr, 0.9, 0.999, 1e-2, 1e-8, false,
+                    false);
+  return norm;
+}
+
 Weights train_unsharded(const TestModel& model, const Training& training) {
-  Weights weights;
-  Tensors parameters, first, second, steps;
-  for (const auto& parameter : model.module->named_parameters()) {
-    weights.emplace_back(parameter.key(), parameter.value());
-    parameters.push_back(parameter.value());
-    first.push_back(torch::zeros_like(parameter.value()).detach());
-    second.push_back(torch::zeros_like(parameter.value()).detach());
-    steps.push_back(torch::zeros({}));
+  Unsharded unsharded(model.module, training);
+  for (int64_t step = 0; step < training.steps; ++step) {
+    for (int64_t b = 0; b < training.micro_batches; ++b) {
+      unsharded.add([&] { return model.loss(step * training.micro_batches + b); });
+    }
+    unsharded.step();
   }
-  for (int step = 0; step < training.steps; ++step) {
-    Tensors sum = sum_of_gradients(model, parameters, step * training.micro_batches, training.micro_batches);
-    torch::NoGradGuard no_grad;
-    scale(sum, static_cast<float>(1.0 / static_cast<double>(training.micro_batches)));
-    if (training.clip > 0) clip(sum, training.clip);
-    for (auto& count : steps) count.add_(1);
-    at::_fused_adamw_(parameters, sum, first, second, {}, steps, training.lr, 0.9, 0.999, 1e-2, 1e-8, false, false);
-  }
+  Weights weights = unsharded.weights();
   for (auto& weight : weights) weight.second = weight.second.detach().clone();
   return weights;
 }
 
 std::vector<std::string> differences(const Weights& expected, const Weights& found) {
   std::vector<std::string> names;
+  if (expected.size() != found.size()) return {"the number of weights"};
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto a = expected[i].second.contiguous(), b = found[i].second.contiguous();
     const bool same = expected[i].first == found[i].first && a.sizes() == b.sizes() &&
-                      std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+                      std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
     if (!same) names.push_back(expected[i].first);
   }
   return names;

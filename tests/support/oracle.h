@@ -3,7 +3,10 @@
 
 #include <torch/torch.h>
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/models.h"
@@ -14,12 +17,35 @@ struct Training {
   int steps = 10;
   int64_t micro_batches = 1;  // a step, over all ranks
   double clip = 0;            // 0: none
+  double clip_norm_type = 2.0;
   double lr = 1e-2;
+  std::optional<torch::ScalarType> param_dtype = std::nullopt;  // the model runs in copies of this dtype
 };
 
 using Weights = std::vector<std::pair<std::string, torch::Tensor>>;
 
-// Each micro-batch's gradient apart, added in order, scaled, clipped, and one fused AdamW step on whole parameters.
+// A module that is trained whole. A parameter without a gradient in a step (frozen, unused) is skipped and keeps its
+// own step count; a tied one is there once.
+class Unsharded {
+ public:
+  Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training);
+
+  // One micro-batch: its gradient apart, then added to the sum in fp32.
+  void add(const std::function<torch::Tensor()>& loss);
+  // Scales the sum, clips it and makes one fused AdamW step on whole fp32 parameters; ends the sum. Returns the norm
+  // before clipping, 0 where the training does not clip.
+  double step();
+  // The parameters' own tensors, by the first of their names.
+  const Weights& weights() const { return weights_; }
+
+ private:
+  std::shared_ptr<torch::nn::Module> module_;
+  Training training_;
+  Weights weights_;
+  std::vector<torch::Tensor> sum_, first_moments_, second_moments_, step_counts_;  // one for each weight
+};
+
+// Trains to the end, and returns copies of the weights.
 Weights train_unsharded(const TestModel& model, const Training& training);
 
 // Names of the weights whose bits differ; empty when all are equal.

@@ -1,0 +1,63 @@
+// Whatever the model, the units and the ranks: after 5 steps of AdamW the weights have the bits of one plain process.
+//
+// FSDP_PROPERTY_SEED=<seed> runs one case alone.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "property/random_case.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp::property {
+namespace {
+
+using fsdp::testing::run_ranks;
+
+constexpr uint64_t kCases = 240;
+
+std::vector<uint64_t> seeds_for(int ranks) {
+  std::vector<uint64_t> seeds(kCases);
+  for (uint64_t seed = 0; seed < kCases; ++seed) seeds[seed] = seed;
+  if (const char* wanted = std::getenv("FSDP_PROPERTY_SEED")) seeds = {std::strtoull(wanted, nullptr, 10)};
+  std::erase_if(seeds, [&](uint64_t seed) { return ranks_of(seed) != ranks; });
+  return seeds;
+}
+
+void check(const RandomCase& drawn, World& world) {
+  const auto& model = drawn.make(world.rank()).model;
+  auto sharded = shard(*model.module, world, drawn.options);
+  testing_models::train(model, sharded, world, drawn.training);
+  EXPECT_EQ(sharded.communication().late_gradients, 0);
+  const auto found = testing_models::whole_weights(*model.module, sharded);
+  if (world.rank() != 0) return;
+  const auto expected = testing_models::train_unsharded(drawn.make(0).model, drawn.training);
+  for (const auto& [name, weight] : expected) EXPECT_TRUE(weight.isfinite().all().item<bool>()) << name;
+  EXPECT_THAT(testing_models::differences(expected, found), ::testing::IsEmpty());
+}
+
+class Property : public ::testing::TestWithParam<int> {};
+
+TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
+  if (seeds_for(GetParam()).empty()) GTEST_SKIP() << "the seed in FSDP_PROPERTY_SEED is for another number of ranks";
+  run_ranks(GetParam(), [](World& world) {
+    for (uint64_t seed : seeds_for(world.size())) {
+      const RandomCase drawn = make_random_case(seed);
+      const std::string words = fmt::format("FSDP_PROPERTY_SEED={}: {}", seed, drawn.words);
+      if (world.rank() == 0)
+        std::printf("%s\n", words.c_str());  // the last one, if the process does not come to the end
+      SCOPED_TRACE(words);
+      try {
+        check(drawn, world);
+      } catch (const std::exception& error) {
+        throw std::runtime_error(fmt::format("{}\n{}", words, error.what()));
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Property, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace fsdp::property

@@ -1,0 +1,26 @@
+// Layers drawn at random, from which a random model is built. Each maps [batch, length, width] to the same shape.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "property/random_source.h"
+
+namespace fsdp::property {
+
+struct Layer : torch::nn::Module {
+  std::string description;
+  std::function<torch::Tensor(const torch::Tensor&)> run;
+};
+
+// One of: two linears, LayerNorm, Conv2d (perhaps channels-last), BatchNorm, LSTM, MultiheadAttention, a scalar gain.
+// Dropout is left out: it draws other numbers in the oracle.
+std::shared_ptr<Layer> random_layer(RandomSource& random, int64_t width);
+
+// A linear layer whose weight is another module's.
+std::shared_ptr<Layer> tied_layer(const torch::Tensor& weight);
+
+}  // namespace fsdp::property

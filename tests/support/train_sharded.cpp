@@ -1,0 +1,47 @@
+#include "support/train_sharded.h"
+
+#include <gmock/gmock.h>
+
+#include <unordered_set>
+
+namespace fsdp::testing_models {
+
+Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
+  FullParameters scope = sharded.full_parameters({.write_back = false});
+  Weights weights;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& parameter : module.named_parameters()) {
+    const torch::Tensor& weight = parameter.value();
+    if (!weight.defined() || !seen.insert(weight.unsafeGetTensorImpl()).second) continue;
+    weights.emplace_back(parameter.key(), weight.detach().clone());
+  }
+  scope.close();
+  return weights;
+}
+
+void train(const TestModel& model, ShardedModel& sharded, World& world, const Training& training) {
+  AdamW optimizer(sharded, {.lr = training.lr});
+  sharded.set_gradient_divisor(static_cast<double>(training.micro_batches));
+  for (int step = 0; step < training.steps; ++step) {
+    for (int64_t b = world.rank(); b < training.micro_batches; b += world.size()) {
+      model.loss(step * training.micro_batches + b).backward();
+    }
+    if (training.clip > 0) sharded.clip_grad_norm_(training.clip, training.clip_norm_type);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+}
+
+CommunicationReport expect_same_bits(const std::function<TestModel()>& make, World& world, const Training& training,
+                                     Options options) {
+  const TestModel model = make();
+  auto sharded = shard(*model.module, world, std::move(options));
+  train(model, sharded, world, training);
+  const Weights found = whole_weights(*model.module, sharded);
+  if (world.rank() == 0) {
+    EXPECT_THAT(differences(train_unsharded(make(), training), found), ::testing::IsEmpty());
+  }
+  return sharded.communication();
+}
+
+}  // namespace fsdp::testing_models

@@ -1,0 +1,22 @@
+// Training of a test's model on ranks, as a user writes it: the counterpart of the oracle.
+#pragma once
+
+#include <fsdp/fsdp.h>
+
+#include "support/models.h"
+#include "support/oracle.h"
+
+namespace fsdp::testing_models {
+
+// Copies of the whole weights, by the first of their names. A collective.
+Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded);
+
+// Trains to the end; micro-batch b of a step runs on rank b % size. A collective.
+void train(const TestModel& model, ShardedModel& sharded, World& world, const Training& training);
+
+// Shards what `make` makes, trains it, and expects on rank 0 the bits of the oracle's training of another one. Returns
+// how the sharded model communicated. A collective.
+CommunicationReport expect_same_bits(const std::function<TestModel()>& make, World& world, const Training& training,
+                                     Options options = {});
+
+}  // namespace fsdp::testing_models
