@@ -54,13 +54,16 @@ UnitPolicy units_by_size(int64_t numel);
 // modules that hold modules. What lies inside such a block, an expert for example, is not divided again.
 UnitPolicy units_automatic();
 
-// The dtypes of full parameters, of gradients on the wire and of buffers. This version keeps every dtype as it is, and
-// `shard` refuses other settings.
+// The dtypes of full parameters, of gradients on the wire and of buffers: fp32, bf16 or fp16. Shards, sums of gradients
+// and optimizers are fp32 whatever these are. With a param_dtype, operators that need equal dtypes get their floating
+// activations in that of their parameters; the others promote as always.
 struct MixedPrecision {
   std::optional<torch::ScalarType> param_dtype = std::nullopt;   // of full parameters; none: as they are
   torch::ScalarType reduce_dtype = torch::kFloat32;              // what the wire carries; sums are fp32
   std::optional<torch::ScalarType> buffer_dtype = std::nullopt;  // of floating-point buffers; none: as they are
-  std::vector<std::string> keep = {};                            // name patterns of modules left in their own dtype
+  // Name patterns (* and ?) of modules left in their own dtype, with what is below them. Batch norms are, too, where
+  // their statistics keep their dtype. Parameters of different dtypes in a unit make it two: one more gather.
+  std::vector<std::string> keep = {};
 };
 
 struct Options {

@@ -28,7 +28,7 @@ struct ShardedParameter {
 
 // What this rank holds for the model, in bytes.
 struct MemoryReport {
-  int64_t parameter_bytes = 0;       // shards
+  int64_t parameter_bytes = 0;       // shards, in fp32 and in the dtype that is gathered
   int64_t gradient_bytes = 0;        // gradients of the shards
   int64_t optimizer_bytes = 0;       // state of the optimizers built over the model
   int64_t full_parameter_bytes = 0;  // buffers for gathered units
@@ -49,6 +49,13 @@ struct CommunicationReport {
 
 struct FullParametersOptions {
   bool write_back = true;  // keep what was written in the scope; all ranks must write the same values
+};
+
+// Whole tensors by name, for users who save in their own way.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+struct FullStateOptions {
+  bool rank0_only = false;  // the other ranks take part and get nothing: a unit's memory instead of the model's
 };
 
 // A scope in which every parameter of the module is whole on every rank and can be read and written as usual.
@@ -87,6 +94,11 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
+  // Copies of every parameter, whole and in fp32, by name; then of every buffer, by name, this rank's. For this rank's
+  // parts see `parameters()`. A collective; one unit at a time is there in addition.
+  NamedTensors full_state(FullStateOptions options = {});
+  // The module's buffers by name: this rank's own tensors.
+  const NamedTensors& buffers() const;
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
   void zero_grad();
@@ -106,7 +118,7 @@ class ShardedModel {
 
 // Shards the parameters of `module` over the ranks of `world`. The module stays as it is and is called as before, but
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
-// between ranks, that is sharded already, or that has parameters which are not fp32 on the CPU.
+// between ranks, that is sharded already, or that has parameters which are not fp32, bf16 or fp16 on the CPU.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
 
 // One unit given by hand: the tensors that are gathered and reduced together, with the names to report them by.

@@ -3,6 +3,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "api/precision.h"
 #include "api/strategy.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -18,10 +19,7 @@ namespace {
 constexpr const char* kRest = "root";  // the unit of what lies outside of every chosen module
 
 void check_options(const Options& options) {
-  const MixedPrecision& precision = options.mixed_precision;
-  FSDP_CHECK(!precision.param_dtype && !precision.buffer_dtype && precision.reduce_dtype == torch::kFloat32 &&
-                 precision.keep.empty(),
-             "shard: this version trains in fp32 only; leave options.mixed_precision at its default");
+  check_precision(options.mixed_precision);
   FSDP_CHECK(!options.cpu_offload, "shard: this version has no cpu_offload; leave it off");
   FSDP_CHECK(options.buffers >= 2, "shard: found buffers {}, expected at least 2", options.buffers);
   FSDP_CHECK(options.prefetch >= 0, "shard: found prefetch {}, expected 0 or more", options.prefetch);
@@ -30,10 +28,11 @@ void check_options(const Options& options) {
 void check_parameter(const std::string& name, const torch::Tensor& tensor) {
   FSDP_CHECK(interpose::UnitStorage::of(tensor) == nullptr,
              "shard: the parameter {} is sharded already. Call fsdp::shard once for a module.", name);
-  FSDP_CHECK(tensor.scalar_type() == torch::kFloat32 && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
-             "shard: the parameter {} is {} on {}, expected float32 on the CPU. Convert the module first, or leave the "
-             "parameter alone with options.ignored.",
-             name, toString(tensor.scalar_type()), tensor.device().str());
+  FSDP_CHECK(
+      is_supported(tensor.scalar_type()) && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
+      "shard: the parameter {} is {} on {}, expected float32, bfloat16 or float16 on the CPU. Convert the module "
+      "first, or leave the parameter alone with options.ignored.",
+      name, toString(tensor.scalar_type()), tensor.device().str());
   FSDP_CHECK(tensor.is_leaf(), "shard: the parameter {} is computed from others, expected a leaf", name);
 }
 
@@ -104,18 +103,22 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
     }
   }
   drop_empty(units);
+  const MixedPrecision& precision = options.mixed_precision;
   return ShardedModel(
-      std::make_shared<engine::Model>(engine::ModelSpec{.units = std::move(units),
+      std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                                                         .group = world.state()->new_group(),
                                                         .shards = sharding.shards,
                                                         .full_until = sharding.full_until,
                                                         .buffers = options.buffers,
                                                         .prefetch = options.prefetch,
+                                                        .reduce_dtype = precision.reduce_dtype,
+                                                        .casts_activations = precision.param_dtype.has_value(),
                                                         .sync_module_states = options.sync_module_states}));
 }
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   std::vector<NamedUnit> units = divide(module, options);
+  keep_batch_norms(module, options.mixed_precision);
   return shard(std::move(units), world, std::move(options));
 }
 

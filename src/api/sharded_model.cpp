@@ -42,6 +42,10 @@ double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
 
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }
 
+NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_->full_state(options); }
+
+const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
+
 FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
   return FullParameters(std::make_unique<engine::FullScope>(model_, options.write_back));
 }

@@ -3,7 +3,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace fsdp::buffers {
 
@@ -16,17 +15,20 @@ bool poisons() {
 }
 
 void poison(torch::Tensor buffer) {
-  if (poisons()) buffer.fill_(std::numeric_limits<float>::quiet_NaN());
+  if (poisons()) buffer.view(torch::kUInt8).fill_(0xff);
 }
 
-torch::Tensor Pool::at(int index, int64_t numel) {
+torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
   while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();
-  if (!buffers_[index].defined()) {
+  torch::Tensor& buffer = buffers_[index];
+  const int64_t bytes = numel * static_cast<int64_t>(c10::elementSize(dtype));
+  if (!buffer.defined() || buffer.numel() < bytes) {
     c10::InferenceMode outlives_it(false);  // a buffer made in an evaluation serves the training too
-    buffers_[index] = torch::empty({std::max(numel, shared_numel_)}, torch::kFloat32);
-    poison(buffers_[index]);
+    buffer.reset();
+    buffer = torch::empty({index < shared_ ? std::max(bytes, shared_bytes_) : bytes}, torch::kUInt8);
+    poison(buffer);
   }
-  return buffers_[index].slice(0, 0, numel);
+  return buffer.slice(0, 0, bytes).view(dtype);
 }
 
 int64_t Pool::bytes() const {

@@ -11,22 +11,23 @@
 
 namespace fsdp::buffers {
 
-// fp32 NaN in every element where this build poisons.
+// Every bit set, where this build poisons: a NaN in every floating dtype.
 void poison(torch::Tensor buffer);
 bool poisons();
 
 // One kind of buffer.
 class Pool {
  public:
-  // Buffers that units share have `shared_numel` elements; 0: each belongs to one unit and is as large as that.
-  explicit Pool(int64_t shared_numel) : shared_numel_(shared_numel) {}
-  // The first `numel` elements of buffer `index`; the same memory each time.
-  torch::Tensor at(int index, int64_t numel);
+  // The first `shared` buffers serve any unit and have `shared_bytes`; each other is as large as its largest use.
+  Pool(int shared, int64_t shared_bytes) : shared_(shared), shared_bytes_(shared_bytes) {}
+  // Buffer `index` as [numel] of `dtype`; the same memory each time.
+  torch::Tensor at(int index, int64_t numel, torch::ScalarType dtype);
   void release(int index) { poison(buffers_.at(index)); }
   int64_t bytes() const;
 
  private:
-  int64_t shared_numel_;
+  int shared_;
+  int64_t shared_bytes_;
   std::vector<torch::Tensor> buffers_;
 };
 

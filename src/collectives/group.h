@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fsdp/error.h"
+#include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
 
 namespace fsdp::collectives {
@@ -25,10 +26,18 @@ class PeerLost : public Error {
   using Error::Error;
 };
 
-// The sum over ranks and micro-batches of a shard's gradients. A segment is one parameter's part of the shard.
+// The sum over ranks and micro-batches of a shard's gradients.
 struct GradientSum {
-  torch::Tensor values;       // [shard_numel], fp32
-  std::vector<uint8_t> held;  // per segment: whether `values` has a gradient of it
+  torch::Tensor values;       // as long as the shard in the gradient layout, fp32
+  std::vector<uint8_t> held;  // per parameter: whether `values` has a gradient of it
+};
+
+// One rank's gradients of a unit, and how they lie.
+struct Gradients {
+  const layout::GradientLayout* layout = nullptr;
+  torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype
+  std::vector<uint8_t> present;  // per parameter: whether `values` has a gradient of it
+  torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
 
 // One unit's memory and its collectives.
@@ -39,8 +48,8 @@ class UnitCollectives {
   // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
   // between `begin_write` and `publish`.
   virtual torch::Tensor shard() const = 0;
-  virtual bool gathers_into_buffer() const = 0;  // or hands out memory of its own
-  virtual int64_t staging_numel() const = 0;     // what `begin_reduce` needs
+  virtual bool gathers_into_buffer() const = 0;                                   // or hands out memory of its own
+  virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;  // what `begin_reduce` needs
   // Waits until no rank reads this rank's shard any more.
   virtual void begin_write() = 0;
   // Declares the shard written: gathers begun from now on see it.
@@ -53,12 +62,9 @@ class UnitCollectives {
   virtual void* wait_gather() = 0;
   virtual void release() = 0;
 
-  // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order. `gradients` is this rank's
-  // [full_numel] in fp32, `present[i]` whether it holds a gradient of parameter i, and `staging`, of
-  // [staging_numel()] elements, room for the peers' parts; the three stay untouched until `wait_reduce`, and `sum`
-  // until `wait_sum`.
-  virtual void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor& staging,
-                            GradientSum& sum) = 0;
+  // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order and in fp32. The gradients stay
+  // untouched until `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
+  virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
   virtual void wait_reduce() = 0;
   // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.
   virtual void wait_sum() = 0;
@@ -68,7 +74,8 @@ struct UnitSpec {
   int id = 0;        // the same on every rank, unique in the group
   std::string name;  // for messages
   layout::UnitLayout layout;
-  torch::ScalarType dtype = torch::kFloat32;
+  torch::ScalarType dtype = torch::kFloat32;           // of the full unit
+  torch::ScalarType gradient_dtype = torch::kFloat32;  // of gradients on the wire: fp32, bf16 or fp16
 };
 
 class Group {

@@ -1,8 +1,8 @@
 #include "collectives/ordered_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
-#include <cstring>
 
 namespace fsdp::collectives {
 
@@ -13,53 +13,47 @@ using layout::Range;
 // 16 KiB of the sum: it and four addends stay in the first-level cache while more than four are added.
 constexpr int64_t kBlockNumel = 4096;
 
-// The additions of one pass over memory. A pass reads the sum only when it holds something.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+float value_of(float element) { return element; }
+float value_of(BFloat16 element) { return std::bit_cast<float>(uint32_t{element.bits} << 16); }
+float value_of(_Float16 element) { return static_cast<float>(element); }
+
+// A pass over memory adds up to four gradients, and reads the sum only when it holds something.
 enum class Start { Stored, Held };
 
-template <Start start>
-void add_one(float* __restrict sum, const float* a, int64_t numel) {
-  if constexpr (start == Start::Stored) {
-    std::memcpy(sum, a, numel * sizeof(float));
-  } else {
-    for (int64_t i = 0; i < numel; ++i) sum[i] += a[i];
+template <Start start, typename Element, typename... More>
+void add_pass(float* __restrict sum, int64_t numel, const Element* first, const More*... more) {
+  for (int64_t i = 0; i < numel; ++i) {
+    float value = start == Start::Held ? sum[i] + value_of(first[i]) : value_of(first[i]);
+    ((value += value_of(more[i])), ...);
+    sum[i] = value;
   }
 }
 
-template <Start start>
-void add_two(float* __restrict sum, const float* a, const float* b, int64_t numel) {
-  for (int64_t i = 0; i < numel; ++i) sum[i] = (start == Start::Held ? sum[i] + a[i] : a[i]) + b[i];
-}
-
-template <Start start>
-void add_three(float* __restrict sum, const float* a, const float* b, const float* c, int64_t numel) {
-  for (int64_t i = 0; i < numel; ++i) sum[i] = ((start == Start::Held ? sum[i] + a[i] : a[i]) + b[i]) + c[i];
-}
-
-template <Start start>
-void add_four(float* __restrict sum, const float* a, const float* b, const float* c, const float* d, int64_t numel) {
-  for (int64_t i = 0; i < numel; ++i) sum[i] = (((start == Start::Held ? sum[i] + a[i] : a[i]) + b[i]) + c[i]) + d[i];
-}
-
 // The first one to four of `from`, each read at `at`.
-template <Start start>
-size_t add_some(float* sum, std::span<const float* const> from, int64_t at, int64_t numel) {
+template <Start start, typename Element>
+size_t add_some(float* sum, std::span<const Element* const> from, int64_t at, int64_t numel) {
   switch (from.size()) {
     case 1:
-      add_one<start>(sum, from[0] + at, numel);
+      add_pass<start>(sum, numel, from[0] + at);
       return 1;
     case 2:
-      add_two<start>(sum, from[0] + at, from[1] + at, numel);
+      add_pass<start>(sum, numel, from[0] + at, from[1] + at);
       return 2;
     case 3:
-      add_three<start>(sum, from[0] + at, from[1] + at, from[2] + at, numel);
+      add_pass<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at);
       return 3;
     default:
-      add_four<start>(sum, from[0] + at, from[1] + at, from[2] + at, from[3] + at, numel);
+      add_pass<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at, from[3] + at);
       return 4;
   }
 }
 
-void add_block(float* sum, bool held, std::span<const float* const> from, int64_t at, int64_t numel) {
+template <typename Element>
+void add_block(float* sum, bool held, std::span<const Element* const> from, int64_t at, int64_t numel) {
   while (!from.empty()) {
     size_t added = held ? add_some<Start::Held>(sum + at, from, at, numel)  //
                         : add_some<Start::Stored>(sum + at, from, at, numel);
@@ -68,7 +62,8 @@ void add_block(float* sum, bool held, std::span<const float* const> from, int64_
   }
 }
 
-void add_run(float* sum, bool held, std::span<const float* const> from, Range run) {
+template <typename Element>
+void add_run(float* sum, bool held, std::span<const Element* const> from, Range run) {
   for (int64_t at = run.begin; at < run.end; at += kBlockNumel)
     add_block(sum, held, from, at, std::min(kBlockNumel, run.end - at));
 }
@@ -79,10 +74,11 @@ bool same_pattern(size_t a, size_t b, const std::vector<uint8_t>& held, std::spa
   });
 }
 
-std::vector<const float*> present_values(size_t segment, std::span<const Addend> addends) {
-  std::vector<const float*> values;
+template <typename Element>
+std::vector<const Element*> present_values(size_t segment, std::span<const Addend> addends) {
+  std::vector<const Element*> values;
   for (const Addend& addend : addends)
-    if (addend.present[segment]) values.push_back(addend.values);
+    if (addend.present[segment]) values.push_back(static_cast<const Element*>(addend.values));
   return values;
 }
 
@@ -92,18 +88,35 @@ size_t skip_empty(size_t segment, std::span<const Range> segments) {
   return segment;
 }
 
-}  // namespace
-
-void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const Range> segments,
-                  std::span<const Addend> addends) {
-  // Neighbours that are treated alike make one run, so that the usual case, all ranks have all gradients, is one pass.
+// Neighbours that are treated alike make one run, so that the usual case, all ranks have all gradients, is one pass.
+template <typename Element>
+void add_runs(float* sum, const std::vector<uint8_t>& held, std::span<const Range> segments,
+              std::span<const Addend> addends) {
   for (size_t first = skip_empty(0, segments); first < segments.size();) {
     Range run = segments[first];
     size_t next = skip_empty(first + 1, segments);
     for (; next < segments.size() && same_pattern(first, next, held, addends); next = skip_empty(next + 1, segments))
       run.end = segments[next].end;
-    add_run(sum, held[first], present_values(first, addends), run);
+    const std::vector<const Element*> values = present_values<Element>(first, addends);
+    add_run<Element>(sum, held[first], values, run);
     first = next;
+  }
+}
+
+}  // namespace
+
+void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const Range> segments,
+                  std::span<const Addend> addends, ElementType type) {
+  switch (type) {
+    case ElementType::Float32:
+      add_runs<float>(sum, held, segments, addends);
+      break;
+    case ElementType::BFloat16:
+      add_runs<BFloat16>(sum, held, segments, addends);
+      break;
+    case ElementType::Float16:
+      add_runs<_Float16>(sum, held, segments, addends);
+      break;
   }
   for (size_t segment = 0; segment < segments.size(); ++segment)
     for (const Addend& addend : addends) held[segment] |= addend.present[segment] != 0;

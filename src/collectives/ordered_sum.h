@@ -1,8 +1,8 @@
 // The arithmetic of a reduction: adds the ranks' gradients of one shard to its sum, one after the other.
 //
-// Floating-point addition is not associative, so the order is the contract: ((s + g0) + g1) + ... in rank order, going
-// on from what the sum holds. Every backend calls this code, and so every backend gives the same bits. Plain memory, no
-// tensors; the calling thread does the work.
+// The sum is fp32 whatever the gradients are. Floating-point addition is not associative, so the order is the contract:
+// ((s + g0) + g1) + ... in rank order, going on from what the sum holds. Every backend calls this code, and so every
+// backend gives the same bits. Plain memory, no tensors; the calling thread does the work.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,19 @@
 
 namespace fsdp::collectives {
 
+enum class ElementType { Float32, BFloat16, Float16 };
+
 // One rank's gradients of the shard.
 struct Addend {
-  const float* values;               // as long as the shard
+  const void* values;                // as long as the shard
   std::span<const uint8_t> present;  // per segment: whether the rank has a gradient of it
 };
 
 // Adds `addends`, in order, to `sum`, segment by segment: where a segment is not held yet, the first gradient of it is
 // stored, so that nobody has to clear the sum; ranks without a gradient of it are skipped. `held` is updated.
 // `segments` lie within the shard in increasing order and may be empty; elements between them are left alone or
-// overwritten by any value.
+// overwritten by any value. The addends' elements are of `type`.
 void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const layout::Range> segments,
-                  std::span<const Addend> addends);
+                  std::span<const Addend> addends, ElementType type = ElementType::Float32);
 
 }  // namespace fsdp::collectives

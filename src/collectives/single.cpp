@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
-#include "collectives/ordered_sum.h"
+#include "collectives/element_type.h"
 
 namespace fsdp::collectives {
 
@@ -11,29 +11,28 @@ namespace {
 class SingleUnit final : public UnitCollectives {
  public:
   explicit SingleUnit(const UnitSpec& spec)
-      : layout_(spec.layout), shard_(torch::zeros({layout_.shard_numel()}, torch::dtype(spec.dtype))) {}
+      : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype))) {}
 
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return false; }
-  int64_t staging_numel() const override { return 0; }
+  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   void begin_write() override {}
   void publish() override {}
   void begin_gather(const torch::Tensor&) override {}
   void* wait_gather() override { return shard_.data_ptr(); }
   void release() override {}
 
-  void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor&,
-                    GradientSum& sum) override {
+  void begin_reduce(Gradients gradients, GradientSum& sum) override {
     std::vector<layout::Range> segments;
-    for (size_t i = 0; i < layout_.parameters(); ++i) segments.push_back(layout_.piece_of(i, 0));
-    Addend addend{gradients.const_data_ptr<float>(), present};
-    add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1});
+    for (size_t i = 0; i < gradients.layout->parameters(); ++i) segments.push_back(gradients.layout->segment_of(i, 0));
+    const Addend addend{gradients.values.const_data_ptr(), gradients.present};
+    add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1},
+                 element_type_of(gradients.values.scalar_type()));
   }
   void wait_reduce() override {}
   void wait_sum() override {}
 
  private:
-  layout::UnitLayout layout_;
   torch::Tensor shard_;
 };
 

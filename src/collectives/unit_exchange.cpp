@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "collectives/ordered_sum.h"
+#include "collectives/element_type.h"
 
 namespace fsdp::collectives {
 
@@ -16,7 +16,6 @@ UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec)
   FSDP_INVARIANT(spec_.layout.ranks() == wire_->size(), "unit {} is laid out for {} ranks, the group has {}",
                  spec_.name, spec_.layout.ranks(), wire_->size());
   const layout::UnitLayout& layout = spec_.layout;
-  for (size_t i = 0; i < layout.parameters(); ++i) segments_.push_back(layout.segment_of(i, rank()));
   for (int peer : wire_->peers()) {
     if (layout.group_index(peer) == layout.group_index(rank())) shard_peers_.push_back(peer);
     if (layout.shard_index(peer) == layout.shard_index(rank())) replica_peers_.push_back(peer);
@@ -34,16 +33,6 @@ UnitExchange::~UnitExchange() {
 }
 
 int UnitExchange::tag(UnitMessage kind) const { return tag_of(spec_.id, kind); }
-
-float* UnitExchange::staged_part(int peer) const {
-  int place = peer < rank() ? peer : peer - 1;
-  return reduction_.staging.mutable_data_ptr<float>() + place * spec_.layout.slice_numel();
-}
-
-float* UnitExchange::summed_slice(GradientSum& sum, int replica) const {
-  return sum.values.mutable_data_ptr<float>() + spec_.layout.slice_of(replica).begin -
-         spec_.layout.shard_of(rank()).begin;
-}
 
 void UnitExchange::begin_write() {
   wire_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard",
@@ -75,28 +64,46 @@ void* UnitExchange::wait_gather() {
   return gathers_into_buffer() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
 }
 
-void UnitExchange::begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present,
-                                const torch::Tensor& staging, GradientSum& sum) {
+void UnitExchange::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(reduce_messages_.empty(), "unit {} is being reduced already", spec_.name);
-  FSDP_INVARIANT(gradients.numel() == spec_.layout.full_numel() && present.size() == segments_.size() &&
-                     sum.held.size() == segments_.size(),
-                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name, gradients.numel(),
-                 present.size(), spec_.layout.full_numel(), segments_.size());
+  const layout::GradientLayout& layout = *gradients.layout;
+  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
+                     gradients.values.scalar_type() == spec_.gradient_dtype &&
+                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
+                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
+                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    reduction_ = {gradients, staging, &sum, std::vector<std::vector<uint8_t>>(wire_->size(), present)};
+    std::vector<std::vector<uint8_t>> present(wire_->size(), gradients.present);
+    reduction_ = {std::move(gradients), &sum, std::move(present)};
     for (int peer : wire_->peers()) exchange_slices(peer);
   });
+}
+
+const void* UnitExchange::own_part(int rank) const {
+  const Gradients& gradients = reduction_.gradients;
+  return static_cast<const char*>(gradients.values.const_data_ptr()) +
+         gradients.layout->slice_of(rank).begin * gradients.values.element_size();
+}
+
+void* UnitExchange::staged_part(int peer) const {
+  const Gradients& gradients = reduction_.gradients;
+  const int place = peer < rank() ? peer : peer - 1;
+  return static_cast<char*>(gradients.staging.mutable_data_ptr()) +
+         place * gradients.layout->slice_of(rank()).numel() * gradients.staging.element_size();
 }
 
 void UnitExchange::exchange_slices(int peer) {
   std::vector<uint8_t>& theirs = reduction_.present[peer];
   const std::vector<uint8_t>& ours = reduction_.present[rank()];
-  const float* slice = reduction_.gradients.const_data_ptr<float>() + spec_.layout.slice_of(peer).begin;
+  auto slice_bytes = [&](int rank) {
+    const Gradients& gradients = reduction_.gradients;
+    return static_cast<size_t>(gradients.layout->slice_of(rank).numel()) * gradients.values.element_size();
+  };
   auto& messages = reduce_messages_;
   messages.push_back(wire_->receive(theirs.data(), theirs.size(), peer, tag(UnitMessage::Flags)));
-  messages.push_back(wire_->receive(staged_part(peer), slice_bytes(), peer, tag(UnitMessage::Slice)));
+  messages.push_back(wire_->receive(staged_part(peer), slice_bytes(rank()), peer, tag(UnitMessage::Slice)));
   messages.push_back(wire_->send(ours.data(), ours.size(), peer, tag(UnitMessage::Flags)));
-  messages.push_back(wire_->send(slice, slice_bytes(), peer, tag(UnitMessage::Slice)));
+  messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, tag(UnitMessage::Slice)));
 }
 
 void UnitExchange::wait_reduce() {
@@ -104,7 +111,7 @@ void UnitExchange::wait_reduce() {
     wait_all(reduce_messages_);
     wait_all(sum_messages_);
     add_up();
-    exchange_sums(*reduction_.sum);
+    exchange_sums();
   });
   reduction_ = {};
 }
@@ -113,22 +120,34 @@ void UnitExchange::wait_sum() {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] { wait_all(sum_messages_); });
 }
 
+// This rank's and its replicas' slices lie in the sum as in their shard.
+torch::Tensor UnitExchange::summed_slice(int replica) const {
+  const layout::GradientLayout& layout = *reduction_.gradients.layout;
+  const layout::Range slice = layout.slice_of(replica);
+  return reduction_.sum->values.narrow(0, slice.begin - layout.shard_of(rank()).begin, slice.numel());
+}
+
 void UnitExchange::add_up() {
-  const float* own = reduction_.gradients.const_data_ptr<float>() + spec_.layout.slice_of(rank()).begin;
+  const layout::GradientLayout& layout = *reduction_.gradients.layout;
+  std::vector<layout::Range> segments;
+  for (size_t i = 0; i < layout.parameters(); ++i) segments.push_back(layout.segment_of(i, rank()));
   std::vector<Addend> addends;
   for (int from = 0; from < wire_->size(); ++from)
-    addends.push_back({from == rank() ? own : staged_part(from), reduction_.present[from]});
-  add_in_order(summed_slice(*reduction_.sum, rank()), reduction_.sum->held, segments_, addends);
+    addends.push_back({from == rank() ? own_part(rank()) : staged_part(from), reduction_.present[from]});
+  add_in_order(summed_slice(rank()).mutable_data_ptr<float>(), reduction_.sum->held, segments, addends,
+               element_type_of(spec_.gradient_dtype));
 }
 
 // Every rank knows every rank's flags, so what each replica's slice holds is known without a word.
-void UnitExchange::exchange_sums(GradientSum& sum) {
-  const int tag = this->tag(UnitMessage::Sum);
-  summed_ = sum.values;
+void UnitExchange::exchange_sums() {
+  summed_ = reduction_.sum->values;
+  for (int peer : replica_peers_) {
+    const torch::Tensor theirs = summed_slice(peer);
+    sum_messages_.push_back(wire_->receive(theirs.mutable_data_ptr(), theirs.nbytes(), peer, tag(UnitMessage::Sum)));
+  }
+  const torch::Tensor ours = summed_slice(rank());
   for (int peer : replica_peers_)
-    sum_messages_.push_back(wire_->receive(summed_slice(sum, peer), slice_bytes(), peer, tag));
-  for (int peer : replica_peers_)
-    sum_messages_.push_back(wire_->send(summed_slice(sum, rank()), slice_bytes(), peer, tag));
+    sum_messages_.push_back(wire_->send(ours.const_data_ptr(), ours.nbytes(), peer, tag(UnitMessage::Sum)));
 }
 
 }  // namespace fsdp::collectives

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "collectives/ordered_sum.h"
 #include "collectives/tags.h"
 #include "collectives/wire.h"
 
@@ -27,39 +26,38 @@ class UnitExchange final : public UnitCollectives {
 
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
-  int64_t staging_numel() const override { return spec_.layout.slice_numel() * (spec_.layout.ranks() - 1); }
+  int64_t staging_numel(const layout::GradientLayout& layout) const override {
+    return layout.slice_of(rank()).numel() * (wire_->size() - 1);
+  }
   void begin_write() override;
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
-  void begin_reduce(const torch::Tensor& gradients, std::vector<uint8_t> present, const torch::Tensor& staging,
-                    GradientSum& sum) override;
+  void begin_reduce(Gradients gradients, GradientSum& sum) override;
   void wait_reduce() override;
   void wait_sum() override;
 
  private:
   // A reduction under way.
   struct Reduction {
-    torch::Tensor gradients;
-    torch::Tensor staging;
+    Gradients gradients;
     GradientSum* sum = nullptr;
     std::vector<std::vector<uint8_t>> present;  // of each rank
   };
 
   int rank() const { return wire_->rank(); }
   size_t shard_bytes() const { return shard_.nbytes(); }
-  size_t slice_bytes() const { return spec_.layout.slice_numel() * sizeof(float); }
-  float* staged_part(int peer) const;  // where the peer's part of our slice arrives
-  float* summed_slice(GradientSum& sum, int replica) const;
+  const void* own_part(int rank) const;  // of our gradients: the rank's slice
+  void* staged_part(int peer) const;     // where the peer's part of our slice arrives
+  torch::Tensor summed_slice(int replica) const;
   int tag(UnitMessage kind) const;
   void exchange_slices(int peer);
   void add_up();
-  void exchange_sums(GradientSum& sum);
+  void exchange_sums();
 
   std::shared_ptr<Wire> wire_;
   UnitSpec spec_;
-  std::vector<layout::Range> segments_;
   std::vector<int> shard_peers_;    // with whom this rank owns the whole unit
   std::vector<int> replica_peers_;  // who own the same shard
   // Messages after the memory that they move: they are destroyed first.

@@ -17,14 +17,6 @@ bool unshared(const torch::Tensor& tensor) {
          tensor.storage().nbytes() == tensor.nbytes();
 }
 
-// The gradient itself where it may be kept, otherwise a copy.
-torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) {
-  if (unshared(gradient) && gradient.scalar_type() == torch::kFloat32 && gradient.strides() == shape.strides) {
-    return gradient.detach();
-  }
-  return torch::empty_strided(shape.sizes, shape.strides).copy_(gradient);
-}
-
 }  // namespace
 
 void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
@@ -43,7 +35,17 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   communication_.late_gradients += schedule_->reduced(id);
   guarded([&] { perform(schedule_->gradient_begins(id)); });
   write_gradient(unit, parameter, std::move(gradient));
-  guarded([&] { perform(schedule_->gradient_ends(id, unit.trainable())); });
+  const std::vector<uint8_t> trainable = unit.trainable();
+  const int count = static_cast<int>(std::count(trainable.begin(), trainable.end(), 1));
+  guarded([&] { perform(schedule_->gradient_ends(id, count)); });
+}
+
+// The gradient itself where it may be kept, otherwise a copy.
+torch::Tensor Model::own(const torch::Tensor& gradient, const Shape& shape) const {
+  if (unshared(gradient) && gradient.scalar_type() == reduce_dtype_ && gradient.strides() == shape.strides) {
+    return gradient.detach();
+  }
+  return torch::empty_strided(shape.sizes, shape.strides, torch::dtype(reduce_dtype_)).copy_(gradient);
 }
 
 void Model::open_gradient(const schedule::Action& action) {
@@ -57,7 +59,27 @@ void Model::open_gradient(const schedule::Action& action) {
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
   }
-  unit.gradients = arena_->gradients.at(action.buffer, unit.layout.full_numel());
+  lay_out_gradients(unit);
+  unit.gradients = arena_->gradients.at(action.buffer, unit.gradient_layout.full_numel(), reduce_dtype_);
+}
+
+// Parameters may have been frozen or unfrozen since the last backward; what was summed up to then stays.
+void Model::lay_out_gradients(Unit& unit) {
+  const int rank = group_->rank();
+  std::vector<uint8_t> wanted = unit.trainable();
+  for (size_t i = 0; i < wanted.size(); ++i) wanted[i] |= unit.sum.held[i];
+  const bool same = wanted == unit.gradient_layout.wanted();
+  if (same && unit.sum.values.defined()) return;
+  const layout::GradientLayout before = std::exchange(unit.gradient_layout, {unit.layout, std::move(wanted)});
+  const torch::Tensor values =
+      std::exchange(unit.sum.values, torch::zeros({unit.gradient_layout.shard_of(rank).numel()}));
+  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
+    if (!unit.sum.held[i]) continue;
+    const layout::Range from = before.piece_of(i, rank), to = unit.gradient_layout.piece_of(i, rank);
+    unit.sum.values.slice(0, to.begin, to.end).copy_(values.slice(0, from.begin, from.end));
+    parameters_[unit.first_piece + i].piece.mutable_grad().reset();
+  }
+  show_sum(unit);
 }
 
 void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
@@ -66,7 +88,7 @@ void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
   if (alone() && first) {
     unit.kept[parameter] = own(gradient, unit.shapes[parameter]);
   } else {
-    const torch::Tensor target = alone() ? unit.kept[parameter] : unit.view(unit.gradients, parameter);
+    const torch::Tensor target = alone() ? unit.kept[parameter] : unit.gradient_view(unit.gradients, parameter);
     first ? target.copy_(gradient) : target.add_(gradient);
   }
   unit.present[parameter] = 1;
@@ -77,22 +99,28 @@ void Model::reduce(const schedule::Action& action) {
   ++communication_.reductions;
   communication_.all_reductions += group_->size() > shards_;
   if (alone()) return;
-  const torch::Tensor staging = arena_->staging.at(action.buffer, unit.collectives->staging_numel());
-  unit.collectives->begin_reduce(unit.gradients, unit.present, staging, unit.sum);
+  const torch::Tensor staging =
+      arena_->staging.at(action.buffer, unit.collectives->staging_numel(unit.gradient_layout), reduce_dtype_);
+  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients, unit.present, staging}, unit.sum);
 }
 
 void Model::finish_reduction(Unit& unit, int buffer) {
   if (alone()) return add_kept(unit);
   unit.collectives->wait_reduce();
-  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
-    torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
-    if (!unit.sum.held[i] || piece.grad().defined()) continue;
-    const layout::Range range = unit.layout.piece_of(i, group_->rank());
-    piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
-  }
+  show_sum(unit);
   arena_->gradients.release(buffer);
   arena_->staging.release(buffer);
   unit.gradients = torch::Tensor();
+}
+
+// Makes what the sum holds visible as the pieces' gradients.
+void Model::show_sum(Unit& unit) {
+  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
+    torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
+    if (!unit.sum.held[i] || piece.grad().defined()) continue;
+    const layout::Range range = unit.gradient_layout.piece_of(i, group_->rank());
+    piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
+  }
 }
 
 void Model::add_kept(Unit& unit) {
@@ -100,7 +128,7 @@ void Model::add_kept(Unit& unit) {
     if (!unit.kept[i].defined()) continue;
     torch::Tensor& sum = parameters_[unit.first_piece + i].piece.mutable_grad();
     const torch::Tensor flat = unit.kept[i].as_strided({unit.kept[i].numel()}, {1});
-    sum.defined() ? sum.add_(flat) : sum = flat;
+    sum.defined() ? sum.add_(flat) : sum = flat.to(torch::kFloat32);
   }
   unit.kept.clear();
 }

@@ -10,21 +10,25 @@ namespace fsdp::engine {
 
 namespace {
 
-// Equal names, shapes and strides give equal numbers on every rank (FNV-1a).
-int64_t hash_of(const NamedUnit& unit) {
+// Equal names, shapes, strides and dtypes give equal numbers on every rank (FNV-1a).
+int64_t hash_of(const UnitSpec& spec) {
+  const NamedUnit& unit = spec.tensors;
   uint64_t hash = 14695981039346656037ull;
   auto add = [&](std::string_view text) {
     for (unsigned char byte : text) hash = (hash ^ byte) * 1099511628211ull;
   };
-  add(unit.name);
+  add(fmt::format("{} {}", unit.name, toString(spec.dtype)));
   for (const auto& [name, tensor] : unit.parameters) {
-    add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ",")));
+    add(fmt::format("|{} {} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","),
+                    tensor.requires_grad()));
   }
   for (const auto& [name, tensor] : unit.buffers) {
     add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
   }
   return static_cast<int64_t>(hash);
 }
+
+constexpr int kManyBuffers = 1 << 20;  // all that a pool may ever have
 
 Shape shape_of(const torch::Tensor& tensor) {
   // Strides that leave holes or overlap cannot be kept in flat memory.
@@ -38,6 +42,7 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                                          {"shard_group_size", spec.shards},
                                                          {"buffers", spec.buffers},
                                                          {"prefetch", spec.prefetch},
+                                                         {"mixed_precision.reduce_dtype", int(spec.reduce_dtype)},
                                                          {"sync_module_states", int(spec.sync_module_states)}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
   for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].second;
@@ -51,9 +56,9 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
   }
 }
 
-void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& group) {
+void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& group) {
   std::vector<int64_t> hashes;
-  for (const NamedUnit& unit : units) hashes.push_back(hash_of(unit));
+  for (const UnitSpec& unit : units) hashes.push_back(hash_of(unit));
   const auto counts = group.all_gather(torch::tensor(static_cast<int64_t>(hashes.size())));
   for (int rank = 0; rank < group.size(); ++rank) {
     const int64_t count = counts[rank].item<int64_t>();
@@ -64,34 +69,39 @@ void check_same_units(const std::vector<NamedUnit>& units, collectives::Group& g
   const auto all = group.all_gather(torch::tensor(hashes));
   for (int rank = 0; rank < group.size(); ++rank) {
     for (size_t i = 0; i < hashes.size(); ++i) {
-      FSDP_CHECK_UNIT(all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].name,
-                      "shard: the names or shapes of the parameters or buffers on rank {} differ from those on rank 0. "
-                      "Build the same model on every rank.",
-                      rank);
+      FSDP_CHECK_UNIT(
+          all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].tensors.name,
+          "shard: the names, shapes or dtypes of the parameters or buffers on rank {}, or which of them are "
+          "frozen, differ from those on rank 0. "
+          "Build the same model on every rank.",
+          rank);
     }
   }
 }
 
 }  // namespace
 
-Model::Model(ModelSpec spec) : group_(std::move(spec.group)), shards_(spec.shards), divisor_(group_->size()) {
+Model::Model(ModelSpec spec)
+    : group_(std::move(spec.group)), shards_(spec.shards), reduce_dtype_(spec.reduce_dtype), divisor_(group_->size()) {
   torch::NoGradGuard no_grad;
   check_same_options(spec, *group_);
   check_same_units(spec.units, *group_);
-  for (const NamedUnit& named : spec.units) {
-    add_unit(named, spec.sync_module_states);
-    for (auto [name, buffer] : named.buffers) {
-      if (spec.sync_module_states) {
-        torch::Tensor values = buffer.contiguous();
-        group_->broadcast_(values, 0);
-        buffer.copy_(values);
-      }
-      buffers_.emplace_back(name, buffer);
-    }
+  for (const UnitSpec& unit : spec.units) {
+    add_unit(unit, spec);
+    for (const auto& [name, buffer] : unit.tensors.buffers) add_buffer(name, buffer, spec.sync_module_states);
   }
   plan(spec);
   group_->barrier();
   link_->listener = this;
+}
+
+void Model::add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize) {
+  if (synchronize) {
+    torch::Tensor values = buffer.contiguous();
+    group_->broadcast_(values, 0);
+    buffer.copy_(values);
+  }
+  buffers_.emplace_back(name, buffer);
 }
 
 // Units that stay full until the shards change may be used by some ranks only, so nothing of theirs is shared.
@@ -103,16 +113,20 @@ void Model::plan(const ModelSpec& spec) {
   if (spec.full_until == FullUntil::ShardsChange) limits.gradient_buffers = units;
   schedule_ = std::make_unique<schedule::Schedule>(limits);
 
-  int64_t largest = 0, staging = 0;
-  for (const auto& unit : units_) {
-    largest = std::max(largest, unit->layout.full_numel());
-    staging = std::max(staging, unit->collectives->staging_numel());
+  int64_t full = 0, gradients = 0, staging = 0;
+  const auto gradient_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype_));
+  for (auto& unit : units_) {
+    unit->gradient_layout = {unit->layout, unit->trainable()};
+    const auto bytes = static_cast<int64_t>(c10::elementSize(unit->dtype()));
+    full = std::max(full, unit->layout.full_numel() * bytes);
+    gradients = std::max(gradients, unit->gradient_layout.full_numel() * gradient_bytes);
+    staging = std::max(staging, unit->collectives->staging_numel(unit->gradient_layout) * gradient_bytes);
   }
-  const bool shares_full = spec.full_until == FullUntil::BufferNeeded;
-  const bool shares_gradients = spec.full_until != FullUntil::ShardsChange;
-  arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shares_full ? largest : 0),
-                                                           buffers::Pool(shares_gradients ? largest : 0),
-                                                           buffers::Pool(shares_gradients ? staging : 0)});
+  const int shared = spec.full_until == FullUntil::BufferNeeded ? kManyBuffers : 0;
+  const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kManyBuffers;
+  arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shared, full),
+                                                           buffers::Pool(shared_gradients, gradients),
+                                                           buffers::Pool(shared_gradients, staging)});
 }
 
 Model::~Model() {
@@ -121,24 +135,32 @@ Model::~Model() {
 }
 
 // Moves one unit's parameters out of the module: one unit's worth of memory at a time.
-void Model::add_unit(const NamedUnit& named, bool synchronize) {
+void Model::add_unit(const UnitSpec& unit_spec, const ModelSpec& spec) {
+  const NamedUnit& named = unit_spec.tensors;
   std::vector<int64_t> numels;
   for (const auto& parameter : named.parameters) numels.push_back(parameter.second.numel());
   auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size(), shards_));
   const int id = static_cast<int>(units_.size());
-  unit->collectives = group_->open_unit({.id = id, .name = named.name, .layout = unit->layout});
-  unit->shard = unit->collectives->shard();
+  unit->collectives = group_->open_unit({.id = id,
+                                         .name = named.name,
+                                         .layout = unit->layout,
+                                         .dtype = unit_spec.dtype,
+                                         .gradient_dtype = reduce_dtype_});
   for (const auto& parameter : named.parameters) unit->shapes.push_back(shape_of(parameter.second));
 
   torch::Tensor full = torch::zeros({unit->layout.full_numel()});
   for (size_t i = 0; i < numels.size(); ++i) unit->view(full, i).copy_(named.parameters[i].second.detach());
-  if (synchronize) group_->broadcast_(full, 0);
+  if (spec.sync_module_states) group_->broadcast_(full, 0);
   const layout::Range own = unit->layout.shard_of(group_->rank());
+  unit->shard =
+      unit_spec.dtype == torch::kFloat32 ? unit->collectives->shard() : torch::empty({unit->layout.shard_numel()});
   unit->shard.copy_(full.slice(0, own.begin, own.end));
-  unit->collectives->publish();
+  publish(*unit);
 
-  if (!alone()) unit->sum = {torch::zeros({unit->layout.shard_numel()}), std::vector<uint8_t>(numels.size())};
-  unit->storage = c10::make_intrusive<interpose::UnitStorage>(id, named.name, full.nbytes(), link_);
+  unit->sum.held.assign(numels.size(), 0);
+  unit->storage = c10::make_intrusive<interpose::UnitStorage>(
+      id, named.name, unit->layout.full_numel() * c10::elementSize(unit_spec.dtype), unit_spec.dtype,
+      spec.casts_activations, link_);
   unit->first_piece = parameters_.size();
   for (size_t i = 0; i < numels.size(); ++i) {
     const auto& [name, tensor] = named.parameters[i];
@@ -149,6 +171,12 @@ void Model::add_unit(const NamedUnit& named, bool synchronize) {
                            unit->layout.piece_offset_of(i, group_->rank())});
   }
   units_.push_back(std::move(unit));
+}
+
+void Model::publish(Unit& unit) {
+  torch::Tensor published = unit.collectives->shard();
+  if (!published.is_alias_of(unit.shard)) published.copy_(unit.shard);
+  unit.collectives->publish();
 }
 
 bool Model::note_backward() {
@@ -235,7 +263,7 @@ void Model::gather(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   if (!action.foreseen) check_same_gather(action.unit);
-  unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel()));
+  unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
   ++communication_.gathers;
   communication_.foreseen_gathers += action.foreseen;
 }
@@ -285,9 +313,10 @@ void Model::begin_write() {
 
 void Model::publish() {
   std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
   guarded([&] {
     for (auto& unit : units_) {
-      unit->collectives->publish();
+      publish(*unit);
       unit->changed = true;
     }
   });

@@ -22,13 +22,20 @@
 
 namespace fsdp::engine {
 
+struct UnitSpec {
+  NamedUnit tensors;
+  torch::ScalarType dtype = torch::kFloat32;  // of its full parameters
+};
+
 struct ModelSpec {
-  std::vector<NamedUnit> units;
+  std::vector<UnitSpec> units;
   std::unique_ptr<collectives::Group> group;
   int shards = 1;  // ranks that share one copy of the state; divides the group's size
   schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
   int buffers = 2;
   int prefetch = 1;
+  torch::ScalarType reduce_dtype = torch::kFloat32;
+  bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;
 };
 
@@ -41,7 +48,7 @@ class Model final : public interpose::Listener {
   int shards() const { return shards_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
-  const std::vector<std::pair<std::string, torch::Tensor>>& buffers() const { return buffers_; }
+  const NamedTensors& buffers() const { return buffers_; }
 
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
@@ -61,6 +68,8 @@ class Model final : public interpose::Listener {
   CommunicationReport communication() const { return communication_; }
   std::string schedule_text() const;
 
+  // Whole copies of all parameters in fp32, then of all buffers. A collective.
+  NamedTensors full_state(const FullStateOptions& options);
   // A scope in which every unit is full in memory of its own and may be written.
   void open_full();
   void close_full(bool write_back);
@@ -73,8 +82,10 @@ class Model final : public interpose::Listener {
  private:
   static constexpr int64_t kEndsBackward = -1;  // what a rank does, told to the others; otherwise the unit it gathers
 
-  void add_unit(const NamedUnit& named, bool synchronize);
+  void add_unit(const UnitSpec& unit, const ModelSpec& spec);
+  void add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize);
   void plan(const ModelSpec& spec);
+  void publish(Unit& unit);
   bool note_backward();  // whether this thread runs one
   void check_changed(const Unit& unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
@@ -83,7 +94,10 @@ class Model final : public interpose::Listener {
   void check_same_gather(int id);
   std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
+  void lay_out_gradients(Unit& unit);
+  void show_sum(Unit& unit);
   void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
+  torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) const;
   void reduce(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
   void add_kept(Unit& unit);
@@ -98,9 +112,10 @@ class Model final : public interpose::Listener {
   mutable std::mutex mutex_;
   std::unique_ptr<collectives::Group> group_;
   int shards_;
+  torch::ScalarType reduce_dtype_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<ShardedParameter> parameters_;
-  std::vector<std::pair<std::string, torch::Tensor>> buffers_;
+  NamedTensors buffers_;
   std::shared_ptr<interpose::Link> link_ = std::make_shared<interpose::Link>();
   interpose::BackwardWatch backward_{link_};
   std::unique_ptr<schedule::Schedule> schedule_;

@@ -11,7 +11,9 @@ MemoryReport Model::memory() const {
   MemoryReport report;
   for (const auto& unit : units_) {
     report.parameter_bytes += unit->shard.nbytes();
-    if (!alone()) report.gradient_bytes += unit->sum.values.nbytes();
+    const torch::Tensor published = unit->collectives->shard();
+    if (!published.is_alias_of(unit->shard)) report.parameter_bytes += published.nbytes();
+    if (unit->sum.values.defined()) report.gradient_bytes += unit->sum.values.nbytes();
     if (unit->full.defined()) report.full_parameter_bytes += unit->full.nbytes();
   }
   for (const auto& parameter : parameters_) {

@@ -20,23 +20,32 @@ struct Shape {
 };
 
 struct Unit {
-  Unit(std::string name, layout::UnitLayout layout) : name(std::move(name)), layout(std::move(layout)) {}
+  Unit(std::string name, const layout::UnitLayout& layout)
+      : name(std::move(name)), layout(layout), gradient_layout(layout, std::vector<uint8_t>(layout.parameters())) {}
 
   // Parameter `index` within a tensor that holds the whole unit.
   torch::Tensor view(const torch::Tensor& full, size_t index) const {
     return full.as_strided(shapes[index].sizes, shapes[index].strides, full.storage_offset() + layout.offset_of(index));
   }
-  int trainable() const {
-    int count = 0;
-    for (const auto& parameter : parameters) count += parameter.tensor().requires_grad();
-    return count;
+  // Parameter `index` within a tensor that holds the unit's gradients.
+  torch::Tensor gradient_view(const torch::Tensor& full, size_t index) const {
+    return full.as_strided(shapes[index].sizes, shapes[index].strides,
+                           full.storage_offset() + gradient_layout.offset_of(index));
   }
+  // Per parameter: whether it wants a gradient now.
+  std::vector<uint8_t> trainable() const {
+    std::vector<uint8_t> wanted;
+    for (const auto& parameter : parameters) wanted.push_back(parameter.tensor().requires_grad());
+    return wanted;
+  }
+  torch::ScalarType dtype() const { return storage->dtype(); }  // of full parameters
 
   std::string name;
   layout::UnitLayout layout;
+  layout::GradientLayout gradient_layout;  // of the parameters that wanted a gradient in the last backward
   std::vector<Shape> shapes;
   std::unique_ptr<collectives::UnitCollectives> collectives;
-  torch::Tensor shard;  // this rank's part of the parameters; belongs to `collectives`
+  torch::Tensor shard;  // this rank's part of the parameters in fp32; that of `collectives` where full ones are fp32
   c10::intrusive_ptr<interpose::UnitStorage> storage;
   std::vector<interpose::AttachedParameter> parameters;
   size_t first_piece = 0;  // of this unit in the model's parameters

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "interpose/activations.h"
 #include "interpose/frequent_operators.h"
 #include "interpose/touches.h"
 
@@ -17,6 +18,7 @@ namespace {
 // What a schema says of its arguments, worked out once an operator and thread.
 struct Traits {
   bool is_view = false;       // returns only views of arguments: reads no bytes itself
+  bool equal_dtypes = false;  // see activations.h
   std::vector<bool> written;  // per argument
   std::string name;
 };
@@ -24,6 +26,7 @@ struct Traits {
 Traits make_traits(const c10::FunctionSchema& schema) {
   Traits traits;
   traits.name = schema.operator_name().name;
+  traits.equal_dtypes = needs_equal_dtypes(traits.name);
   for (const c10::Argument& argument : schema.arguments()) {
     traits.written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
   }
@@ -57,6 +60,9 @@ void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
   auto arguments = torch::jit::last(*stack, traits.written.size());
   for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.written[i]);
   Pins pins(touches, traits.name.c_str());
+  if (traits.equal_dtypes && !touches.empty() && touches.first().casts_activations()) {
+    cast_activations(*stack, traits.written.size(), touches.first());
+  }
   operation.redispatchBoxed(keys_below(keys), stack);
 }
 

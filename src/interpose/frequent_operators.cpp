@@ -1,6 +1,9 @@
 #include "interpose/frequent_operators.h"
 
 #include <torch/library.h>
+
+#include <array>
+#include <utility>
 // what the operators' headers expect to be there
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/embedding_ops.h>
@@ -9,6 +12,7 @@
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 
+#include "interpose/activations.h"
 #include "interpose/touches.h"
 
 namespace fsdp::interpose {
@@ -22,6 +26,16 @@ void add(Touches& touches, const std::optional<at::Tensor>& tensor) {
 template <typename Other>
 void add(Touches&, const Other&) {}
 
+// Of one argument: what it is passed on as.
+const at::Tensor& cast(const at::Tensor& tensor, const UnitStorage& unit, at::Tensor& kept) {
+  kept = cast_activation(tensor, unit);
+  return kept;
+}
+template <typename Other>
+Other&& cast(Other&& other, const UnitStorage&, at::Tensor&) {
+  return std::forward<Other>(other);
+}
+
 template <typename Operation, typename Schema = typename Operation::schema>
 struct Kernel;
 
@@ -32,7 +46,20 @@ struct Kernel<Operation, Result(Arguments...)> {
     Touches touches;
     (add(touches, arguments), ...);
     Pins pins(touches, Operation::name);
+    if (!touches.empty() && touches.first().casts_activations() && kEqualDtypes) [[unlikely]] {
+      return run_cast(keys, touches.first(), std::index_sequence_for<Arguments...>(), arguments...);
+    }
     return Operation::redispatch(keys_below(keys), std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  inline static const bool kEqualDtypes = needs_equal_dtypes(Operation::name);
+
+  template <size_t... indices>
+  static Result run_cast(c10::DispatchKeySet keys, const UnitStorage& unit, std::index_sequence<indices...>,
+                         Arguments... arguments) {
+    std::array<at::Tensor, sizeof...(Arguments)> kept;
+    return Operation::redispatch(keys_below(keys), cast(arguments, unit, kept[indices])...);
   }
 };
 

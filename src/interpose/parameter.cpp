@@ -63,7 +63,8 @@ AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
     : tensor_(std::move(tensor)), name_(std::move(name)), storage_(storage) {
   ensure_fallback();
   c10::impl::ExcludeDispatchKeyGuard unseen(kKey);  // set_data is an operator on the parameter itself
-  auto view = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), tensor_.key_set().add(kKey), tensor_.dtype());
+  auto view = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), tensor_.key_set().add(kKey),
+                                                   c10::scalarTypeToTypeMeta(storage->dtype()));
   view->set_sizes_and_strides(tensor_.sizes(), strides, offset);
   const bool requires_grad = tensor_.requires_grad();
   tensor_.set_data(torch::Tensor(std::move(view)));

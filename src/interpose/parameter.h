@@ -12,7 +12,7 @@
 namespace fsdp::interpose {
 
 // Keeps the parameter interposed as long as it lives. The tensor stays the user's: same identity, sizes, strides,
-// requires_grad and hooks.
+// requires_grad and hooks; its dtype becomes the storage's.
 class AttachedParameter {
  public:
   // The parameter's bytes are `tensor.sizes()` with `strides` at `offset` elements of the storage.

@@ -1,5 +1,7 @@
 #include "interpose/touches.h"
 
+#include <ATen/autocast_mode.h>
+
 #include "base/error.h"
 
 namespace fsdp::interpose {
@@ -21,14 +23,29 @@ void Touches::add(const c10::IValue& value, bool written) {
   }
 }
 
+namespace {
+
+// Autocast would keep a copy of every parameter that it casts, whole, on every rank, until it ends.
+void check_autocast(const UnitStorage& unit, const char* operation) {
+  if (!at::autocast::is_autocast_enabled(at::kCPU)) return;
+  const torch::ScalarType dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  FSDP_CHECK_UNIT(dtype == unit.dtype(), unit.name(),
+                  "{} runs under autocast to {}, but the unit's parameters are {}: autocast would keep full copies of "
+                  "them. Leave autocast off and set options.mixed_precision.param_dtype.",
+                  operation, toString(dtype), toString(unit.dtype()));
+}
+
+}  // namespace
+
 Pins::Pins(const Touches& touches, const char* operation)
     : first_(touches.empty() ? nullptr : &touches), next_(first_) {
   try {
     for (; next_ != nullptr; next_ = next_->next()) {
       Listener* listener = next_->listener();
-      FSDP_CHECK_UNIT(listener != nullptr, next_->name(),
+      FSDP_CHECK_UNIT(listener != nullptr, next_->first().name(),
                       "a parameter was used after its ShardedModel was destroyed. Keep the ShardedModel alive as long "
                       "as the module is called.");
+      check_autocast(next_->first(), operation);
       listener->operator_begins(next_->units(), next_->written(), operation);
     }
   } catch (...) {

@@ -29,7 +29,7 @@ class Touches {
   bool empty() const { return first_ == nullptr; }
   // Null once the model has gone.
   Listener* listener() const { return first_->link()->listener; }
-  const std::string& name() const { return first_->name(); }  // of the first unit
+  const UnitStorage& first() const { return *first_; }
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return next_.get(); }

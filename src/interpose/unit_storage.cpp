@@ -4,13 +4,16 @@
 
 namespace fsdp::interpose {
 
-UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, std::shared_ptr<Link> link)
+UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::ScalarType dtype, bool casts_activations,
+                         std::shared_ptr<Link> link)
     : StorageImpl(use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), nullptr, false),
       unit_(unit),
       name_(std::move(name)),
       refusal_(message_prefix(name_) +
                "the bytes of a sharded parameter were asked for outside of an operator (data_ptr, accessor or "
                "torch::save), where they are not kept. Open sharded.full_parameters() around this access."),
+      dtype_(dtype),
+      casts_activations_(casts_activations),
       link_(std::move(link)) {
   unbind();
 }

@@ -19,10 +19,14 @@ namespace fsdp::interpose {
 
 class UnitStorage final : public c10::StorageImpl {
  public:
-  UnitStorage(int unit, std::string name, size_t bytes, std::shared_ptr<Link> link);
+  // `casts_activations`: see activations.h.
+  UnitStorage(int unit, std::string name, size_t bytes, torch::ScalarType dtype, bool casts_activations,
+              std::shared_ptr<Link> link);
 
   int unit() const { return unit_; }
   const std::string& name() const { return name_; }
+  torch::ScalarType dtype() const { return dtype_; }
+  bool casts_activations() const { return casts_activations_; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
   void bind(void* bytes);  // not owned
@@ -50,6 +54,8 @@ class UnitStorage final : public c10::StorageImpl {
   int unit_;
   std::string name_;
   std::string refusal_;
+  torch::ScalarType dtype_;
+  bool casts_activations_;
   std::shared_ptr<Link> link_;
 };
 

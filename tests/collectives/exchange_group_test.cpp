@@ -41,8 +41,9 @@ TEST(SingleGroup, TakesTheFirstGradientsAsTheSum) {
   auto group = make_single_group();
   layout::UnitLayout layout({64, 64}, 1, 1);
   auto unit = group->open_unit({0, "unit", layout});
+  layout::GradientLayout gradients(layout, {1, 1});
   GradientSum sum{torch::ones({128}), {0, 0}};
-  unit->begin_reduce(sum.values, {1, 0}, {}, sum);
+  unit->begin_reduce({&gradients, sum.values, {1, 0}, {}}, sum);
   unit->wait_reduce();
   EXPECT_EQ(sum.held, (std::vector<uint8_t>{1, 0}));
   EXPECT_TRUE(sum.values.equal(torch::ones({128})));

@@ -9,6 +9,7 @@ namespace fsdp::collectives {
 
 namespace {
 
+using layout::GradientLayout;
 using layout::UnitLayout;
 
 // Units of several sizes, in groups of every size that divides the ranks.
@@ -48,45 +49,73 @@ struct MicroBatch {
   std::vector<std::vector<uint8_t>> present;
 };
 
-MicroBatch make_batch(const UnitLayout& layout, int ranks, int64_t seed) {
+std::vector<uint8_t> random_flags(size_t count, double share, torch::Generator random) {
+  torch::Tensor flags = torch::rand({static_cast<int64_t>(count) + 1}, random).lt(share);
+  std::vector<uint8_t> result;
+  for (size_t i = 0; i < count; ++i) result.push_back(flags[i].item<bool>());
+  return result;
+}
+
+MicroBatch make_batch(const GradientLayout& layout, torch::ScalarType dtype, int ranks, int64_t seed) {
   MicroBatch batch;
   auto random = generator(seed);
   for (int rank = 0; rank < ranks; ++rank) {
-    batch.gradients.push_back(torch::randn({layout.full_numel()}, random));
-    torch::Tensor flags = torch::rand({static_cast<int64_t>(layout.parameters()) + 1}, random).gt(0.4);
-    std::vector<uint8_t> present;
-    for (size_t i = 0; i < layout.parameters(); ++i) present.push_back(flags[i].item<bool>());
-    batch.present.push_back(present);
+    batch.gradients.push_back(torch::randn({layout.full_numel()}, random).to(dtype));
+    batch.present.push_back(random_flags(layout.parameters(), 0.6, random));
+    for (size_t i = 0; i < layout.parameters(); ++i) batch.present[rank][i] &= layout.wanted()[i];
   }
   return batch;
 }
 
-void reduce(Group& group, UnitCollectives& unit, MicroBatch& batch, GradientSum& sum) {
-  torch::Tensor staging = torch::empty({unit.staging_numel()});
-  unit.begin_reduce(batch.gradients[group.rank()], batch.present[group.rank()], staging, sum);
+void reduce(int rank, UnitCollectives& unit, const GradientLayout& layout, const MicroBatch& batch, GradientSum& sum) {
+  torch::Tensor gradients = batch.gradients[rank].clone();
+  torch::Tensor staging = torch::empty({unit.staging_numel(layout)}, gradients.options());
+  unit.begin_reduce({&layout, gradients, batch.present[rank], staging}, sum);
   unit.wait_reduce();
-  batch.gradients[group.rank()].fill_(NAN);  // free from here on
+  gradients.fill_(NAN);  // free from here on
 }
 
 // The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
-void add_naively(const UnitLayout& layout, const MicroBatch& batch, torch::Tensor& full, std::vector<uint8_t>& held) {
+void add_naively(const UnitLayout& unit, const GradientLayout& layout, const MicroBatch& batch, torch::Tensor& full,
+                 std::vector<uint8_t>& held) {
   for (size_t i = 0; i < layout.parameters(); ++i)
     for (size_t rank = 0; rank < batch.present.size(); ++rank) {
       if (!batch.present[rank][i]) continue;
-      torch::Tensor sum = full.narrow(0, layout.offset_of(i), layout.numel_of(i));
-      torch::Tensor gradient = batch.gradients[rank].narrow(0, layout.offset_of(i), layout.numel_of(i));
-      held[i] ? sum.add_(gradient) : sum.copy_(gradient);
+      torch::Tensor sum = full.narrow(0, unit.offset_of(i), unit.numel_of(i));
+      torch::Tensor gradient = batch.gradients[rank].narrow(0, layout.offset_of(i), unit.numel_of(i));
+      held[i] ? sum.add_(gradient.to(torch::kFloat32)) : sum.copy_(gradient);
       held[i] = 1;
     }
 }
 
-void expect_same_pieces(const UnitLayout& layout, int rank, const GradientSum& sum, const torch::Tensor& full) {
-  torch::Tensor expected = full.narrow(0, layout.shard_of(rank).begin, layout.shard_numel());
+void expect_same_pieces(const UnitLayout& unit, const GradientLayout& layout, int rank, const GradientSum& sum,
+                        const torch::Tensor& full) {
+  torch::Tensor expected = full.narrow(0, unit.shard_of(rank).begin, unit.shard_numel());
   for (size_t i = 0; i < layout.parameters(); ++i) {
-    layout::Range piece = layout.piece_of(i, rank);
+    layout::Range piece = unit.piece_of(i, rank);
     if (!sum.held[i]) continue;
-    EXPECT_TRUE(sum.values.narrow(0, piece.begin, piece.numel()).equal(expected.narrow(0, piece.begin, piece.numel())))
+    EXPECT_TRUE(sum.values.narrow(0, layout.piece_of(i, rank).begin, piece.numel())
+                    .equal(expected.narrow(0, piece.begin, piece.numel())))
         << "parameter " << i;
+  }
+}
+
+// Four steps of three micro-batches.
+void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype, int id, double trainable) {
+  auto collectives = group.open_unit({.id = id, .name = "unit", .layout = unit, .gradient_dtype = dtype});
+  GradientLayout layout(unit, random_flags(unit.parameters(), trainable, generator(id)));
+  for (int64_t step = 0; step < 4; ++step) {
+    GradientSum sum{torch::full({layout.shard_of(group.rank()).numel()}, NAN), std::vector<uint8_t>(unit.parameters())};
+    torch::Tensor full = torch::zeros({unit.full_numel()});
+    std::vector<uint8_t> held(unit.parameters());
+    for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
+      MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number);
+      add_naively(unit, layout, batch, full, held);
+      reduce(group.rank(), *collectives, layout, batch, sum);
+    }
+    collectives->wait_sum();
+    EXPECT_EQ(sum.held, held);
+    expect_same_pieces(unit, layout, group.rank(), sum, full);
   }
 }
 
@@ -119,22 +148,9 @@ void check_gather(Group& group) {
 
 void check_reduce(Group& group) {
   int id = 100;
-  for (const UnitLayout& layout : layouts(group.size())) {
-    auto unit = group.open_unit({id++, "unit", layout, torch::kFloat32});
-    for (int64_t step = 0; step < 4; ++step) {
-      GradientSum sum{torch::full({layout.shard_numel()}, NAN), std::vector<uint8_t>(layout.parameters())};
-      torch::Tensor full = torch::zeros({layout.full_numel()});
-      std::vector<uint8_t> held(layout.parameters());
-      for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
-        MicroBatch batch = make_batch(layout, group.size(), step * 10 + batch_number);
-        add_naively(layout, batch, full, held);
-        reduce(group, *unit, batch, sum);
-      }
-      unit->wait_sum();
-      EXPECT_EQ(sum.held, held);
-      expect_same_pieces(layout, group.rank(), sum, full);
-    }
-  }
+  for (const UnitLayout& layout : layouts(group.size()))
+    for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf})
+      for (double trainable : {1.1, 0.5}) check_reduce(group, layout, dtype, id++, trainable);
 }
 
 void check_whole_tensors(Group& group) {

@@ -23,7 +23,8 @@ void add_naively(std::vector<float>& sum, std::vector<uint8_t>& held, const std:
     for (const Addend& addend : addends) {
       if (!addend.present[segment]) continue;
       for (int64_t i = segments[segment].begin; i < segments[segment].end; ++i)
-        sum[i] = held[segment] ? sum[i] + addend.values[i] : addend.values[i];
+        sum[i] = held[segment] ? sum[i] + static_cast<const float*>(addend.values)[i]
+                               : static_cast<const float*>(addend.values)[i];
       held[segment] = 1;
     }
 }
@@ -82,6 +83,22 @@ TEST(AddInOrder, TakesNoSegmentsAndNoRanks) {
   float sum[4] = {};
   add_in_order(sum, one, segments, {});
   EXPECT_EQ(one[0], 0);
+}
+
+TEST(OrderedSum, AddsSixteenBitGradientsInFp32) {
+  // 1 + 1/128 is the next bf16 after 1; 1 + 1/1024 the next fp16: neither sum fits into 16 bits.
+  const std::vector<uint16_t> wide{0x3f81, 0xbf80}, half{0x3c01, 0xbc00};
+  const std::vector<Range> segments{{0, 2}};
+  const std::vector<uint8_t> present{1};
+  for (auto [bits, type, next] : {std::tuple(wide, ElementType::BFloat16, 1 + 1.0f / 128),
+                                  std::tuple(half, ElementType::Float16, 1 + 1.0f / 1024)}) {
+    const std::vector<Addend> addends{{bits.data(), present}, {bits.data(), present}, {bits.data(), present}};
+    std::vector<float> sum{1e-3f, 0};
+    std::vector<uint8_t> held{1};
+    add_in_order(sum.data(), held, segments, addends, type);
+    EXPECT_EQ(sum[0], ((1e-3f + next) + next) + next);
+    EXPECT_EQ(sum[1], -3);
+  }
 }
 
 }  // namespace

@@ -61,16 +61,22 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Strategies, ::testing::Values(1, 2, 3, 4), ::tes
 
 // The sizes that docs/memory.md computes with, in elements.
 struct Sizes {
-  int64_t shards = 0, full = 0, largest = 0, slices = 0, pieces = 0;
+  int64_t shards = 0, full = 0, largest = 0, pieces = 0;
+  int64_t sums = 0, gradients = 0, largest_gradients = 0, slices = 0, largest_slice = 0;
 };
 
-Sizes sizes_of(ShardedModel& sharded) {
+Sizes sizes_of(ShardedModel& sharded, int rank) {
   Sizes sizes;
   for (const auto& unit : sharded.model().units()) {
+    const layout::GradientLayout& gradients = unit->gradient_layout;
     sizes.shards += unit->layout.shard_numel();
     sizes.full += unit->layout.full_numel();
-    sizes.slices += unit->layout.slice_numel();
     sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
+    sizes.sums += gradients.shard_of(rank).numel();
+    sizes.gradients += gradients.full_numel();
+    sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
+    sizes.slices += gradients.slice_of(rank).numel();
+    sizes.largest_slice = std::max(sizes.largest_slice, gradients.slice_of(rank).numel());
   }
   for (const auto& parameter : sharded.parameters()) sizes.pieces += parameter.piece.numel();
   return sizes;
@@ -85,7 +91,7 @@ MemoryReport memory_after_training(World& world, const Options& options, Sizes& 
     optimizer.step();
     optimizer.zero_grad();
   }
-  sizes = sizes_of(sharded);
+  sizes = sizes_of(sharded, world.rank());
   return sharded.memory();
 }
 
@@ -96,15 +102,15 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
     auto expect = [&](const char* name, const Options& options, auto full_parameters, auto full_gradients) {
       const MemoryReport memory = memory_after_training(world, options, sizes);
       EXPECT_EQ(memory.parameter_bytes, 4 * sizes.shards) << name;
-      EXPECT_EQ(memory.gradient_bytes, 4 * sizes.shards) << name;
+      EXPECT_EQ(memory.gradient_bytes, 4 * sizes.sums) << name;
       EXPECT_EQ(memory.optimizer_bytes, 8 * sizes.pieces) << name;
       EXPECT_EQ(memory.full_parameter_bytes, 4 * full_parameters()) << name;
       EXPECT_EQ(memory.full_gradient_bytes, 4 * full_gradients()) << name;
     };
     auto two_units = [&] { return 2 * sizes.largest; };
     auto every_unit = [&] { return sizes.full; };
-    auto two_units_and_slices = [&] { return 2 * (sizes.largest + sizes.largest / world.size() * peers); };
-    auto every_unit_and_slices = [&] { return sizes.full + sizes.slices * peers; };
+    auto two_units_and_slices = [&] { return 2 * (sizes.largest_gradients + sizes.largest_slice * peers); };
+    auto every_unit_and_slices = [&] { return sizes.gradients + sizes.slices * peers; };
     auto nothing = [&] { return int64_t{0}; };
     expect("FullShard", {}, two_units, two_units_and_slices);
     expect("ShardGradOp", {.strategy = Strategy::ShardGradOp}, every_unit, two_units_and_slices);
@@ -113,6 +119,33 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
     const Options hybrid{.strategy = Strategy::HybridShard, .shard_group_size = 2};
     expect("HybridShard", hybrid, two_units, two_units_and_slices);
     EXPECT_EQ(sizes.shards, sizes.full / 2);
+  });
+}
+
+TEST(Memory, OfGradientsIsThatOfTheTrainableParameters) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    int64_t trainable = 0;
+    for (auto& parameter : model.module->named_parameters()) {
+      const bool adapter =
+          parameter.key().find("norm") != std::string::npos || parameter.key().find("first") != std::string::npos;
+      parameter.value().requires_grad_(adapter);
+      if (adapter) trainable += parameter.value().numel();
+    }
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    for (int step = 0; step < 2; ++step) {
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    // Each of the eight vectors is padded to 64 elements; the two buffers hold one unit's two of them.
+    EXPECT_EQ(trainable, 8 * 32);
+    int64_t all = 0;
+    for (const torch::Tensor& bytes : world.all_gather(torch::tensor(sharded.memory().gradient_bytes)))
+      all += bytes.item<int64_t>();
+    EXPECT_EQ(all, 4 * 8 * 64);
+    EXPECT_LE(sharded.memory().full_gradient_bytes, 3 * 4 * 2 * (2 * 64));
   });
 }
 

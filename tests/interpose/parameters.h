@@ -67,7 +67,8 @@ class Unit {
     int64_t numel = 0;
     for (const auto& tensor : tensors) numel += tensor.numel();
     memory = torch::zeros({numel});
-    storage = c10::make_intrusive<UnitStorage>(id, fmt::format("unit{}", id), memory.nbytes(), recorder.link);
+    storage = c10::make_intrusive<UnitStorage>(id, fmt::format("unit{}", id), memory.nbytes(), torch::kFloat32, false,
+                                               recorder.link);
     recorder.storages[id] = storage.get();
     int64_t offset = 0;
     for (size_t i = 0; i < tensors.size(); ++i) {

@@ -19,10 +19,13 @@ struct Precision {
 
 // What the cases draw from. A line here puts a strategy or a dtype under test.
 const std::vector<Sharding> kShardings = {
-    {Strategy::FullShard, "FullShard"},
+    {Strategy::FullShard, "FullShard"},           {Strategy::ShardGradOp, "ShardGradOp"},
+    {Strategy::ShardOptimizer, "ShardOptimizer"}, {Strategy::NoShard, "NoShard"},
+    {Strategy::HybridShard, "HybridShard"},       {Strategy::HybridShardGradOp, "HybridShardGradOp"},
 };
 const std::vector<Precision> kPrecisions = {
     {std::nullopt, "fp32"},
+    {torch::kBFloat16, "bf16"},
 };
 
 struct Policy {

@@ -2,20 +2,17 @@
 
 #include <gmock/gmock.h>
 
-#include <unordered_set>
+#include <algorithm>
 
 namespace fsdp::testing_models {
 
 Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
-  FullParameters scope = sharded.full_parameters({.write_back = false});
+  NamedTensors state = sharded.full_state();
   Weights weights;
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (const auto& parameter : module.named_parameters()) {
-    const torch::Tensor& weight = parameter.value();
-    if (!weight.defined() || !seen.insert(weight.unsafeGetTensorImpl()).second) continue;
-    weights.emplace_back(parameter.key(), weight.detach().clone());
+  for (const std::string& name : module.named_parameters().keys()) {
+    const auto found = std::find_if(state.begin(), state.end(), [&](const auto& one) { return one.first == name; });
+    if (found != state.end()) weights.push_back(*found);
   }
-  scope.close();
   return weights;
 }
 

@@ -8,7 +8,7 @@
 
 namespace fsdp::testing_models {
 
-// Copies of the whole weights, by the first of their names. A collective.
+// Copies of the whole weights, by the first of their names, in the module's order. A collective.
 Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded);
 
 // Trains to the end; micro-batch b of a step runs on rank b % size. A collective.

@@ -1,0 +1,26 @@
+// What mixed precision means to the engine: a dtype for each unit.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <vector>
+
+#include "engine/model.h"
+#include "fsdp/options.h"
+
+namespace fsdp {
+
+// Dtypes that full parameters, gradients on the wire and buffers can have.
+bool is_supported(torch::ScalarType dtype);
+// Throws Error for a dtype that is not.
+void check_precision(const MixedPrecision& precision);
+
+// Adds the batch norms below `module` to what is kept in its own dtype, as PyTorch's FSDP does, unless their statistics
+// are converted too: their kernels refuse 16-bit weights beside fp32 statistics.
+void keep_batch_norms(const torch::nn::Module& module, MixedPrecision& precision);
+
+// A unit's full parameters have one dtype: where some are kept in another, they become a unit of their own. Buffers get
+// theirs here.
+std::vector<engine::UnitSpec> divide_by_dtype(std::vector<NamedUnit> units, const MixedPrecision& precision);
+
+}  // namespace fsdp

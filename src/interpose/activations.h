@@ -1,0 +1,22 @@
+// Where mixed precision is on, parameters and activations of different dtypes meet: a full unit is bf16, say, and the
+// model's input fp32. Operators that need equal dtypes get their activations in the parameters' dtype, as FSDP's users
+// expect; all others promote as always. The casts lie above autograd, so gradients come back in the activations' dtype.
+#pragma once
+
+#include <ATen/core/stack.h>
+#include <torch/types.h>
+
+#include <string>
+
+#include "interpose/unit_storage.h"
+
+namespace fsdp::interpose {
+
+// Whether the operator ("aten::linear") fails, or computes in the wrong dtype, unless its floating arguments agree.
+bool needs_equal_dtypes(const std::string& operation);
+
+// The activation in the unit's dtype; what is a parameter, not floating or of that dtype is returned as it is.
+at::Tensor cast_activation(const at::Tensor& activation, const UnitStorage& unit);
+void cast_activations(torch::jit::Stack& stack, size_t arguments, const UnitStorage& unit);
+
+}  // namespace fsdp::interpose

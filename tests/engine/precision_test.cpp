@@ -1,0 +1,162 @@
+// Mixed precision: 16-bit full parameters and gradients on the wire, fp32 shards, sums and optimizer.
+#include <ATen/autocast_mode.h>
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <iostream>
+
+#include "engine/model.h"
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing_models::expect_same_bits;
+using testing_models::make_gpt;
+using testing_models::TestModel;
+using testing_models::Training;
+
+class Precision : public ::testing::TestWithParam<int> {};
+
+TEST_P(Precision, OfSixteenBitsGivesTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
+    for (auto dtype : {torch::kBFloat16, torch::kHalf}) {
+      const Training training{.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05, .param_dtype = dtype};
+      for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::NoShard}) {
+        expect_same_bits([] { return make_gpt(); }, world, training,
+                         {.strategy = strategy, .mixed_precision = {.param_dtype = dtype}});
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Precision, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+
+// The oracle has no wire: one rank is compared with two, and each rounds every micro-batch's gradient once.
+std::string trained_with_a_narrow_wire(int ranks) {
+  const std::string output =
+      fsdp::testing::run_ranks_to_end(ranks, [](World& world) {
+        auto model = make_gpt();
+        auto sharded = shard(*model.module, world,
+                             {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = torch::kBFloat16}});
+        testing_models::train(model, sharded, world, {.steps = 4, .micro_batches = 4, .clip = 0.05});
+        double sum = 0;
+        for (const auto& [name, tensor] : sharded.full_state())
+          sum += tensor.to(torch::kDouble).abs().sum().item<double>();
+        if (world.rank() == 0) std::cout << fmt::format("weights {:.17g} end", sum) << std::endl;
+      }).output;
+  const size_t begin = output.find("weights");
+  return begin == std::string::npos ? output : output.substr(begin, output.find(" end") - begin);
+}
+
+TEST(Precision, OfTheWireDoesNotDependOnTheNumberOfRanks) {
+  const std::string one = trained_with_a_narrow_wire(1), two = trained_with_a_narrow_wire(2);
+  EXPECT_THAT(one, HasSubstr("weights"));
+  EXPECT_EQ(one, two);
+}
+
+// An fp32 input meets 16-bit weights, and a norm that is kept in fp32 between them.
+struct MixedImpl : torch::nn::Module {
+  MixedImpl()
+      : first(register_module("first", torch::nn::Linear(8, 16))),
+        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})))),
+        second(register_module("second", torch::nn::Linear(16, 4))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return second(torch::relu(norm(first(x)))); }
+  torch::nn::Linear first;
+  torch::nn::LayerNorm norm;
+  torch::nn::Linear second;
+};
+
+torch::Tensor input(int64_t seed) { return torch::randn({5, 8}, torch::make_generator<at::CPUGeneratorImpl>(seed)); }
+
+TEST(Precision, CastsActivationsWhereOperatorsNeedIt) {
+  run_ranks(2, [](World& world) {
+    torch::manual_seed(5);
+    auto model = std::make_shared<MixedImpl>();
+    torch::manual_seed(5);
+    auto plain = std::make_shared<MixedImpl>();
+    auto sharded = shard(*model, world, {.mixed_precision = {.param_dtype = torch::kBFloat16, .keep = {"norm"}}});
+    plain->first->to(torch::kBFloat16);
+    plain->second->to(torch::kBFloat16);
+    torch::Tensor x = input(world.rank()).requires_grad_(), y = input(world.rank()).requires_grad_();
+    auto found = model->forward(x);
+    auto expected = plain->second(
+        torch::relu(plain->norm(plain->first(y.to(torch::kBFloat16)).to(torch::kFloat32))).to(torch::kBFloat16));
+    EXPECT_EQ(found.scalar_type(), torch::kBFloat16);
+    EXPECT_TRUE(torch::equal(found, expected));
+    found.sum().backward();
+    expected.sum().backward();
+    EXPECT_EQ(x.grad().scalar_type(), torch::kFloat32);
+    EXPECT_TRUE(torch::equal(x.grad(), y.grad()));
+    EXPECT_EQ(model->norm->weight.scalar_type(), torch::kFloat32);
+    EXPECT_EQ(model->first->weight.scalar_type(), torch::kBFloat16);
+  });
+}
+
+TEST(Precision, OfAutocastMustBeTheUnits) {
+  run_ranks(1, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, torch::kBFloat16);
+    EXPECT_THAT(message_of([&] { model.loss(0); }), AllOf(HasSubstr("autocast"), HasSubstr("param_dtype")));
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    EXPECT_EQ(message_of([&] { model.loss(0); }), "no error");
+  });
+}
+
+TEST(Precision, LeavesWhatNobodyWroteInFullParametersAsItIs) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}});
+    const NamedTensors before = sharded.full_state();
+    FullParameters scope = sharded.full_parameters();
+    {
+      torch::NoGradGuard no_grad;
+      auto weight = model.module->named_parameters()["norm.weight"];
+      EXPECT_EQ(weight.scalar_type(), torch::kBFloat16);
+      weight.slice(0, 0, 3).fill_(7);
+    }
+    scope.close();
+    for (const auto& [name, tensor] : sharded.full_state()) {
+      const auto old = std::find_if(before.begin(), before.end(), [&](const auto& one) { return one.first == name; });
+      torch::Tensor expected = old->second.clone();
+      if (name == "norm.weight") expected.slice(0, 0, 3).fill_(7);
+      EXPECT_TRUE(torch::equal(tensor, expected)) << name;
+    }
+  });
+}
+
+TEST(Precision, HoldsFp32ShardsAndWhatIsGatheredInItsDtype) {
+  run_ranks(2, [](World& world) {
+    auto model = testing_models::model_kinds()[1].make();
+    auto sharded = shard(*model.module, world,
+                         {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = torch::kBFloat16}});
+    model.loss(world.rank()).backward();
+    int64_t shards = 0, largest = 0, sums = 0, gradients = 0, slices = 0;
+    for (const auto& unit : sharded.model().units()) {
+      shards += unit->layout.shard_numel();
+      largest = std::max(largest, unit->layout.full_numel());
+      sums += unit->gradient_layout.shard_of(world.rank()).numel();
+      gradients = std::max(gradients, unit->gradient_layout.full_numel());
+      slices = std::max(slices, unit->gradient_layout.slice_of(world.rank()).numel());
+    }
+    const MemoryReport memory = sharded.memory();
+    EXPECT_EQ(memory.parameter_bytes, (4 + 2) * shards);
+    EXPECT_EQ(memory.gradient_bytes, 4 * sums);
+    EXPECT_EQ(memory.full_parameter_bytes, 2 * 2 * largest);
+    EXPECT_EQ(memory.full_gradient_bytes, 2 * 2 * (gradients + slices));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
