@@ -20,7 +20,7 @@ class Optimizer {
   virtual void zero_grad() = 0;
 
   // State of the parameters, element by element. `tensors[i]` belongs to `parameters()[i]` of the model, has the numel
-  // of its piece, and may be written to restore it.
+  // of its piece, and may be written to restore it; it is undefined where that parameter has no such state.
   struct ElementState {
     std::string name;
     std::vector<torch::Tensor> tensors;
@@ -31,9 +31,13 @@ class Optimizer {
     std::vector<ElementState> scalars;
   };
   virtual State state() = 0;
+
+  // For the rest of the library.
+  virtual engine::Model& model() const = 0;
 };
 
-// Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options.
+// Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options. To
+// set what the optimizer does not know, such as beta1 for SGD, is an `Error`.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   std::optional<double> lr = std::nullopt;
@@ -41,6 +45,37 @@ struct ParameterGroup {
   std::optional<double> beta2 = std::nullopt;
   std::optional<double> eps = std::nullopt;
   std::optional<double> weight_decay = std::nullopt;
+  std::optional<double> momentum = std::nullopt;
+  std::optional<double> dampening = std::nullopt;
+};
+
+namespace optim {
+class RuleOnPieces;
+}
+
+// What the optimizers below have in common: they step on the pieces of a model's parameters, each group by its own
+// settings. A parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
+class PieceOptimizer : public Optimizer {
+ public:
+  ~PieceOptimizer() override;
+  PieceOptimizer(PieceOptimizer&&) noexcept;
+  PieceOptimizer& operator=(PieceOptimizer&&) noexcept;
+
+  void step() override;
+  void zero_grad() override;
+  State state() override;
+  engine::Model& model() const override { return *model_; }
+  // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
+  void set_lr(double lr);
+
+ protected:
+  using Rules = std::vector<std::unique_ptr<optim::RuleOnPieces>>;
+  PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules);
+  Rules& rules() { return rules_; }
+
+ private:
+  std::shared_ptr<engine::Model> model_;
+  Rules rules_;
 };
 
 struct AdamWOptions {
@@ -52,25 +87,11 @@ struct AdamWOptions {
   std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
 };
 
-// AdamW (Loshchilov and Hutter, https://arxiv.org/abs/1711.05101), by LibTorch's fused kernel. A parameter that no rank
-// used since the last step is skipped and keeps its step count, as in PyTorch.
-class AdamW final : public Optimizer {
+// AdamW (Loshchilov and Hutter, https://arxiv.org/abs/1711.05101), by LibTorch's fused kernel.
+class AdamW final : public PieceOptimizer {
  public:
   // Throws `Error` for a value out of range or a pattern that matches no parameter.
   explicit AdamW(ShardedModel& model, AdamWOptions options = {});
-  ~AdamW() override;
-  AdamW(AdamW&&) noexcept;
-  AdamW& operator=(AdamW&&) noexcept;
-
-  void step() override;
-  void zero_grad() override;
-  State state() override;
-  // For all parameters whose group sets no rate of its own.
-  void set_lr(double lr);
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace fsdp
