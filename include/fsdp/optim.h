@@ -94,4 +94,38 @@ class AdamW final : public PieceOptimizer {
   explicit AdamW(ShardedModel& model, AdamWOptions options = {});
 };
 
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;                  // times the parameter, added to the gradient
+  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
+};
+
+// Adam (Kingma and Ba, https://arxiv.org/abs/1412.6980), by LibTorch's fused kernel.
+class Adam final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range or a pattern that matches no parameter.
+  explicit Adam(ShardedModel& model, AdamOptions options = {});
+};
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;                      // 0 in all groups: no state is kept
+  double dampening = 0;                     // the gradient enters the momentum times 1 - dampening
+  double weight_decay = 0;                  // times the parameter, added to the gradient
+  bool nesterov = false;                    // needs a momentum and no dampening, in every group
+  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
+};
+
+// Stochastic gradient descent with momentum as in torch.optim.SGD, by LibTorch's fused kernel: a parameter's momentum
+// begins as its first gradient, undampened. Nesterov's is that of Sutskever et al.,
+// https://proceedings.mlr.press/v28/sutskever13.html.
+class SGD final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range or a pattern that matches no parameter.
+  explicit SGD(ShardedModel& model, SGDOptions options = {});
+};
+
 }  // namespace fsdp
