@@ -128,4 +128,41 @@ class SGD final : public PieceOptimizer {
   explicit SGD(ShardedModel& model, SGDOptions options = {});
 };
 
+// What the orthogonal update of a matrix of [rows, columns] is multiplied by.
+enum class MuonScale {
+  LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates are, so that its rates fit (Moonlight)
+  Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
+};
+
+struct MuonOptions {
+  double lr = 1e-3;
+  double momentum = 0.95;
+  double weight_decay = 0.1;  // decoupled, as AdamW's: each step takes lr * weight_decay of the parameter away
+  bool nesterov = true;
+  MuonScale scale = MuonScale::LikeAdamW;
+  torch::ScalarType dtype = torch::kBFloat16;  // of the Newton-Schulz iteration; or kFloat32
+  // A parameter is stepped as a matrix when it has two or more dimensions and its name matches one of `matrices` and
+  // none of `not_matrices`: embeddings and output layers are not meant for Muon.
+  std::vector<std::string> matrices = {"*"};
+  std::vector<std::string> not_matrices = {"*embed*", "*token*", "*position*", "*wte*", "*wpe*", "*head*"};
+  AdamWOptions adamw = {};                  // of all other parameters; its groups are theirs
+  std::vector<ParameterGroup> groups = {};  // of the matrices: the first whose pattern matches a name
+};
+
+// Muon (Keller Jordan and others, https://kellerjordan.github.io/posts/muon/): each matrix is moved by its momentum
+// made orthogonal, with the scale and the weight decay of Moonlight (https://arxiv.org/abs/2502.16982). A parameter of
+// more than two dimensions is a matrix of the first by all others. All other parameters are stepped by AdamW.
+//
+// It sees whole matrices: in a step, unit by unit, each momentum is brought to one rank and the update given to all, so
+// a step receives about twice the matrices' elements on each rank, and holds about one unit's. Matrices are divided
+// among the ranks by work. `step` is a collective. On one kind of CPU the bits do not depend on the number of ranks.
+class Muon final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range, a model without matrices, or a pattern of a group that matches none of the
+  // parameters that the group is for.
+  explicit Muon(ShardedModel& model, MuonOptions options = {});
+  // `set_lr` is for the matrices, this for all others.
+  void set_adamw_lr(double lr);
+};
+
 }  // namespace fsdp
