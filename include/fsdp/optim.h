@@ -1,6 +1,8 @@
 // Optimizers over the shards of a model.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -163,6 +165,64 @@ class Muon final : public PieceOptimizer {
   explicit Muon(ShardedModel& model, MuonOptions options = {});
   // `set_lr` is for the matrices, this for all others.
   void set_adamw_lr(double lr);
+};
+
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 2000;  // steps without infinities or NaN after which the scale grows
+  bool enabled = true;             // otherwise the scale is 1, and nothing is checked or skipped
+};
+
+// Dynamic loss scaling, so that fp16 gradients do not vanish (Micikevicius et al., https://arxiv.org/abs/1710.03740),
+// as torch.amp.GradScaler:
+//
+//   scaler.scale(loss).backward();
+//   scaler.unscale_(sharded);  // only to clip before the step
+//   scaler.step(optimizer);
+//   scaler.update();
+//   optimizer.zero_grad();
+//
+// An infinite or NaN gradient on one rank makes all ranks skip the same step. As long as scales are powers of two, as
+// with the default factors, scaling and unscaling round nothing unless a gradient is subnormal: the bits are those of
+// training without a scale. One scaler may serve several models, each with one optimizer.
+class GradScaler {
+ public:
+  // Throws `Error` for a value out of range.
+  explicit GradScaler(GradScalerOptions options = {});
+
+  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product.
+  torch::Tensor scale(const torch::Tensor& loss) const;
+  // Closes the gradients (docs/determinism.md), divides them by the scale, and finds infinities and NaN. A collective.
+  // Throws `Error` when there is no gradient, and the second time since the last `update`.
+  void unscale_(ShardedModel& model);
+  // Unscales unless that was done, and steps; or returns false, on all ranks, with parameters, optimizer state and step
+  // counts as they were. A collective. Throws `Error` the second time since the last `update`.
+  bool step(Optimizer& optimizer);
+  // Ends the step: a smaller scale when one was skipped, now and then a larger one when none was. Throws `Error` when
+  // nothing was unscaled since the last one.
+  void update();
+  // What the next loss is multiplied by.
+  double scale_value() const { return options_.enabled ? state_.scale : 1; }
+
+  // To save and restore; the same on every rank.
+  struct State {
+    double scale = 65536;
+    int64_t finite_steps = 0;  // since the scale last changed
+  };
+  State state() const { return state_; }
+  // Throws `Error` for a scale that is not positive and finite.
+  void load_state(const State& state);
+
+ private:
+  enum class Progress { Finite, NotFinite, Stepped, Skipped };  // of a model's gradients since they were unscaled
+
+  bool unscale(engine::Model& model);
+
+  GradScalerOptions options_;
+  State state_;
+  std::map<const engine::Model*, Progress> progress_;
 };
 
 }  // namespace fsdp
