@@ -17,6 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::differences_after;
+using testing_models::kMicroBatches;
 using testing_models::make_gpt;
 using testing_models::make_two_linears;
 using testing_models::MakeOptimizer;
@@ -98,6 +99,23 @@ TEST_P(MuonOnRanks, AMatrixUnusedInAStepIsSkipped) {
   run_ranks(GetParam(), [](World& world) {
     const MuonOptions options{.lr = 2e-2, .nesterov = false};
     EXPECT_THAT(differences_after(3, world, make_two_linears, muon(options), whole_muon(options)), IsEmpty());
+  });
+}
+
+// Whose second layer is used in the last micro-batch of each step, so by one rank.
+TestModel make_two_linears_one_used_once() {
+  TestModel model = make_two_linears();
+  return {model.module, [loss = model.loss](int64_t b) {
+            const int64_t in_step = b % kMicroBatches;
+            return loss(in_step == kMicroBatches - 1 ? b + 2 * kMicroBatches : in_step + kMicroBatches);
+          }};
+}
+
+TEST_P(MuonOnRanks, AMatrixUsedByOneRankIsSteppedByAll) {
+  run_ranks(GetParam(), [](World& world) {
+    const MuonOptions options{.lr = 2e-2};
+    EXPECT_THAT(differences_after(3, world, make_two_linears_one_used_once, muon(options), whole_muon(options)),
+                IsEmpty());
   });
 }
 
