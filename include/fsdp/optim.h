@@ -1,6 +1,8 @@
 // Optimizers over the shards of a model.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +22,7 @@ class Optimizer {
   virtual void zero_grad() = 0;
 
   // State of the parameters, element by element. `tensors[i]` belongs to `parameters()[i]` of the model, has the numel
-  // of its piece, and may be written to restore it.
+  // of its piece, and may be written to restore it; it is undefined where that parameter has no such state.
   struct ElementState {
     std::string name;
     std::vector<torch::Tensor> tensors;
@@ -31,9 +33,13 @@ class Optimizer {
     std::vector<ElementState> scalars;
   };
   virtual State state() = 0;
+
+  // For the rest of the library.
+  virtual engine::Model& model() const = 0;
 };
 
-// Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options.
+// Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options. To
+// set what the optimizer does not know, such as beta1 for SGD, is an `Error`.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   std::optional<double> lr = std::nullopt;
@@ -41,6 +47,37 @@ struct ParameterGroup {
   std::optional<double> beta2 = std::nullopt;
   std::optional<double> eps = std::nullopt;
   std::optional<double> weight_decay = std::nullopt;
+  std::optional<double> momentum = std::nullopt;
+  std::optional<double> dampening = std::nullopt;
+};
+
+namespace optim {
+class RuleOnPieces;
+}
+
+// What the optimizers below have in common: they step on the pieces of a model's parameters, each group by its own
+// settings. A parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
+class PieceOptimizer : public Optimizer {
+ public:
+  ~PieceOptimizer() override;
+  PieceOptimizer(PieceOptimizer&&) noexcept;
+  PieceOptimizer& operator=(PieceOptimizer&&) noexcept;
+
+  void step() override;
+  void zero_grad() override;
+  State state() override;
+  engine::Model& model() const override { return *model_; }
+  // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
+  void set_lr(double lr);
+
+ protected:
+  using Rules = std::vector<std::unique_ptr<optim::RuleOnPieces>>;
+  PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules);
+  Rules& rules() { return rules_; }
+
+ private:
+  std::shared_ptr<engine::Model> model_;
+  Rules rules_;
 };
 
 struct AdamWOptions {
@@ -52,25 +89,140 @@ struct AdamWOptions {
   std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
 };
 
-// AdamW (Loshchilov and Hutter, https://arxiv.org/abs/1711.05101), by LibTorch's fused kernel. A parameter that no rank
-// used since the last step is skipped and keeps its step count, as in PyTorch.
-class AdamW final : public Optimizer {
+// AdamW (Loshchilov and Hutter, https://arxiv.org/abs/1711.05101), by LibTorch's fused kernel.
+class AdamW final : public PieceOptimizer {
  public:
   // Throws `Error` for a value out of range or a pattern that matches no parameter.
   explicit AdamW(ShardedModel& model, AdamWOptions options = {});
-  ~AdamW() override;
-  AdamW(AdamW&&) noexcept;
-  AdamW& operator=(AdamW&&) noexcept;
+};
 
-  void step() override;
-  void zero_grad() override;
-  State state() override;
-  // For all parameters whose group sets no rate of its own.
-  void set_lr(double lr);
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;                  // times the parameter, added to the gradient
+  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
+};
+
+// Adam (Kingma and Ba, https://arxiv.org/abs/1412.6980), by LibTorch's fused kernel.
+class Adam final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range or a pattern that matches no parameter.
+  explicit Adam(ShardedModel& model, AdamOptions options = {});
+};
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;                      // 0 in all groups: no state is kept
+  double dampening = 0;                     // the gradient enters the momentum times 1 - dampening
+  double weight_decay = 0;                  // times the parameter, added to the gradient
+  bool nesterov = false;                    // needs a momentum and no dampening, in every group
+  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
+};
+
+// Stochastic gradient descent with momentum as in torch.optim.SGD, by LibTorch's fused kernel: a parameter's momentum
+// begins as its first gradient, undampened. Nesterov's is that of Sutskever et al.,
+// https://proceedings.mlr.press/v28/sutskever13.html.
+class SGD final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range or a pattern that matches no parameter.
+  explicit SGD(ShardedModel& model, SGDOptions options = {});
+};
+
+// What the orthogonal update of a matrix of [rows, columns] is multiplied by.
+enum class MuonScale {
+  LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates are, so that its rates fit (Moonlight)
+  Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
+};
+
+struct MuonOptions {
+  double lr = 1e-3;
+  double momentum = 0.95;
+  double weight_decay = 0.1;  // decoupled, as AdamW's: each step takes lr * weight_decay of the parameter away
+  bool nesterov = true;
+  MuonScale scale = MuonScale::LikeAdamW;
+  torch::ScalarType dtype = torch::kBFloat16;  // of the Newton-Schulz iteration; or kFloat32
+  // A parameter is stepped as a matrix when it has two or more dimensions and its name matches one of `matrices` and
+  // none of `not_matrices`: embeddings and output layers are not meant for Muon.
+  std::vector<std::string> matrices = {"*"};
+  std::vector<std::string> not_matrices = {"*embed*", "*token*", "*position*", "*wte*", "*wpe*", "*head*"};
+  AdamWOptions adamw = {};                  // of all other parameters; its groups are theirs
+  std::vector<ParameterGroup> groups = {};  // of the matrices: the first whose pattern matches a name
+};
+
+// Muon (Keller Jordan and others, https://kellerjordan.github.io/posts/muon/): each matrix is moved by its momentum
+// made orthogonal, with the scale and the weight decay of Moonlight (https://arxiv.org/abs/2502.16982). A parameter of
+// more than two dimensions is a matrix of the first by all others. All other parameters are stepped by AdamW.
+//
+// It sees whole matrices: in a step, unit by unit, each momentum is brought to one rank and the update given to all, so
+// a step receives about twice the matrices' elements on each rank, and holds about one unit's. Matrices are divided
+// among the ranks by work. `step` is a collective. On one kind of CPU the bits do not depend on the number of ranks.
+class Muon final : public PieceOptimizer {
+ public:
+  // Throws `Error` for a value out of range, a model without matrices, or a pattern of a group that matches none of the
+  // parameters that the group is for.
+  explicit Muon(ShardedModel& model, MuonOptions options = {});
+  // `set_lr` is for the matrices, this for all others.
+  void set_adamw_lr(double lr);
+};
+
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 2000;  // steps without infinities or NaN after which the scale grows
+  bool enabled = true;             // otherwise the scale is 1, and nothing is checked or skipped
+};
+
+// Dynamic loss scaling, so that fp16 gradients do not vanish (Micikevicius et al., https://arxiv.org/abs/1710.03740),
+// as torch.amp.GradScaler:
+//
+//   scaler.scale(loss).backward();
+//   scaler.unscale_(sharded);  // only to clip before the step
+//   scaler.step(optimizer);
+//   scaler.update();
+//   optimizer.zero_grad();
+//
+// An infinite or NaN gradient on one rank makes all ranks skip the same step. As long as scales are powers of two, as
+// with the default factors, scaling and unscaling round nothing unless a gradient is subnormal: the bits are those of
+// training without a scale. One scaler may serve several models, each with one optimizer.
+class GradScaler {
+ public:
+  // Throws `Error` for a value out of range.
+  explicit GradScaler(GradScalerOptions options = {});
+
+  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product.
+  torch::Tensor scale(const torch::Tensor& loss) const;
+  // Closes the gradients (docs/determinism.md), divides them by the scale, and finds infinities and NaN. A collective.
+  // Throws `Error` when there is no gradient, and the second time since the last `update`.
+  void unscale_(ShardedModel& model);
+  // Unscales unless that was done, and steps; or returns false, on all ranks, with parameters, optimizer state and step
+  // counts as they were. A collective. Throws `Error` the second time since the last `update`.
+  bool step(Optimizer& optimizer);
+  // Ends the step: a smaller scale when one was skipped, now and then a larger one when none was. Throws `Error` when
+  // nothing was unscaled since the last one.
+  void update();
+  // What the next loss is multiplied by.
+  double scale_value() const { return options_.enabled ? state_.scale : 1; }
+
+  // To save and restore; the same on every rank.
+  struct State {
+    double scale = 65536;
+    int64_t finite_steps = 0;  // since the scale last changed
+  };
+  State state() const { return state_; }
+  // Throws `Error` for a scale that is not positive and finite.
+  void load_state(const State& state);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  enum class Progress { Finite, NotFinite, Stepped, Skipped };  // of a model's gradients since they were unscaled
+
+  bool unscale(engine::Model& model);
+
+  GradScalerOptions options_;
+  State state_;
+  std::map<const engine::Model*, Progress> progress_;
 };
 
 }  // namespace fsdp

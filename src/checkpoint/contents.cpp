@@ -17,6 +17,7 @@ void add_optimizer(NamedTensors& tensors, const std::vector<ShardedParameter>& p
   for (const auto* kind : {&state.elements, &state.scalars}) {
     for (const auto& element : *kind) {
       for (size_t i = 0; i < parameters.size(); ++i) {
+        if (!element.tensors[i].defined()) continue;
         tensors.emplace_back("optimizer." + element.name + "." + parameters[i].name, element.tensors[i]);
       }
     }

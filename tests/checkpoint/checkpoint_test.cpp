@@ -19,7 +19,7 @@ std::filesystem::path scratch(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("fsdp-checkpoint-test-" + name);
 }
 
-void train(testing_models::TestModel& model, ShardedModel& sharded, AdamW& optimizer, World& world, int first,
+void train(testing_models::TestModel& model, ShardedModel& sharded, Optimizer& optimizer, World& world, int first,
            int last) {
   for (int step = first; step < last; ++step) {
     model.loss(step * world.size() + world.rank()).backward();
@@ -54,6 +54,32 @@ TEST(Checkpoint, ARunGoesOnWithTheSameBits) {
       EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);  // nothing half-written
       std::filesystem::remove_all(directory);
     }
+  });
+}
+
+template <typename OptimizerType, typename Options>
+void expect_same_bits_after_loading(World& world, const Options& options) {
+  const auto directory = scratch("optimizers");
+  auto model = make_gpt(), again = make_gpt();
+  auto sharded = shard(*model.module, world), resumed = shard(*again.module, world);
+  OptimizerType optimizer(sharded, options), other(resumed, options);
+  train(model, sharded, optimizer, world, 0, 2);
+  save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer});
+  train(model, sharded, optimizer, world, 2, 4);
+  load_checkpoint(directory, {.model = &resumed, .optimizer = &other});
+  train(again, resumed, other, world, 2, 4);
+  const auto expected = sharded.shards(), found = resumed.shards();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(torch::equal(expected[i], found[i])) << i;
+  world.barrier();
+  if (world.rank() == 0) std::filesystem::remove_all(directory);
+}
+
+TEST(Checkpoint, HoldsTheStateOfEveryOptimizer) {
+  run_ranks(2, [](World& world) {
+    expect_same_bits_after_loading<Adam>(world, AdamOptions{.lr = 1e-2});
+    expect_same_bits_after_loading<SGD>(world, SGDOptions{.lr = 0.1});
+    expect_same_bits_after_loading<SGD>(world, SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+    expect_same_bits_after_loading<Muon>(world, MuonOptions{.lr = 1e-2});
   });
 }
 

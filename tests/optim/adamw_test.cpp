@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "optim/norm.h"
+#include "optim/training.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/oracle.h"
@@ -23,72 +24,32 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::differences;
+using testing_models::differences_after;
+using testing_models::kMicroBatches;
 using testing_models::make_gpt;
+using testing_models::make_two_linears;
+using testing_models::run_backward;
+using testing_models::run_whole_backward;
 using testing_models::TestModel;
 using testing_models::Weights;
-
-constexpr int64_t kMicroBatches = 2;  // a step, over all ranks
-
-Weights weights_of(const torch::nn::Module& module) {
-  Weights weights;
-  for (const auto& parameter : module.named_parameters()) {
-    weights.emplace_back(parameter.key(), parameter.value().detach().clone());
-  }
-  return weights;
-}
-
-Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
-  FullParameters scope = sharded.full_parameters({.write_back = false});
-  Weights weights = weights_of(module);
-  scope.close();
-  return weights;
-}
-
-// This rank's micro-batches of a step.
-void run_backward(const TestModel& model, int step, World& world) {
-  for (int64_t b = world.rank(); b < kMicroBatches; b += world.size()) model.loss(step * kMicroBatches + b).backward();
-}
-
-// The gradients of all micro-batches of a step, on whole parameters.
-void run_whole_backward(const TestModel& model, int step) {
-  for (int64_t b = 0; b < kMicroBatches; ++b) model.loss(step * kMicroBatches + b).backward();
-  for (const auto& parameter : model.module->parameters()) {
-    if (parameter.grad().defined()) parameter.mutable_grad().mul_(1.0 / kMicroBatches);
-  }
-}
+using testing_models::weights_of;
+using testing_models::whole_weights;
+using testing_models::WholeOptimizer;
+using testing_models::WholeParameter;
+using testing_models::WholeUpdate;
 
 struct Settings {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 };
 
-// AdamW on the whole parameters of a module, one call of the kernel for each.
-class WholeAdamW {
- public:
-  explicit WholeAdamW(torch::nn::Module& module) : parameters_(module.named_parameters()) {
-    for (const auto& parameter : parameters_) {
-      first_.push_back(torch::zeros_like(parameter.value()).detach());
-      second_.push_back(torch::zeros_like(parameter.value()).detach());
-      steps_.push_back(torch::zeros({}));
-    }
-  }
-
-  void step(const std::function<Settings(const std::string&)>& settings_of) {
-    torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const torch::Tensor parameter = parameters_[i].value();
-      if (!parameter.grad().defined()) continue;
-      const Settings with = settings_of(parameters_[i].key());
-      steps_[i].add_(1);
-      at::_fused_adamw_({parameter}, {parameter.grad()}, {first_[i]}, {second_[i]}, {}, {steps_[i]}, with.lr,
-                        with.beta1, with.beta2, with.weight_decay, with.eps, false, false);
-      parameter.mutable_grad().reset();
-    }
-  }
-
- private:
-  torch::OrderedDict<std::string, torch::Tensor> parameters_;
-  std::vector<torch::Tensor> first_, second_, steps_;
-};
+// The kernel on one whole parameter.
+WholeUpdate whole_adamw(std::function<Settings(const std::string&)> settings_of) {
+  return [=](WholeParameter& parameter) {
+    const Settings with = settings_of(parameter.name);
+    at::_fused_adamw_({parameter.value}, {parameter.value.grad()}, {parameter.states[0]}, {parameter.states[1]}, {},
+                      {parameter.steps}, with.lr, with.beta1, with.beta2, with.weight_decay, with.eps, false, false);
+  };
+}
 
 class AdamWOnRanks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, AdamWOnRanks, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
@@ -177,42 +138,17 @@ Settings settings_by_name(const std::string& name) {
 
 TEST_P(AdamWOnRanks, GroupsGiveTheBitsOfWholeParametersWithTheirSettings) {
   run_ranks(GetParam(), [](World& world) {
-    auto model = make_gpt(), whole = make_gpt();
-    auto sharded = shard(*model.module, world);
-    sharded.set_gradient_divisor(kMicroBatches);
-    AdamW optimizer(sharded, {.lr = 2e-2,
-                              .weight_decay = 0.25,
-                              .groups = {{.patterns = {"*.bias"}, .lr = 3e-3, .beta1 = 0.5, .weight_decay = 0},
-                                         {.patterns = {"blocks.*"}, .beta2 = 0.75, .eps = 1e-3, .weight_decay = 0.5}}});
-    WholeAdamW reference(*whole.module);
-    for (int step = 0; step < 4; ++step) {
-      run_backward(model, step, world);
-      optimizer.step();
-      optimizer.zero_grad();
-      run_whole_backward(whole, step);
-      reference.step(settings_by_name);
-    }
-    EXPECT_THAT(differences(weights_of(*whole.module), whole_weights(*model.module, sharded)), IsEmpty());
+    auto optimizer = [](ShardedModel& sharded) {
+      const AdamWOptions options{
+          .lr = 2e-2,
+          .weight_decay = 0.25,
+          .groups = {{.patterns = {"*.bias"}, .lr = 3e-3, .beta1 = 0.5, .weight_decay = 0},
+                     {.patterns = {"blocks.*"}, .beta2 = 0.75, .eps = 1e-3, .weight_decay = 0.5}}};
+      return std::make_unique<AdamW>(sharded, options);
+    };
+    auto gpt = [] { return make_gpt(); };
+    EXPECT_THAT(differences_after(4, world, gpt, optimizer, whole_adamw(settings_by_name)), IsEmpty());
   });
-}
-
-struct TwoLinearsImpl : torch::nn::Module {
-  TwoLinearsImpl()
-      : always(register_module("always", torch::nn::Linear(9, 9))),
-        sometimes(register_module("sometimes", torch::nn::Linear(9, 9))) {}
-  torch::Tensor forward(const torch::Tensor& x, bool both) { return both ? sometimes(always(x)) : always(x); }
-
-  torch::nn::Linear always, sometimes;
-};
-
-// Whose second part has no gradient in step 1.
-TestModel make_two_linears() {
-  torch::manual_seed(5);
-  auto model = std::make_shared<TwoLinearsImpl>();
-  return {model, [model](int64_t b) {
-            auto x = torch::randn({4, 9}, torch::make_generator<at::CPUGeneratorImpl>(b));
-            return model->forward(x, b / kMicroBatches != 1).pow(2).mean();
-          }};
 }
 
 TEST_P(AdamWOnRanks, AParameterUnusedInAStepKeepsItsValueAndItsStepCount) {
@@ -221,7 +157,7 @@ TEST_P(AdamWOnRanks, AParameterUnusedInAStepKeepsItsValueAndItsStepCount) {
     auto sharded = shard(*model.module, world);
     sharded.set_gradient_divisor(kMicroBatches);
     AdamW optimizer(sharded, {.lr = 0.1});
-    WholeAdamW reference(*whole.module);
+    WholeOptimizer reference(*whole.module, whole_adamw([](const std::string&) { return Settings{.lr = 0.1}; }));
     const std::vector<std::string> always{"always.weight", "always.bias"};
     const std::vector<std::string> both{"always.weight", "always.bias", "sometimes.weight", "sometimes.bias"};
     for (int step = 0; step < 3; ++step) {
@@ -230,7 +166,7 @@ TEST_P(AdamWOnRanks, AParameterUnusedInAStepKeepsItsValueAndItsStepCount) {
       optimizer.step();
       optimizer.zero_grad();
       run_whole_backward(whole, step);
-      reference.step([](const std::string&) { return Settings{.lr = 0.1}; });
+      reference.step();
       const Weights after = whole_weights(*model.module, sharded);
       EXPECT_EQ(differences(before, after), step == 1 ? always : both) << "step " << step;
       EXPECT_THAT(differences(weights_of(*whole.module), after), IsEmpty()) << "step " << step;
@@ -249,15 +185,19 @@ TEST_P(AdamWOnRanks, SetLrHoldsFromTheNextStepOn) {
     auto sharded = shard(*model.module, world);
     sharded.set_gradient_divisor(kMicroBatches);
     AdamW optimizer(sharded, {.lr = 1e-2, .groups = {{.patterns = {"norm.*"}, .lr = 5e-2}}});
-    WholeAdamW reference(*whole.module);
+    double current = 0;
+    WholeOptimizer reference(*whole.module, whole_adamw([&](const std::string& name) {
+      return Settings{.lr = name.starts_with("norm.") ? 5e-2 : current};
+    }));
     for (double lr : {1e-2, 3e-2, 0.0, 2e-2}) {
       const int step = static_cast<int>(lr * 1000);
       optimizer.set_lr(lr);
+      current = lr;
       run_backward(model, step, world);
       optimizer.step();
       optimizer.zero_grad();
       run_whole_backward(whole, step);
-      reference.step([&](const std::string& name) { return Settings{.lr = name.starts_with("norm.") ? 5e-2 : lr}; });
+      reference.step();
       EXPECT_THAT(differences(weights_of(*whole.module), whole_weights(*model.module, sharded)), IsEmpty()) << lr;
     }
   });

@@ -1,0 +1,105 @@
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "engine/model.h"
+#include "fsdp/optim.h"
+
+namespace fsdp {
+
+namespace {
+
+void check(const GradScalerOptions& options) {
+  FSDP_CHECK(options.init_scale > 0 && std::isfinite(options.init_scale),
+             "GradScaler: found init_scale {}, expected a positive number", options.init_scale);
+  FSDP_CHECK(options.growth_factor > 1 && std::isfinite(options.growth_factor),
+             "GradScaler: found growth_factor {}, expected more than 1", options.growth_factor);
+  FSDP_CHECK(options.backoff_factor > 0 && options.backoff_factor < 1,
+             "GradScaler: found backoff_factor {}, expected more than 0 and less than 1", options.backoff_factor);
+  FSDP_CHECK(options.growth_interval > 0, "GradScaler: found growth_interval {}, expected 1 or more",
+             options.growth_interval);
+}
+
+// Multiplies the gradients of this rank's pieces; false when one of them, on any rank, is infinite or NaN.
+bool unscale_pieces(engine::Model& model, double scale) {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> gradients;
+  for (const ShardedParameter& parameter : model.parameters()) {
+    if (parameter.piece.grad().defined()) gradients.push_back(parameter.piece.grad());
+  }
+  const torch::TensorOptions options = gradients.at(0).options();
+  torch::Tensor not_finite = torch::zeros({1}, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, not_finite,
+                                                 torch::full({}, static_cast<float>(1.0 / scale), options));
+  model.group().all_reduce_(not_finite);
+  return not_finite.item<float>() == 0;
+}
+
+}  // namespace
+
+GradScaler::GradScaler(GradScalerOptions options) : options_(options), state_{options.init_scale, 0} { check(options); }
+
+torch::Tensor GradScaler::scale(const torch::Tensor& loss) const {
+  if (!options_.enabled) return loss;
+  // A tensor and not a number, so that an fp16 loss becomes fp32, which holds the product.
+  return loss * torch::full({}, static_cast<float>(state_.scale), loss.options().dtype(torch::kFloat32));
+}
+
+void GradScaler::unscale_(ShardedModel& model) {
+  if (options_.enabled) unscale(model.model());
+}
+
+bool GradScaler::unscale(engine::Model& model) {
+  FSDP_CHECK(!progress_.contains(&model),
+             "GradScaler: the gradients of this model were unscaled since the last update(), expected once a step. "
+             "Call unscale_() once, before step(), and update() after it.");
+  model.check_parameters("GradScaler::unscale_");
+  model.close_gradients();
+  const bool finite = unscale_pieces(model, state_.scale);
+  progress_[&model] = finite ? Progress::Finite : Progress::NotFinite;
+  return finite;
+}
+
+bool GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) {
+    optimizer.step();
+    return true;
+  }
+  engine::Model& model = optimizer.model();
+  if (!progress_.contains(&model)) unscale(model);
+  Progress& progress = progress_.at(&model);
+  FSDP_CHECK(progress == Progress::Finite || progress == Progress::NotFinite,
+             "GradScaler: step() was called for this model since the last update(), expected once. Call update() after "
+             "each step.");
+  const bool finite = progress == Progress::Finite;
+  if (finite) optimizer.step();
+  progress = finite ? Progress::Stepped : Progress::Skipped;
+  return finite;
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  FSDP_CHECK(!progress_.empty(),
+             "GradScaler: update() found no gradients unscaled since the last one. Call step() first.");
+  const bool finite = std::none_of(progress_.begin(), progress_.end(), [](const auto& one) {
+    return one.second == Progress::NotFinite || one.second == Progress::Skipped;
+  });
+  progress_.clear();
+  if (!finite) {
+    state_ = {state_.scale * options_.backoff_factor, 0};
+  } else if (++state_.finite_steps >= options_.growth_interval) {
+    const double grown = state_.scale * options_.growth_factor;
+    state_ = {std::isfinite(static_cast<float>(grown)) ? grown : state_.scale, 0};
+  }
+}
+
+void GradScaler::load_state(const State& state) {
+  FSDP_CHECK(state.scale > 0 && std::isfinite(state.scale) && state.finite_steps >= 0,
+             "GradScaler: found a scale of {} after {} finite steps, expected a positive number and 0 or more",
+             state.scale, state.finite_steps);
+  state_ = state;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,33 @@
+// A step: the gradients' sum is closed, the shards are opened, each rule steps its parameters, the shards are
+// published.
+#include "engine/model.h"
+#include "fsdp/optim.h"
+#include "optim/rule_on_pieces.h"
+
+namespace fsdp {
+
+PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules)
+    : model_(std::move(model)), rules_(std::move(rules)) {}
+PieceOptimizer::~PieceOptimizer() = default;
+PieceOptimizer::PieceOptimizer(PieceOptimizer&&) noexcept = default;
+PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&&) noexcept = default;
+
+void PieceOptimizer::step() {
+  torch::NoGradGuard no_grad;
+  model_->check_parameters(rules_[0]->name() + "::step");
+  model_->close_gradients();
+  model_->begin_write();
+  for (auto& rule : rules_) rule->update();
+  model_->publish();
+}
+
+void PieceOptimizer::zero_grad() { model_->zero_grad(); }
+void PieceOptimizer::set_lr(double lr) { rules_[0]->set_lr(lr); }
+
+Optimizer::State PieceOptimizer::state() {
+  State state;
+  for (const auto& rule : rules_) rule->add_to(state);
+  return state;
+}
+
+}  // namespace fsdp

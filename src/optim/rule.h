@@ -1,0 +1,29 @@
+// One optimizer's arithmetic, as data: what RuleOnPieces needs to know of it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "optim/settings.h"
+
+namespace fsdp::optim {
+
+// Parameters of one group that have a gradient, in the model's order; the entries at one place belong together. Pieces
+// are 1-D and may be empty.
+struct Batch {
+  std::vector<size_t> parameters;  // their places in the model's parameters
+  std::vector<torch::Tensor> pieces;
+  std::vector<torch::Tensor> gradients;
+  std::vector<torch::Tensor> steps;                // scalars: this step included
+  std::vector<std::vector<torch::Tensor>> states;  // for each of the rule's states, the pieces' tensors
+};
+
+struct Rule {
+  std::string name;                 // for messages
+  Settings defaults;                // of a parameter in no group
+  std::vector<std::string> states;  // tensors like the piece that it keeps for each parameter, zero at first
+  std::function<void(const Batch&, const Settings&)> update;
+};
+
+}  // namespace fsdp::optim

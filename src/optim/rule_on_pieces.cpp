@@ -1,0 +1,110 @@
+#include "optim/rule_on_pieces.h"
+
+#include <ATen/ops/_foreach_add.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace fsdp::optim {
+
+namespace {
+
+bool belongs_to(const ParameterGroup& group, const std::string& name) {
+  return std::any_of(group.patterns.begin(), group.patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+// Enters a rule's tensors under their name, which another rule may have for its own parameters.
+void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
+           const std::vector<torch::Tensor>& tensors) {
+  auto same = std::find_if(into.begin(), into.end(), [&](const auto& state) { return state.name == name; });
+  if (same == into.end()) same = into.insert(same, {name, std::vector<torch::Tensor>(tensors.size())});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].defined()) same->tensors[i] = tensors[i];
+  }
+}
+
+}  // namespace
+
+RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std::vector<ParameterGroup> groups,
+                           const std::vector<size_t>& members)
+    : model_(std::move(model)), rule_(std::move(rule)), groups_(std::move(groups)) {
+  check_settings(rule_.name, rule_.defaults, groups_);
+  check_patterns(members);
+  groups_.emplace_back();
+  const auto& parameters = model_->parameters();
+  members_.resize(groups_.size());
+  states_.assign(rule_.states.size(), std::vector<torch::Tensor>(parameters.size()));
+  steps_.resize(parameters.size());
+  for (size_t i : members) {
+    const auto named = [&](const ParameterGroup& group) { return belongs_to(group, parameters[i].name); };
+    members_[std::find_if(groups_.begin(), groups_.end() - 1, named) - groups_.begin()].push_back(i);
+    for (auto& state : states_) state[i] = torch::zeros_like(parameters[i].piece);
+    steps_[i] = torch::zeros({});
+    bytes_ += static_cast<int64_t>(states_.size() * parameters[i].piece.nbytes());
+  }
+  model_->add_optimizer_bytes(bytes_);
+}
+
+RuleOnPieces::~RuleOnPieces() { model_->add_optimizer_bytes(-bytes_); }
+
+void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
+  const auto& all = model_->parameters();
+  for (const ParameterGroup& group : groups_) {
+    for (const std::string& pattern : group.patterns) {
+      FSDP_CHECK(std::any_of(members.begin(), members.end(), [&](size_t i) { return matches(pattern, all[i].name); }),
+                 "{}: the pattern '{}' matches no parameter that it steps; the first one is named '{}'", rule_.name,
+                 pattern, members.empty() ? "" : all[members[0]].name);
+    }
+  }
+}
+
+void RuleOnPieces::update() {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const Batch batch = batch_of(group);
+    if (batch.parameters.empty()) continue;
+    at::_foreach_add_(batch.steps, 1);
+    rule_.update(batch, resolve(rule_.defaults, groups_[group]));
+  }
+}
+
+Batch RuleOnPieces::batch_of(size_t group) const {
+  Batch batch;
+  batch.states.resize(states_.size());
+  for (size_t i : members_[group]) {
+    const torch::Tensor& piece = model_->parameters()[i].piece;
+    if (!piece.grad().defined()) continue;
+    batch.parameters.push_back(i);
+    batch.pieces.push_back(piece);
+    batch.gradients.push_back(piece.grad());
+    batch.steps.push_back(steps_[i]);
+    for (size_t state = 0; state < states_.size(); ++state) batch.states[state].push_back(states_[state][i]);
+  }
+  return batch;
+}
+
+void RuleOnPieces::set_lr(double lr) {
+  Settings changed = rule_.defaults;
+  changed.lr = lr;
+  check_settings(rule_.name, changed, {});
+  rule_.defaults = changed;
+}
+
+void RuleOnPieces::add_to(Optimizer::State& state) const {
+  for (size_t i = 0; i < states_.size(); ++i) merge(state.elements, rule_.states[i], states_[i]);
+  merge(state.scalars, "step", steps_);
+}
+
+std::vector<std::unique_ptr<RuleOnPieces>> on_all_parameters(const ShardedModel& model, Rule rule,
+                                                             std::vector<ParameterGroup> groups) {
+  std::vector<size_t> all(model.parameters().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  std::vector<std::unique_ptr<RuleOnPieces>> rules;
+  rules.push_back(std::make_unique<RuleOnPieces>(model.shared_model(), std::move(rule), std::move(groups), all));
+  return rules;
+}
+
+}  // namespace fsdp::optim

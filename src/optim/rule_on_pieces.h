@@ -1,0 +1,51 @@
+// A rule at work on parameters of a model: which group each belongs to, and the state that the rule keeps for it.
+//
+// Everything is per parameter of the model; parameters that the rule does not step have no state here. One thread at a
+// time. Accounts for the bytes of its state with the model as long as it lives.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model.h"
+#include "optim/rule.h"
+
+namespace fsdp::optim {
+
+class RuleOnPieces {
+ public:
+  // Steps the parameters at the places `members` of the model. Throws Error for settings out of range or unknown to the
+  // rule, and for a pattern that matches none of them.
+  RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std::vector<ParameterGroup> groups,
+               const std::vector<size_t>& members);
+  ~RuleOnPieces();
+  RuleOnPieces(const RuleOnPieces&) = delete;
+  RuleOnPieces& operator=(const RuleOnPieces&) = delete;
+
+  const std::string& name() const { return rule_.name; }
+  // Steps each member that has a gradient. The gradients are closed, and the shards may be written.
+  void update();
+  // For members whose group sets no rate of its own.
+  void set_lr(double lr);
+  // Adds the members' tensors.
+  void add_to(Optimizer::State& state) const;
+
+ private:
+  void check_patterns(const std::vector<size_t>& members) const;
+  Batch batch_of(size_t group) const;
+
+  std::shared_ptr<engine::Model> model_;
+  Rule rule_;
+  std::vector<ParameterGroup> groups_;              // the last has no patterns: what matches no other
+  std::vector<std::vector<size_t>> members_;        // of each group
+  std::vector<std::vector<torch::Tensor>> states_;  // of each of the rule's states, per parameter
+  std::vector<torch::Tensor> steps_;                // per parameter
+  int64_t bytes_ = 0;
+};
+
+// The one rule of an optimizer that steps every parameter in the same way.
+std::vector<std::unique_ptr<RuleOnPieces>> on_all_parameters(const ShardedModel& model, Rule rule,
+                                                             std::vector<ParameterGroup> groups);
+
+}  // namespace fsdp::optim

@@ -1,0 +1,51 @@
+// Whole matrices out of the pieces that the ranks hold, and pieces out of whole matrices, for optimizers that work on
+// matrices.
+//
+// One unit at a time: the ranks give each other their pieces (one all-gather), each rank transforms the matrices that
+// fall to it, and gives the results to all (one broadcast a rank). With M elements in the unit's matrices and N ranks,
+// each rank receives about M·(N-1)/N elements for the gather and as many for the results; where the pieces lie unevenly
+// on the ranks the gather carries up to N times the largest rank's share instead of M. A rank holds those elements
+// until it has put together its own matrices, about M/N; then these and one rank's results at a time.
+//
+// Whose a matrix is does not show in its bits. Collectives; one thread at a time.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "collectives/group.h"
+#include "engine/unit.h"
+
+namespace fsdp::optim {
+
+// This rank's part of a tensor that is shaped and divided as a parameter of the unit.
+struct MatrixPiece {
+  size_t parameter = 0;  // within the unit
+  torch::Tensor piece;   // 1-D, maybe empty; overwritten by this rank's part of the result
+};
+
+// From [rows, columns], contiguous, to the same shape. A parameter of more dimensions is a matrix of its first one by
+// all others.
+using MatrixFunction = std::function<torch::Tensor(const torch::Tensor& matrix)>;
+
+class WholeMatrices {
+ public:
+  explicit WholeMatrices(collectives::Group& group) : group_(group), work_so_far_(group.size()) {}
+
+  // Applies `function` to each of some matrices of a unit, the same ones on every rank.
+  void transform(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces, const MatrixFunction& function);
+
+ private:
+  // Which rank does each: the largest first, to the rank that has least to do in this unit, then so far.
+  std::vector<int> choose_workers(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces);
+  // The matrices that this rank works on, flat in their own memory order; the others are undefined.
+  std::vector<torch::Tensor> gather(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
+                                    const std::vector<int>& workers);
+  void give_back(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces, const std::vector<int>& workers,
+                 int worker, const std::vector<torch::Tensor>& wholes);
+
+  collectives::Group& group_;
+  std::vector<int64_t> work_so_far_;  // of each rank
+};
+
+}  // namespace fsdp::optim
