@@ -11,6 +11,10 @@
 #include "fsdp/options.h"
 #include "fsdp/world.h"
 
+namespace torch::jit {
+struct Module;
+}
+
 namespace fsdp {
 
 namespace engine {
@@ -120,6 +124,13 @@ class ShardedModel {
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
 // between ranks, that is sharded already, or that has parameters which are not fp32, bf16 or fp16 on the CPU.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
+
+// The same for a scripted or traced module. `options.units` sees a native module with the names, parameters and buffers
+// of `module`: a scripted class is a plain torch::nn::Module whose name() is that of the class, so that units_by can
+// ask for it, and one whose submodules are called 0, 1, 2, ... is a ModuleList, or a Sequential if its class has that
+// name. What asks for other C++ types, as units_of does, finds none. Switches TorchScript's fuser for CPUs (NNC) off in
+// this process: its kernels read parameters where nobody sees it. docs/determinism.md says when its bits agree.
+ShardedModel shard(torch::jit::Module& module, World& world, Options options = {});
 
 // One unit given by hand: the tensors that are gathered and reduced together, with the names to report them by.
 struct NamedUnit {

@@ -35,7 +35,8 @@ bool is_container_of_blocks(const Module& module) {
   for (const auto& child : children) {
     const Module &one = *child, &first = *children[0];
     if (numel_of(one) == 0) return false;
-    alike = alike && typeid(one) == typeid(first);
+    // The views of scripted modules are of one type, and have the names of their classes.
+    alike = alike && typeid(one) == typeid(first) && one.name() == first.name();
     composed = composed && !one.children().empty();
   }
   return alike || composed;

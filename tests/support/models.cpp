@@ -14,10 +14,6 @@ torch::Tensor tokens_for(int64_t micro_batch) {
   return torch::randint(0, kVocabulary, {kBatch, kContext + 1}, generator_for(micro_batch), torch::kInt64);
 }
 
-torch::Tensor values_for(int64_t micro_batch, at::IntArrayRef sizes) {
-  return torch::randn(sizes, generator_for(micro_batch));
-}
-
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(int64_t width)
       : first(register_module("first", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})))),
@@ -110,6 +106,10 @@ TestModel make_lstm() {
 }
 
 }  // namespace
+
+torch::Tensor values_for(int64_t micro_batch, at::IntArrayRef sizes) {
+  return torch::randn(sizes, generator_for(micro_batch));
+}
 
 TestModel make_gpt(int64_t blocks, int64_t width) {
   torch::manual_seed(1);

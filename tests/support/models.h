@@ -24,6 +24,9 @@ struct ModelKind {
 // GPT with a tied embedding, TransformerEncoder, convolutions with BatchNorm, LSTM.
 std::vector<ModelKind> model_kinds();
 
+// Normal values, equal for equal numbers.
+torch::Tensor values_for(int64_t micro_batch, at::IntArrayRef sizes);
+
 TestModel make_gpt(int64_t blocks = 3, int64_t width = 32);
 
 }  // namespace fsdp::testing_models

@@ -1,0 +1,101 @@
+// Parameters of unusual shapes and sizes.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <thread>
+
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using testing_models::expect_same_bits;
+using testing_models::TestModel;
+using testing_models::values_for;
+using torch::Tensor;
+
+class Shapes : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Shapes, ::testing::Values(2, 3), ::testing::PrintToStringParamName());
+
+// Three layers of 16x15, 7x15 and 16x17 elements, none of which divides evenly.
+TestModel make_uneven(std::chrono::milliseconds delay) {
+  torch::manual_seed(11);
+  torch::nn::Sequential layers(torch::nn::Linear(15, 16), torch::nn::ReLU(), torch::nn::Linear(16, 15),
+                               torch::nn::ReLU(), torch::nn::Linear(15, 7), torch::nn::ReLU(), torch::nn::Linear(7, 17),
+                               torch::nn::ReLU(), torch::nn::Linear(17, 16));
+  return {layers.ptr(), [layers, delay](int64_t b) mutable {
+            Tensor result = layers->forward(values_for(b, {4, 15}));
+            std::this_thread::sleep_for(delay);
+            result.register_hook([delay](const Tensor&) { std::this_thread::sleep_for(delay); });
+            return result.pow(2).mean();
+          }};
+}
+
+TEST_P(Shapes, UnevenLinearsAndARankThatIsLate) {
+  run_ranks(GetParam(), [](World& world) {
+    for (int late = 0; late < world.size(); ++late) {
+      const std::chrono::milliseconds delay(world.rank() == late ? 20 : 0);
+      expect_same_bits([&] { return make_uneven(delay); }, world, {.micro_batches = world.size()},
+                       {.units = units_of<torch::nn::LinearImpl>()});
+    }
+  });
+}
+
+TEST_P(Shapes, UnevenLinearsUnderEveryNorm) {
+  run_ranks(GetParam(), [](World& world) {
+    for (double norm_type : {1.0, 2.0, std::numeric_limits<double>::infinity()}) {
+      SCOPED_TRACE(norm_type);
+      expect_same_bits([&] { return make_uneven({}); }, world,
+                       {.micro_batches = 2 * world.size(), .clip = 0.01, .clip_norm_type = norm_type},
+                       {.units = units_of<torch::nn::LinearImpl>()});
+    }
+  });
+}
+
+TEST_P(Shapes, ChannelsLastWeights) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto make = [] {
+      torch::manual_seed(12);
+      torch::nn::Sequential layers;
+      for (int64_t channels : {3, 5, 9}) {
+        auto layer = torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels == 9 ? 3 : 2 * channels - 1, 3));
+        layer->weight.set_data(layer->weight.to(torch::MemoryFormat::ChannelsLast));
+        layers->push_back(layer);
+      }
+      return TestModel{layers.ptr(), [layers](int64_t b) mutable {
+                         const Tensor image = values_for(b, {2, 3, 8, 8}).to(torch::MemoryFormat::ChannelsLast);
+                         return layers->forward(image).pow(2).mean();
+                       }};
+    };
+    expect_same_bits(make, world, {.micro_batches = 2 * world.size(), .clip = 0.1});
+  });
+}
+
+// Alone in units that hold less than one rank's part, and empty ones between others.
+struct Small : torch::nn::Module {
+  Small()
+      : scale(register_parameter("scale", torch::full({}, 1.5))),
+        empty(register_parameter("empty", torch::zeros({0, 3}))),
+        shift(register_parameter("shift", torch::linspace(0, 1, 3))) {}
+  Tensor forward(const Tensor& x) { return torch::tanh(x * scale + shift + empty.sum()); }
+
+  Tensor scale, empty, shift;
+};
+
+TEST_P(Shapes, ScalarsAndEmptyOnesInUnitsSmallerThanTheWorld) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto make = [] {
+      torch::nn::Sequential layers(std::make_shared<Small>(), std::make_shared<Small>(), std::make_shared<Small>());
+      layers->register_parameter("only", torch::zeros({0}));
+      return TestModel{layers.ptr(), [layers](int64_t b) mutable {
+                         return layers->forward(values_for(b, {4, 3})).pow(2).mean();
+                       }};
+    };
+    expect_same_bits(make, world, {.micro_batches = 2 * world.size(), .clip = 0.1});
+  });
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,96 @@
+// Parameters and outputs that a step leaves out.
+#include <gmock/gmock.h>
+
+#include <tuple>
+
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using testing_models::expect_same_bits;
+using testing_models::TestModel;
+using testing_models::values_for;
+using torch::Tensor;
+
+constexpr int64_t kWidth = 9;
+
+struct Outputs {
+  Tensor main;
+  std::tuple<Tensor, Tensor> nested;
+};
+
+struct Net : torch::nn::Module {
+  Net()
+      : body(register_module("body", torch::nn::Sequential(linear(), linear(), linear()))),
+        heads(register_module("heads", torch::nn::ModuleList(linear(), linear(), linear()))),
+        left(register_parameter("left", torch::ones({kWidth}))),
+        right(register_parameter("right", torch::ones({kWidth}))) {}
+  static torch::nn::Linear linear() { return torch::nn::Linear(kWidth, kWidth); }
+  Tensor head(size_t i, const Tensor& x) { return heads->at<torch::nn::LinearImpl>(i).forward(x); }
+  Outputs forward(const Tensor& input) {
+    const Tensor x = torch::tanh(body->forward(input));
+    return {head(0, x), {head(1, x), head(2, x)}};
+  }
+
+  torch::nn::Sequential body;
+  torch::nn::ModuleList heads;
+  Tensor left, right;
+};
+
+using Loss = std::function<Tensor(Net& net, const Tensor& x, int64_t micro_batch)>;
+
+void expect_same(int ranks, int64_t accumulation, const Loss& loss) {
+  run_ranks(ranks, [&](World& world) {
+    const int64_t micro_batches = world.size() * accumulation;
+    const auto make = [&] {
+      torch::manual_seed(9);
+      auto net = std::make_shared<Net>();
+      return TestModel{net, [net, &loss](int64_t b) { return loss(*net, values_for(b, {4, kWidth}), b); }};
+    };
+    expect_same_bits(make, world, {.micro_batches = micro_batches, .clip = 0.2});
+  });
+}
+
+class Unused : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Unused, ::testing::Values(2, 3), ::testing::PrintToStringParamName());
+
+// The optimizer skips it there, and its step count stays behind the others'.
+TEST_P(Unused, AUnitInSomeStepsOnEveryRank) {
+  const int ranks = GetParam();
+  expect_same(ranks, 1, [ranks](Net& net, const Tensor& x, int64_t b) {
+    const int64_t step = b / ranks;
+    Tensor y = torch::tanh(net.body->forward(x)) * (step % 3 == 0 ? net.left : net.right);
+    return net.head(step % 3 == 1 ? 0 : 2, y).pow(2).mean();
+  });
+}
+
+TEST_P(Unused, AParameterOnSomeRanks) {
+  expect_same(GetParam(), 1, [](Net& net, const Tensor& x, int64_t b) {
+    const Tensor gain = b % 2 == 0 ? net.left : net.right;
+    return (net.forward(x).main * gain).pow(2).mean();
+  });
+}
+
+// The backward passes through the unit on every rank, for the sake of what lies before it.
+TEST_P(Unused, AUnitsGradientOnSomeRanksInLaterSteps) {
+  const int ranks = GetParam();
+  expect_same(ranks, 1, [ranks](Net& net, const Tensor& x, int64_t b) {
+    const auto& head = net.heads->at<torch::nn::LinearImpl>(1);
+    const bool lacks = b / ranks > 0 && b % 2 == 1;
+    const Tensor weight = lacks ? head.weight.detach() : head.weight, bias = lacks ? head.bias.detach() : head.bias;
+    return torch::linear(torch::tanh(net.body->forward(x)), weight, bias).pow(2).mean();
+  });
+}
+
+TEST_P(Unused, NestedOutputs) {
+  expect_same(GetParam(), 2, [](Net& net, const Tensor& x, int64_t) {
+    const Outputs outputs = net.forward(x);
+    return (outputs.main * std::get<1>(outputs.nested)).pow(2).mean();
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
