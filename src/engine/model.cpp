@@ -285,7 +285,8 @@ std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<i
   auto describe = [&](int64_t of) {
     return of == kEndsBackward ? std::string("has ended its backward") : "gathers unit " + units_.at(of)->name;
   };
-  std::vector<torch::Tensor> peers = group_->all_gather(message);
+  std::vector<torch::Tensor> peers =
+      group_->all_gather(message, describe(activity) + (activity == kEndsBackward ? "" : " outside of a plan"));
   for (int rank = 0; rank < group_->size(); ++rank) {
     const int64_t other = peers[rank][0].item<int64_t>();
     FSDP_CHECK(other == activity,
