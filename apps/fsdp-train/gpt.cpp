@@ -67,7 +67,9 @@ torch::Tensor GptImpl::forward(const torch::Tensor& tokens) {
 }
 
 torch::Tensor GptImpl::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {
-  return torch::cross_entropy_loss(forward(tokens).flatten(0, 1), targets.flatten());
+  // The logits of a model that runs in 16 bits are; their logarithms and sums want more.
+  const torch::Tensor logits = forward(tokens).to(torch::kFloat32);
+  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
 }
 
 }  // namespace gpt

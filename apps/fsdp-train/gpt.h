@@ -30,7 +30,7 @@ class GptImpl : public torch::nn::Module {
 
   // Logits [batch, length, vocabulary] for tokens [batch, length], int64, length <= context.
   torch::Tensor forward(const torch::Tensor& tokens);
-  // The mean cross entropy, in nats, of targets [batch, length].
+  // The mean cross entropy, in nats and in fp32, of targets [batch, length].
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
   const Config& config() const { return config_; }
 

@@ -47,6 +47,10 @@ void MetricsFile::write(const StepRecord& record) {
                {"memory_bytes", record.memory_bytes},
                {"seconds", record.seconds}};
   if (record.validation_loss) json["validation_loss"] = *record.validation_loss;
+  if (record.loss_scale) {
+    json["loss_scale"] = *record.loss_scale;
+    json["skipped"] = record.skipped;
+  }
   file_ << json.dump() << std::endl;
   if (!file_) throw fsdp::Error(fmt::format("'{}' cannot be written: is the disk full?", path_.string()));
   remember(record.step, record.loss);

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,6 +30,13 @@ void add_options(OptionTable& table, Options& options) {
   table.add("--ranks", options.ranks, "processes that share the model");
   table.add("--threads", options.threads, "threads a rank", "the cores shared evenly");
   table.add("--timeout", options.timeout, "seconds that a rank waits for another");
+
+  table.group("Sharding");
+  table.add("--strategy", options.strategy, fmt::format("{}", fmt::join(kStrategies, ", ")));
+  table.add("--shard-group-size", options.shard_group_size, "ranks that hold the model once",
+            "all, or a host's for hybrid strategies");
+  table.add("--param-dtype", options.param_dtype, "of full parameters and the passes: fp32, bf16, fp16");
+  table.add("--reduce-dtype", options.reduce_dtype, "of gradients between ranks: fp32, bf16, fp16; sums are fp32");
 
   table.group("Training");
   table.add("--steps", options.steps, "steps from the beginning of the run to its end");
@@ -69,6 +78,11 @@ class RangeCheck {
   void not_negative(const char* name, double value) {
     require(std::isfinite(value) && value >= 0, fmt::format("{} is {}; it must be 0 or a number above.", name, value));
   }
+  template <typename Words>
+  void one_of(const char* name, const std::string& value, const Words& words) {
+    require(std::find(words.begin(), words.end(), value) != words.end(),
+            fmt::format("{} is '{}'; it must be one of {}.", name, value, fmt::join(words, ", ")));
+  }
   void require(bool holds, const std::string& problem) {
     if (!holds) problems_.push_back(problem);
   }
@@ -76,6 +90,18 @@ class RangeCheck {
  private:
   std::vector<std::string>& problems_;
 };
+
+void check_sharding(const Options& options, RangeCheck& check) {
+  check.one_of("--strategy", options.strategy, kStrategies);
+  check.one_of("--param-dtype", options.param_dtype, kDtypes);
+  check.one_of("--reduce-dtype", options.reduce_dtype, kDtypes);
+  const int64_t group = options.shard_group_size;
+  check.require(options.strategy != "no-shard" || group <= 1,
+                fmt::format("--shard-group-size is {} with --strategy no-shard, which shards nothing.", group));
+  // Under a launcher --ranks stays at 1 and the launcher's number counts; `shard` compares with that.
+  check.require(options.ranks <= 1 || group <= 0 || options.ranks % group == 0,
+                fmt::format("--shard-group-size {} does not divide --ranks {}.", group, options.ranks));
+}
 
 void check_ranges(const Options& options, std::vector<std::string>& problems) {
   RangeCheck check(problems);
@@ -89,6 +115,7 @@ void check_ranges(const Options& options, std::vector<std::string>& problems) {
                 {"--ranks", options.ranks, 1, 1024},
                 {"--threads", options.threads, 0, 1024},
                 {"--timeout", options.timeout, 1, kMany},
+                {"--shard-group-size", options.shard_group_size, 0, 1024},
                 {"--steps", options.steps, 1, kMany},
                 {"--batch", options.batch, 1, kSize},
                 {"--micro-batches", options.micro_batches, 1, kSize},
@@ -99,6 +126,7 @@ void check_ranges(const Options& options, std::vector<std::string>& problems) {
                 {"--save-every", options.save_every, 0, kMany},
                 {"--sample-length", options.sample_length, 0, kMany},
                 {"--top-k", options.top_k, 0, kMany}});
+  check_sharding(options, check);
   check.positive("--lr", options.lr);
   check.positive("--clip", options.clip);
   check.not_negative("--weight-decay", options.weight_decay);

@@ -1,6 +1,7 @@
 // What a run is told, and how the command line tells it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,11 @@
 
 namespace trainer {
 
+// The words for fsdp::Strategy and for dtypes; sharding.h says what they mean.
+inline constexpr std::array<const char*, 6> kStrategies = {"full-shard", "shard-grad-op", "shard-optimizer",
+                                                           "no-shard",   "hybrid-shard",  "hybrid-shard-grad-op"};
+inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
+
 struct Options {
   std::string text;
   std::string run = "run";
@@ -22,6 +28,11 @@ struct Options {
   int64_t ranks = 1;
   int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
   int64_t timeout = 600;
+
+  std::string strategy = "full-shard";  // one of kStrategies
+  int64_t shard_group_size = 0;         // 0: all ranks, or the ranks of a host for the hybrid strategies
+  std::string param_dtype = "fp32";     // one of kDtypes
+  std::string reduce_dtype = "fp32";    // one of kDtypes
 
   int64_t steps = 300;
   int64_t batch = 8;
@@ -42,6 +53,7 @@ struct Options {
   std::string prompt = "\n";
 
   StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
   LearningRate learning_rate() const { return {.peak = lr, .warmup = *warmup, .steps = steps}; }

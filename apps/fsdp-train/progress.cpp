@@ -86,6 +86,7 @@ std::string progress_line(const StepRecord& record, int64_t steps) {
       digits, steps, record.loss, record.grad_norm, record.lr, short_number(record.tokens_per_second),
       short_bytes(static_cast<size_t>(record.memory_bytes)), duration(record.seconds_left));
   if (record.validation_loss) line += fmt::format("  held-back loss {:.4f}", *record.validation_loss);
+  if (record.skipped) line += fmt::format("  skipped at loss scale {}", *record.loss_scale);
   return line;
 }
 

@@ -17,7 +17,12 @@ std::string settings_table(const Options& options, const TextSplit& text) {
   row("model",
       fmt::format("GPT-2, {} parameters: {} layers of width {}, {} heads, context {}",
                   grouped(gpt::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
-  row("ranks", fmt::format("{}, fully sharded; threads a rank: {}", options.ranks, options.threads));
+  row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
+  row("sharding", options.strategy + (options.shard_group_size == 0
+                                          ? std::string()
+                                          : fmt::format(" in groups of {} ranks", options.shard_group_size)));
+  row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
+                            options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
   row("a step", fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
                             options.micro_batches, options.batch, model.context, grouped(options.tokens_per_step())));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
@@ -44,6 +49,10 @@ std::string settings_json(const Options& options) {
                                        {"ranks", options.ranks},
                                        {"threads", options.threads},
                                        {"timeout", options.timeout},
+                                       {"strategy", options.strategy},
+                                       {"shard_group_size", options.shard_group_size},
+                                       {"param_dtype", options.param_dtype},
+                                       {"reduce_dtype", options.reduce_dtype},
                                        {"steps", options.steps},
                                        {"batch", options.batch},
                                        {"micro_batches", options.micro_batches},

@@ -16,6 +16,8 @@ struct StepRecord {
   double seconds = 0;            // since the first step of this process began
   double seconds_left = 0;
   std::optional<double> validation_loss = std::nullopt;
+  std::optional<double> loss_scale = std::nullopt;  // that the loss was multiplied by, where it was
+  bool skipped = false;                             // its gradients were not finite: no parameter has changed
 };
 
 }  // namespace trainer

@@ -10,9 +10,11 @@
 #include "data_order.h"
 #include "evaluate.h"
 #include "gpt.h"
+#include "loss_scale.h"
 #include "report.h"
 #include "sample.h"
 #include "settings.h"
+#include "sharding.h"
 #include "shared_flag.h"
 #include "text.h"
 
@@ -30,9 +32,10 @@ fsdp::AdamWOptions adamw_options(const Options& options) {
 }
 
 // Loads the checkpoint, if there is one, and returns the steps that it has done.
-int64_t resume(const Options& options, fsdp::ShardedModel& model, fsdp::AdamW& optimizer) {
+int64_t resume(const Options& options, fsdp::ShardedModel& model, fsdp::AdamW& optimizer, fsdp::GradScaler& scaler) {
   if (options.checkpoint.empty()) return 0;
   const int64_t done = fsdp::load_checkpoint(options.checkpoint, {.model = &model, .optimizer = &optimizer});
+  load_loss_scale(options.checkpoint, scaler);
   if (done < options.steps) return done;
   throw fsdp::Error(
       fmt::format("checkpoint '{}' has done {} steps and --steps is {}: nothing is left to train. Use more "
@@ -53,46 +56,75 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
   throw;
 }
 
+// What a rank trains with.
+struct Training {
+  fsdp::World& world;
+  const Options& options;
+  std::string_view text;
+  gpt::Gpt& model;
+  fsdp::ShardedModel& sharded;
+  fsdp::AdamW& optimizer;
+  fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
+};
+
+// Adds up the gradients of this rank's micro-batches and returns their losses.
+std::vector<float> run_micro_batches(Training& training, DataOrder& order, int64_t steps_done) {
+  const Options& options = training.options;
+  std::vector<float> losses;
+  for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
+    const auto starts = order.window_starts(options.step_shape(), steps_done, training.world.rank(), micro_batch);
+    const Batch batch = make_batch(training.text, starts, options.model.context);
+    auto loss = training.model->loss(batch.tokens, batch.targets);  // the module itself, called as ever
+    training.scaler.scale(loss).backward();
+    losses.push_back(loss.item<float>());
+  }
+  return losses;
+}
+
+StepRecord train_step(Training& training, DataOrder& order, int64_t steps_done) {
+  StepRecord record{.step = steps_done + 1, .lr = training.options.learning_rate().at(steps_done)};
+  if (training.options.scales_loss()) record.loss_scale = training.scaler.scale_value();
+  const std::vector<float> losses = run_micro_batches(training, order, steps_done);
+  training.scaler.unscale_(training.sharded);
+  record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
+  training.optimizer.set_lr(record.lr);
+  record.skipped = !training.scaler.step(training.optimizer);
+  training.scaler.update();
+  training.optimizer.zero_grad();
+  record.loss = mean_loss(training.world, losses);
+  return record;
+}
+
+void save(Training& training, int64_t steps_done) {
+  const std::string folder = training.options.checkpoint_folder(steps_done);
+  fsdp::save_checkpoint(folder, {.model = &training.sharded, .optimizer = &training.optimizer, .step = steps_done});
+  if (training.options.scales_loss() && training.world.rank() == 0) save_loss_scale(folder, training.scaler);
+}
+
 // Every rank runs this; rank 0 alone has a report.
 void train_rank(fsdp::World& world, const Options& options, const TextSplit& text, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   gpt::Gpt model(options.model);
-  auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_of<gpt::BlockImpl>()});
+  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   fsdp::AdamW optimizer(sharded, adamw_options(options));
+  fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
   sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
 
-  int64_t steps_done = blaming_input(bad_input, [&] { return resume(options, sharded, optimizer); });
+  int64_t steps_done = blaming_input(bad_input, [&] { return resume(options, sharded, optimizer, scaler); });
   std::optional<Report> report;
   if (world.rank() == 0) blaming_input(bad_input, [&] { report.emplace(options, steps_done); });
   DataOrder order(static_cast<int64_t>(text.training.size()), options.model.context,
                   static_cast<uint64_t>(options.seed));
+  Training training{world, options, text.training, model, sharded, optimizer, scaler};
 
   while (steps_done < options.steps) {
-    StepRecord record{.step = steps_done + 1, .lr = options.learning_rate().at(steps_done)};
-    std::vector<float> losses;
-    for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
-      const auto starts = order.window_starts(options.step_shape(), steps_done, world.rank(), micro_batch);
-      const Batch batch = make_batch(text.training, starts, options.model.context);
-      auto loss = model->loss(batch.tokens, batch.targets);  // the module itself, called as ever
-      loss.backward();
-      losses.push_back(loss.item<float>());
-    }
-    record.grad_norm = sharded.clip_grad_norm_(options.clip);
-    optimizer.set_lr(record.lr);
-    optimizer.step();
-    optimizer.zero_grad();
-    ++steps_done;
-
-    record.loss = mean_loss(world, losses);
+    StepRecord record = train_step(training, order, steps_done++);
     if (is_due(steps_done, options.validate_every, options.steps)) {
       record.validation_loss = validation_loss(model, text.validation);
     }
     if (report) report->step(record);
-    if (is_due(steps_done, options.save_every, options.steps)) {
-      fsdp::save_checkpoint(options.checkpoint_folder(steps_done),
-                            {.model = &sharded, .optimizer = &optimizer, .step = steps_done});
-    }
+    if (is_due(steps_done, options.save_every, options.steps)) save(training, steps_done);
   }
   const std::string written = sample(model, options);
   if (report) report->finish(written);

@@ -38,6 +38,7 @@ TEST(Metrics, AreOneObjectAStep) {
   }
   EXPECT_FALSE(records[0].contains("validation_loss"));
   EXPECT_EQ(records[1]["validation_loss"], 1.5);
+  EXPECT_FALSE(records[1].contains("skipped"));
   EXPECT_THAT(metrics.losses(), ElementsAre(2.0, 1.0));
 }
 

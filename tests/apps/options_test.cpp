@@ -80,8 +80,8 @@ TEST(Options, StrayWordsAreNamed) {
 TEST(Options, HelpHasGroupsAndDefaults) {
   const CommandLine line = parse_command_line({"--help"});
   EXPECT_THAT(line.problems, IsEmpty());
-  for (const char* part : {"Data and results", "Model", "Ranks", "Training", "What is shown and kept",
-                           "--micro-batches", "[300]", "[0.001]", "seconds"}) {
+  for (const char* part : {"Data and results", "Model", "Ranks", "Sharding", "Training", "What is shown and kept",
+                           "--micro-batches", "[full-shard]", "[300]", "[0.001]", "seconds"}) {
     EXPECT_THAT(line.help, HasSubstr(part));
   }
 }

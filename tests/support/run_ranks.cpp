@@ -136,17 +136,27 @@ RunResult run_process(const std::function<int()>& body, const std::vector<std::s
   return {};
 }
 
-std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
-                                                  const std::vector<std::string>& first,
-                                                  const std::vector<std::string>& second) {
+std::vector<RunResult> run_processes(const std::function<int()>& body,
+                                     const std::vector<std::vector<std::string>>& variables) {
   int call = next_call();
   if (const char* wanted = std::getenv(kCall)) {
     if (std::to_string(call) == wanted) run_and_exit(body);
-    return {};
+    return std::vector<RunResult>(variables.size());
   }
-  auto other = std::async(std::launch::async, [&] { return spawn_and_wait(call, second); });
-  RunResult result = spawn_and_wait(call, first);
-  return {result, other.get()};
+  std::vector<std::future<RunResult>> running;
+  for (const auto& changes : variables) {
+    running.push_back(std::async(std::launch::async, [call, &changes] { return spawn_and_wait(call, changes); }));
+  }
+  std::vector<RunResult> results;
+  for (auto& one : running) results.push_back(one.get());
+  return results;
+}
+
+std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
+                                                  const std::vector<std::string>& first,
+                                                  const std::vector<std::string>& second) {
+  const std::vector<RunResult> results = run_processes(body, {first, second});
+  return {results[0], results[1]};
 }
 
 RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {

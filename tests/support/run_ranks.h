@@ -34,7 +34,9 @@ RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, L
 // set ("NAME=value") or removed ("NAME") there.
 RunResult run_process(const std::function<int()>& body, const std::vector<std::string>& variables = {});
 
-// The same in two processes at once, which differ by their variables.
+// The same in several processes at once, which differ by their variables. In one of them it returns empty results.
+std::vector<RunResult> run_processes(const std::function<int()>& body,
+                                     const std::vector<std::vector<std::string>>& variables);
 std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
                                                   const std::vector<std::string>& first,
                                                   const std::vector<std::string>& second);

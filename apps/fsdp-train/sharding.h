@@ -1,0 +1,13 @@
+// From the words of the command line to the library's options.
+#pragma once
+
+#include <fsdp/options.h>
+
+#include "options.h"
+
+namespace trainer {
+
+// How the model is sharded: each of its blocks is a unit.
+fsdp::Options sharding_of(const Options& options);
+
+}  // namespace trainer
