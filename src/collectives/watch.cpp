@@ -16,11 +16,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kPeriod{1000};  // a wait that lasts from one look to the next is long
-constexpr milliseconds kExplanation{
-    300};  // what a peer that failed has for its notice: less than `launch` leaves to its peers
-constexpr milliseconds kBetweenReads{50};  // meanwhile
-constexpr milliseconds kFarewell{5000};    // what a board has for the last notice
+// A wait that lasts from one look to the next is long.
+constexpr milliseconds kPeriod{1000};
+// What a peer that failed has for its notice: less than `launch` leaves to the others once a rank has died.
+constexpr milliseconds kExplanation{300};
+constexpr milliseconds kBetweenReads{50};
+// What a board has for the last notice.
+constexpr milliseconds kFarewell{5000};
 
 using Notices = std::map<int, Notice>;  // by rank; without those that have posted nothing
 

@@ -1,0 +1,156 @@
+// A rank that goes another way than its peers, once there is a plan: every rank's message names it.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <thread>
+
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using fsdp::testing::run_ranks_to_end;
+using fsdp::testing::RunResult;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kBlocks = 6, kSteps = 4, kDiverges = 2;
+
+// Six matrices, used in an order that is given for each step.
+struct Chain {
+  std::vector<torch::Tensor> weights;
+  std::vector<NamedUnit> units;
+
+  Chain() {
+    for (int i = 0; i < kBlocks; ++i) {
+      weights.push_back(torch::eye(16).set_requires_grad(true));
+      units.push_back({"blocks." + std::to_string(i), {{"weight" + std::to_string(i), weights[i]}}, {}});
+    }
+  }
+  torch::Tensor operator()(const std::vector<int>& order) const {
+    torch::Tensor x = torch::ones({2, 16});
+    for (int block : order) {
+      if (block < 0) throw std::runtime_error("out of paper");
+      x = torch::relu(x.matmul(weights[block]));
+    }
+    return x;
+  }
+};
+
+const std::vector<int> kInOrder{0, 1, 2, 3, 4, 5};
+
+// One step, in which rank 1 may do something of its own. False: it wants no further step.
+using Step = std::function<bool(const Chain& chain)>;
+
+// Rank 1's third step is `other`; everything else is as it should be.
+void train(World& world, const Step& other, Strategy strategy) {
+  Chain chain;
+  auto sharded = shard(chain.units, world, {.strategy = strategy});
+  AdamW optimizer(sharded);
+  for (int step = 0; step < kSteps; ++step) {
+    if (world.rank() == 1 && step == kDiverges) {
+      if (!other(chain)) return;
+    } else {
+      chain(kInOrder).sum().backward();
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  std::cout << "rank " << world.rank() << " took all steps" << std::endl;
+}
+
+RunResult run_with(int ranks, const Step& other) {
+  return run_ranks_to_end(ranks, [&](World& world) { train(world, other, Strategy::FullShard); });
+}
+
+std::string message_start(int rank, int ranks) {
+  return "\\[fsdp rank " + std::to_string(rank) + "/" + std::to_string(ranks) + "[^]]*\\] ";
+}
+
+// Every rank reports that rank 1 went another way than the rank that reports, or a rank that agrees with it.
+void expect_divergence(const RunResult& result, int ranks, const std::string& theirs) {
+  EXPECT_NE(result.exit_code, 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string found =
+        rank == 1 ? "rank [02] [^\n]* where rank 1 " + theirs : "rank 1 " + theirs + " where rank [02] ";
+    EXPECT_THAT(result.output, ContainsRegex(message_start(rank, ranks) + "[a-z_]+: [^\n]*" + found))
+        << "rank " << rank;
+  }
+  EXPECT_THAT(result.output, HasSubstr("does its control flow depend on the data?"));
+  EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
+  EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
+}
+
+class Divergence : public ::testing::TestWithParam<int> {};
+
+TEST_P(Divergence, ByTheOrderOfTwoBlocks) {
+  const auto result = run_with(GetParam(), [](const Chain& chain) {
+    chain({0, 1, 2, 4, 3, 5}).sum().backward();
+    return true;
+  });
+  expect_divergence(result, GetParam(), "gathers unit blocks.[0-9]( outside of a plan)?");
+}
+
+TEST_P(Divergence, ByABlockThatIsSkipped) {
+  const auto result = run_with(GetParam(), [](const Chain& chain) {
+    chain({0, 1, 2, 4, 5}).sum().backward();
+    return true;
+  });
+  expect_divergence(result, GetParam(), "gathers unit blocks.[0-9]( outside of a plan)?");
+}
+
+TEST_P(Divergence, ByABackwardThatEndsEarly) {
+  const auto result = run_with(GetParam(), [](const Chain& chain) {
+    const torch::Tensor x = chain({0, 1, 2}).detach();
+    torch::relu(x.matmul(chain.weights[3]).matmul(chain.weights[4]).matmul(chain.weights[5])).sum().backward();
+    return true;
+  });
+  expect_divergence(result, GetParam(), "has ended its backward");
+}
+
+void expect_all_name_rank_1(const RunResult& result, int ranks) {
+  EXPECT_NE(result.exit_code, 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == 1) continue;
+    EXPECT_THAT(result.output, ContainsRegex(message_start(rank, ranks) + "[a-z_]+: [^\n]*rank 1[^\n]*"))
+        << "rank " << rank;
+  }
+  EXPECT_THAT(result.output, HasSubstr("the connection to rank 1 was closed (it failed or ended early; see its own"));
+  EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
+  EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
+}
+
+TEST_P(Divergence, ByAnExceptionInTheMiddleOfTheForward) {
+  const auto result = run_with(GetParam(), [](const Chain& chain) {
+    chain({0, 1, 2, -1});
+    return true;
+  });
+  expect_all_name_rank_1(result, GetParam());
+  EXPECT_THAT(result.output, HasSubstr("] out of paper"));
+}
+
+TEST_P(Divergence, ByARankThatEndsEarly) {
+  expect_all_name_rank_1(run_with(GetParam(), [](const Chain&) { return false; }), GetParam());
+}
+
+TEST_P(Divergence, IsNoneWhereUnitsStayFull) {
+  run_ranks(GetParam(), [](World& world) {
+    auto late_and_without_a_block = [](const Chain& chain) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      chain({0, 1, 2, 4, 3}).sum().backward();
+      return true;
+    };
+    for (Strategy strategy : {Strategy::NoShard, Strategy::ShardOptimizer})
+      train(world, late_and_without_a_block, strategy);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Divergence, ::testing::Values(2, 3));
+
+}  // namespace
+}  // namespace fsdp
