@@ -103,6 +103,9 @@ class ShardedModel {
   NamedTensors full_state(FullStateOptions options = {});
   // The module's buffers by name: this rank's own tensors.
   const NamedTensors& buffers() const;
+  // Rank `source`'s values to all, in every buffer. For statistics that each rank keeps for itself, such as BatchNorm's
+  // running ones: call it before an evaluation or a save, where ranks are to agree. A collective.
+  void broadcast_buffers(int source = 0);
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
   void zero_grad();
