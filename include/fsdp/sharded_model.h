@@ -52,7 +52,10 @@ struct CommunicationReport {
 };
 
 struct FullParametersOptions {
-  bool write_back = true;  // keep what was written in the scope; all ranks must write the same values
+  bool write_back = true;               // keep what was written in the scope; a write without this is an error
+  std::vector<std::string> units = {};  // name patterns (* and ?) of the units that are made whole; none: all
+  // Whole on rank 0 only, whose writes count; otherwise all ranks must write the same values.
+  bool rank0_only = false;
 };
 
 // Whole tensors by name, for users who save in their own way.
@@ -62,8 +65,9 @@ struct FullStateOptions {
   bool rank0_only = false;  // the other ranks take part and get nothing: a unit's memory instead of the model's
 };
 
-// A scope in which every parameter of the module is whole on every rank and can be read and written as usual.
-// A collective: all ranks open and close it together. Ends with `close`, or in the destructor, which does not throw.
+// A scope in which parameters of the module are whole, in the dtype that operators see, and can be read and written as
+// usual. With fewer bits than a shard's fp32, what is not written keeps the shard's. A collective: all ranks open and
+// close it together. Ends with `close`, or in the destructor, which does not throw.
 class FullParameters {
  public:
   explicit FullParameters(std::unique_ptr<engine::FullScope> scope);
@@ -74,6 +78,20 @@ class FullParameters {
 
  private:
   std::unique_ptr<engine::FullScope> scope_;
+};
+
+// A scope whose backwards add to gradients that stay with this rank, whole: no reduction, and a unit's memory for each
+// unit. The next backward outside of it reduces the sum of all; without one, clipping and steps do. Results are those
+// of another order of additions (docs/determinism.md).
+class NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<engine::Model> model);
+  NoSync(NoSync&&) noexcept = default;
+  NoSync& operator=(NoSync&&) = delete;
+  ~NoSync();
+
+ private:
+  std::shared_ptr<engine::Model> model_;
 };
 
 // A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
@@ -88,8 +106,8 @@ class ShardedModel {
 
   // In the order of the units, then of the parameters in them; the same on every rank.
   const std::vector<ShardedParameter>& parameters() const;
-  // The pieces alone. A torch::optim optimizer that works element by element can step on them, given that before each
-  // of its steps clip_grad_norm_ has closed the gradients, and that no forward pass runs between the two.
+  // The pieces alone. Any torch::optim optimizer that works element by element can step on them: what reads a piece's
+  // gradient ends the sum (docs/determinism.md), and what was written is published when the model is used next.
   std::vector<torch::Tensor> shards() const;
 
   // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
@@ -98,6 +116,8 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
+  // The same number of backwards on every rank.
+  NoSync no_sync();
   // Copies of every parameter, whole and in fp32, by name; then of every buffer, by name, this rank's. For this rank's
   // parts see `parameters()`. A collective; one unit at a time is there in addition.
   NamedTensors full_state(FullStateOptions options = {});

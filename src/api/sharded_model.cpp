@@ -43,6 +43,12 @@ double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
 
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }
 
+NoSync::NoSync(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { model_->begin_no_sync(); }
+NoSync::~NoSync() {
+  if (model_) model_->end_no_sync();
+}
+NoSync ShardedModel::no_sync() { return NoSync(model_); }
+
 NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_->full_state(options); }
 
 const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
@@ -60,7 +66,7 @@ void ShardedModel::broadcast_buffers(int source) {
 }
 
 FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
-  return FullParameters(std::make_unique<engine::FullScope>(model_, options.write_back));
+  return FullParameters(std::make_unique<engine::FullScope>(model_, std::move(options)));
 }
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }

@@ -61,6 +61,7 @@ std::vector<torch::Tensor> read_wanted(const std::filesystem::path& file, const 
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   FSDP_CHECK(checkpoint.model != nullptr, "load_checkpoint: the model is missing; set .model = &sharded");
   torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
   collectives::Group& group = model.group();
   const NamedTensors wanted = checkpoint::contents_of(checkpoint);

@@ -45,7 +45,7 @@ torch::Tensor sum_own_part(Wire& wire, const std::vector<torch::Tensor>& parts) 
     messages.push_back(receive_tensor(wire, received[peer], peer, kPartTag));
     messages.push_back(send_tensor(wire, parts[peer], peer, kPartTag));
   }
-  wait_all(messages);
+  wire.wait_all(messages);
   return sum_in_order(received);
 }
 
@@ -58,7 +58,7 @@ void all_reduce_block(Wire& wire, const torch::Tensor& block) {
     messages.push_back(receive_tensor(wire, parts[peer], peer, kSumTag));
     messages.push_back(send_tensor(wire, own, peer, kSumTag));
   }
-  wait_all(messages);
+  wire.wait_all(messages);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ std::vector<torch::Tensor> all_gather_parts(Wire& wire, const torch::Tensor& ten
     messages.push_back(receive_tensor(wire, parts[peer], peer, kAllGatherTag));
     messages.push_back(send_tensor(wire, tensor, peer, kAllGatherTag));
   }
-  wait_all(messages);
+  wire.wait_all(messages);
   return parts;
 }
 

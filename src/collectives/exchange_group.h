@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/group.h"
@@ -15,7 +16,11 @@ namespace fsdp::collectives {
 
 class ExchangeGroup final : public Group {
  public:
-  explicit ExchangeGroup(std::unique_ptr<Transport> transport) : wire_(std::make_shared<Wire>(std::move(transport))) {}
+  // `board`: none, and a rank that diverges or fails is noticed by its silence alone. `world_ranks` is how messages
+  // call the ranks; empty: by their own number.
+  explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board = {},
+                         std::vector<int> world_ranks = {})
+      : wire_(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
@@ -24,7 +29,7 @@ class ExchangeGroup final : public Group {
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;
   void broadcast_(torch::Tensor& tensor, int source) override;
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) override;
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
 
  private:
   std::shared_ptr<Wire> wire_;

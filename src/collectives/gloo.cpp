@@ -30,34 +30,40 @@ bool is_timeout(const std::string& text) {
 
 class GlooMessage final : public Message {
  public:
-  GlooMessage(c10::intrusive_ptr<c10d::Work> work, std::chrono::milliseconds timeout, int world_rank)
-      : work_(std::move(work)), timeout_(timeout), world_rank_(world_rank) {}
+  GlooMessage(c10::intrusive_ptr<c10d::Work> work, std::chrono::milliseconds timeout, int peer, int world_rank)
+      : work_(std::move(work)), timeout_(timeout), peer_(peer), world_rank_(world_rank) {}
 
   void wait() override;
+  void abort() override { work_->abort(); }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   std::chrono::milliseconds timeout_;
+  int peer_;
   int world_rank_;
 };
 
 class EmptyMessage final : public Message {
  public:
   void wait() override {}
+  void abort() override {}
 };
 
 std::string describe_failure(const std::string& text, int world_rank, std::chrono::milliseconds timeout) {
   if (is_timeout(text))
     return fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank, timeout.count());
-  return fmt::format("the connection to rank {} was closed (it probably died; see its own message)", world_rank);
+  return fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)",
+                     world_rank);
 }
 
 void GlooMessage::wait() {
+  bool arrived = false;
   try {
-    work_->wait(timeout_);
+    arrived = work_->wait(timeout_);
   } catch (const std::exception& failure) {
-    throw TransportFailure(describe_failure(failure.what(), world_rank_, timeout_));
+    throw TransportFailure(describe_failure(failure.what(), world_rank_, timeout_), peer_);
   }
+  if (!arrived) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
 }
 
 std::vector<std::string> interface_names() {
@@ -123,9 +129,9 @@ class GlooTransport final : public Transport {
     int world_rank = world_ranks_.empty() ? peer : world_ranks_[peer];
     try {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
-      return std::make_unique<GlooMessage>(operation(tensors), timeout_, world_rank);
+      return std::make_unique<GlooMessage>(operation(tensors), timeout_, peer, world_rank);
     } catch (const std::exception& failure) {
-      throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_));
+      throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_), peer);
     }
   }
 
@@ -137,7 +143,8 @@ class GlooTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
-  auto group = std::make_unique<ExchangeGroup>(std::make_unique<GlooTransport>(spec));
+  auto transport = std::make_unique<GlooTransport>(spec);
+  auto group = std::make_unique<ExchangeGroup>(std::move(transport), make_store_board(spec.store), spec.world_ranks);
   // A rank that is done at once must not close connections that a slower one is still about to make.
   group->barrier();
   return group;

@@ -88,8 +88,10 @@ class Group {
 
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32
-  virtual void broadcast_(torch::Tensor& tensor, int source) = 0;                  // contiguous
-  virtual std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) = 0;  // the same shape on every rank
+  virtual void broadcast_(torch::Tensor& tensor, int source) = 0;  // contiguous
+  // The same shape on every rank. `purpose` is what the peers' messages say that this rank does.
+  virtual std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor,
+                                                const std::string& purpose = "enters an all_gather") = 0;
 };
 
 }  // namespace fsdp::collectives

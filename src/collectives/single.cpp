@@ -46,7 +46,9 @@ class SingleGroup final : public Group {
   void barrier() override {}
   void all_reduce_(torch::Tensor&) override {}
   void broadcast_(torch::Tensor&, int) override {}
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) override { return {tensor.detach().clone()}; }
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
+    return {tensor.detach().clone()};
+  }
 };
 
 }  // namespace

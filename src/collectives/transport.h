@@ -2,12 +2,14 @@
 //
 // Messages between two ranks match by tag, and in order among equal tags. Nothing is copied: the bytes stay where they
 // are until the message's `wait` returns. Destroying a message that was not waited for leaves its bytes alone from then
-// on. One thread at a time.
+// on. One thread at a time, but for `abort`.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace fsdp::collectives {
 
@@ -15,7 +17,11 @@ namespace fsdp::collectives {
 // in which operation.
 class TransportFailure : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  TransportFailure(const std::string& text, int peer) : std::runtime_error(text), peer_(peer) {}
+  int peer() const { return peer_; }
+
+ private:
+  int peer_;
 };
 
 class Message {
@@ -23,7 +29,11 @@ class Message {
   virtual ~Message() = default;
   // Throws TransportFailure after the transport's timeout, or when the peer is gone.
   virtual void wait() = 0;
+  // Makes the wait, under way or to come, throw TransportFailure. From any thread.
+  virtual void abort() = 0;
 };
+
+using Messages = std::vector<std::unique_ptr<Message>>;
 
 class Transport {
  public:

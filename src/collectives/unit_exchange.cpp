@@ -26,7 +26,7 @@ UnitExchange::~UnitExchange() {
   // A peer may be late with a gather that this rank has long finished. It either takes the shard or goes away itself.
   if (wire_->failed() || std::uncaught_exceptions() > 0) return;
   try {
-    wait_all(gather_sends_);
+    wire_->wait_all(gather_sends_);
   } catch (const std::exception&) {
     // Whoever still needs the group will be told.
   }
@@ -36,7 +36,7 @@ int UnitExchange::tag(UnitMessage kind) const { return tag_of(spec_.id, kind); }
 
 void UnitExchange::begin_write() {
   wire_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard",
-                 [&] { wait_all(gather_sends_); });
+                 [&] { wire_->wait_all(gather_sends_); });
 }
 
 void UnitExchange::begin_gather(const torch::Tensor& buffer) {
@@ -46,7 +46,8 @@ void UnitExchange::begin_gather(const torch::Tensor& buffer) {
                  "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
                  spec_.layout.full_numel());
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
-    wait_all(gather_sends_);
+    wire_->begins(fmt::format("gathers unit {}", spec_.name));
+    wire_->wait_all(gather_sends_);
     buffer_ = buffer;
     auto place = [&](int rank) {
       return static_cast<char*>(buffer_.mutable_data_ptr()) + spec_.layout.shard_index(rank) * shard_bytes();
@@ -60,7 +61,7 @@ void UnitExchange::begin_gather(const torch::Tensor& buffer) {
 }
 
 void* UnitExchange::wait_gather() {
-  wire_->guarded(message_prefix(spec_.name), "gather", [&] { wait_all(gather_receives_); });
+  wire_->guarded(message_prefix(spec_.name), "gather", [&] { wire_->wait_all(gather_receives_); });
   return gathers_into_buffer() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
 }
 
@@ -108,8 +109,8 @@ void UnitExchange::exchange_slices(int peer) {
 
 void UnitExchange::wait_reduce() {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    wait_all(reduce_messages_);
-    wait_all(sum_messages_);
+    wire_->wait_all(reduce_messages_);
+    wire_->wait_all(sum_messages_);
     add_up();
     exchange_sums();
   });
@@ -117,7 +118,7 @@ void UnitExchange::wait_reduce() {
 }
 
 void UnitExchange::wait_sum() {
-  wire_->guarded(message_prefix(spec_.name), "reduce", [&] { wait_all(sum_messages_); });
+  wire_->guarded(message_prefix(spec_.name), "reduce", [&] { wire_->wait_all(sum_messages_); });
 }
 
 // This rank's and its replicas' slices lie in the sum as in their shard.

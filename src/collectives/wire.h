@@ -1,28 +1,28 @@
 // A transport that remembers its first failure: what the collectives of one group share.
 //
 // After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again.
+// With a notice board, the error is the cause: a rank that diverged, or the first failure of a peer.
 // One thread at a time. Shared by a group and its units, which may outlive the group.
 #pragma once
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "collectives/group.h"
+#include "collectives/notice_board.h"
 #include "collectives/transport.h"
+#include "collectives/watch.h"
 
 namespace fsdp::collectives {
 
-using Messages = std::vector<std::unique_ptr<Message>>;
-
-// Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
-void wait_all(Messages& messages);
-
 class Wire {
  public:
-  explicit Wire(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  // `names` is how messages call the ranks; empty: by their own number.
+  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board, std::vector<int> names);
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -36,6 +36,11 @@ class Wire {
     return transport_->receive(bytes, size, peer, tag);
   }
 
+  // Notes an operation that every rank begins at the same place in its order: "gathers blocks.4".
+  void begins(std::string operation);
+  // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
+  void wait_all(Messages& messages);
+
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>
   auto guarded(const std::string& prefix, const char* operation, Exchange&& exchange) {
@@ -43,16 +48,22 @@ class Wire {
     try {
       return exchange();
     } catch (const TransportFailure& failure) {
-      failure_ = std::make_exception_ptr(PeerLost(fmt::format("{}{}: {}", prefix, operation, failure.what())));
-    } catch (...) {
+      fail(fmt::format("{}{}: ", prefix, operation), failure);
+    } catch (const std::exception& failure) {
       failure_ = std::current_exception();
+      tell({name_, failure.what()});
     }
     std::rethrow_exception(failure_);
   }
 
  private:
+  void fail(const std::string& prefix, const TransportFailure& failure);
+  void tell(Failure failure);
+
   std::unique_ptr<Transport> transport_;
+  int name_;  // of this rank
   std::exception_ptr failure_;
+  std::optional<Watch> watch_;  // ends before the connections, so that a failure is explained before they close
 };
 
 }  // namespace fsdp::collectives

@@ -1,11 +1,19 @@
 // The scope in which the module's parameters are whole, in memory of their own.
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/names.h"
 #include "engine/full_scope.h"
 #include "engine/model.h"
 
 namespace fsdp::engine {
 
 namespace {
+
+bool is_among(const std::string& unit, const std::vector<std::string>& patterns) {
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, unit); });
+}
 
 // Where full parameters have fewer bits than the shard, what was not written keeps all of the shard's.
 void write_changes(torch::Tensor& shard, const torch::Tensor& full) {
@@ -20,45 +28,81 @@ void write_changes(torch::Tensor& shard, const torch::Tensor& full) {
 
 }  // namespace
 
-void Model::open_full() {
+void Model::open_full(FullParametersOptions options) {
   FSDP_CHECK(!full_, "full_parameters() is open already. Close the first scope before opening another.");
+  for (const std::string& pattern : options.units) {
+    FSDP_CHECK(
+        std::any_of(units_.begin(), units_.end(), [&](const auto& unit) { return matches(pattern, unit->name); }),
+        "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
+        units_.empty() ? "" : units_[0]->name);
+  }
   begin_write();
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
+  const bool here = !options.rank0_only || group_->rank() == 0;
   guarded([&] {
     for (auto& unit : units_) {
-      unit->full = torch::empty({unit->layout.full_numel()}, torch::dtype(unit->dtype()));
-      unit->collectives->begin_gather(unit->full);
-      void* bytes = unit->collectives->wait_gather();
-      if (bytes != unit->full.data_ptr())
-        unit->full.copy_(torch::from_blob(bytes, unit->full.sizes(), unit->full.options()));
-      unit->collectives->release();
+      if (!is_among(unit->name, options.units)) continue;
+      torch::Tensor full = gather_alone(*unit);
+      if (!here) continue;
+      unit->full = std::move(full);
       unit->storage->bind(unit->full.data_ptr());
       unit->storage->allow_access();
     }
   });
-  full_ = true;
+  full_ = std::move(options);
 }
 
-void Model::close_full(bool write_back) {
+// The unit, whole, in memory of its own.
+torch::Tensor Model::gather_alone(Unit& unit) {
+  torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()));
+  unit.collectives->begin_gather(full);
+  void* bytes = unit.collectives->wait_gather();
+  if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
+  unit.collectives->release();
+  return full;
+}
+
+void Model::use_full(std::span<const int> units, std::optional<int> written, const char* operation) const {
+  FSDP_CHECK_UNIT(
+      !written || full_->write_back, units_[*written]->name,
+      "{} writes a parameter inside full_parameters({{.write_back = false}}), where the write would be lost. "
+      "Leave write_back on.",
+      operation);
+  for (int unit : units) {
+    FSDP_CHECK_UNIT(units_[unit]->full.defined(), units_[unit]->name,
+                    "{} uses a unit that the open full_parameters scope leaves sharded{}. Close the scope first, or "
+                    "open it for this unit.",
+                    operation, full_->rank0_only ? " on every rank but 0" : "");
+  }
+}
+
+void Model::close_full() {
   torch::NoGradGuard no_grad;
+  FullParametersOptions options;
   {
     std::lock_guard lock(mutex_);
     if (!full_) return;
-    full_ = false;
-    for (auto& unit : units_) {
-      unit->storage->unbind();
-    }
+    options = std::move(*full_);
+    full_.reset();
+    for (auto& unit : units_) unit->storage->unbind();
   }
-  if (write_back) {
+  if (options.write_back) {
     begin_write();
     for (auto& unit : units_) {
+      if (!is_among(unit->name, options.units)) continue;
+      if (options.rank0_only) take_from_rank0(*unit);
       const layout::Range own = unit->layout.shard_of(group_->rank());
       write_changes(unit->shard, unit->full.slice(0, own.begin, own.end));
     }
     publish();
   }
   for (auto& unit : units_) unit->full = torch::Tensor();
+}
+
+void Model::take_from_rank0(Unit& unit) {
+  if (!unit.full.defined()) unit.full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()));
+  guarded([&] { group_->broadcast_(unit.full, 0); });
 }
 
 }  // namespace fsdp::engine

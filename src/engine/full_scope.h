@@ -9,16 +9,15 @@ namespace fsdp::engine {
 
 class FullScope {
  public:
-  FullScope(std::shared_ptr<Model> model, bool write_back) : model_(std::move(model)), write_back_(write_back) {
-    model_->open_full();
+  FullScope(std::shared_ptr<Model> model, FullParametersOptions options) : model_(std::move(model)) {
+    model_->open_full(std::move(options));
   }
   void close() {
-    if (std::shared_ptr<Model> model = std::move(model_)) model->close_full(write_back_);
+    if (std::shared_ptr<Model> model = std::move(model_)) model->close_full();
   }
 
  private:
   std::shared_ptr<Model> model_;
-  bool write_back_;
 };
 
 }  // namespace fsdp::engine

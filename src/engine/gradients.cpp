@@ -85,6 +85,9 @@ void Model::lay_out_gradients(Unit& unit) {
 void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
   if (gradient.layout() != torch::kStrided) gradient = gradient.to_dense();
   const bool first = !unit.present[parameter];
+  FSDP_CHECK_UNIT(alone() || unit.gradient_layout.wanted()[parameter], unit.name,
+                  "{} was unfrozen between two backwards of no_sync scopes. Call step and zero_grad before.",
+                  unit.parameters[parameter].name());
   if (alone() && first) {
     unit.kept[parameter] = own(gradient, unit.shapes[parameter]);
   } else {
@@ -119,16 +122,20 @@ void Model::show_sum(Unit& unit) {
     torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
     if (!unit.sum.held[i] || piece.grad().defined()) continue;
     const layout::Range range = unit.gradient_layout.piece_of(i, group_->rank());
-    piece.mutable_grad() = unit.sum.values.slice(0, range.begin, range.end);
+    show(piece, unit.sum.values.slice(0, range.begin, range.end));
   }
+}
+
+void Model::show(torch::Tensor& piece, const torch::Tensor& gradient) {
+  piece.mutable_grad() = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
 }
 
 void Model::add_kept(Unit& unit) {
   for (size_t i = 0; i < unit.kept.size(); ++i) {
     if (!unit.kept[i].defined()) continue;
-    torch::Tensor& sum = parameters_[unit.first_piece + i].piece.mutable_grad();
+    torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
     const torch::Tensor flat = unit.kept[i].as_strided({unit.kept[i].numel()}, {1});
-    sum.defined() ? sum.add_(flat) : sum = flat.to(torch::kFloat32);
+    piece.grad().defined() ? void(piece.mutable_grad().add_(flat)) : show(piece, flat.to(torch::kFloat32));
   }
   unit.kept.clear();
 }
@@ -136,12 +143,19 @@ void Model::add_kept(Unit& unit) {
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
 std::vector<int64_t> Model::agree_on_account() {
   std::vector<int64_t> account = schedule_->account();
-  if (alone()) return account;
+  if (alone() || no_sync_ > 0) return account;
   for (const torch::Tensor& peer : exchange(kEndsBackward, account)) {
     const auto* theirs = peer.const_data_ptr<int64_t>() + 1;
     for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
   }
   return account;
+}
+
+bool Model::trainable(size_t parameter) const {
+  const auto behind = std::upper_bound(units_.begin(), units_.end(), parameter,
+                                       [](size_t index, const auto& unit) { return index < unit->first_piece; });
+  const Unit& unit = **std::prev(behind);
+  return unit.parameters[parameter - unit.first_piece].tensor().requires_grad();
 }
 
 bool Model::holds_gradients() const {
@@ -152,15 +166,36 @@ bool Model::holds_gradients() const {
 void Model::close_gradients() {
   std::lock_guard lock(mutex_);
   note_backward();
-  FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
   if (!failure_.empty()) throw Error(failure_);
+  reduce_open();
+  FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
   if (closed_) return;
   closed_ = true;
   scale_gradients(static_cast<float>(1.0 / divisor_));
 }
 
+// What the backwards of no_sync scopes left with each rank, where none outside of them followed.
+void Model::reduce_open() {
+  if (no_sync_ > 0 || !schedule_->open_gradients()) return;
+  guarded([&] {
+    perform(schedule_->reduce_open(agree_on_account()));
+    for (auto& unit : units_) unit->collectives->wait_sum();
+  });
+}
+
+void Model::begin_no_sync() {
+  std::lock_guard lock(mutex_);
+  schedule_->set_local(++no_sync_ > 0);
+}
+
+void Model::end_no_sync() noexcept {
+  std::lock_guard lock(mutex_);
+  schedule_->set_local(--no_sync_ > 0);
+}
+
 void Model::scale_gradients(float factor) {
   torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
   if (factor == 1.0f) return;
   for (auto& parameter : parameters_) {
     if (parameter.piece.grad().defined()) parameter.piece.mutable_grad().mul_(factor);
@@ -170,6 +205,7 @@ void Model::scale_gradients(float factor) {
 void Model::zero_grad() {
   std::lock_guard lock(mutex_);
   note_backward();  // one that threw leaves nothing behind
+  if (schedule_->open_gradients()) perform(schedule_->backward_abandoned());
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
   for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);
   closed_ = false;

@@ -28,7 +28,7 @@ int64_t hash_of(const UnitSpec& spec) {
   return static_cast<int64_t>(hash);
 }
 
-constexpr int kManyBuffers = 1 << 20;  // all that a pool may ever have
+constexpr int kSharedGradientBuffers = 4;  // of the largest unit's size; no_sync may need more
 
 Shape shape_of(const torch::Tensor& tensor) {
   // Strides that leave holes or overlap cannot be kept in flat memory.
@@ -122,8 +122,8 @@ void Model::plan(const ModelSpec& spec) {
     gradients = std::max(gradients, unit->gradient_layout.full_numel() * gradient_bytes);
     staging = std::max(staging, unit->collectives->staging_numel(unit->gradient_layout) * gradient_bytes);
   }
-  const int shared = spec.full_until == FullUntil::BufferNeeded ? kManyBuffers : 0;
-  const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kManyBuffers;
+  const int shared = spec.full_until == FullUntil::BufferNeeded ? spec.buffers : 0;
+  const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kSharedGradientBuffers;
   arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shared, full),
                                                            buffers::Pool(shared_gradients, gradients),
                                                            buffers::Pool(shared_gradients, staging)});
@@ -162,12 +162,14 @@ void Model::add_unit(const UnitSpec& unit_spec, const ModelSpec& spec) {
       id, named.name, unit->layout.full_numel() * c10::elementSize(unit_spec.dtype), unit_spec.dtype,
       spec.casts_activations, link_);
   unit->first_piece = parameters_.size();
+  interpose::Unwatched ours;
+  const torch::Tensor pieces = interpose::watched(unit->shard, interpose::PieceStorage::Holds::Parameters, link_);
   for (size_t i = 0; i < numels.size(); ++i) {
     const auto& [name, tensor] = named.parameters[i];
     unit->parameters.emplace_back(tensor, name, unit->storage, unit->layout.offset_of(i), unit->shapes[i].strides,
                                   static_cast<int>(i));
     const layout::Range piece = unit->layout.piece_of(i, group_->rank());
-    parameters_.push_back({name, unit->shapes[i].sizes, unit->shard.slice(0, piece.begin, piece.end),
+    parameters_.push_back({name, unit->shapes[i].sizes, pieces.slice(0, piece.begin, piece.end),
                            unit->layout.piece_offset_of(i, group_->rank())});
   }
   units_.push_back(std::move(unit));
@@ -187,7 +189,8 @@ bool Model::note_backward() {
 
 void Model::operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) {
   std::lock_guard lock(mutex_);
-  if (full_) return;
+  if (full_) return use_full(units, written, operation);
+  if (written_) publish_all();
   const auto mode = note_backward()                 ? schedule::Mode::Backward
                     : torch::GradMode::is_enabled() ? schedule::Mode::Forward
                                                     : schedule::Mode::ForwardWithoutGradients;
@@ -234,6 +237,7 @@ void Model::check_changed(const Unit& unit, schedule::Mode mode) {
 
 void Model::perform(const schedule::Actions& actions) {
   torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
   for (const schedule::Action& action : actions) perform(action);
 }
 
@@ -281,7 +285,8 @@ std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<i
   auto describe = [&](int64_t of) {
     return of == kEndsBackward ? std::string("has ended its backward") : "gathers unit " + units_.at(of)->name;
   };
-  std::vector<torch::Tensor> peers = group_->all_gather(message);
+  std::vector<torch::Tensor> peers =
+      group_->all_gather(message, describe(activity) + (activity == kEndsBackward ? "" : " outside of a plan"));
   for (int rank = 0; rank < group_->size(); ++rank) {
     const int64_t other = peers[rank][0].item<int64_t>();
     FSDP_CHECK(other == activity,
@@ -305,6 +310,7 @@ void Model::backward_ends(int task) {
 void Model::begin_write() {
   std::lock_guard lock(mutex_);
   note_backward();
+  if (written_) publish_all();
   guarded([&] {
     perform(schedule_->shards_change());
     for (auto& unit : units_) unit->collectives->begin_write();
@@ -313,7 +319,12 @@ void Model::begin_write() {
 
 void Model::publish() {
   std::lock_guard lock(mutex_);
+  publish_all();
+}
+
+void Model::publish_all() {
   torch::NoGradGuard no_grad;
+  written_ = false;
   guarded([&] {
     for (auto& unit : units_) {
       publish(*unit);

@@ -18,6 +18,7 @@
 #include "fsdp/sharded_model.h"
 #include "interpose/backward_watch.h"
 #include "interpose/listener.h"
+#include "interpose/piece_storage.h"
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
@@ -48,6 +49,7 @@ class Model final : public interpose::Listener {
   int shards() const { return shards_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
+  bool trainable(size_t parameter) const;  // whether it wants a gradient now
   const NamedTensors& buffers() const { return buffers_; }
 
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
@@ -60,6 +62,9 @@ class Model final : public interpose::Listener {
   void scale_gradients(float factor);
   void zero_grad();
   void set_gradient_divisor(double divisor);
+  // In between, backwards add to this rank's own gradients. May be nested.
+  void begin_no_sync();
+  void end_no_sync() noexcept;
   // The parameters are still the ones that were sharded; `what` says what was about to happen.
   void check_parameters(std::string_view what) const;
 
@@ -70,12 +75,13 @@ class Model final : public interpose::Listener {
 
   // Whole copies of all parameters in fp32, then of all buffers. A collective.
   NamedTensors full_state(const FullStateOptions& options);
-  // A scope in which every unit is full in memory of its own and may be written.
-  void open_full();
-  void close_full(bool write_back);
+  // A scope in which units are full in memory of their own and may be written.
+  void open_full(FullParametersOptions options);
+  void close_full();
 
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
+  void pieces_used(const interpose::PieceUse& use, const char* operation) override;
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 
@@ -86,6 +92,9 @@ class Model final : public interpose::Listener {
   void add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize);
   void plan(const ModelSpec& spec);
   void publish(Unit& unit);
+  torch::Tensor gather_alone(Unit& unit);
+  void take_from_rank0(Unit& unit);
+  void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
   bool note_backward();  // whether this thread runs one
   void check_changed(const Unit& unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
@@ -102,6 +111,9 @@ class Model final : public interpose::Listener {
   void finish_reduction(Unit& unit, int buffer);
   void add_kept(Unit& unit);
   std::vector<int64_t> agree_on_account();
+  void reduce_open();
+  void publish_all();
+  void show(torch::Tensor& piece, const torch::Tensor& gradient);
   // One rank's gradients are their own sum: they stay where autograd made them.
   bool alone() const { return group_->size() == 1; }
   bool holds_gradients() const;
@@ -123,8 +135,10 @@ class Model final : public interpose::Listener {
   CommunicationReport communication_;
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
-  bool closed_ = false;  // the gradients' sum was scaled
-  bool full_ = false;    // between open_full and close_full
+  bool closed_ = false;   // the gradients' sum was scaled
+  int no_sync_ = 0;       // scopes that are open
+  bool written_ = false;  // an operator of the user's writes pieces: published when the model is used next
+  std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };
 

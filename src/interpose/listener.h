@@ -8,6 +8,12 @@
 
 namespace fsdp::interpose {
 
+// What an operator does with pieces (piece_storage.h).
+struct PieceUse {
+  bool reads_gradients = false;  // or writes them
+  bool writes_parameters = false;
+};
+
 // Calls come from the threads that run operators and backward passes, several at once; exceptions reach the caller of
 // the operator or of `backward`.
 class Listener {
@@ -18,6 +24,8 @@ class Listener {
   // their bytes are there, until `operator_ends` with the same units.
   virtual void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) = 0;
   virtual void operator_ends(std::span<const int> units) noexcept = 0;
+  // `operation` is about to use pieces in this way.
+  virtual void pieces_used(const PieceUse& use, const char* operation) = 0;
   // Autograd's gradient for one parameter of a unit.
   virtual void gradient_arrives(int unit, int parameter, torch::Tensor gradient) = 0;
   // A backward that was noted by a BackwardWatch is over.

@@ -3,12 +3,24 @@
 #include <ATen/autocast_mode.h>
 
 #include "base/error.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp::interpose {
 
 void Touches::add_to_next(UnitStorage& storage, bool written) {
   if (!next_) next_ = std::make_unique<Touches>();
   next_->add(storage, written);
+}
+
+void Touches::add_piece(const at::Tensor& tensor, bool written) {
+  const PieceStorage* storage = PieceStorage::of(tensor);
+  if (storage == nullptr) return;
+  auto known =
+      std::find_if(pieces_.begin(), pieces_.end(), [&](const auto& one) { return one.link == storage->link(); });
+  if (known == pieces_.end()) known = pieces_.insert(known, {storage->link(), {}});
+  const bool gradients = storage->holds() == PieceStorage::Holds::Gradients;
+  known->use.reads_gradients |= gradients;
+  known->use.writes_parameters |= written && !gradients;
 }
 
 void Touches::add(const c10::IValue& value, bool written) {
@@ -39,6 +51,10 @@ void check_autocast(const UnitStorage& unit, const char* operation) {
 
 Pins::Pins(const Touches& touches, const char* operation)
     : first_(touches.empty() ? nullptr : &touches), next_(first_) {
+  for (const PieceTouch& piece : touches.pieces()) {
+    const bool matters = piece.use.reads_gradients || piece.use.writes_parameters;
+    if (matters && piece.link->listener != nullptr) piece.link->listener->pieces_used(piece.use, operation);
+  }
   try {
     for (; next_ != nullptr; next_ = next_->next()) {
       Listener* listener = next_->listener();

@@ -10,18 +10,27 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "interpose/key.h"
 #include "interpose/unit_storage.h"
 
 namespace fsdp::interpose {
 
+// What an operator does with one model's pieces.
+struct PieceTouch {
+  std::shared_ptr<Link> link;
+  PieceUse use;
+};
+
 // One model's units among an operator's arguments, each there once, and behind them the next model's: a list, as nearly
 // every operator meets one model.
 class Touches {
  public:
   void add(const at::Tensor& tensor, bool written) {
-    if (UnitStorage* storage = UnitStorage::of(tensor)) add(*storage, written);
+    if (!tensor.key_set().has(kKey)) return;
+    if (UnitStorage* storage = UnitStorage::of(tensor)) return add(*storage, written);
+    add_piece(tensor, written);
   }
   // A value of the boxed stack: a tensor, a list with tensors, or anything else, which is passed over.
   void add(const c10::IValue& value, bool written);
@@ -33,6 +42,7 @@ class Touches {
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return next_.get(); }
+  std::span<const PieceTouch> pieces() const { return {pieces_.data(), pieces_.size()}; }
 
  private:
   void add(UnitStorage& storage, bool written) {
@@ -42,11 +52,13 @@ class Touches {
     if (written && !written_) written_ = storage.unit();
   }
   void add_to_next(UnitStorage& storage, bool written);
+  void add_piece(const at::Tensor& tensor, bool written);
 
   const UnitStorage* first_ = nullptr;  // held by the arguments
   c10::SmallVector<int, 4> units_;
   std::optional<int> written_;
   std::unique_ptr<Touches> next_;
+  std::vector<PieceTouch> pieces_;
 };
 
 // Tells the listeners that an operator begins, and that it ends. In between the key is unseen: what the operator calls

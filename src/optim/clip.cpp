@@ -44,6 +44,7 @@ NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
 }  // namespace
 
 double clip_gradients(engine::Model& model, double max_norm, double norm_type) {
+  interpose::Unwatched ours;
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
   FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
   model.check_parameters("clip_grad_norm_");

@@ -25,6 +25,7 @@ void check(const GradScalerOptions& options) {
 // Multiplies the gradients of this rank's pieces; false when one of them, on any rank, is infinite or NaN.
 bool unscale_pieces(engine::Model& model, double scale) {
   torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : model.parameters()) {
     if (parameter.piece.grad().defined()) gradients.push_back(parameter.piece.grad());

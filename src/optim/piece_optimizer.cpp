@@ -14,6 +14,7 @@ PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&&) noexcept = default;
 
 void PieceOptimizer::step() {
   torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
   model_->check_parameters(rules_[0]->name() + "::step");
   model_->close_gradients();
   model_->begin_write();

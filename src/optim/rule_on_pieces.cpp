@@ -42,11 +42,18 @@ RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std:
   for (size_t i : members) {
     const auto named = [&](const ParameterGroup& group) { return belongs_to(group, parameters[i].name); };
     members_[std::find_if(groups_.begin(), groups_.end() - 1, named) - groups_.begin()].push_back(i);
-    for (auto& state : states_) state[i] = torch::zeros_like(parameters[i].piece);
-    steps_[i] = torch::zeros({});
-    bytes_ += static_cast<int64_t>(states_.size() * parameters[i].piece.nbytes());
+    if (model_->trainable(i)) make_state(i);
   }
-  model_->add_optimizer_bytes(bytes_);
+}
+
+// Frozen parameters have none until they are unfrozen.
+void RuleOnPieces::make_state(size_t parameter) {
+  const torch::Tensor& piece = model_->parameters()[parameter].piece;
+  for (auto& state : states_) state[parameter] = torch::zeros({piece.numel()});
+  steps_[parameter] = torch::zeros({});
+  const auto bytes = static_cast<int64_t>(states_.size() * piece.nbytes());
+  bytes_ += bytes;
+  model_->add_optimizer_bytes(bytes);
 }
 
 RuleOnPieces::~RuleOnPieces() { model_->add_optimizer_bytes(-bytes_); }
@@ -71,12 +78,13 @@ void RuleOnPieces::update() {
   }
 }
 
-Batch RuleOnPieces::batch_of(size_t group) const {
+Batch RuleOnPieces::batch_of(size_t group) {
   Batch batch;
   batch.states.resize(states_.size());
   for (size_t i : members_[group]) {
     const torch::Tensor& piece = model_->parameters()[i].piece;
     if (!piece.grad().defined()) continue;
+    if (!steps_[i].defined()) make_state(i);
     batch.parameters.push_back(i);
     batch.pieces.push_back(piece);
     batch.gradients.push_back(piece.grad());

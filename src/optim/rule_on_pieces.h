@@ -33,7 +33,8 @@ class RuleOnPieces {
 
  private:
   void check_patterns(const std::vector<size_t>& members) const;
-  Batch batch_of(size_t group) const;
+  Batch batch_of(size_t group);
+  void make_state(size_t parameter);
 
   std::shared_ptr<engine::Model> model_;
   Rule rule_;

@@ -13,6 +13,7 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
     ++units_[unit].uses;
     units_[unit].last_use = uses_;
   }
+  if (local_) return;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
     Unit& state = units_[unit];
     if (state.over || !is_over(state, forward_uses[unit])) continue;
@@ -48,6 +49,7 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   state.trainable = trainable;
   ++state.arrived;
   state.lag = uses_ - state.last_use;
+  if (local_) return;
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
   if (state.arrived == (state.expected > 0 ? state.expected : guess)) reduce(unit, actions);
@@ -79,7 +81,8 @@ void Reductions::reduce(UnitId unit, Actions& actions) {
   state.state = State::Reducing;
   state.begun_at = ++clock_;
   ++state.begun;
-  state.needed += state.arrived > state.reduced;
+  state.needed += state.arrived > state.reduced || state.carried;
+  state.carried = false;
   state.reduced = state.arrived;
   --open_;
   actions.push_back({Action::Kind::Reduce, unit, state.buffer});
@@ -104,6 +107,7 @@ std::vector<int64_t> Reductions::account() const {
 }
 
 void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
+  if (local_) return begin_backward();
   const size_t count = units_.size();
   for (UnitId unit = 0; unit < static_cast<UnitId>(count); ++unit) {
     while (units_[unit].begun < account[unit]) {
@@ -129,6 +133,7 @@ void Reductions::begin_backward() {
   for (Unit& unit : units_) {
     unit.arrived = unit.reduced = unit.begun = unit.needed = unit.uses = unit.last_use = unit.lag = 0;
     unit.over = false;
+    unit.carried = unit.state == State::Open;
   }
 }
 

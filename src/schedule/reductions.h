@@ -37,7 +37,12 @@ class Reductions {
   // Given the ranks' largest accounts, number by number: reduces until each unit has had the reductions that it needs
   // anywhere, and waits for all. The next backward expects what came in this one.
   void finish(std::span<const int64_t> account, Actions& actions);
-  // Forgets gradients that were not reduced, after a backward that threw.
+  // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
+  // backward in which gradients are reduced again.
+  void set_local(bool local) { local_ = local; }
+  // Whether there are gradients that no reduction was begun for.
+  bool open() const { return open_ > 0; }
+  // Forgets gradients that were not reduced.
   void abandon(Actions& actions);
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
@@ -61,6 +66,7 @@ class Reductions {
     int foreseen_uses = 0;  // in the last backward
     int foreseen_lag = -1;  // in the last backward, the longest of all ranks; -1: no gradient came
     bool over = false;
+    bool carried = false;  // holds gradients of earlier backwards
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;
@@ -78,6 +84,7 @@ class Reductions {
   uint64_t clock_ = 0;
   int uses_ = 0;           // in this backward
   bool recorded_ = false;  // whether there was a backward before
+  bool local_ = false;
 };
 
 }  // namespace fsdp::schedule

@@ -94,6 +94,12 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   return actions;
 }
 
+Actions Schedule::reduce_open(std::span<const int64_t> account) {
+  Actions actions;
+  reductions_.finish(account, actions);
+  return actions;
+}
+
 Actions Schedule::backward_abandoned() {
   Actions actions;
   reductions_.abandon(actions);

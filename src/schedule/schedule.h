@@ -44,6 +44,11 @@ class Schedule {
   std::vector<int64_t> account() const { return reductions_.account(); }
   // Everything is reduced afterwards, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
+  // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
+  void set_local(bool local) { reductions_.set_local(local); }
+  bool open_gradients() const { return reductions_.open(); }
+  // Everything that is open is reduced, outside of any backward.
+  Actions reduce_open(std::span<const int64_t> account);
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
   // Shards are about to change: nothing is full afterwards.

@@ -14,6 +14,7 @@ class LocalMessage final : public Message {
       : network_(network), end_(std::move(end)), peer_(peer) {}
   ~LocalMessage() override { network_.forget(end_); }
   void wait() override { network_.wait(end_, peer_); }
+  void abort() override { network_.abort(end_); }
 
  private:
   LocalNetwork& network_;
@@ -44,6 +45,16 @@ class LocalTransport final : public Transport {
   int rank_;
 };
 
+class LocalBoard final : public NoticeBoard {
+ public:
+  explicit LocalBoard(std::shared_ptr<LocalNetwork::Notices> notices) : notices_(std::move(notices)) {}
+  void post(int rank, const std::string& notice) override;
+  std::optional<std::string> read(int rank) override;
+
+ private:
+  std::shared_ptr<LocalNetwork::Notices> notices_;
+};
+
 std::unique_ptr<Transport> LocalNetwork::transport(int rank) { return std::make_unique<LocalTransport>(*this, rank); }
 
 void LocalNetwork::fail(int rank) {
@@ -64,7 +75,8 @@ void LocalNetwork::start(const std::shared_ptr<End>& end) {
   }
   End& sent = end->sends ? *end : **other;
   End& received = end->sends ? **other : *end;
-  if (sent.size != received.size) throw TransportFailure("the sizes of a message's ends differ");
+  if (sent.size != received.size)
+    throw TransportFailure("the sizes of a message's ends differ", end->sends ? end->to : end->from);
   if (sent.size > 0) std::memcpy(received.target, sent.source, sent.size);
   sent.done = received.done = true;
   waiting_.erase(other);
@@ -73,15 +85,34 @@ void LocalNetwork::start(const std::shared_ptr<End>& end) {
 
 void LocalNetwork::wait(const std::shared_ptr<End>& end, int peer) {
   std::unique_lock lock(mutex_);
-  bool ended = changed_.wait_for(lock, timeout_, [&] { return end->done || failed_.count(peer); });
+  bool ended = changed_.wait_for(lock, timeout_, [&] { return end->done || end->aborted || failed_.count(peer); });
   if (end->done) return;
-  throw TransportFailure("rank " + std::to_string(peer) + (ended ? " is gone" : " did not answer"));
+  throw TransportFailure("rank " + std::to_string(peer) + (ended ? " is gone" : " did not answer"), peer);
+}
+
+void LocalNetwork::abort(const std::shared_ptr<End>& end) {
+  std::lock_guard lock(mutex_);
+  end->aborted = true;
+  changed_.notify_all();
 }
 
 void LocalNetwork::forget(const std::shared_ptr<End>& end) {
   std::lock_guard lock(mutex_);
   waiting_.remove(end);
 }
+
+void LocalBoard::post(int rank, const std::string& notice) {
+  std::lock_guard lock(notices_->mutex);
+  notices_->of_rank[rank] = notice;
+}
+
+std::optional<std::string> LocalBoard::read(int rank) {
+  std::lock_guard lock(notices_->mutex);
+  auto found = notices_->of_rank.find(rank);
+  return found == notices_->of_rank.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::unique_ptr<NoticeBoard> LocalNetwork::board() const { return std::make_unique<LocalBoard>(notices_); }
 
 void run_threads(int ranks, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;

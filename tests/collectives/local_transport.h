@@ -1,4 +1,4 @@
-// Threads as ranks: a Transport through shared memory, for tests.
+// Threads as ranks: a Transport and a notice board through shared memory, for tests.
 //
 // Every rank's thread has a transport of its own over one LocalNetwork. A message is copied when both ends have
 // started; `fail` makes a rank unreachable, as a dead process is.
@@ -8,10 +8,13 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
+#include "collectives/notice_board.h"
 #include "collectives/transport.h"
 
 namespace fsdp::collectives {
@@ -22,9 +25,11 @@ class LocalNetwork {
       : size_(size), timeout_(timeout) {}
 
   std::unique_ptr<Transport> transport(int rank);
+  std::unique_ptr<NoticeBoard> board() const;
   void fail(int rank);
 
  private:
+  friend class LocalBoard;
   friend class LocalTransport;
   friend class LocalMessage;
 
@@ -36,10 +41,16 @@ class LocalNetwork {
     void* target;
     size_t size;
     bool done = false;
+    bool aborted = false;
+  };
+  struct Notices {
+    std::mutex mutex;
+    std::map<int, std::string> of_rank;
   };
 
   void start(const std::shared_ptr<End>& end);
   void wait(const std::shared_ptr<End>& end, int peer);
+  void abort(const std::shared_ptr<End>& end);
   void forget(const std::shared_ptr<End>& end);
 
   int size_;
@@ -48,6 +59,7 @@ class LocalNetwork {
   std::condition_variable changed_;
   std::list<std::shared_ptr<End>> waiting_;
   std::set<int> failed_;
+  std::shared_ptr<Notices> notices_ = std::make_shared<Notices>();
 };
 
 // Runs `body` in a thread for each rank and joins them.

@@ -174,29 +174,6 @@ TEST(Communication, OfAnEvaluationIsOneGatherAUnitOnceItIsPlanned) {
   });
 }
 
-TEST(FullParameters, ReadWhatIsShardedAndKeepWhatIsWritten) {
-  run_ranks(2, [](World& world) {
-    auto model = make_gpt(), plain = make_gpt();
-    auto sharded = shard(*model.module, world);
-    const auto expected = plain.module->parameters();
-    {
-      FullParameters scope = sharded.full_parameters();
-      torch::NoGradGuard no_grad;
-      const auto found = model.module->parameters();
-      for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(found[i], expected[i]));
-      for (auto parameter : found) parameter.mul_(2);
-      scope.close();
-    }
-    torch::NoGradGuard no_grad;
-    for (auto parameter : expected) parameter.mul_(2);
-    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
-    FullParameters scope = sharded.full_parameters({.write_back = false});
-    for (auto parameter : model.module->parameters()) parameter.zero_();
-    scope.close();
-    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
-  });
-}
-
 TEST(Gradients, AParameterThatNoRankUsedIsSkippedAndOneThatSomeUsedIsSummedOverThose) {
   run_ranks(2, [](World& world) {
     auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad()),

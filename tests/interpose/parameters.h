@@ -36,6 +36,11 @@ class Recorder final : public Listener {
     for (int unit : units) storages.at(unit)->forbid_access();
   }
 
+  void pieces_used(const PieceUse& use, const char* operation) override {
+    events.push_back(fmt::format("{}{}{}", operation, use.reads_gradients ? " reads gradients" : "",
+                                 use.writes_parameters ? " writes pieces" : ""));
+  }
+
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override {
     note();
     gradients[{unit, parameter}].push_back(gradient.clone());

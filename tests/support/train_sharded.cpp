@@ -3,15 +3,25 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <unordered_map>
+
+#include "engine/model.h"
 
 namespace fsdp::testing_models {
 
 Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
-  NamedTensors state = sharded.full_state();
+  std::unordered_map<const at::TensorImpl*, std::string> names;  // the library's
+  for (const auto& unit : sharded.model().units()) {
+    for (const auto& parameter : unit->parameters) names[parameter.tensor().unsafeGetTensorImpl()] = parameter.name();
+  }
+  const NamedTensors state = sharded.full_state();
   Weights weights;
-  for (const std::string& name : module.named_parameters().keys()) {
-    const auto found = std::find_if(state.begin(), state.end(), [&](const auto& one) { return one.first == name; });
-    if (found != state.end()) weights.push_back(*found);
+  for (const auto& parameter : module.named_parameters()) {
+    const auto name = names.extract(parameter.value().unsafeGetTensorImpl());  // a tied one once
+    if (name.empty()) continue;
+    const auto whole =
+        std::find_if(state.begin(), state.end(), [&](const auto& one) { return one.first == name.mapped(); });
+    weights.emplace_back(parameter.key(), whole->second);
   }
   return weights;
 }

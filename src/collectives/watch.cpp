@@ -1,0 +1,197 @@
+#include "collectives/watch.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace fsdp::collectives {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kPeriod{1000};  // a wait that lasts from one look to the next is long
+constexpr milliseconds kExplanation{
+    300};  // what a peer that failed has for its notice: less than `launch` leaves to its peers
+constexpr milliseconds kBetweenReads{50};  // meanwhile
+constexpr milliseconds kFarewell{5000};    // what a board has for the last notice
+
+using Notices = std::map<int, Notice>;  // by rank; without those that have posted nothing
+
+}  // namespace
+
+class Watch::Thread {
+ public:
+  Thread(std::unique_ptr<NoticeBoard> board, int rank, std::vector<int> names)
+      : board_(std::move(board)), rank_(rank), names_(std::move(names)) {}
+
+  void run();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // All guarded by the mutex.
+  Notice own;
+  const Messages* waiting = nullptr;
+  int64_t waits = 0;        // begun so far: tells them apart
+  std::optional<int> lost;  // the peer that `explain` asks about
+  bool unposted = false;    // a failure
+  bool stopping = false;
+  bool ended = false;
+  std::optional<Finding> finding;
+
+ private:
+  void post(std::unique_lock<std::mutex>& lock);
+  void look(std::unique_lock<std::mutex>& lock);
+  Notices read_peers();
+  std::optional<Finding> divergence(const Notices& peers) const;
+  std::optional<Finding> failure(const Notices& peers) const;
+
+  const std::unique_ptr<NoticeBoard> board_;
+  const int rank_;
+  const std::vector<int> names_;
+  std::string posted_;
+};
+
+void Watch::Thread::run() {
+  std::unique_lock lock(mutex);
+  int64_t previous = 0;
+  while (!stopping || unposted) {
+    changed.wait_for(lock, kPeriod, [&] { return stopping || unposted || lost; });
+    if (unposted) {
+      unposted = false;
+      post(lock);
+    }
+    const int64_t current = waiting ? waits : 0;
+    const bool is_long = current != 0 && current == previous;
+    previous = current;
+    if (!stopping && (lost || is_long)) look(lock);
+  }
+  ended = true;
+  changed.notify_all();
+}
+
+// A board that cannot be reached leaves us with what the connections tell.
+void Watch::Thread::post(std::unique_lock<std::mutex>& lock) {
+  std::string text = encode(own);
+  lock.unlock();
+  try {
+    if (text != posted_) board_->post(rank_, text);
+    posted_ = std::move(text);
+  } catch (const std::exception&) {
+  }
+  lock.lock();
+}
+
+void Watch::Thread::look(std::unique_lock<std::mutex>& lock) {
+  const int64_t wait = waits;
+  post(lock);
+  lock.unlock();
+  const Notices peers = read_peers();
+  lock.lock();
+  if (wait != waits || (!waiting && !lost)) return;
+  finding = divergence(peers);
+  if (!finding) finding = failure(peers);
+  if (finding && waiting) {
+    for (const auto& message : *waiting) message->abort();
+  }
+  lost.reset();
+  changed.notify_all();
+}
+
+Notices Watch::Thread::read_peers() {
+  Notices notices;
+  try {
+    for (int peer = 0; peer < static_cast<int>(names_.size()); ++peer) {
+      if (peer == rank_) continue;
+      if (auto text = board_->read(peer)) notices.emplace(peer, decode(*text));
+    }
+  } catch (const std::exception&) {
+  }
+  return notices;
+}
+
+// The earliest one: later ones follow from it.
+std::optional<Finding> Watch::Thread::divergence(const Notices& peers) const {
+  std::optional<int64_t> earliest;
+  Finding found;
+  for (const auto& [peer, notice] : peers) {
+    const std::optional<int64_t> number = first_difference(own.history, notice.history);
+    if (!number || (earliest && *earliest <= *number)) continue;
+    earliest = number;
+    found.text = fmt::format(
+        "rank {} {} where rank {} {} (operation {} of this group). Every rank must run the same part of the model and "
+        "make the same calls, in the same order; does its control flow depend on the data?",
+        names_[peer], notice.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
+  }
+  return earliest ? std::optional(found) : std::nullopt;
+}
+
+// First those that name the culprit. That somebody lost another rank is news only to who waits for that somebody.
+std::optional<Finding> Watch::Thread::failure(const Notices& peers) const {
+  for (bool of_connection : {false, true}) {
+    for (const auto& [peer, notice] : peers) {
+      const std::optional<Failure>& failure = notice.failure;
+      if (!failure || failure->of_connection != of_connection) continue;
+      if (of_connection && lost && *lost != peer) continue;
+      return Finding{fmt::format("rank {} failed: {}", failure->rank, failure->message), failure};
+    }
+  }
+  return std::nullopt;
+}
+
+Watch::Watch(std::unique_ptr<NoticeBoard> board, int rank, std::vector<int> names)
+    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names))),
+      thread_([shared = shared_] { shared->run(); }) {}
+
+Watch::~Watch() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->changed.notify_all();
+  const bool ended = shared_->changed.wait_for(lock, kFarewell, [&] { return shared_->ended; });
+  lock.unlock();
+  ended ? thread_.join() : thread_.detach();
+}
+
+void Watch::begins(std::string operation) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->own.history.add(std::move(operation));
+}
+
+void Watch::wait_begins(const Messages& messages) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->waiting = &messages;
+  ++shared_->waits;
+}
+
+void Watch::wait_ends() noexcept {
+  std::lock_guard lock(shared_->mutex);
+  shared_->waiting = nullptr;
+}
+
+std::optional<Finding> Watch::explain(int peer) {
+  const auto deadline = steady_clock::now() + kExplanation;
+  std::unique_lock lock(shared_->mutex);
+  while (!shared_->finding && steady_clock::now() < deadline) {
+    shared_->lost = peer;
+    shared_->changed.notify_all();
+    shared_->changed.wait_until(lock, deadline, [&] { return !shared_->lost; });
+    if (!shared_->finding) shared_->changed.wait_for(lock, kBetweenReads, [] { return false; });
+  }
+  shared_->lost.reset();
+  return shared_->finding;
+}
+
+void Watch::fails(Failure failure) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->own.failure = std::move(failure);
+  shared_->unposted = true;
+  shared_->changed.notify_all();
+}
+
+}  // namespace fsdp::collectives

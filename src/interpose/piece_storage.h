@@ -1,0 +1,48 @@
+// The storage behind a rank's pieces of the parameters, or behind their gradients: plain memory that stays where it is,
+// which operators must not read or write unannounced.
+//
+// So any optimizer can be run on pieces: before it reads a gradient the sum of the gradients is ended, and before it
+// writes a piece the peers' reads of it are over.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/types.h>
+
+#include <memory>
+
+#include "interpose/key.h"
+#include "interpose/listener.h"
+
+namespace fsdp::interpose {
+
+class PieceStorage final : public c10::StorageImpl {
+ public:
+  enum class Holds { Parameters, Gradients };
+
+  PieceStorage(const torch::Tensor& memory, Holds holds, std::shared_ptr<Link> link);
+
+  Holds holds() const { return holds_; }
+  const std::shared_ptr<Link>& link() const { return link_; }
+
+  // The storage behind a tensor; null for any other tensor.
+  static PieceStorage* of(const at::TensorBase& tensor);
+
+ private:
+  Holds holds_;
+  std::shared_ptr<Link> link_;
+};
+
+// The same elements as `plain`, a contiguous tensor, under the eyes of the link's listener.
+torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, const std::shared_ptr<Link>& link);
+
+// The library's own work on pieces is nobody's surprise: while this lives, this thread's operators are not watched.
+class Unwatched {
+ public:
+  Unwatched() : unseen_(kKey) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard unseen_;
+};
+
+}  // namespace fsdp::interpose

@@ -1,0 +1,78 @@
+// Scopes in which parameters are whole.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_models::make_gpt;
+
+TEST(FullParameters, ReadWhatIsShardedAndKeepWhatIsWritten) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(), plain = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const auto expected = plain.module->parameters();
+    {
+      FullParameters scope = sharded.full_parameters();
+      torch::NoGradGuard no_grad;
+      const auto found = model.module->parameters();
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(found[i], expected[i]));
+      for (auto parameter : found) parameter.mul_(2);
+      scope.close();
+    }
+    torch::NoGradGuard no_grad;
+    for (auto parameter : expected) parameter.mul_(2);
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+    FullParameters scope = sharded.full_parameters({.write_back = false});
+    EXPECT_THAT(message_of([&] { model.module->parameters()[0].zero_(); }),
+                AllOf(HasSubstr("write_back = false"), HasSubstr("lost")));
+    scope.close();
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+  });
+}
+
+TEST(FullParameters, OfSomeUnitsLeaveTheOthersSharded) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(), plain = make_gpt();
+    auto sharded = shard(*model.module, world);
+    FullParameters scope = sharded.full_parameters({.units = {"blocks.1"}});
+    auto found = model.module->named_parameters(), expected = plain.module->named_parameters();
+    EXPECT_TRUE(torch::equal(found["blocks.1.up.weight"], expected["blocks.1.up.weight"]));
+    EXPECT_THAT(message_of([&] { found["blocks.0.up.weight"].sum(); }),
+                AllOf(HasSubstr("unit=blocks.0"), HasSubstr("leaves sharded")));
+    scope.close();
+    EXPECT_THAT(message_of([&] { sharded.full_parameters({.units = {"block.1"}}); }), HasSubstr("matches no unit"));
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+  });
+}
+
+TEST(FullParameters, OnRank0AloneAreReadAndWrittenThere) {
+  for (Strategy strategy : {Strategy::FullShard, Strategy::NoShard}) {
+    run_ranks(3, [strategy](World& world) {
+      auto model = make_gpt(), plain = make_gpt();
+      auto sharded = shard(*model.module, world, {.strategy = strategy});
+      FullParameters scope = sharded.full_parameters({.rank0_only = true});
+      torch::NoGradGuard no_grad;
+      if (world.rank() == 0) {
+        for (auto parameter : model.module->parameters()) parameter.mul_(3);
+      } else {
+        EXPECT_THAT(message_of([&] { model.module->parameters()[0].sum(); }), HasSubstr("every rank but 0"));
+      }
+      scope.close();
+      for (auto parameter : plain.module->parameters()) parameter.mul_(3);
+      EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,125 @@
+// Accumulation inside no_sync: gradients stay with their rank until one reduction a step, in an order of its own.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "support/models.h"
+#include "support/oracle.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::IsEmpty;
+using testing_models::make_gpt;
+using testing_models::TestModel;
+using testing_models::Weights;
+
+constexpr int kSteps = 3, kBatches = 3;
+constexpr double kRate = 1e-2;
+
+// Each rank's micro-batches are added first, in order, then the ranks' sums, in order.
+Weights train_by_that_order(const TestModel& model, int ranks) {
+  Weights weights;
+  std::vector<torch::Tensor> parameters, first, second, steps;
+  for (const auto& parameter : model.module->named_parameters()) {
+    weights.emplace_back(parameter.key(), parameter.value());
+    parameters.push_back(parameter.value());
+    first.push_back(torch::zeros_like(parameter.value()).detach());
+    second.push_back(torch::zeros_like(parameter.value()).detach());
+    steps.push_back(torch::zeros({}));
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<torch::Tensor> sum(parameters.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const auto& parameter : parameters) parameter.mutable_grad().reset();
+      // LibTorch's own accumulation is that of one rank.
+      for (int b = 0; b < kBatches; ++b) model.loss((step * kBatches + b) * ranks + rank).backward();
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] = sum[i].defined() ? sum[i].add_(parameters[i].grad()) : parameters[i].grad().clone();
+      }
+    }
+    torch::NoGradGuard no_grad;
+    for (auto& gradient : sum) gradient.mul_(static_cast<float>(1.0 / ranks));
+    for (auto& count : steps) count.add_(1);
+    at::_fused_adamw_(parameters, sum, first, second, {}, steps, kRate, 0.9, 0.999, 1e-2, 1e-8, false, false);
+  }
+  return weights;
+}
+
+struct Trained {
+  Weights weights;
+  int64_t reductions = 0;
+};
+
+Trained train(World& world, const Options& options, bool last_outside) {
+  const auto model = make_gpt();
+  auto sharded = shard(*model.module, world, options);
+  AdamW optimizer(sharded, {.lr = kRate});
+  for (int step = 0; step < kSteps; ++step) {
+    auto backward = [&](int b) { model.loss((step * kBatches + b) * world.size() + world.rank()).backward(); };
+    {
+      const NoSync scope = sharded.no_sync();
+      for (int b = 0; b < kBatches - last_outside; ++b) backward(b);
+    }
+    if (last_outside) backward(kBatches - 1);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return {testing_models::whole_weights(*model.module, sharded), sharded.communication().reductions};
+}
+
+class NoSyncOnRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(NoSyncOnRanks, AddsInItsOwnOrderAndReducesOnceAStep) {
+  run_ranks(GetParam(), [](World& world) {
+    const Weights expected = train_by_that_order(make_gpt(), world.size());
+    for (Strategy strategy : {Strategy::FullShard, Strategy::ShardOptimizer, Strategy::NoShard}) {
+      for (bool last_outside : {true, false}) {
+        const Trained run = train(world, {.strategy = strategy}, last_outside);
+        EXPECT_THAT(testing_models::differences(expected, run.weights), IsEmpty()) << "last outside " << last_outside;
+        EXPECT_EQ(run.reductions, kSteps * 4);  // units
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NoSyncOnRanks, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+
+TEST(NoSync, ZeroGradForgetsWhatWasNotReduced) {
+  run_ranks(2, [](World& world) {
+    auto train = [&](bool forget) {
+      auto model = make_gpt();
+      auto sharded = shard(*model.module, world);
+      AdamW optimizer(sharded);
+      if (forget) {
+        const NoSync scope = sharded.no_sync();
+        model.loss(5).backward();
+        sharded.zero_grad();
+      }
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      return testing_models::whole_weights(*model.module, sharded);
+    };
+    EXPECT_THAT(testing_models::differences(train(false), train(true)), IsEmpty());
+  });
+}
+
+TEST(NoSync, ReducesGradientsThatOneRankAloneHas) {
+  run_ranks(2, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}, {"b", {{"second", second}}, {}}}, world,
+                         {.strategy = Strategy::NoShard});
+    {
+      const NoSync scope = sharded.no_sync();
+      ((world.rank() == 0 ? first : second) * 2).sum().backward();
+    }
+    first.sum().backward();
+    EXPECT_TRUE(torch::equal(sharded.shards()[0].grad().clone(), torch::full({3}, 2.0)));  // (2 + 1 + 1) / 2
+    EXPECT_TRUE(torch::equal(sharded.shards()[1].grad().clone(), torch::full({3}, 1.0)));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,122 @@
+// LibTorch's own optimizers step on pieces as on whole parameters.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing_models::make_gpt;
+using testing_models::TestModel;
+using testing_models::Weights;
+
+using Tensors = std::vector<torch::Tensor>;
+using Make = std::function<std::unique_ptr<torch::optim::Optimizer>(Tensors)>;
+
+template <typename Optimizer, typename Settings>
+Make maker(Settings settings) {
+  return [settings](Tensors tensors) { return std::make_unique<Optimizer>(std::move(tensors), settings); };
+}
+
+std::vector<std::pair<std::string, Make>> optimizers() {
+  namespace plain = torch::optim;
+  return {{"SGD", maker<plain::SGD>(plain::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.01))},
+          {"Adam", maker<plain::Adam>(plain::AdamOptions(0.01).amsgrad(true))},
+          {"AdamW", maker<plain::AdamW>(plain::AdamWOptions(0.01))},
+          {"Adagrad", maker<plain::Adagrad>(plain::AdagradOptions(0.01))},
+          {"RMSprop", maker<plain::RMSprop>(plain::RMSpropOptions(0.01).centered(true).momentum(0.5))}};
+}
+
+constexpr int kSteps = 4;
+
+// The gradients' sum, ended by the factor 1 / ranks, on whole parameters.
+Weights train_whole(const TestModel& model, const Make& make, int ranks) {
+  Weights weights;
+  Tensors parameters;
+  for (const auto& parameter : model.module->named_parameters()) {
+    weights.emplace_back(parameter.key(), parameter.value());
+    parameters.push_back(parameter.value());
+  }
+  auto optimizer = make(parameters);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer->zero_grad();
+    Tensors sum(parameters.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (auto& parameter : parameters) parameter.mutable_grad().reset();
+      model.loss(step * ranks + rank).backward();
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] = rank > 0 ? sum[i].add_(parameters[i].grad()) : parameters[i].grad().clone();
+      }
+    }
+    for (size_t i = 0; i < sum.size(); ++i) parameters[i].mutable_grad() = sum[i].mul_(static_cast<float>(1.0 / ranks));
+    optimizer->step();
+  }
+  return weights;
+}
+
+class TorchOptim : public ::testing::TestWithParam<int> {};
+
+TEST_P(TorchOptim, StepsOnPiecesAsOnWholeParameters) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto& [name, make] : optimizers()) {
+      for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::NoShard}) {
+        const auto model = make_gpt();
+        auto sharded = shard(*model.module, world, {.strategy = strategy});
+        auto optimizer = make(sharded.shards());
+        for (int step = 0; step < kSteps; ++step) {
+          sharded.zero_grad();
+          model.loss(step * world.size() + world.rank()).backward();
+          optimizer->step();
+          torch::NoGradGuard no_grad;
+          model.loss(99);  // publishes
+        }
+        EXPECT_THAT(testing_models::differences(train_whole(make_gpt(), make, world.size()),
+                                                testing_models::whole_weights(*model.module, sharded)),
+                    IsEmpty())
+            << name;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TorchOptim, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+
+TEST(TorchOptim, ThatIsNotElementWiseIsAnError) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    torch::optim::LBFGS optimizer(sharded.shards());
+    model.loss(world.rank()).backward();
+    auto closure = [&] { return torch::zeros({}); };
+    EXPECT_THAT(message_of([&] { optimizer.step(closure); }),
+                AllOf(HasSubstr("element by element"), HasSubstr("Muon")));
+    EXPECT_THAT(message_of([&] { torch::nn::utils::clip_grad_norm_(sharded.shards(), 1.0); }),
+                HasSubstr("sharded.clip_grad_norm_()"));
+  });
+}
+
+TEST(TorchOptim, AStepBetweenForwardAndBackwardIsAnError) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    torch::optim::SGD optimizer(sharded.shards(), 0.1);
+    model.loss(world.rank()).backward();
+    auto loss = model.loss(world.rank());
+    optimizer.step();
+    sharded.zero_grad();
+    EXPECT_THAT(message_of([&] { loss.backward(); }), HasSubstr("between this backward and its forward"));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
