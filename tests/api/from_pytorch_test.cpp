@@ -80,7 +80,7 @@ TEST(FromPyTorch, SyncModuleStates) {
   });
 }
 
-// On each rank alike, one unit at a time in memory or all at once; rank 0 alone is what SyncModuleStates shows.
+// After sharding, on each rank alike; what rank 0 did before is what SyncModuleStates shows.
 TEST(FromPyTorch, ParamInitFn) {
   run_ranks(2, [](World& world) {
     const auto initialize = [](Net& net) {
