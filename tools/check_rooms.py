@@ -27,6 +27,7 @@ PUBLIC = {
     "sharded_model.h": "engine",
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
+    "sync_batch_norm.h": "api",
     "fsdp.h": "api",
 }
 

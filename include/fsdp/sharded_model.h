@@ -116,13 +116,17 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
-  // The same number of backwards on every rank.
+  // The same number of backwards on every rank. Where no backward outside of the scope follows, the first clip, step or
+  // operator on a piece's gradient reduces: a collective then.
   NoSync no_sync();
   // Copies of every parameter, whole and in fp32, by name; then of every buffer, by name, this rank's. For this rank's
   // parts see `parameters()`. A collective; one unit at a time is there in addition.
   NamedTensors full_state(FullStateOptions options = {});
   // The module's buffers by name: this rank's own tensors.
   const NamedTensors& buffers() const;
+  // Rank `source`'s values to all, in every buffer. For statistics that each rank keeps for itself, such as BatchNorm's
+  // running ones: call it before an evaluation or a save, where ranks are to agree. A collective.
+  void broadcast_buffers(int source = 0);
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
   void zero_grad();

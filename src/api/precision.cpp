@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "fsdp/sync_batch_norm.h"
 
 namespace fsdp {
 
@@ -53,7 +54,7 @@ void keep_batch_norms(const torch::nn::Module& module, MixedPrecision& precision
     const torch::nn::Module& one = *child.value();
     if (dynamic_cast<const torch::nn::BatchNorm1dImpl*>(&one) ||
         dynamic_cast<const torch::nn::BatchNorm2dImpl*>(&one) ||
-        dynamic_cast<const torch::nn::BatchNorm3dImpl*>(&one)) {
+        dynamic_cast<const torch::nn::BatchNorm3dImpl*>(&one) || dynamic_cast<const SyncBatchNormImpl*>(&one)) {
       precision.keep.push_back(child.key());
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/error.h"
 #include "engine/full_scope.h"
 #include "engine/model.h"
 #include "optim/clip.h"
@@ -51,6 +52,18 @@ NoSync ShardedModel::no_sync() { return NoSync(model_); }
 NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_->full_state(options); }
 
 const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
+
+void ShardedModel::broadcast_buffers(int source) {
+  const torch::NoGradGuard no_grad;
+  collectives::Group& group = model_->group();
+  FSDP_CHECK(source >= 0 && source < group.size(), "broadcast_buffers: found source {}, expected a rank below {}",
+             source, group.size());
+  for (const auto& [name, buffer] : model_->buffers()) {
+    torch::Tensor values = buffer.contiguous();
+    group.broadcast_(values, source);
+    if (!values.is_same(buffer)) torch::Tensor(buffer).copy_(values);
+  }
+}
 
 FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
   return FullParameters(std::make_unique<engine::FullScope>(model_, std::move(options)));
