@@ -16,9 +16,7 @@ namespace {
 // Patterns name modules: a parameter is kept when its module, or one around it, is.
 bool is_kept(const std::string& parameter, const std::vector<std::string>& patterns) {
   for (size_t end = parameter.rfind('.'); end != std::string::npos && end > 0; end = parameter.rfind('.', end - 1)) {
-    const std::string module = parameter.substr(0, end);
-    if (std::any_of(patterns.begin(), patterns.end(), [&](const auto& one) { return matches(one, module); }))
-      return true;
+    if (matches_any(patterns, parameter.substr(0, end))) return true;
   }
   return false;
 }

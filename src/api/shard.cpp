@@ -36,10 +36,6 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor) {
   FSDP_CHECK(tensor.is_leaf(), "shard: the parameter {} is computed from others, expected a leaf", name);
 }
 
-bool is_ignored(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, name); });
-}
-
 // The innermost unit that `name` lies in; the first one is the rest.
 NamedUnit& unit_of(const std::string& name, std::vector<NamedUnit>& units) {
   NamedUnit* best = nullptr;
@@ -66,7 +62,7 @@ std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& op
 
   std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& parameter : module.named_parameters()) {
-    if (!parameter.value().defined() || is_ignored(parameter.key(), options.ignored)) continue;
+    if (!parameter.value().defined() || matches_any(options.ignored, parameter.key())) continue;
     if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
     unit_of(parameter.key(), units).parameters.emplace_back(parameter.key(), parameter.value());
   }

@@ -1,5 +1,7 @@
 #include "base/names.h"
 
+#include <algorithm>
+
 #include <cstddef>
 
 namespace fsdp {
@@ -23,6 +25,10 @@ bool matches(std::string_view pattern, std::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, name); });
 }
 
 }  // namespace fsdp

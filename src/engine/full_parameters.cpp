@@ -11,8 +11,7 @@ namespace fsdp::engine {
 namespace {
 
 bool is_among(const std::string& unit, const std::vector<std::string>& patterns) {
-  return patterns.empty() ||
-         std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, unit); });
+  return patterns.empty() || matches_any(patterns, unit);
 }
 
 // Where full parameters have fewer bits than the shard, what was not written keeps all of the shard's.

@@ -35,9 +35,9 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   communication_.late_gradients += schedule_->reduced(id);
   guarded([&] { perform(schedule_->gradient_begins(id)); });
   write_gradient(unit, parameter, std::move(gradient));
-  const std::vector<uint8_t> trainable = unit.trainable();
-  const int count = static_cast<int>(std::count(trainable.begin(), trainable.end(), 1));
-  guarded([&] { perform(schedule_->gradient_ends(id, count)); });
+  const auto trainable = std::count_if(unit.parameters.begin(), unit.parameters.end(),
+                                       [](const auto& one) { return one.tensor().requires_grad(); });
+  guarded([&] { perform(schedule_->gradient_ends(id, static_cast<int>(trainable))); });
 }
 
 // The gradient itself where it may be kept, otherwise a copy.
@@ -185,7 +185,8 @@ void Model::reduce_open() {
 
 void Model::begin_no_sync() {
   std::lock_guard lock(mutex_);
-  schedule_->set_local(++no_sync_ > 0);
+  ++no_sync_;
+  schedule_->set_local(true);
 }
 
 void Model::end_no_sync() noexcept {

@@ -61,11 +61,6 @@ void update(engine::Model& model, const Batch& batch, const Settings& with, cons
   }
 }
 
-bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); });
-}
-
 bool is_matrix(const ShardedParameter& parameter, const MuonOptions& options) {
   return parameter.shape.size() >= 2 && c10::multiply_integers(parameter.shape) > 0 &&
          matches_any(options.matrices, parameter.name) && !matches_any(options.not_matrices, parameter.name);

@@ -12,11 +12,6 @@ namespace fsdp::optim {
 
 namespace {
 
-bool belongs_to(const ParameterGroup& group, const std::string& name) {
-  return std::any_of(group.patterns.begin(), group.patterns.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); });
-}
-
 // Enters a rule's tensors under their name, which another rule may have for its own parameters.
 void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
            const std::vector<torch::Tensor>& tensors) {
@@ -40,7 +35,7 @@ RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std:
   states_.assign(rule_.states.size(), std::vector<torch::Tensor>(parameters.size()));
   steps_.resize(parameters.size());
   for (size_t i : members) {
-    const auto named = [&](const ParameterGroup& group) { return belongs_to(group, parameters[i].name); };
+    const auto named = [&](const ParameterGroup& group) { return matches_any(group.patterns, parameters[i].name); };
     members_[std::find_if(groups_.begin(), groups_.end() - 1, named) - groups_.begin()].push_back(i);
     if (model_->trainable(i)) make_state(i);
   }

@@ -22,5 +22,12 @@ TEST(Matches, AStarStandsForAnythingAndAQuestionMarkForOne) {
   EXPECT_FALSE(matches("*ab*abc", "abcabab"));
 }
 
+TEST(Names, MatchAnyOfSeveralPatterns) {
+  EXPECT_TRUE(matches_any({"a.*", "b"}, "b"));
+  EXPECT_TRUE(matches_any({"a.*", "b"}, "a.x"));
+  EXPECT_FALSE(matches_any({"a.*", "b"}, "c"));
+  EXPECT_FALSE(matches_any({}, "c"));
+}
+
 }  // namespace
 }  // namespace fsdp
