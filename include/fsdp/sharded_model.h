@@ -128,7 +128,8 @@ class ShardedModel {
   //     ...
   //
   // Ask before each backward. The sum is over the ranks that have a batch, and the divisor stays what it is: the number
-  // of ranks unless set. In a step that some follow, units are gathered when they are needed, none ahead.
+  // of ranks unless set. In a step that some follow, units are gathered when they are needed, none ahead. Nothing else
+  // that talks between ranks may lie in that forward and backward: no SyncBatchNorm, no World call, no evaluation.
   // A collective. Whether any rank has a batch; `here`: whether this one has.
   bool any_rank_has_batch(bool here);
   // In place of one forward and one backward. Throws `Error` unless this rank has no batch and another has.

@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 
 namespace fsdp::collectives {
@@ -39,19 +40,21 @@ class Watch::Thread {
   std::condition_variable changed;
   // All guarded by the mutex.
   Notice own;
-  const Messages* waiting = nullptr;
-  int64_t waits = 0;        // begun so far: tells them apart
+  std::optional<std::span<const std::unique_ptr<Message>>> waiting;
+  int64_t waits = 0;           // begun so far: tells them apart
+  std::optional<int> awaited;  // the peer whose own waiting ends this wait
+  bool gave_up = false;
   std::optional<int> lost;  // the peer that `explain` asks about
   bool unposted = false;    // something that cannot be left to the next look
   bool stopping = false;
   bool ended = false;
   std::optional<Finding> finding;
 
-  Notices read_peers();  // without the mutex
-
  private:
   void post(std::unique_lock<std::mutex>& lock);
   void look(std::unique_lock<std::mutex>& lock);
+  Notices read_peers();
+  bool stalls(const Notices& peers) const;
   std::optional<Finding> divergence(const Notices& peers) const;
   std::optional<Finding> failure(const Notices& peers) const;
 
@@ -93,7 +96,7 @@ void Watch::Thread::post(std::unique_lock<std::mutex>& lock) {
 
 void Watch::Thread::look(std::unique_lock<std::mutex>& lock) {
   const int64_t wait = waits;
-  own.waiting = waiting != nullptr;
+  own.waiting = waiting.has_value();
   post(lock);
   lock.unlock();
   const Notices peers = read_peers();
@@ -101,11 +104,18 @@ void Watch::Thread::look(std::unique_lock<std::mutex>& lock) {
   if (wait != waits || (!waiting && !lost)) return;
   finding = divergence(peers);
   if (!finding) finding = failure(peers);
-  if (finding && waiting) {
+  gave_up = !finding && stalls(peers);
+  if ((finding || gave_up) && waiting) {
     for (const auto& message : *waiting) message->abort();
   }
   lost.reset();
   changed.notify_all();
+}
+
+bool Watch::Thread::stalls(const Notices& peers) const {
+  if (!awaited) return false;
+  const auto notice = peers.find(*awaited);
+  return notice != peers.end() && notice->second.waiting;
 }
 
 Notices Watch::Thread::read_peers() {
@@ -167,25 +177,31 @@ void Watch::begins(std::string operation) {
   shared_->own.history.add(std::move(operation));
 }
 
-void Watch::wait_begins(const Messages& messages) {
+void Watch::wait_begins(std::span<const std::unique_ptr<Message>> messages) {
   std::lock_guard lock(shared_->mutex);
-  shared_->waiting = &messages;
+  shared_->waiting = messages;
+  shared_->awaited.reset();
+  shared_->gave_up = false;
   ++shared_->waits;
 }
 
 void Watch::wait_ends() noexcept {
   std::lock_guard lock(shared_->mutex);
-  shared_->waiting = nullptr;
+  shared_->waiting.reset();
   if (!shared_->own.waiting) return;
   shared_->own.waiting = false;
   shared_->unposted = true;
   shared_->changed.notify_all();
 }
 
-bool Watch::waits(int peer) {
-  const Notices notices = shared_->read_peers();
-  const auto notice = notices.find(peer);
-  return notice != notices.end() && notice->second.waiting;
+void Watch::give_up_if_waiting(int peer) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->awaited = peer;
+}
+
+bool Watch::gave_up() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->gave_up;
 }
 
 std::optional<Finding> Watch::explain(int peer) {

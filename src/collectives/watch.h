@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,10 +37,12 @@ class Watch {
 
   void begins(std::string operation);
   // Between the two the messages may be aborted; they stay where they are.
-  void wait_begins(const Messages& messages);
+  void wait_begins(std::span<const std::unique_ptr<Message>> messages);
   void wait_ends() noexcept;
-  // Whether the peer waits for somebody, for longer than a second.
-  bool waits(int peer);
+  // The wait that has begun is to be given up when this peer is in a long wait itself.
+  void give_up_if_waiting(int peer);
+  // Whether that has happened.
+  bool gave_up() const;
   // What is known of a wait that failed at `peer`. Takes a moment: a peer that failed is given time to say so.
   std::optional<Finding> explain(int peer);
   // To be read by the peers.

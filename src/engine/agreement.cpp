@@ -1,6 +1,9 @@
 // What ranks tell each other while a step runs: which unit they gather where no plan says it, what is left to reduce at
 // the end of backward, and who has a batch at all.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "engine/model.h"
@@ -26,8 +29,7 @@ int64_t activity_of(const torch::Tensor& message) { return message.const_data_pt
 }  // namespace
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
-std::vector<torch::Tensor> Model::exchange(int64_t activity) {
-  const std::vector<int64_t> account = schedule_->account();
+std::vector<torch::Tensor> Model::exchange(int64_t activity, std::vector<int64_t> account) {
   torch::Tensor message = torch::empty({static_cast<int64_t>(1 + account.size())}, torch::kInt64);
   auto* words = message.mutable_data_ptr<int64_t>();
   words[0] = activity;
@@ -57,21 +59,35 @@ void Model::check_same_activity(const std::vector<torch::Tensor>& messages) cons
   }
 }
 
+// In the form of an account.
+std::vector<int64_t> Model::begun() const {
+  std::vector<int64_t> account = schedule_->begun();
+  account.resize(schedule_->account().size(), 0);
+  return account;
+}
+
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
 std::vector<int64_t> Model::agree_on_account() {
   if (alone() || (no_sync_ > 0 && !followed_)) return schedule_->account();
-  return largest(schedule_->account(), exchange(kEndsBackward));
+  const std::vector<int64_t> own = schedule_->account();
+  return largest(own, exchange(kEndsBackward, own));
 }
 
+// A rank may have learnt no plan yet, or an old one, because it followed.
 bool Model::any_rank_has_batch(bool here) {
   std::lock_guard lock(mutex_);
+  const std::string plan = fmt::format("{}", fmt::join(schedule_->training().plan(), " "));
+  const torch::Tensor own = torch::tensor({int64_t{here}, static_cast<int64_t>(std::hash<std::string>()(plan))});
   std::vector<torch::Tensor> all;
-  guarded([&] { all = group_->all_gather(torch::full({1}, here), "asks whether any rank has a batch"); });
-  const auto has = [](const torch::Tensor& one) { return one.item<bool>(); };
-  const bool any = std::any_of(all.begin(), all.end(), has);
-  followed_ = any && !std::all_of(all.begin(), all.end(), has);
+  guarded([&] { all = group_->all_gather(own, "asks whether any rank has a batch"); });
+  const auto has = [](const torch::Tensor& one) { return one.const_data_ptr<int64_t>()[0] != 0; };
+  const auto plans_alike = [&](const torch::Tensor& one) {
+    return one.const_data_ptr<int64_t>()[1] == all[0].const_data_ptr<int64_t>()[1];
+  };
+  const bool any = std::any_of(all.begin(), all.end(), has), every = std::all_of(all.begin(), all.end(), has);
+  followed_ = any && !every;
   follows_ = followed_ && !here;
-  schedule_->set_followed(followed_);
+  schedule_->set_followed(followed_ || !std::all_of(all.begin(), all.end(), plans_alike));
   return any;
 }
 
@@ -92,19 +108,20 @@ void Model::backward_without_batch() {
 
 // Takes part in what the others do until the end of their backward, and returns what they agreed on there.
 std::vector<int64_t> Model::follow() {
-  if (!schedule_->shares_buffers() || !units_.front()->collectives->gathers_into_buffer()) {
+  const bool listens = schedule_->shares_buffers() && !units_.empty() && units_[0]->collectives->gathers_into_buffer();
+  if (!listens) {
     perform(schedule_->repeat_reductions());
     return agree_on_account();
   }
   for (;;) {
-    const std::vector<torch::Tensor> messages = exchange(kFollows);
+    const std::vector<torch::Tensor> messages = exchange(kFollows, schedule_->account());
     const std::vector<int64_t> account = largest(schedule_->account(), messages);
     const auto leader = std::find_if(messages.begin(), messages.end(),
                                      [](const torch::Tensor& message) { return activity_of(message) != kFollows; });
     FSDP_CHECK(leader != messages.end(), "every rank calls backward_without_batch(), though one said it has a batch");
     if (activity_of(*leader) == kEndsBackward) return account;
     gather_for_others(*units_[activity_of(*leader)]);
-    perform(schedule_->reduce_rest(account));
+    reduce_rest(account);
   }
 }
 

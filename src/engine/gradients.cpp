@@ -30,6 +30,10 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   unit.parameters[parameter].check_attached("backward");
   if (!failure_.empty()) throw Error(failure_);
   communication_.late_gradients += schedule_->reduced(id);
+  if (schedule_->reduction_under_way(id) && stalls(unit)) {
+    unit.late.emplace_back(parameter, std::move(gradient));
+    return schedule_->gradient_kept(id);
+  }
   guarded([&] { perform(schedule_->gradient_begins(id)); });
   write_gradient(unit, parameter, std::move(gradient));
   const auto trainable = std::count_if(unit.parameters.begin(), unit.parameters.end(),
@@ -41,6 +45,13 @@ void Model::check_open() {
   if (closed_ && !holds_gradients()) closed_ = false;
   FSDP_CHECK(!closed_,
              "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() first.");
+}
+
+// Whether the unit's reduction ends only when this rank goes on.
+bool Model::stalls(Unit& unit) {
+  bool begun = true;
+  guarded([&] { begun = unit.late.empty() && unit.collectives->wait_begun(); });
+  return !begun;
 }
 
 // The gradient itself where it may be kept, otherwise a copy.
@@ -64,6 +75,7 @@ void Model::open_gradient(const schedule::Action& action) {
   }
   lay_out_gradients(unit);
   unit.gradients = arena_->gradients.at(action.buffer, unit.gradient_layout.full_numel(), reduce_dtype_);
+  for (auto& [parameter, gradient] : std::exchange(unit.late, {})) write_gradient(unit, parameter, std::move(gradient));
 }
 
 // Parameters may have been frozen or unfrozen since the last backward; what was summed up to then stays.
@@ -179,13 +191,14 @@ void Model::close_gradients() {
 
 // What the backwards of no_sync scopes left with each rank, where none outside of them followed.
 void Model::reduce_open() {
-  if (no_sync_ > 0 || !schedule_->open_gradients()) return;
+  if (no_sync_ > 0 || !unreduced_) return;
   guarded([&] {
     const std::vector<int64_t> account = agree_on_account();
-    perform(schedule_->reduce_rest(account));
+    reduce_rest(account);
     perform(schedule_->open_ends(account));
     wait_sums();
   });
+  unreduced_ = false;
 }
 
 void Model::begin_no_sync() {
@@ -211,7 +224,8 @@ void Model::scale_gradients(float factor) {
 void Model::zero_grad() {
   std::lock_guard lock(mutex_);
   note_mode();  // one that threw leaves nothing behind
-  if (schedule_->open_gradients()) perform(schedule_->backward_abandoned());
+  if (unreduced_) abandon_backward();
+  unreduced_ = false;
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
   for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);
   closed_ = false;

@@ -189,7 +189,7 @@ void Model::publish(Unit& unit) {
 schedule::Mode Model::note_mode() {
   using schedule::Mode;
   const auto note = backward_.note();
-  if (note.abandoned) guarded([&] { perform(schedule_->backward_abandoned()); });
+  if (note.abandoned) guarded([&] { abandon_backward(); });
   if (note.inside) return Mode::Backward;
   return torch::GradMode::is_enabled() ? Mode::Forward : Mode::ForwardWithoutGradients;
 }
@@ -245,6 +245,11 @@ void Model::check_changed(int unit, schedule::Mode mode) {
   link_->changed = false;
 }
 
+void Model::abandon_backward() {
+  perform(schedule_->backward_abandoned());
+  for (auto& unit : units_) unit->late.clear();
+}
+
 void Model::perform(const schedule::Actions& actions) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
@@ -280,7 +285,7 @@ void Model::gather(const schedule::Action& action) {
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen) exchange(action.unit);
+  if (!action.foreseen) exchange(action.unit, begun());
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
   ++communication_.gathers;
   communication_.foreseen_gathers += action.foreseen;
@@ -293,10 +298,17 @@ void Model::backward_ends(int task) {
   guarded([&] { end_backward(agree_on_account()); });
 }
 
+void Model::reduce_rest(const std::vector<int64_t>& account) {
+  for (schedule::Actions next; !(next = schedule_->reduce_next(account)).empty();) perform(next);
+}
+
 void Model::end_backward(const std::vector<int64_t>& account) {
-  perform(schedule_->reduce_rest(account));
+  reduce_rest(account);
   perform(schedule_->backward_ends(account));
   wait_sums();
+  unreduced_ = no_sync_ > 0;
+  followed_ = follows_ = false;
+  schedule_->set_followed(false);
 }
 
 void Model::begin_write() {

@@ -101,15 +101,18 @@ class Model final : public interpose::Listener {
   void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
   schedule::Mode note_mode();  // of what this thread runs now
   void check_changed(int unit, schedule::Mode mode);
+  void abandon_backward();
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
-  std::vector<torch::Tensor> exchange(int64_t activity);
+  std::vector<torch::Tensor> exchange(int64_t activity, std::vector<int64_t> account);
+  std::vector<int64_t> begun() const;
   std::string describe(int64_t activity) const;
   void check_same_activity(const std::vector<torch::Tensor>& messages) const;
   std::vector<int64_t> follow();
   void gather_for_others(Unit& unit);
   void check_open();
+  void reduce_rest(const std::vector<int64_t>& account);
   void end_backward(const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
   void lay_out_gradients(Unit& unit);
@@ -119,6 +122,7 @@ class Model final : public interpose::Listener {
   void reduce(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
   void set_aside(const schedule::Action& action);
+  bool stalls(Unit& unit);
   void wait_sums();
   void add_kept(Unit& unit);
   std::vector<int64_t> agree_on_account();
@@ -146,11 +150,12 @@ class Model final : public interpose::Listener {
   CommunicationReport communication_;
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
-  bool closed_ = false;    // the gradients' sum was scaled
-  int no_sync_ = 0;        // scopes that are open
-  bool followed_ = false;  // some rank has no batch and follows the others
-  bool follows_ = false;   // this one
-  bool written_ = false;   // an operator of the user's writes pieces: published when the model is used next
+  bool closed_ = false;     // the gradients' sum was scaled
+  int no_sync_ = 0;         // scopes that are open
+  bool unreduced_ = false;  // backwards of no_sync scopes came, on every rank, since the last reductions
+  bool followed_ = false;   // some rank has no batch and follows the others
+  bool follows_ = false;    // this one
+  bool written_ = false;    // an operator of the user's writes pieces: published when the model is used next
   std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };

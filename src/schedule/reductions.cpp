@@ -40,6 +40,7 @@ void Reductions::open(UnitId unit, Actions& actions) {
   occupants_[buffer] = unit;
   units_[unit].state = State::Open;
   units_[unit].buffer = buffer;
+  units_[unit].late = false;
   most_open_ = std::max(most_open_, ++open_);
   actions.push_back({Action::Kind::OpenGradient, unit, buffer});
 }
@@ -109,29 +110,43 @@ void Reductions::wait(UnitId unit, Actions& actions, Action::Kind kind) {
 
 std::vector<int64_t> Reductions::account() const {
   std::vector<int64_t> account;
+  for (const Unit& unit : units_) account.push_back(unit.begun + (unit.state == State::Open || unit.late ? 1 : 0));
   for (const Unit& unit : units_) {
-    const int open = unit.state == State::Open ? 1 : 0;
-    account.push_back(unit.needed > 0 || open ? unit.begun + open : 0);
+    const bool has_gradient = unit.needed > 0 || unit.state == State::Open || unit.late;
+    account.push_back(has_gradient ? unit.lag : -1);
   }
-  for (const Unit& unit : units_) account.push_back(unit.lag);
   for (const Unit& unit : units_) account.push_back(unit.arrived);
   return account;
 }
 
-void Reductions::begin_rest(std::span<const int64_t> account, Actions& actions) {
+void Reductions::keep_late(UnitId unit) {
+  Unit& state = units_[unit];
+  state.late = true;
+  ++state.arrived;
+  state.lag = uses_ - state.last_use;
+}
+
+std::vector<int64_t> Reductions::begun() const {
+  std::vector<int64_t> begun;
+  for (const Unit& unit : units_) begun.push_back(unit.begun);
+  return begun;
+}
+
+void Reductions::begin_next(std::span<const int64_t> account, Actions& actions) {
   if (local_) return;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    while (units_[unit].begun < account[unit]) {
-      open(unit, actions);
-      reduce(unit, actions);
-      units_[unit].over |= follows_;
-    }
+    if (units_[unit].begun >= account[unit]) continue;
+    open(unit, actions);
+    reduce(unit, actions);
+    units_[unit].over |= follows_;
+    return;
   }
 }
 
 void Reductions::repeat(Actions& actions) {
   if (local_) return;
   for (UnitId unit : last_order_) {
+    if (units_[unit].begun > 0) continue;
     open(unit, actions);
     reduce(unit, actions);
     units_[unit].over = true;
@@ -149,7 +164,7 @@ void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
     units_[i].expected = std::max(units_[i].expected, static_cast<int>(account[2 * count + i]));
     units_[i].foreseen_uses = units_[i].uses;
-    units_[i].foreseen_lag = account[i] > 0 ? static_cast<int>(account[count + i]) : -1;
+    units_[i].foreseen_lag = static_cast<int>(account[count + i]);
   }
   recorded_ = true;
   begin_backward();
@@ -162,7 +177,7 @@ void Reductions::begin_backward() {
   follows_ = false;
   for (Unit& unit : units_) {
     unit.arrived = unit.reduced = unit.begun = unit.needed = unit.uses = unit.last_use = unit.lag = 0;
-    unit.over = unit.stalled = false;
+    unit.over = unit.stalled = unit.late = false;
     unit.carried = unit.state == State::Open;
   }
 }

@@ -34,26 +34,31 @@ class Reductions {
   // After it was written. `trainable` is how many parameters of the unit want gradients.
   void arrived(UnitId unit, int trainable, int forward_uses, Actions& actions);
 
-  // What this rank knows of this backward: for each unit the reductions that it needs, then for each unit how many uses
-  // of others lay between its last use and its last gradient, then for each unit how many gradients came.
+  // What this rank knows of this backward: for each unit how many reductions it has begun or has to, then for each unit
+  // how many uses of others lay between its last use and its last gradient (-1 where none came), then for each unit how
+  // many gradients came.
   std::vector<int64_t> account() const;
-  // Given the ranks' largest accounts, number by number: reduces until each unit has had the reductions that it needs
-  // anywhere.
-  void begin_rest(std::span<const int64_t> account, Actions& actions);
+  // For each unit how many reductions this rank has begun.
+  std::vector<int64_t> begun() const;
+  // Begins one of the reductions that any rank began or has to, given the ranks' largest accounts, or largest `begun`,
+  // number by number. No actions: there is none left.
+  void begin_next(std::span<const int64_t> account, Actions& actions);
   // Waits for all. Given the same account, the next backward expects what came in this one.
   void finish(std::span<const int64_t> account, Actions& actions);
   // In place of a backward: this rank takes part in the others' reductions, of which it learns through `begin_rest`, or
   // repeats those that its last backward began, in that order.
   void follow() { follows_ = true; }
   void repeat(Actions& actions);
+  // A gradient came while a reduction of the unit is under way that does not end now: it is kept aside, for a reduction
+  // after all others.
+  void keep_late(UnitId unit);
+  bool under_way(UnitId unit) const { return units_[unit].state == State::Reducing; }
   // A WaitBuffer found that a peer does not begin the unit's reduction. The buffer that the reduction keeps from now
   // on.
   int stalls(UnitId unit);
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
-  // Whether there are gradients that no reduction was begun for.
-  bool open() const { return open_ > 0; }
   // Forgets gradients that were not reduced.
   void abandon(Actions& actions);
 
@@ -80,6 +85,7 @@ class Reductions {
     bool over = false;
     bool carried = false;  // holds gradients of earlier backwards
     bool stalled = false;
+    bool late = false;  // there are gradients kept aside
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;

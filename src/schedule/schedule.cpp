@@ -85,9 +85,9 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
-Actions Schedule::reduce_rest(std::span<const int64_t> account) {
+Actions Schedule::reduce_next(std::span<const int64_t> account) {
   Actions actions;
-  reductions_.begin_rest(account, actions);
+  reductions_.begin_next(account, actions);
   return actions;
 }
 

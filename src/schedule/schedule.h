@@ -40,17 +40,22 @@ class Schedule {
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
   Actions gradient_ends(UnitId unit, int trainable);
+  // In place of the two, where a reduction of the unit is under way and does not end now (Reductions::keep_late).
+  bool reduction_under_way(UnitId unit) const { return reductions_.under_way(unit); }
+  void gradient_kept(UnitId unit) { reductions_.keep_late(unit); }
   // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
   std::vector<int64_t> account() const { return reductions_.account(); }
-  // Begins, given what they agreed on, the reductions that any rank needs.
-  Actions reduce_rest(std::span<const int64_t> account);
+  // The beginning of an account, as it is in the midst of a backward.
+  std::vector<int64_t> begun() const { return reductions_.begun(); }
+  // Given what they agreed on, one of the reductions that any rank needs; empty when none is left to begin. The actions
+  // of one are performed before the next is asked for.
+  Actions reduce_next(std::span<const int64_t> account);
   // After that: waits for all reductions, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
   // A WaitBuffer that is not to be had (Reductions::stalls).
   int reduction_stalls(UnitId unit) { return reductions_.stalls(unit); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
   void set_local(bool local) { reductions_.set_local(local); }
-  bool open_gradients() const { return reductions_.open(); }
   // The same as `backward_ends` for what was open, outside of any backward.
   Actions open_ends(std::span<const int64_t> account);
   // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen.
@@ -58,7 +63,7 @@ class Schedule {
   // This rank follows, in place of a forward and backward, which `backward_ends` ends: units that do not share buffers
   // are full afterwards.
   Actions follow();
-  // Takes part in the reductions of units as far as the last backward tells them.
+  // Takes part in the reductions that this rank's last backward made.
   Actions repeat_reductions();
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();

@@ -2,6 +2,9 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -19,30 +22,39 @@ using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Training;
 using testing_models::Weights;
+using torch::Tensor;
 
-using Counts = std::vector<int64_t>;  // of each rank's batches
+struct Inputs {
+  int64_t ranks, steps;
+  std::function<bool(int64_t step, int64_t rank)> has_batch;
 
-int64_t batch_of(int64_t step, int64_t rank, size_t ranks) { return step * static_cast<int64_t>(ranks) + rank; }
+  int64_t batch(int64_t step, int64_t rank) const { return step * ranks + rank; }
+};
 
-Weights train_unsharded(const TestModel& model, const Counts& counts, const Training& training) {
+// The ranks have so many batches, and then none.
+Inputs with_counts(const std::vector<int64_t>& counts) {
+  return {static_cast<int64_t>(counts.size()), *std::max_element(counts.begin(), counts.end()),
+          [counts](int64_t step, int64_t rank) { return step < counts[rank]; }};
+}
+
+Weights train_unsharded(const TestModel& model, const Inputs& inputs, const Training& training) {
   testing_models::Unsharded unsharded(model.module, training);
-  const int64_t steps = *std::max_element(counts.begin(), counts.end());
-  for (int64_t step = 0; step < steps; ++step) {
-    for (size_t rank = 0; rank < counts.size(); ++rank) {
-      if (step >= counts[rank]) continue;
-      unsharded.add([&] { return model.loss(batch_of(step, static_cast<int64_t>(rank), counts.size())); });
+  for (int64_t step = 0; step < inputs.steps; ++step) {
+    for (int64_t rank = 0; rank < inputs.ranks; ++rank) {
+      if (inputs.has_batch(step, rank)) unsharded.add([&] { return model.loss(inputs.batch(step, rank)); });
     }
     unsharded.step();
   }
   return unsharded.weights();
 }
 
-void train(const TestModel& model, ShardedModel& sharded, World& world, const Counts& counts,
+void train(const TestModel& model, ShardedModel& sharded, World& world, const Inputs& inputs,
            const Training& training) {
   AdamW optimizer(sharded, {.lr = training.lr});
-  for (int64_t step = 0; sharded.any_rank_has_batch(step < counts[world.rank()]); ++step) {
-    if (step < counts[world.rank()]) {
-      model.loss(batch_of(step, world.rank(), counts.size())).backward();
+  const auto has_batch = [&](int64_t step) { return step < inputs.steps && inputs.has_batch(step, world.rank()); };
+  for (int64_t step = 0; sharded.any_rank_has_batch(has_batch(step)); ++step) {
+    if (has_batch(step)) {
+      model.loss(inputs.batch(step, world.rank())).backward();
     } else {
       sharded.backward_without_batch();
     }
@@ -52,14 +64,18 @@ void train(const TestModel& model, ShardedModel& sharded, World& world, const Co
   }
 }
 
-void expect_same(World& world, const Counts& counts, const Options& options) {
+using Make = std::function<TestModel()>;
+
+// Returns how much the gradient buffers hold.
+int64_t expect_same(
+    World& world, const Inputs& inputs, const Options& options, const Make& make = [] { return make_gpt(); }) {
   const Training training{.micro_batches = world.size(), .clip = 0.1};
-  const TestModel model = make_gpt();
+  const TestModel model = make();
   auto sharded = shard(*model.module, world, options);
-  train(model, sharded, world, counts, training);
+  train(model, sharded, world, inputs, training);
   const Weights found = testing_models::whole_weights(*model.module, sharded);
-  const TestModel reference = make_gpt();
-  EXPECT_THAT(differences(train_unsharded(reference, counts, training), found), IsEmpty());
+  EXPECT_THAT(differences(train_unsharded(make(), inputs, training), found), IsEmpty());
+  return sharded.memory().full_gradient_bytes;
 }
 
 class Uneven : public ::testing::TestWithParam<Strategy> {};
@@ -68,23 +84,80 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Uneven,
                                            Strategy::NoShard));
 
 TEST_P(Uneven, TheLastStepsHaveFewerBatches) {
-  for (const Counts& counts : {Counts{5, 3}, Counts{2, 5}, Counts{4, 2, 5}}) {
+  for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5, 3}, {2, 5}, {4, 2, 5}}) {
     run_ranks(static_cast<int>(counts.size()),
-              [&](World& world) { expect_same(world, counts, {.strategy = GetParam()}); });
+              [&](World& world) { expect_same(world, with_counts(counts), {.strategy = GetParam()}); });
   }
 }
 
-// It has no plan that it could repeat.
+// It has no plan that it could follow.
 TEST_P(Uneven, ARankHasNoBatchAtAll) {
-  run_ranks(2, [&](World& world) { expect_same(world, {0, 2}, {.strategy = GetParam()}); });
-  run_ranks(3, [&](World& world) { expect_same(world, {2, 0, 0}, {.strategy = GetParam()}); });
+  run_ranks(2, [](World& world) { expect_same(world, with_counts({0, 2}), {.strategy = GetParam()}); });
+  run_ranks(3, [](World& world) { expect_same(world, with_counts({2, 0, 0}), {.strategy = GetParam()}); });
+}
+
+TEST_P(Uneven, ARankHasItsFirstBatchLater) {
+  run_ranks(2, [](World& world) {
+    expect_same(world, {2, 4, [](int64_t step, int64_t rank) { return rank == 0 || step > 0; }},
+                {.strategy = GetParam()});
+  });
+}
+
+// What the follower's last backward reduced is not what the others reduce now.
+TEST_P(Uneven, StepsUseOtherUnits) {
+  const auto make = [] {
+    torch::manual_seed(4);
+    torch::nn::Sequential layers(torch::nn::Linear(8, 8), torch::nn::Linear(8, 8), torch::nn::Linear(8, 8));
+    return TestModel{
+        layers.ptr(), [layers](int64_t b) mutable {
+          const Tensor x = layers->at<torch::nn::LinearImpl>(0).forward(testing_models::values_for(b, {4, 8}));
+          return layers->at<torch::nn::LinearImpl>(1 + b / 2 % 2).forward(x.tanh()).pow(2).mean();
+        }};
+  };
+  run_ranks(2, [&](World& world) {
+    expect_same(world, with_counts({5, 3}), {.strategy = GetParam()}, make);
+    expect_same(world, with_counts({2, 5}), {.strategy = GetParam()}, make);
+  });
 }
 
 TEST(UnevenHybrid, TheLastStepsHaveFewerBatches) {
   run_ranks(4, [](World& world) {
     for (Strategy strategy : {Strategy::HybridShard, Strategy::HybridShardGradOp}) {
-      expect_same(world, {3, 1, 2, 4}, {.strategy = strategy, .shard_group_size = 2});
+      expect_same(world, with_counts({3, 1, 2, 4}), {.strategy = strategy, .shard_group_size = 2});
     }
+  });
+}
+
+// Nothing stalls: the embedding stays open from the beginning of backward to its end.
+TEST(UnevenInputs, FollowedStepsTakeNoMoreMemory) {
+  run_ranks(2, [](World& world) {
+    const Make make = [] { return make_gpt(6); };
+    EXPECT_EQ(expect_same(world, with_counts({4, 2}), {}, make), expect_same(world, with_counts({4, 4}), {}, make));
+  });
+}
+
+TEST(UnevenInputs, BackwardsWithoutSynchronisationCanBeFollowed) {
+  run_ranks(2, [](World& world) {
+    const TestModel model = make_gpt(), whole = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded, {.lr = 1e-2});
+    const Training training{.micro_batches = 2};
+    testing_models::Unsharded unsharded(whole.module, training);
+    for (int64_t step = 0; step < 3; ++step) {
+      const bool here = step == 0 || world.rank() == step % 2;
+      {
+        const NoSync scope = sharded.no_sync();
+        EXPECT_TRUE(sharded.any_rank_has_batch(here));
+        here ? model.loss(2 * step + world.rank()).backward() : sharded.backward_without_batch();
+      }
+      optimizer.step();
+      optimizer.zero_grad();
+      for (int64_t rank = 0; rank < 2; ++rank) {
+        if (step == 0 || rank == step % 2) unsharded.add([&] { return whole.loss(2 * step + rank); });
+      }
+      unsharded.step();
+    }
+    EXPECT_THAT(differences(unsharded.weights(), testing_models::whole_weights(*model.module, sharded)), IsEmpty());
   });
 }
 

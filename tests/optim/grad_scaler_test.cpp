@@ -89,6 +89,36 @@ TEST_P(GradScalerOnRanks, AnOverflowOnOneRankIsSkippedByAllAndTrainingGoesOnWith
   });
 }
 
+// Whatever is sharded, and whoever has replicas.
+TEST(GradScalerStrategies, AnOverflowOnOneRankIsSkippedByAll) {
+  const auto train = [](World& world, const Options& options) {
+    constexpr int kSteps = 3, kOverflow = 1;
+    const bool last = world.rank() == world.size() - 1;
+    auto model = make_gpt(), whole = make_gpt();
+    auto sharded = shard(*model.module, world, options);
+    sharded.set_gradient_divisor(kMicroBatches);
+    AdamW optimizer(sharded, {.lr = 1e-2});
+    WholeOptimizer reference(*whole.module, whole_adamw);
+    GradScaler scaler({.init_scale = 1024});
+    for (int step = 0; step < kSteps; ++step) {
+      const bool infinite = step == kOverflow && last;
+      run_backward(model, step, world, scaler.scale_value() * (infinite ? std::numeric_limits<double>::infinity() : 1));
+      EXPECT_EQ(scaler.step(optimizer), step != kOverflow);
+      scaler.update();
+      optimizer.zero_grad();
+      if (step == kOverflow) continue;
+      run_whole_backward(whole, step);
+      reference.step();
+    }
+    EXPECT_THAT(differences(weights_of(*whole.module), whole_weights(*model.module, sharded)), IsEmpty());
+  };
+  run_ranks(4, [&](World& world) {
+    train(world, {.strategy = Strategy::HybridShard, .shard_group_size = 2});
+    train(world, {.strategy = Strategy::NoShard});
+    train(world, {.strategy = Strategy::ShardOptimizer});
+  });
+}
+
 TEST_P(GradScalerOnRanks, UnscaledGradientsAreClippedAsThoseOfAPlainLoss) {
   run_ranks(GetParam(), [](World& world) {
     auto model = make_gpt(), plain = make_gpt();

@@ -95,6 +95,19 @@ TEST_P(MuonOnRanks, GivesTheBitsOfWholeMatrices) {
   });
 }
 
+// A matrix that several ranks hold in the same pieces is updated by one of them, or by each for itself.
+TEST(MuonOnReplicas, GivesTheBitsOfWholeMatrices) {
+  const MuonOptions with{.lr = 2e-2};
+  for (Strategy strategy : {Strategy::HybridShard, Strategy::NoShard}) {
+    run_ranks(4, [&](World& world) {
+      const Options options{.strategy = strategy, .shard_group_size = strategy == Strategy::NoShard ? 0 : 2};
+      EXPECT_THAT(differences_after(
+                      2, world, [] { return make_gpt(); }, muon(with), whole_muon(with), options),
+                  IsEmpty());
+    });
+  }
+}
+
 TEST_P(MuonOnRanks, AMatrixUnusedInAStepIsSkipped) {
   run_ranks(GetParam(), [](World& world) {
     const MuonOptions options{.lr = 2e-2, .nesterov = false};

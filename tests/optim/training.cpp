@@ -62,9 +62,10 @@ void WholeOptimizer::step() {
 }
 
 std::vector<std::string> differences_after(int steps, World& world, const std::function<TestModel()>& make,
-                                           const MakeOptimizer& make_optimizer, const WholeUpdate& whole_update) {
+                                           const MakeOptimizer& make_optimizer, const WholeUpdate& whole_update,
+                                           const Options& options) {
   auto model = make(), whole = make();
-  auto sharded = shard(*model.module, world);
+  auto sharded = shard(*model.module, world, options);
   sharded.set_gradient_divisor(kMicroBatches);
   auto optimizer = make_optimizer(sharded);
   WholeOptimizer reference(*whole.module, whole_update);

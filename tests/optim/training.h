@@ -13,7 +13,7 @@
 
 namespace fsdp::testing_models {
 
-constexpr int64_t kMicroBatches = 6;  // a step, over all ranks: as many for each of 1, 2, 3 ranks
+constexpr int64_t kMicroBatches = 12;  // a step, over all ranks: as many for each of 1, 2, 3, 4 ranks
 
 Weights weights_of(const torch::nn::Module& module);
 Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded);
@@ -48,7 +48,8 @@ using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ShardedModel&)>;
 
 // Trains over the ranks and whole, and gives the names of the weights whose bits differ in the end.
 std::vector<std::string> differences_after(int steps, World& world, const std::function<TestModel()>& make,
-                                           const MakeOptimizer& make_optimizer, const WholeUpdate& whole_update);
+                                           const MakeOptimizer& make_optimizer, const WholeUpdate& whole_update,
+                                           const Options& options = {});
 
 // Two linear layers, always.{weight,bias} and sometimes.{weight,bias}; the second has no gradient in step 1.
 TestModel make_two_linears();

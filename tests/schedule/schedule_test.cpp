@@ -8,7 +8,6 @@ namespace fsdp::schedule {
 namespace {
 
 using Kind = Action::Kind;
-using testing::Each;
 using testing::ElementsAre;
 
 // A model of blocks 1..L and a unit 0 at both ends: embedding first, tied head last.
@@ -194,8 +193,8 @@ TEST(Schedule, AUnitThatOnlyPeersHaveGradientsOfIsReducedToo) {
   player.forward({0});
   player.backward(0);
   player.gradients(0, 2, 2);
-  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 0, 0, 0, 2, 0));
-  Actions actions = player.schedule.reduce_rest(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
+  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 0, 0, -1, 2, 0));
+  Actions actions = player.schedule.reduce_next(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
   EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
                           [](const Action& action) { return action.kind == Kind::Reduce && action.unit == 1; }),
             1);
@@ -332,7 +331,8 @@ TEST(Schedule, AUnitWithoutAGradientHereIsReducedOnceTheBackwardHasPassedIt) {
     EXPECT_EQ(player.count(Kind::Reduce, kBlocks - 1), block < kBlocks - 1);
     if (block != kBlocks - 1) player.gradients(block, 2, 2);
   }
-  EXPECT_EQ(player.schedule.account()[kBlocks - 1], 0);
+  EXPECT_EQ(player.schedule.account()[kBlocks - 1], 1);  // so that a peer that left the unit out joins
+  EXPECT_EQ(player.schedule.account()[2 * kBlocks - 1], -1);
 }
 
 TEST(Schedule, OnlyReductionsThatAreUnderWayOnEveryRankAreWaitedFor) {
@@ -386,6 +386,30 @@ TEST(Schedule, AReductionThatStallsKeepsItsMemoryUntilTheEndOfBackward) {
   EXPECT_EQ(player.schedule.gradient_buffers(), 3);
 }
 
+// Kept aside, while the unit's reduction waits for a peer: reduced after all others.
+TEST(Schedule, AGradientThatIsKeptAsideIsCountedAndReducedAtTheEnd) {
+  Player player({.units = 2});
+  block_step(player, 2);
+  player.actions.clear();
+  player.forward({0, 1});
+  player.backward(1);
+  player.gradients(1, 2, 2);
+  EXPECT_TRUE(player.schedule.reduction_under_way(1));
+  player.schedule.gradient_kept(1);
+  player.backward(0);
+  player.gradients(0, 2, 2);
+  EXPECT_EQ(player.count(Kind::Reduce, 1), 1);
+  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 2, 0, 0, 2, 3));
+  player.end_backward();
+  EXPECT_EQ(player.count(Kind::Reduce, 1), 2);
+  player.actions.clear();
+  player.forward({0, 1});
+  player.backward(1);
+  player.gradients(1, 3, 2);  // which is foreseen now
+  player.end_backward();
+  EXPECT_EQ(player.count(Kind::Reduce, 1), 1);
+}
+
 TEST(Schedule, AStepThatSomeRankFollowsIsGatheredOnDemand) {
   Player player({.units = 4});
   block_step(player, 4);
@@ -409,7 +433,7 @@ TEST(Schedule, AFollowerReducesInTheOrderOfItsLastBackward) {
   for (int step = 0; step < 2; ++step) {
     player.add(player.schedule.follow());
     player.add(player.schedule.repeat_reductions());
-    EXPECT_THAT(player.schedule.account(), Each(0));  // it needs none of them
+    EXPECT_THAT(player.schedule.account(), ElementsAre(1, 1, 1, 1, -1, -1, -1, -1, 0, 0, 0, 0));
     player.end_backward();
     EXPECT_THAT(player.take(), ElementsAre("Reduce 3", "Reduce 2", "WaitBuffer 3", "Reduce 1", "WaitBuffer 2",
                                            "Reduce 0", "WaitReduce 1", "WaitReduce 0"));
@@ -439,7 +463,7 @@ TEST(Schedule, AnAbandonedBackwardLeavesNothingOpen) {
   player.backward(2);
   player.gradients(2, 1, 2);
   player.abandon_backward();
-  EXPECT_THAT(player.schedule.account(), Each(0));
+  EXPECT_THAT(player.schedule.account(), ElementsAre(0, 0, 0, -1, -1, -1, 0, 0, 0));
   player.actions.clear();
   Player fresh({.units = 3});
   block_step(fresh, 3);

@@ -36,7 +36,7 @@ class Player {
   }
   void end_backward() {
     const std::vector<int64_t> account = schedule.account();
-    add(schedule.reduce_rest(account));
+    for (Actions next; !(next = schedule.reduce_next(account)).empty();) add(next);
     add(schedule.backward_ends(account));
   }
   void abandon_backward() { add(schedule.backward_abandoned()); }

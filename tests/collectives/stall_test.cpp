@@ -1,0 +1,84 @@
+// A reduction that a peer does not begin before this rank goes on, among real ranks.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "collectives/group.h"
+#include "support/run_ranks.h"
+#include "world/state.h"
+
+namespace fsdp::collectives {
+namespace {
+
+using testing::run_ranks;
+
+// One reduction of a unit whose gradients are all `rank + 1`.
+class Reduction {
+ public:
+  explicit Reduction(World& world)
+      : rank_(world.rank()),
+        unit_(world.state()->group().open_unit({0, "blocks.3", layout::UnitLayout({64}, world.size(), world.size())})),
+        layout_(layout::UnitLayout({64}, world.size(), world.size()), {1}),
+        values_(torch::full({layout_.full_numel()}, world.rank() + 1.0)),
+        staging_(torch::zeros({unit_->staging_numel(layout_)})),
+        sum_{torch::zeros({layout_.shard_of(world.rank()).numel()}), {0}} {}
+
+  void begin() { unit_->begin_reduce({&layout_, values_, {1}, staging_}, sum_); }
+  bool wait_begun() { return unit_->wait_begun(); }
+  void end(float expected) {
+    unit_->wait_reduce();
+    const torch::Tensor padding = torch::zeros({64});  // all that the others own
+    EXPECT_TRUE(sum_.values.equal(rank_ == 0 ? torch::full({64}, expected) : padding));
+  }
+
+ private:
+  int rank_;
+  std::unique_ptr<UnitCollectives> unit_;
+  layout::GradientLayout layout_;
+  torch::Tensor values_, staging_;
+  GradientSum sum_;
+};
+
+TEST(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
+  run_ranks(2, [](World& world) {
+    Reduction reduction(world);
+    for (int round = 1; round <= 2; ++round) {  // whoever gave up can wait again
+      if (world.rank() == 1) world.barrier();
+      reduction.begin();
+      if (world.rank() == 0) {
+        EXPECT_FALSE(reduction.wait_begun());
+        world.barrier();
+      }
+      reduction.end(3.0f * static_cast<float>(round));
+    }
+  });
+}
+
+// Two ranks wait for the third, which will come.
+TEST(Stall, ASlowPeerIsWaitedFor) {
+  run_ranks(3, [](World& world) {
+    Reduction reduction(world);
+    for (int round = 1; round <= 2; ++round) {
+      if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      reduction.begin();
+      EXPECT_TRUE(reduction.wait_begun());
+      reduction.end(6.0f * static_cast<float>(round));
+    }
+  });
+}
+
+TEST(Stall, PeersThatHaveBegunAreNotWaitedForTwice) {
+  run_ranks(3, [](World& world) {
+    Reduction reduction(world);
+    for (int round = 1; round <= 3; ++round) {
+      reduction.begin();
+      EXPECT_TRUE(reduction.wait_begun());
+      EXPECT_TRUE(reduction.wait_begun());
+      reduction.end(6.0f * static_cast<float>(round));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace fsdp::collectives
