@@ -1,0 +1,60 @@
+"""Contestants side by side, in turns: a few steps of one while the others sleep, then of the next, round after round.
+So whatever else the machine does meets all of them alike."""
+
+import contextlib
+import statistics
+
+from compare.job import Job, OneHost
+
+WARM_UP_STEPS = 3
+
+
+def job_steps(job, count):
+    """Of each step, the seconds of the slowest rank and the mean of the ranks' losses."""
+    answers = job.ask("steps", count=count)
+    seconds = [max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers))]
+    losses = [statistics.fmean(of_ranks) for of_ranks in zip(*(answer["losses"] for answer in answers))]
+    return seconds, losses
+
+
+class Turns:
+    """`contestants` all started and built, each having taken its first steps."""
+
+    def __init__(self, setup, contestants, ranks, place=OneHost()):
+        self.setup = setup
+        self.stack = contextlib.ExitStack()
+        self.seconds = {contestant.name: [] for contestant in contestants}
+        self.losses = {contestant.name: [] for contestant in contestants}
+        with self.stack:
+            self.jobs = [self._start(contestant, ranks, place) for contestant in contestants]
+            self.stack = self.stack.pop_all()
+
+    def _start(self, contestant, ranks, place):
+        job = self.stack.enter_context(Job(contestant.name, contestant.command, ranks, self.setup.scratch, place))
+        job.ask("build")
+        self.losses[job.name] += job_steps(job, WARM_UP_STEPS)[1]
+        return job
+
+    def take(self, rounds, steps):
+        for number in range(rounds):
+            for job in self.jobs:
+                self.setup.say(f"    round {number + 1} of {rounds}: {job.name}")
+                seconds, losses = job_steps(job, steps)
+                self.seconds[job.name] += seconds
+                self.losses[job.name] += losses
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        return self.stack.__exit__(*problem)
+
+
+def compare_steps(setup, contestants, ranks, place=OneHost()):
+    """By contestant: the seconds of all measured steps, their median, and the losses of all steps."""
+    with Turns(setup, contestants, ranks, place) as turns:
+        turns.take(rounds=2 if setup.quick else 7, steps=2 if setup.quick else 3)
+    return {
+        name: {"median": statistics.median(seconds), "seconds": seconds, "losses": turns.losses[name]}
+        for name, seconds in turns.seconds.items()
+    }
