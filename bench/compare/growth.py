@@ -4,14 +4,15 @@ import dataclasses
 
 from compare.contestants import LIMIT, Shape, Work, trainers
 from compare.markdown import table
+from compare.steps import TINY
 from compare.turns import compare_steps
 
 PEERS = ["fsdp2"]
 
 
 def by_ranks(quick):
-    shape = Shape(layers=2, width=64, heads=2, vocabulary=256) if quick else Shape(layers=6, width=256, heads=4)
-    return [Work(shape, batch=1, ranks=ranks) for ranks in (1, 2, 4, 8)]
+    shape = TINY if quick else Shape(layers=6, width=256, heads=4)
+    return [Work(shape, batch=1, ranks=ranks) for ranks in ((1, 4) if quick else (1, 2, 4, 8))]
 
 
 def by_layers(quick):

@@ -18,9 +18,9 @@ HEAD = """# Performance
 <!-- written by bench/run: do not edit; bench/README.md says how it is measured and how to read it -->
 
 This library beside PyTorch on the same machine, with the same model, weights, tokens and threads, in turns of a few
-steps. All figures are medians; a ratio is a ratio of medians, and below 1 means faster. *{limit}* is the same forward
-and backward pass of the plain model and AdamW on a rank's share of the parameters: what is left of a step when
-communication costs nothing.
+steps. All figures are medians; a ratio is a ratio of medians, and below 1 means faster. *no communication* is the
+limit: the same forward and backward pass of the plain model, and AdamW on a rank's share of the parameters. That is
+what is left of a step when communication costs nothing.
 """
 
 
@@ -42,7 +42,7 @@ def write(folder, results):
     """`results` by part: {"machine", "quick", "result"}."""
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     (folder / "performance.json").write_text(json.dumps(results, indent=1) + "\n")
-    lines = HEAD.format(limit=steps.LIMIT).splitlines()
+    lines = HEAD.splitlines()
     for name in PARTS:
         if name in results:
             lines += part_lines(folder, name, results[name])

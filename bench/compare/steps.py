@@ -13,8 +13,9 @@ REFERENCE = PEERS["fsdp2"]
 
 
 def works(quick):
-    shapes = [TINY] if quick else [SMALL, LARGE]
-    return [Work(shape, batch, dtype) for shape in shapes for dtype in ("fp32", "bf16") for batch in (4, 1)]
+    if quick:
+        return [Work(TINY, dtype=dtype) for dtype in ("fp32", "bf16")]
+    return [Work(shape, batch, dtype) for shape in (SMALL, LARGE) for dtype in ("fp32", "bf16") for batch in (4, 1)]
 
 
 def contestants(setup, work):

@@ -4,8 +4,12 @@ import argparse
 import os
 
 import torch
+import torch._dynamo  # otherwise loaded by the first optimizer, and counted as memory of the model
 import torch.distributed as dist
 from safetensors.torch import load_file
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from compare.peer.arguments import add_training, make_model
 from compare.peer.conversation import answer, seconds_of, take_over_output
@@ -19,9 +23,6 @@ def with_ddp(model, dtype):
 
 
 def with_fsdp1(model, dtype):
-    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
-    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
-
     return FullyShardedDataParallel(
         model,
         auto_wrap_policy=ModuleWrapPolicy({Block}),
@@ -32,9 +33,6 @@ def with_fsdp1(model, dtype):
 
 
 def with_fsdp2(model, dtype):
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
     for block in model.blocks:
