@@ -26,8 +26,12 @@ def parse():
         "--part", action="append", choices=report.PARTS, help="measure this part alone; may be repeated [all parts]"
     )
     parser.add_argument("--quick", action="store_true", help="tiny models and few steps: shows that all parts work")
-    parser.add_argument("--backends", nargs="+", metavar="NAME", help=f"of this library [{' '.join(BACKENDS)}, as built]")
-    parser.add_argument("--output", type=pathlib.Path, help="folder for the results [docs; build/performance when --quick]")
+    parser.add_argument(
+        "--backends", nargs="+", metavar="NAME", help=f"of this library [{' '.join(BACKENDS)}, as built]"
+    )
+    parser.add_argument(
+        "--output", type=pathlib.Path, help="folder for the results [docs; build/performance when --quick]"
+    )
     parser.add_argument(
         "--programs",
         type=pathlib.Path,

@@ -39,7 +39,9 @@ class TwoHosts:
     def _new_host(self):
         """A process that keeps a namespace until its input ends, which it does with this process."""
         command = ["unshare", "--net", "sh", "-c", "echo made && read end"]
-        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        holder = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         if holder.stdout.readline() != "made\n":
             raise NoHosts(f"no network namespace can be made here: {holder.stderr.read().strip()}")
         return holder

@@ -43,7 +43,12 @@ class Rank:
         self.log = log
         with open(log, "w") as errors:
             self.process = subprocess.Popen(
-                command, env=os.environ | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                env=os.environ | variables,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
 
     def send(self, question):

@@ -10,7 +10,9 @@ from compare.setup import BENCH
 
 def cpu_model():
     with open("/proc/cpuinfo") as lines:
-        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+        return next(
+            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()
+        )
 
 
 def memory_gib():
@@ -35,7 +37,8 @@ def describe(setup):
         "PyTorch and LibTorch": torch_version(setup),
         "Python": platform.python_version(),
         "fsdp": revision(),
-        "backends": ", ".join(setup.backends) + "".join(f" (not in this build: {name})" for name in setup.absent_backends),
+        "backends": ", ".join(setup.backends)
+        + "".join(f" (not in this build: {name})" for name in setup.absent_backends),
         "threads a rank": "1",
         "load before": f"{os.getloadavg()[0]:.2f}",
         "date": datetime.date.today().isoformat(),

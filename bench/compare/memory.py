@@ -108,18 +108,39 @@ def mib(size):
 def cells(name, found):
     above_resident = found["peak_resident"] - found["before"]["resident"]
     above_proportional = found["peak_proportional"] - found["before"]["proportional"]
-    numbers = [found["before"]["resident"], found["building"], found["peak_resident"], above_resident, above_proportional]
+    numbers = [
+        found["before"]["resident"],
+        found["building"],
+        found["peak_resident"],
+        above_resident,
+        above_proportional,
+    ]
     return [name] + [mib(number) for number in numbers]
 
 
 def render(result):
-    head = ["MiB a rank", "before the model", "peak so far when built", "peak of steps", "above before", "above before, PSS"]
+    head = [
+        "MiB a rank",
+        "before the model",
+        "peak so far when built",
+        "peak of steps",
+        "above before",
+        "above before, PSS",
+    ]
     lines = []
     for work in result["works"]:
         found = work["contestants"]
         lines += [f"{work['title']}:", "", *table(head, [cells(name, value) for name, value in found.items()]), ""]
         ours = {name: value["parts"] for name, value in found.items() if value["parts"]}
         parts = list(next(iter(ours.values())))
-        rows = [[name] + [mib(values[part]) for part in parts] + [mib(sum(values.values()))] for name, values in ours.items()]
-        lines += ["Of these, as `ShardedModel::memory()` reports:", "", *table(["MiB on rank 0"] + parts + ["sum"], rows), ""]
+        rows = [
+            [name] + [mib(values[part]) for part in parts] + [mib(sum(values.values()))]
+            for name, values in ours.items()
+        ]
+        lines += [
+            "Of these, as `ShardedModel::memory()` reports:",
+            "",
+            *table(["MiB on rank 0"] + parts + ["sum"], rows),
+            "",
+        ]
     return lines[:-1]

@@ -32,7 +32,7 @@ def load(folder):
 def part_lines(folder, name, found):
     module, title = PARTS[name]
     lines = ["", f"## {title}", "", *module.render(found["result"])]
-    for picture in plots.draw(folder, name, found["result"]):
+    if picture := plots.draw(folder, name, found["result"]):
         lines += ["", f"![{title}](pictures/{picture})"]
     machine = "; ".join(f"{key}: {value}" for key, value in found["machine"].items())
     return lines + ["", f"<sub>{machine}{'; quick, so of no worth' if found['quick'] else ''}</sub>"]

@@ -60,11 +60,21 @@ def title(work):
     settings = work["work"]
     tokens = f"{settings['batch']} x {settings['shape']['context']}"
     millions = work["parameters"] / 1e6
-    return f"{work['shape']}, {millions:.3g} M parameters, {settings['dtype']}, batch {tokens}, {settings['ranks']} ranks"
+    return (
+        f"{work['shape']}, {millions:.3g} M parameters, {settings['dtype']}, batch {tokens}, {settings['ranks']} ranks"
+    )
 
 
 def render(result):
-    head = ["contestant", "step, ms", f"of {REFERENCE}", "of the limit", "first loss", "last loss", "largest difference"]
+    head = [
+        "contestant",
+        "step, ms",
+        f"of {REFERENCE}",
+        "of the limit",
+        "first loss",
+        "last loss",
+        "largest difference",
+    ]
     lines = []
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]

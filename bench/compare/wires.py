@@ -53,7 +53,13 @@ def cells(row, name):
     shown_seconds = row["medians"][name] - row["medians"][LIMIT]
     hidden = "–" if name == LIMIT else f"{100 * max(0.0, 1 - shown_seconds / wire_seconds):.0f} %"
     milliseconds = [f"{1e3 * seconds:.1f}" for seconds in (row["medians"][name], wire_seconds, shown_seconds)]
-    return [f"{row['gigabits']} Gbit/s, {row['dtype']}", name, f"{row['bytes'][name] / 2**20:.1f}", *milliseconds, hidden]
+    return [
+        f"{row['gigabits']} Gbit/s, {row['dtype']}",
+        name,
+        f"{row['bytes'][name] / 2**20:.1f}",
+        *milliseconds,
+        hidden,
+    ]
 
 
 def render(result):

@@ -5,9 +5,13 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "collectives/group.h"
 #include "conversation.h"
+#include "layout/gradient_layout.h"
+#include "layout/unit_layout.h"
 #include "world/state.h"
 
 namespace {

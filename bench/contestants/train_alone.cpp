@@ -1,10 +1,8 @@
 // The limit of a training step: what is left of it when communication costs nothing. The forward and backward pass of
 // the plain model, and the fused AdamW kernel on a rank's share of the parameters. Ranks know nothing of each other, so
 // after the first step the losses are no longer those of training.
-#include <ATen/CPUGeneratorImpl.h>
-
-#include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "training.h"

@@ -1,5 +1,7 @@
 #include "training.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include "checkpoint/safetensors.h"
 
 namespace contestant {
