@@ -13,7 +13,7 @@ import tempfile
 from compare import machine, report
 from compare.contestants import BACKENDS
 from compare.job import ContestantFailed
-from compare.setup import BENCH, Setup
+from compare.setup import BENCH, Setup, backends_of, missing_packages
 
 USAGE_ERROR = 2
 
@@ -44,15 +44,10 @@ def parse():
 def problems_of(arguments):
     if not (arguments.programs / "bench_train_sharded").exists():
         yield f"no bench_train_sharded in {arguments.programs}. Build the target bench_contestants."
-    missing = [name for name in ("torch", "safetensors") if not is_installed(name)]
-    if missing:
+    elif not backends_of(arguments.programs, arguments.backends)[0]:
+        yield f"none of the backends {' '.join(arguments.backends or BACKENDS)} is in the build {arguments.programs}."
+    if missing := missing_packages():
         yield f"Python has no {' and no '.join(missing)}. Run scripts/setup, and use .venv/bin/python."
-
-
-def is_installed(module):
-    import importlib.util
-
-    return importlib.util.find_spec(module) is not None
 
 
 def compare(arguments, scratch):

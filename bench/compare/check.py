@@ -9,9 +9,8 @@ import pathlib
 import sys
 import tempfile
 
-from compare.__main__ import is_installed
 from compare.contestants import LIMIT, Work, alone, peer, sharded
-from compare.setup import Setup
+from compare.setup import Setup, missing_packages
 from compare.steps import TINY, loss_difference
 from compare.turns import compare_steps
 
@@ -49,8 +48,7 @@ def problems(setup):
 
 
 def main():
-    missing = [name for name in ("torch", "safetensors") if not is_installed(name)]
-    if missing:
+    if missing := missing_packages():
         print(f"skipped: Python has no {' and no '.join(missing)}")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:

@@ -7,12 +7,24 @@ import subprocess
 
 from compare.setup import BENCH
 
+BF16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")  # of x86 and ARM
+
+
+def cpu_fields():
+    """Of the first core, as /proc/cpuinfo has them."""
+    with open("/proc/cpuinfo") as cpus:
+        lines = cpus.read().split("\n\n")[0].splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
 
 def cpu_model():
-    with open("/proc/cpuinfo") as lines:
-        return next(
-            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()
-        )
+    return cpu_fields().get("model name", platform.machine())
+
+
+def bf16_instructions():
+    fields = cpu_fields()
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    return ", ".join(flag for flag in BF16_FLAGS if flag in flags) or "none"
 
 
 def memory_gib():
@@ -31,6 +43,7 @@ def revision():
 def describe(setup):
     return {
         "CPU": cpu_model(),
+        "bf16 instructions": bf16_instructions(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{memory_gib():.0f} GiB",
         "kernel": platform.release(),

@@ -1,5 +1,6 @@
 """What all parts of the comparison share: the programs, the backends, the effort, and a folder for what they need."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,18 @@ from compare.contestants import BACKENDS
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 
 
+def missing_packages():
+    """What the contestants of PyTorch need and this Python does not have."""
+    return [name for name in ("torch", "safetensors") if not importlib.util.find_spec(name)]
+
+
+def backends_of(programs, wanted):
+    """Those of the wanted backends (none: all that are known here) that the build has, and those that it has not."""
+    built = subprocess.check_output([programs / "bench_train_sharded", "--backends"], text=True).split()
+    names = wanted or BACKENDS
+    return [name for name in names if name in built], [name for name in names if name not in built]
+
+
 class Setup:
     """`programs` is the folder of the C++ contestants, `scratch` one for files that need not last."""
 
@@ -16,9 +29,7 @@ class Setup:
         self.programs = programs
         self.scratch = scratch
         self.quick = quick
-        built = subprocess.check_output([self.program("train_sharded"), "--backends"], text=True).split()
-        self.backends = [name for name in backends or BACKENDS if name in built]
-        self.absent_backends = [name for name in backends or BACKENDS if name not in built]
+        self.backends, self.absent_backends = backends_of(programs, backends)
         self._weights = {}
 
     def program(self, name):

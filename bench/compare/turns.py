@@ -3,10 +3,15 @@ So whatever else the machine does meets all of them alike."""
 
 import contextlib
 import statistics
+import time
 
 from compare.job import Job, OneHost
 
 WARM_UP_STEPS = 3
+STEPS, QUICK_STEPS = 3, 2  # a turn
+# The least and the most rounds; of those beyond the least, none begins after so many seconds.
+ROUNDS, QUICK_ROUNDS = (3, 7), (2, 2)
+ENOUGH_SECONDS = 300
 
 
 def job_steps(job, count):
@@ -35,13 +40,21 @@ class Turns:
         self.losses[job.name] += job_steps(job, WARM_UP_STEPS)[1]
         return job
 
-    def take(self, rounds, steps):
-        for number in range(rounds):
-            for job in self.jobs:
-                self.setup.say(f"    round {number + 1} of {rounds}: {job.name}")
-                seconds, losses = job_steps(job, steps)
-                self.seconds[job.name] += seconds
-                self.losses[job.name] += losses
+    def take(self):
+        """All the rounds that there is time for."""
+        (least, most), steps = (QUICK_ROUNDS, QUICK_STEPS) if self.setup.quick else (ROUNDS, STEPS)
+        end = time.monotonic() + ENOUGH_SECONDS
+        for number in range(1, most + 1):
+            if number > least and time.monotonic() > end:
+                break
+            self._take_round(number, steps)
+
+    def _take_round(self, number, steps):
+        for job in self.jobs:
+            self.setup.say(f"    round {number}: {job.name}")
+            seconds, losses = job_steps(job, steps)
+            self.seconds[job.name] += seconds
+            self.losses[job.name] += losses
 
     def __enter__(self):
         return self
@@ -53,7 +66,7 @@ class Turns:
 def compare_steps(setup, contestants, ranks, place=OneHost()):
     """By contestant: the seconds of all measured steps, their median, and the losses of all steps."""
     with Turns(setup, contestants, ranks, place) as turns:
-        turns.take(rounds=2 if setup.quick else 7, steps=2 if setup.quick else 3)
+        turns.take()
     return {
         name: {"median": statistics.median(seconds), "seconds": seconds, "losses": turns.losses[name]}
         for name, seconds in turns.seconds.items()
