@@ -24,6 +24,7 @@ BF16_TOLERANCE = 2e-2
 def check(setup, work, contestants, tolerance):
     """Prints every loss and yields what differs."""
     found = compare_steps(setup, contestants, work.ranks)
+    yield from (f"{work.dtype} {each.name}: left out" for each in contestants if each.name not in found)
     for name in found:
         losses = found[name]["losses"]
         print(f"{work.dtype} {name}: {' '.join(f'{loss:.6f}' for loss in losses)}")

@@ -6,36 +6,11 @@ import threading
 from compare.contestants import Work, sharded, trainers
 from compare.job import Job
 from compare.markdown import table
+from compare.processes import forget_peak, peak_resident, proportional, resident
 from compare.steps import LARGE, SMALL, TINY
 
 STEPS = 3
 SAMPLE_SECONDS = 0.02
-KIB = 1024
-
-
-def field(path, name):
-    """A value of a /proc file, in bytes."""
-    with open(path) as lines:
-        found = next(line for line in lines if line.startswith(name + ":"))
-    return int(found.split()[1]) * KIB
-
-
-def resident(process):
-    return field(f"/proc/{process}/status", "VmRSS")
-
-
-def peak_resident(process):
-    return field(f"/proc/{process}/status", "VmHWM")
-
-
-def proportional(process):
-    return field(f"/proc/{process}/smaps_rollup", "Pss")
-
-
-def forget_peak(process):
-    """VmHWM starts again from what is resident now (proc(5), clear_refs)."""
-    with open(f"/proc/{process}/clear_refs", "w") as peak:
-        peak.write("5")
 
 
 def mean(value_of, processes):

@@ -19,20 +19,22 @@ def works(quick):
 
 
 def contestants(setup, work):
-    """DDP's counterpart, unsharded, takes part beside the small model only: the large one leaves no memory for it."""
-    peers = ["fsdp1", "fsdp2"] if work.dtype == "bf16" else ["ddp", "fsdp1", "fsdp2"]
-    unsharded = [] if work.dtype == "bf16" or work.shape == LARGE else [sharded(setup, work, "auto", "NoShard")]
-    return trainers(setup, work, peers) + unsharded
+    """The most important first: for the last there may be no memory."""
+    if work.dtype == "bf16":
+        return trainers(setup, work, ["fsdp2", "fsdp1"])
+    return trainers(setup, work, ["fsdp2", "fsdp1", "ddp"]) + [sharded(setup, work, "auto", "NoShard")]
 
 
 def run_work(setup, work):
     setup.say(f"  {work.shape}, {work.dtype}, batch {work.batch} x {work.shape.context}, {work.ranks} ranks")
-    result = compare_steps(setup, contestants(setup, work), work.ranks)
+    invited = contestants(setup, work)
+    result = compare_steps(setup, invited, work.ranks)
     return {
         "shape": str(work.shape),
         "parameters": setup.weights_of(work.shape)[1],
         "work": dataclasses.asdict(work),
         "contestants": result,
+        "left_out": [contestant.name for contestant in invited if contestant.name not in result],
     }
 
 
@@ -46,9 +48,13 @@ def loss_difference(contestants, name):
     return max(abs(a - b) for a, b in zip(contestants[name]["losses"], first["losses"]))
 
 
+def ratio(median, other):
+    return f"{median / other['median']:.2f}" if other else "–"
+
+
 def row(contestants, name):
     median = contestants[name]["median"]
-    ratios = [f"{median / contestants[other]['median']:.2f}" for other in (REFERENCE, LIMIT)]
+    ratios = [ratio(median, contestants.get(other)) for other in (REFERENCE, LIMIT)]
     losses = contestants[name]["losses"]
     if name == LIMIT:
         return [name, f"{1e3 * median:.1f}", *ratios, f"{losses[0]:.4f}", "–", "–"]
@@ -78,5 +84,6 @@ def render(result):
     lines = []
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]
-        lines += [f"{title(work)}:", "", *table(head, rows), ""]
+        left_out = f" (no memory was left for {', '.join(work['left_out'])})" if work["left_out"] else ""
+        lines += [f"{title(work)}{left_out}:", "", *table(head, rows), ""]
     return lines[:-1]

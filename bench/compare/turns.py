@@ -6,12 +6,14 @@ import statistics
 import time
 
 from compare.job import Job, OneHost
+from compare.processes import available, resident
 
 WARM_UP_STEPS = 3
 STEPS, QUICK_STEPS = 3, 2  # a turn
 # The least and the most rounds; of those beyond the least, none begins after so many seconds.
 ROUNDS, QUICK_ROUNDS = (3, 7), (2, 2)
 ENOUGH_SECONDS = 300
+MARGIN = 1.3
 
 
 def job_steps(job, count):
@@ -23,22 +25,32 @@ def job_steps(job, count):
 
 
 class Turns:
-    """`contestants` all started and built, each having taken its first steps."""
+    """`contestants` all started and built, each having taken its first steps; those that the machine has no memory for
+    are left out."""
 
     def __init__(self, setup, contestants, ranks, place=OneHost()):
         self.setup = setup
         self.stack = contextlib.ExitStack()
-        self.seconds = {contestant.name: [] for contestant in contestants}
-        self.losses = {contestant.name: [] for contestant in contestants}
+        self.jobs, self.seconds, self.losses = [], {}, {}
         with self.stack:
-            self.jobs = [self._start(contestant, ranks, place) for contestant in contestants]
+            for contestant in contestants:
+                self._start(contestant, ranks, place)
             self.stack = self.stack.pop_all()
 
     def _start(self, contestant, ranks, place):
+        if not self._has_room():
+            self.setup.say(f"    left out for lack of memory: {contestant.name}")
+            return
         job = self.stack.enter_context(Job(contestant.name, contestant.command, ranks, self.setup.scratch, place))
         job.ask("build")
-        self.losses[job.name] += job_steps(job, WARM_UP_STEPS)[1]
-        return job
+        self.jobs.append(job)
+        self.seconds[job.name] = []
+        self.losses[job.name] = job_steps(job, WARM_UP_STEPS)[1]
+
+    def _has_room(self):
+        """For one more, if it is not much larger than the largest."""
+        largest = max((sum(map(resident, job.processes())) for job in self.jobs), default=0)
+        return available() > MARGIN * largest
 
     def take(self):
         """All the rounds that there is time for."""
