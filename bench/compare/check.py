@@ -17,8 +17,8 @@ from compare.turns import compare_steps
 SKIPPED = 77
 # The order of additions within a kernel is PyTorch's own in each contestant; AdamW's first steps enlarge what differs.
 FP32_TOLERANCE = 1e-4
-# bf16 has 8 bits: a loss of about 5.5 is the mean over products that were rounded by up to 2^-8 of themselves.
-BF16_TOLERANCE = 2e-2
+# Ten times what rounding to the 8 bits of bf16 makes here: FSDP2 also adds up a tied weight's two gradients in them.
+BF16_TOLERANCE = 2e-3
 
 
 def check(setup, work, contestants, tolerance):

@@ -51,7 +51,7 @@ def run(setup):
 def cells(row, name):
     wire_seconds = 8 * row["bytes"][name] / (1e9 * row["gigabits"])
     shown_seconds = row["medians"][name] - row["medians"][LIMIT]
-    hidden = "–" if name == LIMIT else f"{100 * max(0.0, 1 - shown_seconds / wire_seconds):.0f} %"
+    hidden = "–" if name == LIMIT else f"{100 * min(1.0, max(0.0, 1 - shown_seconds / wire_seconds)):.0f} %"
     milliseconds = [f"{1e3 * seconds:.1f}" for seconds in (row["medians"][name], wire_seconds, shown_seconds)]
     return [
         f"{row['gigabits']} Gbit/s, {row['dtype']}",
