@@ -1,0 +1,63 @@
+"""Trains a tiny model with every contestant and compares the losses: do they all do the same work?
+
+    PYTHONPATH=bench .venv/bin/python -m compare.check build/dev/bench/contestants
+
+Exits with 77, which ctest takes for skipped, where Python has no PyTorch or no safetensors.
+"""
+
+import pathlib
+import sys
+import tempfile
+
+from compare.contestants import LIMIT, Work, alone, peer, sharded
+from compare.setup import Setup, missing_packages
+from compare.steps import TINY, loss_difference
+from compare.turns import compare_steps
+
+SKIPPED = 77
+# The order of additions within a kernel is PyTorch's own in each contestant; AdamW's first steps enlarge what differs.
+FP32_TOLERANCE = 1e-4
+# Ten times what rounding to the 8 bits of bf16 makes here: FSDP2 also adds up a tied weight's two gradients in them.
+BF16_TOLERANCE = 2e-3
+
+
+def check(setup, work, contestants, tolerance):
+    """Prints every loss and yields what differs."""
+    found = compare_steps(setup, contestants, work.ranks)
+    yield from (f"{work.dtype} {each.name}: left out" for each in contestants if each.name not in found)
+    for name in found:
+        losses = found[name]["losses"]
+        print(f"{work.dtype} {name}: {' '.join(f'{loss:.6f}' for loss in losses)}")
+        if name == LIMIT:
+            continue
+        difference = loss_difference(found, name)
+        if not difference <= tolerance:
+            yield f"{work.dtype} {name}: the losses differ by {difference:.1e}, expected at most {tolerance:.0e}"
+        if not losses[-1] < losses[0]:
+            yield f"{work.dtype} {name}: the loss does not fall, from {losses[0]} to {losses[-1]}"
+
+
+def problems(setup):
+    for dtype, kinds, tolerance in (
+        ("fp32", ["ddp", "fsdp1", "fsdp2"], FP32_TOLERANCE),
+        ("bf16", ["fsdp2"], BF16_TOLERANCE),
+    ):
+        work = Work(TINY, dtype=dtype)
+        ours = [sharded(setup, work, backend) for backend in setup.backends] + [sharded(setup, work, "auto", "NoShard")]
+        peers = [peer(setup, work, kind) for kind in kinds]
+        yield from check(setup, work, [alone(setup, work)] + ours + peers, tolerance)
+
+
+def main():
+    if missing := missing_packages():
+        print(f"skipped: Python has no {' and no '.join(missing)}")
+        return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:
+        setup = Setup(pathlib.Path(sys.argv[1]), pathlib.Path(scratch), quick=True, backends=None)
+        found = list(problems(setup))
+    print("\n".join(found) or "all contestants train alike")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""How a step grows with the number of ranks, and with the number of layers: the cost of a layer stays flat."""
+
+import dataclasses
+
+from compare.contestants import LIMIT, Shape, Work, trainers
+from compare.markdown import table
+from compare.steps import TINY
+from compare.turns import compare_steps
+
+PEERS = ["fsdp2"]
+
+
+def by_ranks(quick):
+    shape = TINY if quick else Shape(layers=6, width=256, heads=4)
+    return [Work(shape, batch=1, ranks=ranks) for ranks in ((1, 4) if quick else (1, 2, 4, 8))]
+
+
+def by_layers(quick):
+    width = 32 if quick else 128
+    counts = (2, 4) if quick else (6, 12, 24, 48)
+    return [Work(Shape(layers=layers, width=width, heads=2, vocabulary=256), batch=1) for layers in counts]
+
+
+def run_work(setup, work):
+    setup.say(f"  {work.shape}, {work.ranks} ranks")
+    result = compare_steps(setup, trainers(setup, work, PEERS), work.ranks)
+    medians = {name: found["median"] for name, found in result.items()}
+    return {"work": dataclasses.asdict(work), "medians": medians}
+
+
+def run(setup):
+    return {
+        "ranks": [run_work(setup, work) for work in by_ranks(setup.quick)],
+        "layers": [run_work(setup, work) for work in by_layers(setup.quick)],
+    }
+
+
+def render_ranks(rows):
+    names = list(rows[0]["medians"])
+    cells = [
+        [str(row["work"]["ranks"])]
+        + [f"{1e3 * row['medians'][name]:.1f} ({row['medians'][name] / row['medians'][LIMIT]:.2f})" for name in names]
+        for row in rows
+    ]
+    return table(["ranks"] + names, cells)
+
+
+def render_layers(rows):
+    names = list(rows[0]["medians"])
+    cells = []
+    for row in rows:
+        layers = row["work"]["shape"]["layers"]
+        cells.append([str(layers)] + [f"{1e3 * row['medians'][name] / layers:.2f}" for name in names])
+    return table(["layers"] + names, cells)
+
+
+def render(result):
+    return [
+        "By the number of ranks; a rank's work is always the same, so that more ranks than cores take longer. "
+        "Milliseconds a step, in brackets as a multiple of what it takes without communication:",
+        "",
+        *render_ranks(result["ranks"]),
+        "",
+        "By the number of layers; milliseconds a step and layer:",
+        "",
+        *render_layers(result["layers"]),
+    ]

@@ -1,0 +1,1 @@
+"""The PyTorch contestants. Nothing outside of this package imports torch."""

@@ -1,0 +1,119 @@
+"""The plots, as SVG. Without matplotlib there are none."""
+
+import pathlib
+
+try:
+    import matplotlib
+    from matplotlib import pyplot
+except ImportError:
+    matplotlib = None
+
+
+OURS = ["C0", "C9", "C2", "C4"]
+PEERS = ["C1", "C3", "C5"]
+
+
+def colours(names):
+    """By contestant: ours cold, PyTorch's warm, the limit and memcpy grey."""
+    chosen = dict.fromkeys(names, "C7")
+    chosen |= zip((name for name in names if name.startswith("fsdp")), OURS)
+    chosen |= zip((name for name in names if name.startswith("PyTorch")), PEERS)
+    return chosen
+
+
+def grid(panels, columns, width):
+    """A figure with that many panels, and the panels."""
+    rows = -(-len(panels) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, 3.4 * rows), squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    return figure, axes.flat[: len(panels)]
+
+
+def bars(axis, values, title, unit):
+    """`values` by contestant."""
+    kinds = {"fsdp": "C0", "PyTorch": "C1"}
+    axis.barh(list(values), list(values.values()), color=[kinds.get(name.split()[0], "C7") for name in values])
+    axis.invert_yaxis()
+    axis.set_title(title, fontsize="medium")
+    axis.set_xlabel(unit)
+
+
+def save(figure, folder, name):
+    figure.tight_layout()
+    figure.savefig(pathlib.Path(folder) / "pictures" / name, metadata={"Date": None})
+    pyplot.close(figure)
+    return name
+
+
+def draw_collectives(folder, result):
+    """Gigabytes a second by size, a panel for each operation and number of ranks."""
+    panels = sorted({(row["do"], row["ranks"]) for row in result["rows"]})
+    figure, axes = grid(panels, columns=2, width=4.5)
+    for axis, (do, ranks) in zip(axes, panels):
+        rows = [row for row in result["rows"] if (row["do"], row["ranks"]) == (do, ranks)]
+        for name, colour in colours(rows[0]["seconds"]).items():
+            rates = [row["bytes"] / row["seconds"][name] / 1e9 for row in rows]
+            axis.loglog([row["bytes"] for row in rows], rates, marker=".", label=name, color=colour)
+        axis.set(title=f"{do}, {ranks} ranks", xlabel="bytes of the full unit", ylabel="GB/s")
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize="small")
+    return save(figure, folder, "performance_collectives.svg")
+
+
+def draw_steps(folder, result):
+    """A panel for each kind of work."""
+    works = result["works"]
+    figure, axes = grid(works, columns=min(2, len(works)), width=4.5)
+    for axis, work in zip(axes, works):
+        settings = work["work"]
+        title = f"{work['parameters'] / 1e6:.3g} M, {settings['dtype']}, batch {settings['batch']}"
+        medians = {name: 1e3 * found["median"] for name, found in work["contestants"].items()}
+        bars(axis, medians, title, "ms a step")
+    return save(figure, folder, "performance_steps.svg")
+
+
+def draw_memory(folder, result):
+    """What each contestant adds to a process, at its peak."""
+    works = result["works"]
+    figure, axes = grid(works, columns=min(2, len(works)), width=4.5)
+    for axis, work in zip(axes, works):
+        added = {
+            name: (found["peak_proportional"] - found["before"]["proportional"]) / 2**20
+            for name, found in work["contestants"].items()
+        }
+        bars(axis, added, work["title"].split(", ", 1)[1], "MiB a rank (PSS)")
+    return save(figure, folder, "performance_memory.svg")
+
+
+def draw_growth(folder, result):
+    figure, (ranks, layers) = grid([0, 1], columns=2, width=4.5)
+    for name, colour in colours(result["ranks"][0]["medians"]).items():
+        counts = [row["work"]["ranks"] for row in result["ranks"]]
+        ranks.plot(
+            counts, [1e3 * row["medians"][name] for row in result["ranks"]], marker=".", label=name, color=colour
+        )
+        depths = [row["work"]["shape"]["layers"] for row in result["layers"]]
+        costs = [1e3 * row["medians"][name] / depth for row, depth in zip(result["layers"], depths)]
+        layers.plot(depths, costs, marker=".", color=colour)
+    ranks.set(xlabel="ranks", ylabel="ms a step", ylim=(0, None))
+    layers.set(xlabel="layers", ylabel="ms a step and layer", ylim=(0, None))
+    ranks.legend(fontsize="small")
+    return save(figure, folder, "performance_growth.svg")
+
+
+DRAW = {
+    "collectives": draw_collectives,
+    "steps": draw_steps,
+    "memory": draw_memory,
+    "growth": draw_growth,
+}
+
+
+def draw(folder, part, result):
+    """The name of the file; none where there is no plot of this part."""
+    if matplotlib is None or part not in DRAW:
+        return None
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "fsdp"  # the same bytes for the same figures
+    return DRAW[part](folder, result)

@@ -1,0 +1,103 @@
+// A training step of this library, as one rank of a job whose launcher is the comparison.
+//
+//   bench_train_sharded --backends    the backends of this build, one a line
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "collectives/backends.h"
+#include "training.h"
+
+namespace {
+
+using contestant::Json;
+
+const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::Strategy::FullShard},
+                                                           {"ShardGradOp", fsdp::Strategy::ShardGradOp},
+                                                           {"ShardOptimizer", fsdp::Strategy::ShardOptimizer},
+                                                           {"NoShard", fsdp::Strategy::NoShard}};
+
+struct Arguments {
+  contestant::Training training;
+  std::string backend = "auto";
+  fsdp::Strategy strategy = fsdp::Strategy::FullShard;
+};
+
+fsdp::Options sharding_of(const Arguments& arguments) {
+  fsdp::Options options{.strategy = arguments.strategy, .units = fsdp::units_of<gpt::BlockImpl>()};
+  const torch::ScalarType dtype = contestant::dtype_of(arguments.training);
+  if (dtype != torch::kFloat32) options.mixed_precision.param_dtype = dtype;
+  return options;
+}
+
+class ShardedTraining {
+ public:
+  ShardedTraining(fsdp::World& world, const Arguments& arguments)
+      : batch_(contestant::make_batch(arguments.training, world.rank())),
+        model_(contestant::load_model(arguments.training)),
+        sharded_(fsdp::shard(*model_, world, sharding_of(arguments))),
+        optimizer_(sharded_, {.lr = arguments.training.lr}) {}
+
+  double step() {
+    auto loss = model_->loss(batch_.tokens, batch_.targets);
+    loss.backward();
+    optimizer_.step();
+    optimizer_.zero_grad();
+    return loss.item<double>();
+  }
+
+  Json memory() const {
+    const fsdp::MemoryReport report = sharded_.memory();
+    return {{"parameters", report.parameter_bytes},
+            {"gradients", report.gradient_bytes},
+            {"optimizer", report.optimizer_bytes},
+            {"full parameters", report.full_parameter_bytes},
+            {"full gradients", report.full_gradient_bytes}};
+  }
+
+ private:
+  contestant::Batch batch_;
+  gpt::Gpt model_;
+  fsdp::ShardedModel sharded_;
+  fsdp::AdamW optimizer_;
+};
+
+void train(fsdp::World& world, const Arguments& arguments, contestant::Conversation& conversation) {
+  std::optional<ShardedTraining> training;
+  conversation.answer({
+      {"build",
+       [&](const Json&) {
+         training.emplace(world, arguments);
+         return Json::object();
+       }},
+      {"steps",
+       [&](const Json& command) {
+         return contestant::take_steps(command.at("count"), [&] { return training->step(); });
+       }},
+      {"memory", [&](const Json&) { return training->memory(); }},
+  });
+}
+
+int print_backends() {
+  for (const std::string& name : fsdp::collectives::backend_names()) fmt::print("{}\n", name);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count == 2 && std::string(words[1]) == "--backends") return print_backends();
+  Arguments arguments;
+  CLI::App app("A training step of fsdp, told over standard input what to do; see bench/README.md.");
+  contestant::add_options(app, arguments.training);
+  app.add_option("--backend", arguments.backend, "of the collectives");
+  app.add_option("--strategy", arguments.strategy, "what is sharded")->transform(CLI::Transformer(kStrategies));
+  CLI11_PARSE(app, count, words);
+
+  contestant::Conversation conversation;
+  return fsdp::launch({.backend = arguments.backend},
+                      [&](fsdp::World& world) { train(world, arguments, conversation); });
+}

@@ -1,0 +1,49 @@
+// What the programs that train have in common: the model that they were asked for, its weights and its tokens.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <string>
+
+#include "conversation.h"
+#include "gpt.h"
+
+namespace contestant {
+
+struct Training {
+  gpt::Config model;
+  int64_t batch = 4;           // sequences a rank, each as long as the model's context
+  std::string dtype = "fp32";  // of the full parameters: fp32 or bf16
+  std::string weights;         // a safetensors file with the parameters by name
+  double lr = 3e-4;
+};
+
+void add_options(CLI::App& app, Training& training);
+
+torch::ScalarType dtype_of(const Training& training);
+
+// The model with the weights of the file, in fp32.
+gpt::Gpt load_model(const Training& training);
+
+struct Batch {
+  torch::Tensor tokens, targets;  // [batch, context], int64
+};
+// One rank's, the same in every step: its loss falls, so that a wrong update shows.
+Batch make_batch(const Training& training, int rank);
+
+// Takes `count` steps and answers with {"seconds": [...], "losses": [...]}. `step` returns the loss.
+template <typename Step>
+Json take_steps(int64_t count, Step&& step) {
+  Json seconds = Json::array(), losses = Json::array();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    losses.push_back(step());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    seconds.push_back(elapsed.count());
+  }
+  return {{"seconds", seconds}, {"losses", losses}};
+}
+
+}  // namespace contestant
