@@ -63,12 +63,13 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   if (free != occupants_.end()) return static_cast<int>(free - occupants_.begin());
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.
   UnitId oldest = -1;
+  const auto before = [this](UnitId a, UnitId b) {
+    return std::pair(units_[a].stalls, units_[a].begun_at) < std::pair(units_[b].stalls, units_[b].begun_at);
+  };
   for (UnitId unit : occupants_) {
     const Unit& state = units_[unit];
-    if (state.state == State::Reducing && state.over && !state.stalled && state.begun == 1 &&
-        (oldest < 0 || state.begun_at < units_[oldest].begun_at)) {
-      oldest = unit;
-    }
+    const bool under_way = state.state == State::Reducing && state.over && !state.stalled && state.begun == 1;
+    if (under_way && (oldest < 0 || before(unit, oldest))) oldest = unit;
   }
   if (oldest < 0 || buffers() <= most_open_) {
     occupants_.push_back(-1);
@@ -82,7 +83,7 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
 int Reductions::stalls(UnitId unit) {
   Unit& state = units_[unit];
   state.state = State::Reducing;
-  state.stalled = true;
+  state.stalled = state.stalls = true;
   state.buffer = buffers();
   occupants_.push_back(unit);
   return state.buffer;

@@ -84,8 +84,9 @@ class Reductions {
     int foreseen_lag = -1;  // in the last backward, the longest of all ranks; -1: no gradient came
     bool over = false;
     bool carried = false;  // holds gradients of earlier backwards
-    bool stalled = false;
-    bool late = false;  // there are gradients kept aside
+    bool stalled = false;  // in this backward
+    bool stalls = false;   // did so in any: others are waited for first
+    bool late = false;     // there are gradients kept aside
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;

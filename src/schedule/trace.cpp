@@ -65,6 +65,7 @@ void Trace::begin_period() {
 }
 
 int Trace::distance(UnitId unit) const {
+  if (suspended_) return kNever;
   size_t next = cursor_ ? *cursor_ + 1 : 0;
   size_t end = kind_ == Kind::Cyclic ? next + plan_.size() : plan_.size();
   for (size_t index = next; index < end; ++index) {

@@ -32,7 +32,7 @@ class Trace {
   bool planned() const { return !plan_.empty(); }
   // Whether there is a plan and this period has followed it so far.
   bool on_plan() const { return planned() && on_plan_ && !suspended_; }
-  // While suspended, the plan says only what is used farthest from now.
+  // While suspended, it is as if there were no plan.
   void suspend(bool suspended) { suspended_ = suspended; }
 
   // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.

@@ -381,9 +381,12 @@ TEST(Schedule, AReductionThatStallsKeepsItsMemoryUntilTheEndOfBackward) {
   EXPECT_EQ(player.count(Kind::WaitReduce, 4), 1);
   EXPECT_EQ(buffer_of(Kind::WaitReduce, 4), 2);
 
+  // From then on there is a buffer for it, and others are waited for first.
   player.actions.clear();
   block_step(player, kBlocks);
   EXPECT_EQ(player.schedule.gradient_buffers(), 3);
+  EXPECT_EQ(player.count(Kind::WaitBuffer, 4), 0);
+  EXPECT_EQ(player.count(Kind::WaitReduce, 4), 1);
 }
 
 // Kept aside, while the unit's reduction waits for a peer: reduced after all others.
