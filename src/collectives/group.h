@@ -35,7 +35,7 @@ struct GradientSum {
 // One rank's gradients of a unit, and how they lie.
 struct Gradients {
   const layout::GradientLayout* layout = nullptr;
-  torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype
+  torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype, allocated by the group
   std::vector<uint8_t> present;  // per parameter: whether `values` has a gradient of it
   torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
@@ -65,6 +65,9 @@ class UnitCollectives {
   // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order and in fp32. The gradients stay
   // untouched until `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
+  // Waits until every rank has begun the reduction under way; false when one of them does not begin it before this rank
+  // goes on.
+  virtual bool wait_begun() = 0;
   virtual void wait_reduce() = 0;
   // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.
   virtual void wait_sum() = 0;
@@ -84,7 +87,9 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;
+  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;  // may be a collective
+  // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
+  virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
 
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32

@@ -29,6 +29,7 @@ class SingleUnit final : public UnitCollectives {
     add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1},
                  element_type_of(gradients.values.scalar_type()));
   }
+  bool wait_begun() override { return true; }
   void wait_reduce() override {}
   void wait_sum() override {}
 

@@ -35,6 +35,7 @@ class UnitExchange final : public UnitCollectives {
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
+  bool wait_begun() override { return true; }
   void wait_reduce() override;
   void wait_sum() override;
 

@@ -91,6 +91,7 @@ class Model final : public interpose::Listener {
   void add_unit(const UnitSpec& unit, const ModelSpec& spec);
   void add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize);
   void plan(const ModelSpec& spec);
+  void release_all();
   void publish(Unit& unit);
   torch::Tensor gather_alone(Unit& unit);
   void take_from_rank0(Unit& unit);
