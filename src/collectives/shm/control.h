@@ -40,7 +40,10 @@ struct Control {
   // To wake the rank: a futex. Peers ring it only where `sleeping` says that it may be asleep.
   alignas(kLineBytes) std::atomic<uint32_t> bell{0};
   alignas(kLineBytes) std::atomic<uint32_t> sleeping{0};
-  Counter standing;  // how often it changed, times the kinds, plus the Standing
+  Counter standing;                  // how often it changed, times the kinds, plus the Standing
+  Counter waits;                     // those that took long, times two, minus one while one is under way
+  Counter looks;                     // how often the rank has looked at its peers in them
+  char purpose[kPurposeBytes] = {};  // of the last of them; written before `waits` says so
 
   alignas(kLineBytes) std::atomic<Ending> ending{Ending::None};
   // Written before the ending says so.

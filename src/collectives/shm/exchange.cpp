@@ -21,7 +21,7 @@ void Exchange::round(const std::function<void(char* mailbox)>& write) {
   write(own.mailbox);
   ranks_->control_of(ranks_->rank()).rounds.set(number_);
   ranks_->ring();
-  ranks_->wait(ranks_->peers(), [this](int peer) {
+  ranks_->wait(ranks_->peers(), purpose_, [this](int peer) {
     if (ranks_->control_of(peer).rounds.get() < number_) return false;
     check_same(peer);
     return true;

@@ -24,6 +24,10 @@ constexpr int kSpins = 2000;
 // How long a rank sleeps before it looks at its peers.
 constexpr timespec kSlice{.tv_sec = 0, .tv_nsec = 10'000'000};
 
+// Ranks that all wait for so long, each of which has looked at its peers so often meanwhile, wait for ever.
+constexpr std::chrono::seconds kStandstill{2};
+constexpr uint64_t kStandstillLooks = 20;
+
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -99,18 +103,81 @@ void Ranks::advance() {
   std::erase_if(works_, [](Work* work) { return work->advance(); });
 }
 
-bool Ranks::wait_unless(std::span<const int> ranks, const Arrived& arrived, const Condition& hopeless) {
+// One in which this rank has fallen asleep, as its peers see it.
+class Ranks::LongWait {
+ public:
+  LongWait(Ranks& ranks, const std::string& purpose) : ranks_(ranks), own_(ranks.control_of(ranks.rank())) {
+    own_.purpose[purpose.copy(own_.purpose, kPurposeBytes - 1)] = '\0';
+    own_.waits.set(own_.waits.get() + 1);
+  }
+  // A wait that fails goes on, for the peers: they find what this rank has found.
+  void end() { own_.waits.set(own_.waits.get() + 1); }
+
+  // Throws WaitFailure when every rank has been in the same wait for long, and has looked around in it.
+  void look() {
+    own_.looks.set(own_.looks.get() + 1);
+    std::vector<uint64_t> waits;
+    for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).waits.get());
+    const bool all_wait = std::all_of(waits.begin(), waits.end(), [](uint64_t count) { return count % 2 == 1; });
+    if (!all_wait || waits != seen_) {
+      seen_ = std::move(waits);
+      since_ = steady_clock::now();
+      looks_ = looks_of_all();
+    } else if (steady_clock::now() - since_ >= kStandstill && all_have_looked()) {
+      report();
+    }
+  }
+
+ private:
+  std::vector<uint64_t> looks_of_all() const {
+    std::vector<uint64_t> looks;
+    for (int rank = 0; rank < ranks_.size(); ++rank) looks.push_back(ranks_.control_of(rank).looks.get());
+    return looks;
+  }
+  bool all_have_looked() const {
+    const std::vector<uint64_t> now = looks_of_all();
+    return std::equal(now.begin(), now.end(), looks_.begin(),
+                      [](uint64_t now, uint64_t then) { return now >= then + kStandstillLooks; });
+  }
+  void report() const {
+    for (int peer : ranks_.peers()) {
+      const std::string theirs = ranks_.control_of(peer).purpose;
+      if (theirs == own_.purpose && peer != ranks_.peers().back()) continue;
+      throw WaitFailure(
+          WaitFailure::Kind::Diverged,
+          fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
+                      "model and make the same calls, in the same order; does its control flow depend on the data?",
+                      ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
+    }
+  }
+
+  Ranks& ranks_;
+  Control& own_;
+  std::vector<uint64_t> seen_, looks_;
+  steady_clock::time_point since_;
+};
+
+bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
+                        const Condition& hopeless) {
   missing_.assign(ranks.begin(), ranks.end());
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all_arrived(arrived)) return true;
     pause();
   }
+  LongWait wait(*this, purpose);
+  const bool came = sleep_until_all_arrived(wait, arrived, hopeless);
+  wait.end();
+  return came;
+}
+
+bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, const Condition& hopeless) {
   const auto deadline = steady_clock::now() + timeout_;
   while (!all_arrived(arrived)) {
     sleep(arrived);
-    if (missing_.empty()) return true;
+    if (missing_.empty()) break;
     look(arrived);
     if (hopeless && hopeless()) return false;
+    wait.look();
     if (steady_clock::now() >= deadline && !all_arrived(arrived)) {
       throw WaitFailure(WaitFailure::Kind::Lost,
                         fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)",

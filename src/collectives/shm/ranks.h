@@ -3,7 +3,8 @@
 // A wait looks at the counters for a moment, then sleeps, and a peer that changes a counter wakes it. Every few
 // milliseconds of sleep it looks at the ranks that it waits for: one that failed, died, left or is silent for longer
 // than the timeout ends the wait with an error that names it. While everything is in time there is no system call.
-// What a peer may be waiting for in its turn is done meanwhile (`Work`), so that no two ranks wait for each other.
+// What a peer may be waiting for in its turn is done meanwhile (`Work`). When all ranks wait all the same, and go on
+// waiting, they have made different calls: that ends the wait as well.
 //
 // One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
 #pragma once
@@ -83,15 +84,22 @@ class Ranks {
 
   using Arrived = std::function<bool(int rank)>;
   using Condition = std::function<bool()>;
-  // Returns when `arrived` was true for each of `ranks`; it is not asked again then. Throws WaitFailure.
-  void wait(std::span<const int> ranks, const Arrived& arrived) { wait_unless(ranks, arrived, {}); }
+  // Returns when `arrived` was true for each of `ranks`; it is not asked again then. `purpose` is what this rank does,
+  // in words that follow "rank 1 ". Throws WaitFailure.
+  void wait(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived) {
+    wait_unless(ranks, purpose, arrived, {});
+  }
   // The same, but ends with false when, while this rank sleeps, `hopeless` is true.
-  bool wait_unless(std::span<const int> ranks, const Arrived& arrived, const Condition& hopeless);
+  bool wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
+                   const Condition& hopeless);
   // Of the last wait: for whom it was not over.
   const std::vector<int>& missing() const { return missing_; }
 
  private:
+  class LongWait;
+
   bool all_arrived(const Arrived& arrived);
+  bool sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, const Condition& hopeless);
   void sleep(const Arrived& arrived);
   void look(const Arrived& arrived) const;
   bool is_dead(int rank) const;

@@ -25,7 +25,11 @@ struct Opening {
 
 }  // namespace
 
-Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec) : context_(std::move(context)), spec_(std::move(spec)) {
+Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec)
+    : context_(std::move(context)),
+      spec_(std::move(spec)),
+      gather_purpose_("gathers unit " + spec_.name),
+      write_purpose_("is about to write unit " + spec_.name) {
   Ranks& ranks = context_->ranks();
   const layout::UnitLayout& layout = spec_.layout;
   FSDP_INVARIANT(layout.ranks() == ranks.size(), "unit {} is laid out for {} ranks, the group has {}", spec_.name,
@@ -35,7 +39,7 @@ Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec) : context_(std::move
   }
   context_->guarded(message_prefix(spec_.name), "open", [&] { open(); });
   counters_.emplace(*members_[ranks.rank()].control);
-  reduction_.emplace(ranks, *counters_, members_, element_type_of(spec_.gradient_dtype));
+  reduction_.emplace(ranks, *counters_, members_, element_type_of(spec_.gradient_dtype), spec_.name);
 }
 
 // The first rank of a shard group makes the file, and closes it when all have it mapped.
@@ -97,7 +101,8 @@ void Unit::begin_write() {
   context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
     counters_->enter();
     context_->ranks().ring();
-    context_->ranks().wait(shard_peers_, [this](int rank) { return counters_->has_entered(*members_[rank].control); });
+    context_->ranks().wait(shard_peers_, write_purpose_,
+                           [this](int rank) { return counters_->has_entered(*members_[rank].control); });
   });
 }
 
@@ -110,7 +115,7 @@ void Unit::publish() {
 void* Unit::wait_gather() {
   if (!full_) return shard_.mutable_data_ptr();
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
-    context_->ranks().wait(shard_peers_,
+    context_->ranks().wait(shard_peers_, gather_purpose_,
                            [this](int rank) { return counters_->has_published(*members_[rank].control); });
   });
   if (kReleased == Access::None) full_->allow(Access::Read);

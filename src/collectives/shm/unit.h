@@ -45,6 +45,7 @@ class Unit final : public UnitCollectives {
 
   std::shared_ptr<Context> context_;
   UnitSpec spec_;
+  std::string gather_purpose_, write_purpose_;
   std::vector<int> shard_peers_;     // with whom this rank owns the whole unit
   std::vector<UnitMember> members_;  // by rank
   std::optional<Mapping> full_;      // none for a unit that is one shard

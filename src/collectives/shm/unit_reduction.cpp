@@ -42,11 +42,13 @@ class StandStill {
 
 }  // namespace
 
-UnitReduction::UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type)
+UnitReduction::UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type,
+                             const std::string& unit)
     : ranks_(&ranks),
       counters_(&counters),
       members_(std::move(members)),
       type_(type),
+      purpose_("reduces unit " + unit),
       has_replicas_(std::any_of(members_.begin(), members_.end(), [](const auto& member) { return member.replica; })),
       addends_(members_.size()) {}
 
@@ -101,16 +103,16 @@ bool UnitReduction::wait_begun() {
   const Stands stands(*ranks_, Standing::AwaitsReduction);
   StandStill still;
   return ranks_->wait_unless(
-      ranks_->peers(), [this](int rank) { return counters_->has_offered(*members_[rank].control); },
+      ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); },
       [&] { return still(*ranks_, ranks_->missing()); });
 }
 
 void UnitReduction::wait() {
   const Stands stands(*ranks_, Standing::AwaitsReduction);
-  ranks_->wait(ranks_->peers(), [this](int rank) { return counters_->has_offered(*members_[rank].control); });
+  ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); });
   ranks_->advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
-  ranks_->wait(ranks_->peers(), [this](int rank) { return counters_->has_taken(*members_[rank].control); });
+  ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_taken(*members_[rank].control); });
   take_from_replicas();
   layout_ = nullptr;
 }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collectives/ordered_sum.h"
@@ -27,8 +28,9 @@ struct UnitMember {
 
 class UnitReduction final : public Work {
  public:
-  // `members` by rank; their memory outlives this.
-  UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type);
+  // `members` by rank; their memory outlives this. `unit` is how messages call it.
+  UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type,
+                const std::string& unit);
   ~UnitReduction() override { ranks_->withdraw(*this); }
 
   bool under_way() const { return layout_ != nullptr; }
@@ -52,6 +54,7 @@ class UnitReduction final : public Work {
   UnitCounters* counters_;
   std::vector<UnitMember> members_;
   ElementType type_;
+  std::string purpose_;
   bool has_replicas_;
   // Of the reduction under way.
   const layout::GradientLayout* layout_ = nullptr;

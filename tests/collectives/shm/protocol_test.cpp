@@ -48,7 +48,7 @@ class OwnUnit {
       : ranks_(ranks),
         unit_(unit),
         counters_(*unit.members[ranks.rank()].control),
-        reduction_(ranks, counters_, with_replicas(), ElementType::Float32),
+        reduction_(ranks, counters_, with_replicas(), ElementType::Float32, "unit"),
         sum_(unit.layout.shard_numel()),
         held_(unit.layout.parameters()) {
     for (int peer : ranks.peers()) {
@@ -59,7 +59,7 @@ class OwnUnit {
   void begin_write() {
     counters_.enter();
     ranks_.ring();
-    ranks_.wait(shard_peers_, [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
+    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
   }
   void write_and_publish(float value) {
     const layout::Range own = unit_.layout.shard_of(rank());
@@ -68,7 +68,7 @@ class OwnUnit {
     ranks_.ring();
   }
   void expect_full(float value) {
-    ranks_.wait(shard_peers_, [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
+    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
     EXPECT_EQ(std::count(full().begin(), full().end(), value), unit_.layout.full_numel());
   }
 
@@ -188,7 +188,7 @@ TEST(Ranks, AFailureIsHeardByWhoWaitsForSomebodyElse) {
     if (ranks.rank() == 0) ranks.fail({0, "out of paper"});
     const std::vector<int> other{2};
     if (ranks.rank() == 1) {
-      EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(other, [&](int) { return heard.load(); }); }),
+      EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(other, "waits", [&](int) { return heard.load(); }); }),
                   HasSubstr("rank 0 failed: out of paper"));
       heard = true;
     }
@@ -200,7 +200,7 @@ TEST(Ranks, OneThatLeavesIsNamedByWhoStillWaitsForIt) {
   ThreadRanks threads(2);
   threads.run([&](Ranks& ranks) {
     if (ranks.rank() == 1) return;
-    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), [](int) { return false; }); }),
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), "waits", [](int) { return false; }); }),
                 HasSubstr("rank 1 is gone (it failed or ended early"));
   });
 }
@@ -211,9 +211,21 @@ TEST(Ranks, OneThatIsSilentIsNamedAfterTheTimeout) {
   threads.run([&](Ranks& ranks) {
     while (ranks.rank() == 1 && !over) std::this_thread::yield();
     if (ranks.rank() == 1) return;
-    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), [](int) { return false; }); }),
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), "waits", [](int) { return false; }); }),
                 HasSubstr("rank 1 did not answer within 200 ms"));
     over = true;
+  });
+}
+
+TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
+  ThreadRanks threads(3);
+  threads.run([&](Ranks& ranks) {
+    const std::string own = ranks.rank() == 1 ? "writes" : "reads";
+    const std::string found =
+        ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
+                ::testing::ContainsRegex(found + ", and no rank can go on"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others find it too
   });
 }
 
