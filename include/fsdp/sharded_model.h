@@ -119,6 +119,20 @@ class ShardedModel {
   // The same number of backwards on every rank. Where no backward outside of the scope follows, the first clip, step or
   // operator on a piece's gradient reduces: a collective then.
   NoSync no_sync();
+  // Uneven inputs, for ranks with different numbers of batches: they go on until none has another, and one without
+  // takes part in the step all the same, as it owns a part of every parameter.
+  //
+  //   while (sharded.any_rank_has_batch(batch.has_value())) {
+  //     if (batch) model->loss(*batch).backward(); else sharded.backward_without_batch();
+  //     optimizer.step();
+  //     ...
+  //
+  // Ask before each backward. The sum is over the ranks that have a batch, and the divisor stays what it is: the number
+  // of ranks unless set. In a step that some follow, units are gathered when they are needed, none ahead.
+  // A collective. Whether any rank has a batch; `here`: whether this one has.
+  bool any_rank_has_batch(bool here);
+  // In place of one forward and one backward. Throws `Error` unless this rank has no batch and another has.
+  void backward_without_batch();
   // Copies of every parameter, whole and in fp32, by name; then of every buffer, by name, this rank's. For this rank's
   // parts see `parameters()`. A collective; one unit at a time is there in addition.
   NamedTensors full_state(FullStateOptions options = {});

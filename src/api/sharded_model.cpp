@@ -53,17 +53,10 @@ NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_-
 
 const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
 
-void ShardedModel::broadcast_buffers(int source) {
-  const torch::NoGradGuard no_grad;
-  collectives::Group& group = model_->group();
-  FSDP_CHECK(source >= 0 && source < group.size(), "broadcast_buffers: found source {}, expected a rank below {}",
-             source, group.size());
-  for (const auto& [name, buffer] : model_->buffers()) {
-    torch::Tensor values = buffer.contiguous();
-    group.broadcast_(values, source);
-    if (!values.is_same(buffer)) torch::Tensor(buffer).copy_(values);
-  }
-}
+void ShardedModel::broadcast_buffers(int source) { model_->broadcast_buffers(source); }
+
+bool ShardedModel::any_rank_has_batch(bool here) { return model_->any_rank_has_batch(here); }
+void ShardedModel::backward_without_batch() { model_->backward_without_batch(); }
 
 FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
   return FullParameters(std::make_unique<engine::FullScope>(model_, std::move(options)));

@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace fsdp::buffers {
 
@@ -31,6 +32,11 @@ torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
     poison(buffer);
   }
   return buffer.slice(0, 0, bytes).view(dtype);
+}
+
+void Pool::move(int from, int to) {
+  while (static_cast<int>(buffers_.size()) <= to) buffers_.emplace_back();
+  buffers_[to] = std::exchange(buffers_[from], torch::Tensor());
 }
 
 int64_t Pool::bytes() const {

@@ -80,11 +80,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
   model.begin_write();
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
   model.publish();
-  for (auto [name, buffer] : model.buffers()) {
-    torch::Tensor values = buffer.contiguous();
-    group.broadcast_(values, 0);
-    buffer.copy_(values);
-  }
+  model.broadcast_buffers(0);
   return manifest.step;
 }
 

@@ -34,6 +34,7 @@ class GlooMessage final : public Message {
       : work_(std::move(work)), timeout_(timeout), peer_(peer), world_rank_(world_rank) {}
 
   void wait() override;
+  bool done() override { return work_->isCompleted(); }
   void abort() override { work_->abort(); }
 
  private:
@@ -46,14 +47,16 @@ class GlooMessage final : public Message {
 class EmptyMessage final : public Message {
  public:
   void wait() override {}
+  bool done() override { return true; }
   void abort() override {}
 };
 
-std::string describe_failure(const std::string& text, int world_rank, std::chrono::milliseconds timeout) {
-  if (is_timeout(text))
-    return fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank, timeout.count());
-  return fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)",
-                     world_rank);
+TransportFailure describe_failure(const std::string& text, int peer, int world_rank,
+                                  std::chrono::milliseconds timeout) {
+  if (is_timeout(text)) return TransportFailure::no_answer(peer, world_rank, timeout);
+  return {
+      fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)", world_rank),
+      peer};
 }
 
 void GlooMessage::wait() {
@@ -61,7 +64,7 @@ void GlooMessage::wait() {
   try {
     arrived = work_->wait(timeout_);
   } catch (const std::exception& failure) {
-    throw TransportFailure(describe_failure(failure.what(), world_rank_, timeout_), peer_);
+    throw describe_failure(failure.what(), peer_, world_rank_, timeout_);
   }
   if (!arrived) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
 }
@@ -112,6 +115,7 @@ class GlooTransport final : public Transport {
 
   int rank() const override { return group_->getRank(); }
   int size() const override { return group_->getSize(); }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
 
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override {
     // Gloo's interface knows no constant tensors; it only reads this one.
@@ -131,7 +135,7 @@ class GlooTransport final : public Transport {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
       return std::make_unique<GlooMessage>(operation(tensors), timeout_, peer, world_rank);
     } catch (const std::exception& failure) {
-      throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_), peer);
+      throw describe_failure(failure.what(), peer, world_rank, timeout_);
     }
   }
 

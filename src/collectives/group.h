@@ -65,8 +65,8 @@ class UnitCollectives {
   // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order and in fp32. The gradients stay
   // untouched until `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
-  // Waits until every rank has begun the reduction under way; false when one of them does not begin it before this rank
-  // goes on.
+  // Waits until every rank has begun the reduction under way. False when one of them does not before this rank goes
+  // on: it waits for others itself, or is done with its backward.
   virtual bool wait_begun() = 0;
   virtual void wait_reduce() = 0;
   // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.

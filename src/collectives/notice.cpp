@@ -49,6 +49,7 @@ std::optional<int64_t> first_difference(const History& left, const History& righ
 
 std::string encode(const Notice& notice) {
   std::string text;
+  append(text, std::to_string(notice.waiting));
   append(text, std::to_string(notice.failure.has_value()));
   if (notice.failure) {
     append(text, std::to_string(notice.failure->rank));
@@ -63,6 +64,7 @@ std::string encode(const Notice& notice) {
 Notice decode(const std::string& text) {
   std::deque<std::string> fields = split(text);
   Notice notice;
+  notice.waiting = take(fields) == "1";
   if (take(fields) == "1") {
     Failure& failure = notice.failure.emplace();
     failure.rank = std::stoi(take(fields));

@@ -38,8 +38,9 @@ struct Failure {
 };
 
 struct Notice {
-  History history;
-  std::optional<Failure> failure;
+  History history = {};
+  bool waiting = false;  // for long, and still
+  std::optional<Failure> failure = std::nullopt;
 };
 
 std::string encode(const Notice& notice);

@@ -5,6 +5,7 @@
 // on. One thread at a time, but for `abort`.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -18,6 +19,12 @@ namespace fsdp::collectives {
 class TransportFailure : public std::runtime_error {
  public:
   TransportFailure(const std::string& text, int peer) : std::runtime_error(text), peer_(peer) {}
+  // What a wait says that has run out.
+  static TransportFailure no_answer(int peer, int name, std::chrono::milliseconds timeout) {
+    return {"rank " + std::to_string(name) + " did not answer within " + std::to_string(timeout.count()) +
+                " ms (stopped, stuck or busy?)",
+            peer};
+  }
   int peer() const { return peer_; }
 
  private:
@@ -29,6 +36,8 @@ class Message {
   virtual ~Message() = default;
   // Throws TransportFailure after the transport's timeout, or when the peer is gone.
   virtual void wait() = 0;
+  // Whether `wait` would return, or throw, at once.
+  virtual bool done() = 0;
   // Makes the wait, under way or to come, throw TransportFailure. From any thread.
   virtual void abort() = 0;
 };
@@ -40,6 +49,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual std::chrono::milliseconds timeout() const = 0;
   // `size` may be 0. Both throw TransportFailure when the peer is known to be gone.
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;

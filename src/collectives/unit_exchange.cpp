@@ -100,15 +100,20 @@ void UnitExchange::exchange_slices(int peer) {
     const Gradients& gradients = reduction_.gradients;
     return static_cast<size_t>(gradients.layout->slice_of(rank).numel()) * gradients.values.element_size();
   };
+  flags_.push_back(wire_->receive(theirs.data(), theirs.size(), peer, tag(UnitMessage::Flags)));
   auto& messages = reduce_messages_;
-  messages.push_back(wire_->receive(theirs.data(), theirs.size(), peer, tag(UnitMessage::Flags)));
   messages.push_back(wire_->receive(staged_part(peer), slice_bytes(rank()), peer, tag(UnitMessage::Slice)));
   messages.push_back(wire_->send(ours.data(), ours.size(), peer, tag(UnitMessage::Flags)));
   messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, tag(UnitMessage::Slice)));
 }
 
+bool UnitExchange::wait_begun() {
+  return wire_->guarded(message_prefix(spec_.name), "reduce", [&] { return wire_->wait_unless_stalled(flags_); });
+}
+
 void UnitExchange::wait_reduce() {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    wire_->wait_all(flags_);
     wire_->wait_all(reduce_messages_);
     wire_->wait_all(sum_messages_);
     add_up();

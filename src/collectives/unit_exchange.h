@@ -35,7 +35,7 @@ class UnitExchange final : public UnitCollectives {
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override { return true; }
+  bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
 
@@ -68,6 +68,7 @@ class UnitExchange final : public UnitCollectives {
   torch::Tensor summed_;  // what replicas exchange
   Messages gather_receives_;
   Messages gather_sends_;
+  Messages flags_;  // of each peer: it has begun
   Messages reduce_messages_;
   Messages sum_messages_;
 };

@@ -42,15 +42,16 @@ class Watch::Thread {
   const Messages* waiting = nullptr;
   int64_t waits = 0;        // begun so far: tells them apart
   std::optional<int> lost;  // the peer that `explain` asks about
-  bool unposted = false;    // a failure
+  bool unposted = false;    // something that cannot be left to the next look
   bool stopping = false;
   bool ended = false;
   std::optional<Finding> finding;
 
+  Notices read_peers();  // without the mutex
+
  private:
   void post(std::unique_lock<std::mutex>& lock);
   void look(std::unique_lock<std::mutex>& lock);
-  Notices read_peers();
   std::optional<Finding> divergence(const Notices& peers) const;
   std::optional<Finding> failure(const Notices& peers) const;
 
@@ -92,6 +93,7 @@ void Watch::Thread::post(std::unique_lock<std::mutex>& lock) {
 
 void Watch::Thread::look(std::unique_lock<std::mutex>& lock) {
   const int64_t wait = waits;
+  own.waiting = waiting != nullptr;
   post(lock);
   lock.unlock();
   const Notices peers = read_peers();
@@ -174,6 +176,16 @@ void Watch::wait_begins(const Messages& messages) {
 void Watch::wait_ends() noexcept {
   std::lock_guard lock(shared_->mutex);
   shared_->waiting = nullptr;
+  if (!shared_->own.waiting) return;
+  shared_->own.waiting = false;
+  shared_->unposted = true;
+  shared_->changed.notify_all();
+}
+
+bool Watch::waits(int peer) {
+  const Notices notices = shared_->read_peers();
+  const auto notice = notices.find(peer);
+  return notice != notices.end() && notice->second.waiting;
 }
 
 std::optional<Finding> Watch::explain(int peer) {

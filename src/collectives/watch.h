@@ -38,6 +38,8 @@ class Watch {
   // Between the two the messages may be aborted; they stay where they are.
   void wait_begins(const Messages& messages);
   void wait_ends() noexcept;
+  // Whether the peer waits for somebody, for longer than a second.
+  bool waits(int peer);
   // What is known of a wait that failed at `peer`. Takes a moment: a peer that failed is given time to say so.
   std::optional<Finding> explain(int peer);
   // To be read by the peers.

@@ -40,6 +40,9 @@ class Wire {
   void begins(std::string operation);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
+  // Waits until the messages, one from each of `peers()`, are done, and leaves them. False when a peer whose message
+  // is not done waits for long itself.
+  bool wait_unless_stalled(const Messages& messages);
 
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>
@@ -61,6 +64,7 @@ class Wire {
   void tell(Failure failure);
 
   std::unique_ptr<Transport> transport_;
+  std::vector<int> names_;
   int name_;  // of this rank
   std::exception_ptr failure_;
   std::optional<Watch> watch_;  // ends before the connections, so that a failure is explained before they close

@@ -24,12 +24,9 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   if (interpose::UnitStorage::of(gradient)) gradient = gradient.clone();
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
-  note_backward();
+  note_mode();
   Unit& unit = *units_[id];
-  if (closed_ && !holds_gradients()) closed_ = false;
-  FSDP_CHECK_UNIT(!closed_, unit.name,
-                  "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() "
-                  "first.");
+  check_open();
   unit.parameters[parameter].check_attached("backward");
   if (!failure_.empty()) throw Error(failure_);
   communication_.late_gradients += schedule_->reduced(id);
@@ -38,6 +35,12 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   const auto trainable = std::count_if(unit.parameters.begin(), unit.parameters.end(),
                                        [](const auto& one) { return one.tensor().requires_grad(); });
   guarded([&] { perform(schedule_->gradient_ends(id, static_cast<int>(trainable))); });
+}
+
+void Model::check_open() {
+  if (closed_ && !holds_gradients()) closed_ = false;
+  FSDP_CHECK(!closed_,
+             "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() first.");
 }
 
 // The gradient itself where it may be kept, otherwise a copy.
@@ -116,6 +119,17 @@ void Model::finish_reduction(Unit& unit, int buffer) {
   unit.gradients = torch::Tensor();
 }
 
+// A peer does not begin the reduction: it keeps its memory, and its place in the arena is made anew.
+void Model::set_aside(const schedule::Action& action) {
+  const int kept = schedule_->reduction_stalls(action.unit);
+  arena_->gradients.move(action.buffer, kept);
+  arena_->staging.move(action.buffer, kept);
+}
+
+void Model::wait_sums() {
+  for (auto& unit : units_) unit->collectives->wait_sum();
+}
+
 // Makes what the sum holds visible as the pieces' gradients.
 void Model::show_sum(Unit& unit) {
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
@@ -140,17 +154,6 @@ void Model::add_kept(Unit& unit) {
   unit.kept.clear();
 }
 
-// A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
-std::vector<int64_t> Model::agree_on_account() {
-  std::vector<int64_t> account = schedule_->account();
-  if (alone() || no_sync_ > 0) return account;
-  for (const torch::Tensor& peer : exchange(kEndsBackward, account)) {
-    const auto* theirs = peer.const_data_ptr<int64_t>() + 1;
-    for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
-  }
-  return account;
-}
-
 bool Model::trainable(size_t parameter) const {
   const auto behind = std::upper_bound(units_.begin(), units_.end(), parameter,
                                        [](size_t index, const auto& unit) { return index < unit->first_piece; });
@@ -165,7 +168,7 @@ bool Model::holds_gradients() const {
 
 void Model::close_gradients() {
   std::lock_guard lock(mutex_);
-  note_backward();
+  note_mode();
   if (!failure_.empty()) throw Error(failure_);
   reduce_open();
   FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
@@ -178,8 +181,10 @@ void Model::close_gradients() {
 void Model::reduce_open() {
   if (no_sync_ > 0 || !schedule_->open_gradients()) return;
   guarded([&] {
-    perform(schedule_->reduce_open(agree_on_account()));
-    for (auto& unit : units_) unit->collectives->wait_sum();
+    const std::vector<int64_t> account = agree_on_account();
+    perform(schedule_->reduce_rest(account));
+    perform(schedule_->open_ends(account));
+    wait_sums();
   });
 }
 
@@ -205,7 +210,7 @@ void Model::scale_gradients(float factor) {
 
 void Model::zero_grad() {
   std::lock_guard lock(mutex_);
-  note_backward();  // one that threw leaves nothing behind
+  note_mode();  // one that threw leaves nothing behind
   if (schedule_->open_gradients()) perform(schedule_->backward_abandoned());
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
   for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);

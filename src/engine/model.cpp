@@ -88,20 +88,25 @@ Model::Model(ModelSpec spec)
   check_same_units(spec.units, *group_);
   for (const UnitSpec& unit : spec.units) {
     add_unit(unit, spec);
-    for (const auto& [name, buffer] : unit.tensors.buffers) add_buffer(name, buffer, spec.sync_module_states);
+    buffers_.insert(buffers_.end(), unit.tensors.buffers.begin(), unit.tensors.buffers.end());
   }
+  if (spec.sync_module_states) broadcast_buffers(0);
   plan(spec);
   group_->barrier();
   link_->listener = this;
 }
 
-void Model::add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize) {
-  if (synchronize) {
-    torch::Tensor values = buffer.contiguous();
-    group_->broadcast_(values, 0);
-    buffer.copy_(values);
-  }
-  buffers_.emplace_back(name, buffer);
+void Model::broadcast_buffers(int source) {
+  FSDP_CHECK(source >= 0 && source < group_->size(), "broadcast_buffers: found source {}, expected a rank below {}",
+             source, group_->size());
+  torch::NoGradGuard no_grad;
+  guarded([&] {
+    for (auto [name, buffer] : buffers_) {
+      torch::Tensor values = buffer.contiguous();
+      group_->broadcast_(values, source);
+      if (!values.is_same(buffer)) buffer.copy_(values);
+    }
+  });
 }
 
 // Units that stay full until the shards change may be used by some ranks only, so nothing of theirs is shared.
@@ -182,26 +187,24 @@ void Model::publish(Unit& unit) {
   unit.collectives->publish();
 }
 
-bool Model::note_backward() {
+schedule::Mode Model::note_mode() {
+  using schedule::Mode;
   const auto note = backward_.note();
   if (note.abandoned) guarded([&] { perform(schedule_->backward_abandoned()); });
-  return note.inside;
+  if (note.inside) return Mode::Backward;
+  return torch::GradMode::is_enabled() ? Mode::Forward : Mode::ForwardWithoutGradients;
 }
 
 void Model::operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) {
   std::lock_guard lock(mutex_);
   if (full_) return use_full(units, written, operation);
   if (written_) publish_all();
-  const auto mode = note_backward()                 ? schedule::Mode::Backward
-                    : torch::GradMode::is_enabled() ? schedule::Mode::Forward
-                                                    : schedule::Mode::ForwardWithoutGradients;
+  const schedule::Mode mode = note_mode();
   FSDP_CHECK_UNIT(!written, units_[*written]->name,
                   "{} writes a sharded parameter, and the write would be lost. Write inside "
                   "sharded.full_parameters(), or let an optimizer over the shards do it.",
                   operation);
-  for (int unit : units) {
-    if (units_[unit]->changed) check_changed(*units_[unit], mode);
-  }
+  if (link_->changed) check_changed(units[0], mode);
   const schedule::Actions actions = schedule_->operator_begins(units, mode);
   try {
     if (!actions.empty()) guarded([&] { perform(actions); });
@@ -222,18 +225,25 @@ void Model::operator_ends(std::span<const int> units) noexcept {
   }
 }
 
-// `unit` is the first to be used since the shards were written.
-void Model::check_changed(const Unit& unit, schedule::Mode mode) {
-  FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, unit.name,
+// A view that was made before, and is used after, the versions of the parameters go up would pass for one that a write
+// has put out of date, and autograd would make its graph anew, in another order.
+void Model::parameter_viewed(int unit) {
+  std::lock_guard lock(mutex_);
+  if (full_) return;
+  if (written_) publish_all();
+  if (link_->changed) check_changed(unit, note_mode());
+}
+
+// `unit` is the first to be used or viewed since the shards were written.
+void Model::check_changed(int unit, schedule::Mode mode) {
+  FSDP_CHECK_UNIT(mode != schedule::Mode::Backward, units_[unit]->name,
                   "the parameters changed (optimizer step, load or full_parameters) between this backward and its "
                   "forward. Call backward before the step, or run the forward again.");
-  // Now, and not when they changed, so that the check above speaks before autograd's own. Every unit: a view that the
-  // forward takes before it uses the unit would pass for one that a write has put out of date, and autograd would make
-  // its graph anew, in another order.
+  // Now, and not when they changed, so that the check above speaks before autograd's own.
   for (auto& each : units_) {
     for (auto& parameter : each->parameters) parameter.mark_changed();
-    each->changed = false;
   }
+  link_->changed = false;
 }
 
 void Model::perform(const schedule::Actions& actions) {
@@ -261,6 +271,8 @@ void Model::perform(const schedule::Action& action) {
       return reduce(action);
     case Kind::WaitReduce:
       return finish_reduction(unit, action.buffer);
+    case Kind::WaitBuffer:
+      return unit.collectives->wait_begun() ? finish_reduction(unit, action.buffer) : set_aside(action);
   }
 }
 
@@ -272,47 +284,27 @@ void Model::gather(const schedule::Action& action) {
   }
   // What is gathered in place takes no part of the peers.
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
-  if (!action.foreseen) check_same_gather(action.unit);
+  // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
+  // once.
+  if (!action.foreseen) exchange(action.unit);
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
-}
-
-// While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
-// once.
-void Model::check_same_gather(int id) { exchange(id, std::vector<int64_t>(schedule_->account().size())); }
-
-// Every message has the same shape, so that ranks that went different ways still understand each other.
-std::vector<torch::Tensor> Model::exchange(int64_t activity, const std::vector<int64_t>& account) {
-  torch::Tensor message = torch::empty({static_cast<int64_t>(1 + account.size())}, torch::kInt64);
-  auto* words = message.mutable_data_ptr<int64_t>();
-  words[0] = activity;
-  std::copy(account.begin(), account.end(), words + 1);
-  auto describe = [&](int64_t of) {
-    return of == kEndsBackward ? std::string("has ended its backward") : "gathers unit " + units_.at(of)->name;
-  };
-  std::vector<torch::Tensor> peers =
-      group_->all_gather(message, describe(activity) + (activity == kEndsBackward ? "" : " outside of a plan"));
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    const int64_t other = peers[rank][0].item<int64_t>();
-    FSDP_CHECK(other == activity,
-               "rank {} {} where rank {} {}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data?",
-               rank, describe(other), group_->rank(), describe(activity));
-  }
-  return peers;
 }
 
 void Model::backward_ends(int task) {
   std::lock_guard lock(mutex_);
   if (!backward_.close(task)) return;
   torch::NoGradGuard no_grad;
-  guarded([&] {
-    perform(schedule_->backward_ends(agree_on_account()));
-    for (auto& unit : units_) unit->collectives->wait_sum();
-  });
+  guarded([&] { end_backward(agree_on_account()); });
+}
+
+void Model::end_backward(const std::vector<int64_t>& account) {
+  perform(schedule_->reduce_rest(account));
+  perform(schedule_->backward_ends(account));
+  wait_sums();
 }
 
 void Model::release_all() {
-  note_backward();
+  note_mode();
   if (written_) publish_all();
   guarded([&] { perform(schedule_->shards_change()); });
 }
@@ -334,11 +326,9 @@ void Model::publish_all() {
   torch::NoGradGuard no_grad;
   written_ = false;
   guarded([&] {
-    for (auto& unit : units_) {
-      publish(*unit);
-      unit->changed = true;
-    }
+    for (auto& unit : units_) publish(*unit);
   });
+  link_->changed = true;
 }
 
 void Model::check_parameters(std::string_view what) const {

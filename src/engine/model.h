@@ -51,6 +51,8 @@ class Model final : public interpose::Listener {
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
   bool trainable(size_t parameter) const;  // whether it wants a gradient now
   const NamedTensors& buffers() const { return buffers_; }
+  // Rank `source`'s values to all. A collective.
+  void broadcast_buffers(int source);
 
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
@@ -65,6 +67,10 @@ class Model final : public interpose::Listener {
   // In between, backwards add to this rank's own gradients. May be nested.
   void begin_no_sync();
   void end_no_sync() noexcept;
+  // Whether any rank has a batch for the next backward. A collective.
+  bool any_rank_has_batch(bool here);
+  // In place of forward and backward on a rank that has none where another has one.
+  void backward_without_batch();
   // The parameters are still the ones that were sharded; `what` says what was about to happen.
   void check_parameters(std::string_view what) const;
 
@@ -81,28 +87,31 @@ class Model final : public interpose::Listener {
 
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
+  void parameter_viewed(int unit) override;
   void pieces_used(const interpose::PieceUse& use, const char* operation) override;
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 
  private:
-  static constexpr int64_t kEndsBackward = -1;  // what a rank does, told to the others; otherwise the unit it gathers
-
   void add_unit(const UnitSpec& unit, const ModelSpec& spec);
-  void add_buffer(const std::string& name, torch::Tensor buffer, bool synchronize);
   void plan(const ModelSpec& spec);
   void release_all();
   void publish(Unit& unit);
   torch::Tensor gather_alone(Unit& unit);
   void take_from_rank0(Unit& unit);
   void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
-  bool note_backward();  // whether this thread runs one
-  void check_changed(const Unit& unit, schedule::Mode mode);
+  schedule::Mode note_mode();  // of what this thread runs now
+  void check_changed(int unit, schedule::Mode mode);
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
-  void check_same_gather(int id);
-  std::vector<torch::Tensor> exchange(int64_t activity, const std::vector<int64_t>& account);
+  std::vector<torch::Tensor> exchange(int64_t activity);
+  std::string describe(int64_t activity) const;
+  void check_same_activity(const std::vector<torch::Tensor>& messages) const;
+  std::vector<int64_t> follow();
+  void gather_for_others(Unit& unit);
+  void check_open();
+  void end_backward(const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
   void lay_out_gradients(Unit& unit);
   void show_sum(Unit& unit);
@@ -110,6 +119,8 @@ class Model final : public interpose::Listener {
   torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) const;
   void reduce(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
+  void set_aside(const schedule::Action& action);
+  void wait_sums();
   void add_kept(Unit& unit);
   std::vector<int64_t> agree_on_account();
   void reduce_open();
@@ -136,9 +147,11 @@ class Model final : public interpose::Listener {
   CommunicationReport communication_;
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
-  bool closed_ = false;   // the gradients' sum was scaled
-  int no_sync_ = 0;       // scopes that are open
-  bool written_ = false;  // an operator of the user's writes pieces: published when the model is used next
+  bool closed_ = false;    // the gradients' sum was scaled
+  int no_sync_ = 0;        // scopes that are open
+  bool followed_ = false;  // some rank has no batch and follows the others
+  bool follows_ = false;   // this one
+  bool written_ = false;   // an operator of the user's writes pieces: published when the model is used next
   std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };

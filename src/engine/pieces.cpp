@@ -46,6 +46,7 @@ void Model::pieces_used(const interpose::PieceUse& use, const char* operation) {
   begin_write();
   std::lock_guard lock(mutex_);
   written_ = true;
+  link_->changed = true;
 }
 
 }  // namespace fsdp::engine

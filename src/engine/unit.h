@@ -54,7 +54,6 @@ struct Unit {
   torch::Tensor gradients;          // the buffer in which this backward's are completed; undefined when there is none
   std::vector<torch::Tensor> kept;  // the same for one rank alone: per parameter, what autograd made
   std::vector<uint8_t> present;     // per parameter: whether there is one
-  bool changed = false;             // the shards were written since the last forward
   torch::Tensor full;               // memory of its own inside full_parameters
 };
 

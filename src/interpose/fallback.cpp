@@ -53,6 +53,9 @@ const Traits& traits_of(const c10::OperatorHandle& operation) {
 void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const Traits& traits = traits_of(operation);
   if (traits.is_view) {  // one that copies after all, such as reshape, meets us again in its inner operators
+    for (const c10::IValue& value : torch::jit::last(*stack, traits.written.size())) {
+      if (value.isTensor()) announce_view(value.toTensor());
+    }
     operation.redispatchBoxed(keys_below(keys), stack);
     return;
   }

@@ -6,11 +6,15 @@
 #include <utility>
 // what the operators' headers expect to be there
 #include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/detach_ops.h>
 #include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
 #include <ATen/ops/linear_ops.h>
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
+#include <ATen/ops/t_ops.h>
+#include <ATen/ops/transpose_ops.h>
+#include <ATen/ops/view_ops.h>
 
 #include "interpose/activations.h"
 #include "interpose/touches.h"
@@ -68,6 +72,23 @@ void implement(torch::Library& library) {
   library.impl(Operation::name, TORCH_FN(Kernel<Operation>::run));
 }
 
+template <typename Operation, typename Schema = typename Operation::schema>
+struct View;
+
+// For operators that make a view of their first argument.
+template <typename Operation, typename... Arguments>
+struct View<Operation, at::Tensor(const at::Tensor&, Arguments...)> {
+  static at::Tensor run(c10::DispatchKeySet keys, const at::Tensor& tensor, Arguments... arguments) {
+    announce_view(tensor);
+    return Operation::redispatch(keys_below(keys), tensor, std::forward<Arguments>(arguments)...);
+  }
+};
+
+template <typename Operation>
+void implement_view(torch::Library& library, const char* name) {
+  library.impl(name, TORCH_FN(View<Operation>::run));
+}
+
 }  // namespace
 
 void ensure_frequent_operators() {}
@@ -82,8 +103,8 @@ TORCH_LIBRARY_IMPL(aten, DeferredInit, library) {
   implement<at::_ops::linear>(library);
   implement<at::_ops::mm>(library);
   implement<at::_ops::native_layer_norm_backward>(library);
-  // Views read no bytes.
-  for (const char* view : {"detach", "t", "transpose.int", "view"}) {
-    library.impl(view, torch::CppFunction::makeFallthrough());
-  }
+  implement_view<at::_ops::detach>(library, "detach");
+  implement_view<at::_ops::t>(library, "t");
+  implement_view<at::_ops::transpose_int>(library, "transpose.int");
+  implement_view<at::_ops::view>(library, "view");
 }

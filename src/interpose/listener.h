@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <atomic>
 #include <optional>
 #include <span>
 
@@ -24,6 +25,8 @@ class Listener {
   // their bytes are there, until `operator_ends` with the same units.
   virtual void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) = 0;
   virtual void operator_ends(std::span<const int> units) noexcept = 0;
+  // A view of a parameter of this unit is about to be made, the first since `Link::changed` was set.
+  virtual void parameter_viewed(int unit) = 0;
   // `operation` is about to use pieces in this way.
   virtual void pieces_used(const PieceUse& use, const char* operation) = 0;
   // Autograd's gradient for one parameter of a unit.
@@ -35,6 +38,8 @@ class Listener {
 // What the parameters' storages and accumulators hold instead of the listener, which may die before them.
 struct Link {
   Listener* listener = nullptr;  // null once it has gone
+  // The values of the parameters, since a parameter was used or viewed last: the listener sets and resets it.
+  std::atomic<bool> changed = false;
 };
 
 }  // namespace fsdp::interpose

@@ -78,6 +78,13 @@ class Pins {
   c10::impl::ExcludeDispatchKeyGuard inside_{kKey};
 };
 
+// Before an operator that reads no bytes makes a view of the tensor.
+inline void announce_view(const at::Tensor& tensor) {
+  const UnitStorage* storage = UnitStorage::of(tensor);
+  if (storage == nullptr || !storage->link()->changed.load(std::memory_order_relaxed)) return;
+  if (Listener* listener = storage->link()->listener) listener->parameter_viewed(storage->unit());
+}
+
 // What is left of an operator's keys below ours.
 inline c10::DispatchKeySet keys_below(c10::DispatchKeySet keys) {
   return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);

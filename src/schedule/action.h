@@ -16,6 +16,7 @@ struct Action {
     OpenGradient,  // the unit's gradients are completed in gradient buffer `buffer`
     Reduce,        // begin to reduce what is there
     WaitReduce,    // the reduction must be over; its gradient buffer is free from here on
+    WaitBuffer,    // the gradient buffer must be free: the same, unless the reduction stalls
   };
   Kind kind;
   UnitId unit;

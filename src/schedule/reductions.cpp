@@ -1,6 +1,7 @@
 #include "schedule/reductions.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fsdp::schedule {
 
@@ -62,8 +63,9 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.
   UnitId oldest = -1;
   for (UnitId unit : occupants_) {
-    if (units_[unit].state == State::Reducing && units_[unit].over && units_[unit].begun == 1 &&
-        (oldest < 0 || units_[unit].begun_at < units_[oldest].begun_at)) {
+    const Unit& state = units_[unit];
+    if (state.state == State::Reducing && state.over && !state.stalled && state.begun == 1 &&
+        (oldest < 0 || state.begun_at < units_[oldest].begun_at)) {
       oldest = unit;
     }
   }
@@ -72,8 +74,17 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
     return buffers() - 1;
   }
   int buffer = units_[oldest].buffer;
-  wait(oldest, actions);
+  wait(oldest, actions, Action::Kind::WaitBuffer);
   return buffer;
+}
+
+int Reductions::stalls(UnitId unit) {
+  Unit& state = units_[unit];
+  state.state = State::Reducing;
+  state.stalled = true;
+  state.buffer = buffers();
+  occupants_.push_back(unit);
+  return state.buffer;
 }
 
 void Reductions::reduce(UnitId unit, Actions& actions) {
@@ -85,11 +96,12 @@ void Reductions::reduce(UnitId unit, Actions& actions) {
   state.carried = false;
   state.reduced = state.arrived;
   --open_;
+  order_.push_back(unit);
   actions.push_back({Action::Kind::Reduce, unit, state.buffer});
 }
 
-void Reductions::wait(UnitId unit, Actions& actions) {
-  actions.push_back({Action::Kind::WaitReduce, unit, units_[unit].buffer});
+void Reductions::wait(UnitId unit, Actions& actions, Action::Kind kind) {
+  actions.push_back({kind, unit, units_[unit].buffer});
   occupants_[units_[unit].buffer] = -1;
   units_[unit].state = State::Idle;
   units_[unit].buffer = -1;
@@ -106,18 +118,33 @@ std::vector<int64_t> Reductions::account() const {
   return account;
 }
 
-void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
-  if (local_) return begin_backward();
-  const size_t count = units_.size();
-  for (UnitId unit = 0; unit < static_cast<UnitId>(count); ++unit) {
+void Reductions::begin_rest(std::span<const int64_t> account, Actions& actions) {
+  if (local_) return;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
     while (units_[unit].begun < account[unit]) {
       open(unit, actions);
       reduce(unit, actions);
+      units_[unit].over |= follows_;
     }
   }
+}
+
+void Reductions::repeat(Actions& actions) {
+  if (local_) return;
+  for (UnitId unit : last_order_) {
+    open(unit, actions);
+    reduce(unit, actions);
+    units_[unit].over = true;
+  }
+}
+
+void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
+  if (local_) return begin_backward();
+  const size_t count = units_.size();
   for (UnitId unit : std::vector(occupants_)) {
     if (unit >= 0) wait(unit, actions);
   }
+  if (follows_) return begin_backward();
   for (size_t i = 0; i < count; ++i) {
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
     units_[i].expected = std::max(units_[i].expected, static_cast<int>(account[2 * count + i]));
@@ -130,9 +157,12 @@ void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
 
 void Reductions::begin_backward() {
   uses_ = 0;
+  if (!order_.empty() && !follows_) last_order_ = std::move(order_);
+  order_.clear();
+  follows_ = false;
   for (Unit& unit : units_) {
     unit.arrived = unit.reduced = unit.begun = unit.needed = unit.uses = unit.last_use = unit.lag = 0;
-    unit.over = false;
+    unit.over = unit.stalled = false;
     unit.carried = unit.state == State::Open;
   }
 }

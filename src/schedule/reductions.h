@@ -6,6 +6,9 @@
 // then reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is
 // under way everywhere, and only such a one is waited for before the end of backward.
 //
+// Where ranks use units freely a reduction may stall all the same: the peer that has not begun it waits for another.
+// Who finds that out takes one more buffer and goes on.
+//
 // With a buffer for every unit nothing is waited for before the end of backward, so that it does not matter which units
 // a rank uses, and when.
 //
@@ -35,8 +38,17 @@ class Reductions {
   // of others lay between its last use and its last gradient, then for each unit how many gradients came.
   std::vector<int64_t> account() const;
   // Given the ranks' largest accounts, number by number: reduces until each unit has had the reductions that it needs
-  // anywhere, and waits for all. The next backward expects what came in this one.
+  // anywhere.
+  void begin_rest(std::span<const int64_t> account, Actions& actions);
+  // Waits for all. Given the same account, the next backward expects what came in this one.
   void finish(std::span<const int64_t> account, Actions& actions);
+  // In place of a backward: this rank takes part in the others' reductions, of which it learns through `begin_rest`, or
+  // repeats those that its last backward began, in that order.
+  void follow() { follows_ = true; }
+  void repeat(Actions& actions);
+  // A WaitBuffer found that a peer does not begin the unit's reduction. The buffer that the reduction keeps from now
+  // on.
+  int stalls(UnitId unit);
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
@@ -67,12 +79,13 @@ class Reductions {
     int foreseen_lag = -1;  // in the last backward, the longest of all ranks; -1: no gradient came
     bool over = false;
     bool carried = false;  // holds gradients of earlier backwards
+    bool stalled = false;
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;
 
   void reduce(UnitId unit, Actions& actions);
-  void wait(UnitId unit, Actions& actions);
+  void wait(UnitId unit, Actions& actions, Action::Kind kind = Action::Kind::WaitReduce);
   int take_buffer(UnitId unit, Actions& actions);
   void begin_backward();
 
@@ -82,9 +95,12 @@ class Reductions {
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
   uint64_t clock_ = 0;
-  int uses_ = 0;           // in this backward
-  bool recorded_ = false;  // whether there was a backward before
+  int uses_ = 0;                    // in this backward
+  bool recorded_ = false;           // whether there was a backward before
+  std::vector<UnitId> order_;       // in which this backward began reductions
+  std::vector<UnitId> last_order_;  // the last one that began any
   bool local_ = false;
+  bool follows_ = false;
 };
 
 }  // namespace fsdp::schedule

@@ -85,6 +85,12 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
+Actions Schedule::reduce_rest(std::span<const int64_t> account) {
+  Actions actions;
+  reductions_.begin_rest(account, actions);
+  return actions;
+}
+
 Actions Schedule::backward_ends(std::span<const int64_t> account) {
   Actions actions;
   reductions_.finish(account, actions);
@@ -94,9 +100,28 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   return actions;
 }
 
-Actions Schedule::reduce_open(std::span<const int64_t> account) {
+Actions Schedule::open_ends(std::span<const int64_t> account) {
   Actions actions;
   reductions_.finish(account, actions);
+  return actions;
+}
+
+Actions Schedule::follow() {
+  end_period();
+  reductions_.follow();
+  Actions actions;
+  if (shares_buffers()) {
+    residency_.release_all(FullUntil::BufferNeeded, actions);
+    return actions;
+  }
+  residency_.demand_all(actions);
+  for (UnitId unit = 0; unit < static_cast<UnitId>(forward_uses_.size()); ++unit) residency_.await(unit, actions);
+  return actions;
+}
+
+Actions Schedule::repeat_reductions() {
+  Actions actions;
+  reductions_.repeat(actions);
   return actions;
 }
 

@@ -42,19 +42,31 @@ class Schedule {
   Actions gradient_ends(UnitId unit, int trainable);
   // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
   std::vector<int64_t> account() const { return reductions_.account(); }
-  // Everything is reduced afterwards, and nothing is full for longer than it may be.
+  // Begins, given what they agreed on, the reductions that any rank needs.
+  Actions reduce_rest(std::span<const int64_t> account);
+  // After that: waits for all reductions, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
+  // A WaitBuffer that is not to be had (Reductions::stalls).
+  int reduction_stalls(UnitId unit) { return reductions_.stalls(unit); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
   void set_local(bool local) { reductions_.set_local(local); }
   bool open_gradients() const { return reductions_.open(); }
-  // Everything that is open is reduced, outside of any backward.
-  Actions reduce_open(std::span<const int64_t> account);
+  // The same as `backward_ends` for what was open, outside of any backward.
+  Actions open_ends(std::span<const int64_t> account);
+  // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen.
+  void set_followed(bool followed) { training_.suspend(followed); }
+  // This rank follows, in place of a forward and backward, which `backward_ends` ends: units that do not share buffers
+  // are full afterwards.
+  Actions follow();
+  // Takes part in the reductions of units as far as the last backward tells them.
+  Actions repeat_reductions();
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
 
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
+  bool shares_buffers() const { return residency_.shares_buffers(); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
   // Whether a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return reductions_.reduced(unit); }

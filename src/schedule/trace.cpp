@@ -74,6 +74,7 @@ int Trace::distance(UnitId unit) const {
 }
 
 std::optional<UnitId> Trace::ahead(int steps) const {
+  if (suspended_) return std::nullopt;
   size_t index = (cursor_ ? *cursor_ : size_t(-1)) + steps;
   return index < plan_.size() ? std::optional(plan_[index]) : std::nullopt;
 }

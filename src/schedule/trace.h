@@ -31,7 +31,9 @@ class Trace {
   const std::vector<UnitId>& plan() const { return plan_; }
   bool planned() const { return !plan_.empty(); }
   // Whether there is a plan and this period has followed it so far.
-  bool on_plan() const { return planned() && on_plan_; }
+  bool on_plan() const { return planned() && on_plan_ && !suspended_; }
+  // While suspended, the plan says only what is used farthest from now.
+  void suspend(bool suspended) { suspended_ = suspended; }
 
   // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.
   int distance(UnitId unit) const;
@@ -48,6 +50,7 @@ class Trace {
   std::vector<UnitId> recorded_;
   std::optional<size_t> cursor_;  // the present use in the plan; none before the first
   bool on_plan_ = true;
+  bool suspended_ = false;
 };
 
 }  // namespace fsdp::schedule

@@ -14,6 +14,7 @@ class LocalMessage final : public Message {
       : network_(network), end_(std::move(end)), peer_(peer) {}
   ~LocalMessage() override { network_.forget(end_); }
   void wait() override { network_.wait(end_, peer_); }
+  bool done() override { return network_.done(end_, peer_); }
   void abort() override { network_.abort(end_); }
 
  private:
@@ -27,6 +28,7 @@ class LocalTransport final : public Transport {
   LocalTransport(LocalNetwork& network, int rank) : network_(network), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return network_.size_; }
+  std::chrono::milliseconds timeout() const override { return network_.timeout_; }
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override {
     return begin({true, rank_, peer, tag, bytes, nullptr, size}, peer);
   }
@@ -88,6 +90,11 @@ void LocalNetwork::wait(const std::shared_ptr<End>& end, int peer) {
   bool ended = changed_.wait_for(lock, timeout_, [&] { return end->done || end->aborted || failed_.count(peer); });
   if (end->done) return;
   throw TransportFailure("rank " + std::to_string(peer) + (ended ? " is gone" : " did not answer"), peer);
+}
+
+bool LocalNetwork::done(const std::shared_ptr<End>& end, int peer) {
+  std::lock_guard lock(mutex_);
+  return end->done || end->aborted || failed_.count(peer);
 }
 
 void LocalNetwork::abort(const std::shared_ptr<End>& end) {

@@ -50,6 +50,7 @@ class LocalNetwork {
 
   void start(const std::shared_ptr<End>& end);
   void wait(const std::shared_ptr<End>& end, int peer);
+  bool done(const std::shared_ptr<End>& end, int peer);
   void abort(const std::shared_ptr<End>& end);
   void forget(const std::shared_ptr<End>& end);
 

@@ -44,18 +44,20 @@ TEST(Notice, HistoriesWithNothingInCommonDoNotDiffer) {
 }
 
 TEST(Notice, IsReadAsItWasWritten) {
-  const Notice without = decode(encode({history_of({"gathers a", "", "gathers b"}), std::nullopt}));
+  const Notice without = decode(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
   EXPECT_EQ(without.history.operations(), (Operations{"gathers a", "", "gathers b"}));
   EXPECT_EQ(without.history.first(), 1);
+  EXPECT_TRUE(without.waiting);
   EXPECT_FALSE(without.failure);
-  const Notice failed = decode(encode({History(7, {"x"}), Failure{3, "several\nlines", true}}));
+  const Notice failed = decode(encode({.history = History(7, {"x"}), .failure = Failure{3, "several\nlines", true}}));
+  EXPECT_FALSE(failed.waiting);
   EXPECT_EQ(failed.history.first(), 7);
   EXPECT_EQ(failed.history.operations(), Operations{"x"});
   ASSERT_TRUE(failed.failure);
   EXPECT_EQ(failed.failure->rank, 3);
   EXPECT_EQ(failed.failure->message, "several\nlines");
   EXPECT_TRUE(failed.failure->of_connection);
-  EXPECT_TRUE(decode(encode({{}, Failure{0, "", false}})).history.operations().empty());
+  EXPECT_TRUE(decode(encode({.failure = Failure{0, "", false}})).history.operations().empty());
 }
 
 }  // namespace

@@ -142,6 +142,31 @@ TEST(Watch, ALostConnectionIsExplainedByThePeerThatClosedIt) {
   EXPECT_EQ(thrown[2], "gather: rank 1 failed: gather: rank 0 is gone");
 }
 
+class Stalls : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(ByPeer, Stalls, ::testing::Bool());
+
+// Rank 0 has begun a reduction of the unit. Rank 1 waits for rank 0 before it does, or is only slow.
+TEST_P(Stalls, AReductionOfWhichAPeerWaitsForThisRank) {
+  const bool peer_waits = GetParam();
+  bool begun = false;
+  const auto thrown = messages(2, [&](Rank& self, int rank) {
+    const layout::GradientLayout layout({{64}, 2, 2}, {1});
+    const torch::Tensor values = torch::ones({layout.full_numel()});
+    const torch::Tensor staging = torch::zeros({self.first->staging_numel(layout)});
+    GradientSum sum{torch::zeros({layout.shard_of(rank).numel()}), {0}};
+    if (rank == 1 && peer_waits) self.group.barrier();
+    if (rank == 1 && !peer_waits) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    self.first->begin_reduce({&layout, values, {1}, staging}, sum);
+    if (rank == 0) begun = self.first->wait_begun();
+    if (rank == 0 && peer_waits) self.group.barrier();
+    self.first->wait_reduce();
+    const float expected = rank == 0 ? 2 : 0;  // rank 0 owns all 64 elements
+    EXPECT_TRUE(sum.values.equal(torch::full({64}, expected)));
+  });
+  EXPECT_THAT(thrown, Each("no error"));
+  EXPECT_EQ(begun, !peer_waits);
+}
+
 // Counts what it is used for.
 class CountingBoard final : public NoticeBoard {
  public:

@@ -21,6 +21,8 @@ namespace fsdp::interpose {
 // Writes down what it is told: "aten::add_ 0 writes 0" for an operator, "end 0" for its end.
 class Recorder final : public Listener {
  public:
+  Recorder() { link->listener = this; }
+
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override {
     note();
     std::string touch = fmt::format("{} {}", operation, fmt::join(units, ","));
@@ -30,6 +32,8 @@ class Recorder final : public Listener {
     if (refuse == "everything" || (refuse == "writes" && written)) throw Error("refused: " + touch);
     for (int unit : units) storages.at(unit)->allow_access();
   }
+
+  void parameter_viewed(int unit) override { events.push_back(fmt::format("view {}", unit)); }
 
   void operator_ends(std::span<const int> units) noexcept override {
     events.push_back(fmt::format("end {}", fmt::join(units, ",")));
@@ -54,7 +58,7 @@ class Recorder final : public Listener {
     if (watch.note().abandoned) ++abandoned;
   }
 
-  std::shared_ptr<Link> link = std::make_shared<Link>(Link{this});
+  std::shared_ptr<Link> link = std::make_shared<Link>();
   BackwardWatch watch{link};
   std::map<int, UnitStorage*> storages;
   std::string refuse;

@@ -18,16 +18,18 @@ struct Block : torch::nn::Module {
       : own(register_parameter("own", torch::randn({rows, width}) / 4)),
         shared(register_parameter("shared", tied.defined() ? tied : own)) {}
   Tensor forward(const Tensor& x) {
-    return x + torch::tanh(torch::linear(torch::linear(x, shared), own.t()) +
-                           torch::linear(torch::linear(x, own), shared.t()));
+    const Tensor own_transposed = own.t(), shared_transposed = shared.t();
+    return x + torch::tanh(torch::linear(torch::linear(x, shared), own_transposed) +
+                           torch::linear(torch::linear(x, own), shared_transposed));
   }
 
   Tensor own, shared;
 };
 
 enum class Tied { Within, Across };
+enum class StepBegins { WithUse, WithView };  // of parameters
 
-TestModel make_blocks(Tied tied, int64_t rows, int64_t width) {
+TestModel make_blocks(Tied tied, int64_t rows, int64_t width, StepBegins begins = StepBegins::WithUse) {
   torch::manual_seed(3);
   torch::nn::Sequential blocks;
   Tensor first;
@@ -39,6 +41,11 @@ TestModel make_blocks(Tied tied, int64_t rows, int64_t width) {
   auto model = std::make_shared<torch::nn::Module>();
   auto input = model->register_module("input", torch::nn::Linear(5, width));
   model->register_module("blocks", blocks);
+  if (begins == StepBegins::WithView) {
+    return {model, [blocks, width](int64_t b) mutable {
+              return blocks->forward(testing_models::values_for(b, {4, width})).pow(2).mean();
+            }};
+  }
   return {model, [input, blocks](int64_t b) mutable {
             return blocks->forward(input->forward(testing_models::values_for(b, {4, 5}))).pow(2).mean();
           }};
@@ -56,6 +63,15 @@ TEST_P(Tying, WithinAUnit) {
 TEST_P(Tying, AcrossUnits) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits([] { return make_blocks(Tied::Across, 16, 16); }, world, {.micro_batches = 2 * world.size()});
+  });
+}
+
+TEST_P(Tying, WhereAStepBeginsWithAView) {
+  run_ranks(GetParam(), [](World& world) {
+    for (Tied tied : {Tied::Within, Tied::Across}) {
+      expect_same_bits([tied] { return make_blocks(tied, 16, 16, StepBegins::WithView); }, world,
+                       {.micro_batches = 2 * world.size()});
+    }
   });
 }
 

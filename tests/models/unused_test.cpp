@@ -42,7 +42,7 @@ struct Net : torch::nn::Module {
 
 using Loss = std::function<Tensor(Net& net, const Tensor& x, int64_t micro_batch)>;
 
-void expect_same(int ranks, int64_t accumulation, const Loss& loss) {
+void expect_same(int ranks, int64_t accumulation, const Loss& loss, Strategy strategy = Strategy::FullShard) {
   run_ranks(ranks, [&](World& world) {
     const int64_t micro_batches = world.size() * accumulation;
     const auto make = [&] {
@@ -50,7 +50,7 @@ void expect_same(int ranks, int64_t accumulation, const Loss& loss) {
       auto net = std::make_shared<Net>();
       return TestModel{net, [net, &loss](int64_t b) { return loss(*net, values_for(b, {4, kWidth}), b); }};
     };
-    expect_same_bits(make, world, {.micro_batches = micro_batches, .clip = 0.2});
+    expect_same_bits(make, world, {.micro_batches = micro_batches, .clip = 0.2}, {.strategy = strategy});
   });
 }
 
@@ -75,14 +75,52 @@ TEST_P(Unused, AParameterOnSomeRanks) {
 }
 
 // The backward passes through the unit on every rank, for the sake of what lies before it.
-TEST_P(Unused, AUnitsGradientOnSomeRanksInLaterSteps) {
+TEST_P(Unused, AUnitsGradientOnSomeRanks) {
   const int ranks = GetParam();
-  expect_same(ranks, 1, [ranks](Net& net, const Tensor& x, int64_t b) {
-    const auto& head = net.heads->at<torch::nn::LinearImpl>(1);
-    const bool lacks = b / ranks > 0 && b % 2 == 1;
-    const Tensor weight = lacks ? head.weight.detach() : head.weight, bias = lacks ? head.bias.detach() : head.bias;
-    return torch::linear(torch::tanh(net.body->forward(x)), weight, bias).pow(2).mean();
-  });
+  for (int64_t first_step : {0, 1}) {  // that lacks one: the step that is recorded, or a later one
+    expect_same(ranks, 1, [=](Net& net, const Tensor& x, int64_t b) {
+      const auto& head = net.heads->at<torch::nn::LinearImpl>(1);
+      const bool lacks = b / ranks >= first_step && b % 2 == 1;
+      const Tensor weight = lacks ? head.weight.detach() : head.weight, bias = lacks ? head.bias.detach() : head.bias;
+      return torch::linear(torch::tanh(net.body->forward(x)), weight, bias).pow(2).mean();
+    });
+  }
+}
+
+// The forward uses the unit on every rank, the backward on some: with FullShard, whose ranks gather in one order, an
+// error.
+TEST_P(Unused, AUnitInTheBackwardOfSomeRanks) {
+  expect_same(
+      GetParam(), 1,
+      [](Net& net, const Tensor& x, int64_t b) {
+        const Outputs outputs = net.forward(x);
+        const Tensor other = std::get<0>(outputs.nested);
+        return (outputs.main + (b % 2 == 1 ? other.detach() : other)).pow(2).mean();
+      },
+      Strategy::ShardGradOp);
+}
+
+// Layers dropped at random, each rank by its own lot, from the first step on.
+TEST_P(Unused, BlocksThatEachRankLeavesOut) {
+  for (Strategy strategy : {Strategy::ShardGradOp, Strategy::ShardOptimizer, Strategy::NoShard}) {
+    run_ranks(GetParam(), [&](World& world) {
+      const auto make = [] {
+        torch::manual_seed(9);
+        torch::nn::Sequential blocks;
+        for (int i = 0; i < 6; ++i) blocks->push_back(Net::linear());
+        return TestModel{blocks.ptr(), [blocks](int64_t b) mutable {
+                           Tensor x = values_for(b, {4, kWidth});
+                           for (size_t i = 0; i < 6; ++i) {
+                             if ((b * 7 + static_cast<int64_t>(i) * 3) % 5 < 3) {
+                               x = x + torch::tanh(blocks->at<torch::nn::LinearImpl>(i).forward(x));
+                             }
+                           }
+                           return x.pow(2).mean();
+                         }};
+      };
+      expect_same_bits(make, world, {.micro_batches = 2 * world.size(), .clip = 0.2}, {.strategy = strategy});
+    });
+  }
 }
 
 TEST_P(Unused, NestedOutputs) {

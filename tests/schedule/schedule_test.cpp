@@ -100,7 +100,7 @@ TEST(Schedule, GathersAheadOnceItHasAPlan) {
   EXPECT_THAT(player.take(), ElementsAre("Reduce 1", "WaitGather 0"));
   player.gradients(0, 2, 2);
   player.end_backward();
-  EXPECT_THAT(player.take(), ElementsAre("WaitReduce 2", "Reduce 0", "WaitReduce 0", "WaitReduce 1"));
+  EXPECT_THAT(player.take(), ElementsAre("WaitBuffer 2", "Reduce 0", "WaitReduce 0", "WaitReduce 1"));
 }
 
 TEST(Schedule, NothingIsFullAfterABackward) {
@@ -195,7 +195,7 @@ TEST(Schedule, AUnitThatOnlyPeersHaveGradientsOfIsReducedToo) {
   player.backward(0);
   player.gradients(0, 2, 2);
   EXPECT_THAT(player.schedule.account(), ElementsAre(1, 0, 0, 0, 2, 0));
-  Actions actions = player.schedule.backward_ends(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
+  Actions actions = player.schedule.reduce_rest(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
   EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
                           [](const Action& action) { return action.kind == Kind::Reduce && action.unit == 1; }),
             1);
@@ -351,6 +351,77 @@ TEST(Schedule, OnlyReductionsThatAreUnderWayOnEveryRankAreWaitedFor) {
     EXPECT_EQ(player.count(Kind::WaitReduce, 2), 1);
     player.actions.clear();
   }
+}
+
+// A peer does not begin block 4's reduction before this rank goes on.
+TEST(Schedule, AReductionThatStallsKeepsItsMemoryUntilTheEndOfBackward) {
+  constexpr int kBlocks = 5;
+  Player player({.units = kBlocks});
+  for (UnitId block = 0; block < kBlocks; ++block) player.forward({block});
+  for (UnitId block = kBlocks - 1; block >= 2; --block) {
+    player.backward(block);
+    player.gradients(block, 2, 2);
+  }
+  const auto buffer_of = [&](Kind kind, UnitId unit) {
+    const auto found = std::find_if(player.actions.rbegin(), player.actions.rend(),
+                                    [&](const Action& action) { return action.kind == kind && action.unit == unit; });
+    return found == player.actions.rend() ? -1 : found->buffer;
+  };
+  ASSERT_EQ(player.count(Kind::WaitBuffer, 4), 1);
+  EXPECT_EQ(buffer_of(Kind::WaitBuffer, 4), buffer_of(Kind::OpenGradient, 2));
+  EXPECT_EQ(player.schedule.reduction_stalls(4), 2);
+  EXPECT_EQ(player.schedule.gradient_buffers(), 3);
+
+  player.backward(1);
+  player.gradients(1, 2, 2);
+  EXPECT_EQ(player.count(Kind::WaitBuffer, 3), 1);  // and not block 4 again
+  player.backward(0);
+  player.gradients(0, 2, 2);
+  player.end_backward();
+  EXPECT_EQ(player.count(Kind::WaitReduce, 4), 1);
+  EXPECT_EQ(buffer_of(Kind::WaitReduce, 4), 2);
+
+  player.actions.clear();
+  block_step(player, kBlocks);
+  EXPECT_EQ(player.schedule.gradient_buffers(), 3);
+}
+
+TEST(Schedule, AStepThatSomeRankFollowsIsGatheredOnDemand) {
+  Player player({.units = 4});
+  block_step(player, 4);
+  block_step(player, 4);
+  const auto plan = player.schedule.training().plan();
+  player.actions.clear();
+  player.schedule.set_followed(true);
+  block_step(player, 4);
+  for (const Action& action : player.actions) EXPECT_FALSE(action.foreseen) << to_string(action);
+  player.schedule.set_followed(false);
+  EXPECT_EQ(player.schedule.training().plan(), plan);
+  player.take();
+  player.forward({0});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1", "WaitGather 0"));
+}
+
+TEST(Schedule, AFollowerReducesInTheOrderOfItsLastBackward) {
+  Player player({.units = 4});
+  block_step(player, 4);
+  player.actions.clear();
+  for (int step = 0; step < 2; ++step) {
+    player.add(player.schedule.follow());
+    player.add(player.schedule.repeat_reductions());
+    EXPECT_THAT(player.schedule.account(), Each(0));  // it needs none of them
+    player.end_backward();
+    EXPECT_THAT(player.take(), ElementsAre("Reduce 3", "Reduce 2", "WaitBuffer 3", "Reduce 1", "WaitBuffer 2",
+                                           "Reduce 0", "WaitReduce 1", "WaitReduce 0"));
+  }
+  EXPECT_EQ(player.schedule.gradient_buffers(), 2);
+  // What it expects of its own backwards is what it was.
+  Player unaware({.units = 4});
+  for (int step = 0; step < 2; ++step) block_step(unaware, 4);
+  unaware.actions.clear();
+  block_step(unaware, 4);
+  block_step(player, 4);
+  EXPECT_EQ(player.take(), unaware.take());
 }
 
 TEST(Schedule, AForwardWithoutBackwardDoesNotChangeThePlan) {

@@ -34,8 +34,27 @@ class Player {
       add(schedule.gradient_ends(unit, trainable));
     }
   }
-  void end_backward() { add(schedule.backward_ends(schedule.account())); }
+  void end_backward() {
+    const std::vector<int64_t> account = schedule.account();
+    add(schedule.reduce_rest(account));
+    add(schedule.backward_ends(account));
+  }
   void abandon_backward() { add(schedule.backward_abandoned()); }
+
+  // Adds the actions, and checks that each is possible where it stands.
+  void add(const Actions& more) {
+    for (const Action& action : more) {
+      if (action.kind == Action::Kind::Gather) {
+        EXPECT_EQ(occupant(action.buffer), -1) << to_string(action);
+        buffers[action.buffer] = action.unit;
+      }
+      if (action.kind == Action::Kind::Release) {
+        EXPECT_EQ(occupant(action.buffer), action.unit) << to_string(action);
+        buffers[action.buffer] = -1;
+      }
+      actions.push_back(action);
+    }
+  }
 
   // What came since the last call, releases and buffers left out.
   std::vector<std::string> take() {
@@ -59,20 +78,6 @@ class Player {
   Actions actions;
 
  private:
-  // Adds the actions, and checks that each is possible where it stands.
-  void add(const Actions& more) {
-    for (const Action& action : more) {
-      if (action.kind == Action::Kind::Gather) {
-        EXPECT_EQ(occupant(action.buffer), -1) << to_string(action);
-        buffers[action.buffer] = action.unit;
-      }
-      if (action.kind == Action::Kind::Release) {
-        EXPECT_EQ(occupant(action.buffer), action.unit) << to_string(action);
-        buffers[action.buffer] = -1;
-      }
-      actions.push_back(action);
-    }
-  }
   UnitId occupant(size_t buffer) {
     if (buffer >= buffers.size()) buffers.resize(buffer + 1, -1);
     return buffers[buffer];
