@@ -13,7 +13,7 @@ std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& s
   FSDP_CHECK(backend == "auto" || std::count(names.begin(), names.end(), backend) > 0,
              "backend '{}' is not known. Use auto or one of: {}.", backend, fmt::join(names, ", "));
   if (spec.size == 1) return make_single_group();
-  if (backend != "shm") return make_gloo_group(spec);
+  if (backend == "gloo" || (backend == "auto" && !spec.one_host)) return make_gloo_group(spec);
   FSDP_CHECK(spec.one_host,
              "backend shm: the {} ranks of this group are on several hosts, which share no memory. Use auto or gloo.",
              spec.size);

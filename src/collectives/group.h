@@ -50,6 +50,8 @@ class UnitCollectives {
   virtual torch::Tensor shard() const = 0;
   virtual bool gathers_into_buffer() const = 0;                                   // or hands out memory of its own
   virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;  // what `begin_reduce` needs
+  // What reductions hold beside the caller's memory.
+  virtual int64_t reduction_bytes() const { return 0; }
   // Waits until no rank reads this rank's shard any more.
   virtual void begin_write() = 0;
   // Declares the shard written: gathers begun from now on see it.

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,6 +15,7 @@
 #include "collectives/group_checks.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -274,6 +277,36 @@ TEST(ShmGroup, LeavesNothingBehindInItsProcess) {
         EXPECT_EQ(count_mappings(), mappings);
       },
       over_shm());
+}
+
+// Every second one is killed before its reduction. Shared memory has no name and so ends with the processes that have
+// it. FSDP_TEST_JOBS=<n> runs another number of them.
+TEST(ShmGroup, JobsLeaveNoProcessBehind) {
+  testing::ScratchDirectory scratch;
+  const char* wanted = std::getenv("FSDP_TEST_JOBS");
+  const int jobs = wanted ? std::atoi(wanted) : 50;
+  std::vector<RunResult> results;
+  for (int job = 0; job < jobs; ++job) {
+    results.push_back(run_ranks_to_end(
+        2,
+        [&](World& world) {
+          std::ofstream(scratch.path() / std::to_string(getpid()));
+          Group& group = world.state()->group();
+          auto unit = group.open_unit({0, "unit", layout::UnitLayout({1000}, 2, 2)});
+          gather(group, *unit);
+          if (job % 2 == 1 && world.rank() == 1) raise(SIGKILL);
+          reduce(group, *unit);
+        },
+        over_shm()));
+  }
+  for (int job = 0; job < jobs; ++job)
+    EXPECT_EQ(results[job].exit_code, job % 2 == 1 ? 128 + SIGKILL : 0) << results[job].output;
+  int processes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    ++processes;
+    EXPECT_NE(kill(std::stoi(entry.path().filename()), 0), 0) << entry.path();
+  }
+  EXPECT_EQ(processes, 2 * jobs);
 }
 
 }  // namespace

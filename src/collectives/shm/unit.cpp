@@ -78,8 +78,10 @@ uint64_t Unit::make_control() {
   OwnMemory& memory = *context_->memory();
   const uint64_t offset = memory.allocate(sizeof(UnitControl) + layout.parameters());
   auto* control = new (memory.base() + offset) UnitControl;
-  if (layout.shards() < layout.ranks() && layout.full_numel() > 0)
-    control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
+  if (layout.shards() < layout.ranks() && layout.full_numel() > 0) {
+    sums_bytes_ = layout.slice_numel() * static_cast<int64_t>(sizeof(float));
+    control->sums = memory.allocate(sums_bytes_);
+  }
   return offset;
 }
 

@@ -27,6 +27,7 @@ class Unit final : public UnitCollectives {
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return false; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
+  int64_t reduction_bytes() const override { return sums_bytes_; }
   void begin_write() override;
   void publish() override;
   void begin_gather(const torch::Tensor&) override {}
@@ -50,6 +51,7 @@ class Unit final : public UnitCollectives {
   std::vector<UnitMember> members_;  // by rank
   std::optional<Mapping> full_;      // none for a unit that is one shard
   torch::Tensor shard_;
+  int64_t sums_bytes_ = 0;  // of what replicas take from this rank
   std::optional<UnitCounters> counters_;
   std::optional<UnitReduction> reduction_;
   Gradients gradients_;  // of the reduction under way

@@ -133,16 +133,20 @@ TEST_P(Protocol, NoRankReadsWhatAnotherWrites) {
         delay(random);
         unit->write_and_publish(static_cast<float>(step));
       }
+      const auto read_some = [&] {
+        for (auto reads = random() % 4; reads > 0; --reads) {
+          units[random() % units.size()]->expect_full(static_cast<float>(step));
+          delay(random);
+        }
+      };
       std::vector<int> order(units.size());
       std::iota(order.begin(), order.end(), 0);
-      for (auto reads = random() % 4; reads > 0; --reads) {
-        units[random() % units.size()]->expect_full(static_cast<float>(step));
-        delay(random);
-      }
+      read_some();
       std::shuffle(order.begin(), order.end(), random);
       for (int unit : order) delay(random), units[unit]->begin_reduction(step);
       std::shuffle(order.begin(), order.end(), random);
       for (int unit : order) delay(random), units[unit]->expect_sum(step);
+      read_some();  // while the first ranks are about to write
     }
   });
 }
