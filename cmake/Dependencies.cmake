@@ -28,7 +28,7 @@ if(FSDP_GLOO_INCLUDE)
   set(FSDP_WITH_GLOO ON)
 else()
   set(FSDP_WITH_GLOO OFF)
-  message(STATUS "Gloo headers were not found (Debian: libgloo-dev): built without the gloo backend, for one rank only")
+  message(STATUS "Gloo headers were not found (Debian: libgloo-dev): built without the gloo backend, for ranks of one host only")
 endif()
 
 # fsdp_optional(<option> <package> <Debian package>): switches the option off where the package is missing.

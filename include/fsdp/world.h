@@ -52,7 +52,7 @@ class World {
 
 struct LaunchOptions {
   int ranks = 1;                                                 // without a launcher: on this machine
-  std::string backend = "auto";                                  // auto or gloo
+  std::string backend = "auto";                                  // shm, gloo; auto: shm where all are on one host
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of every wait for another rank
   int max_restarts = 0;                                          // whole-job restarts after a rank failed
   bool plain_rank0 = false;                                      // rank 0 writes to the terminal itself, unprefixed

@@ -19,6 +19,8 @@ void poison(torch::Tensor buffer) {
   if (poisons()) buffer.view(torch::kUInt8).fill_(0xff);
 }
 
+torch::Tensor allocate_plain(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+
 torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
   while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();
   torch::Tensor& buffer = buffers_[index];
@@ -26,7 +28,7 @@ torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
   if (!buffer.defined() || buffer.numel() < bytes) {
     c10::InferenceMode outlives_it(false);  // a buffer made in an evaluation serves the training too
     buffer.reset();
-    buffer = torch::empty({index < shared_ ? std::max(bytes, shared_bytes_) : bytes}, torch::kUInt8);
+    buffer = allocate_(index < shared_ ? std::max(bytes, shared_bytes_) : bytes);
     poison(buffer);
   }
   return buffer.slice(0, 0, bytes).view(dtype);

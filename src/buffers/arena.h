@@ -7,6 +7,8 @@
 
 #include <torch/types.h>
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace fsdp::buffers {
@@ -15,11 +17,16 @@ namespace fsdp::buffers {
 void poison(torch::Tensor buffer);
 bool poisons();
 
+// Where a buffer comes from: [bytes] of uint8.
+using Allocate = std::function<torch::Tensor(int64_t bytes)>;
+torch::Tensor allocate_plain(int64_t bytes);
+
 // One kind of buffer.
 class Pool {
  public:
   // The first `shared` buffers serve any unit and have `shared_bytes`; each other is as large as its largest use.
-  Pool(int shared, int64_t shared_bytes) : shared_(shared), shared_bytes_(shared_bytes) {}
+  Pool(int shared, int64_t shared_bytes, Allocate allocate = allocate_plain)
+      : shared_(shared), shared_bytes_(shared_bytes), allocate_(std::move(allocate)) {}
   // Buffer `index` as [numel] of `dtype`; the same memory each time.
   torch::Tensor at(int index, int64_t numel, torch::ScalarType dtype);
   void release(int index) { poison(buffers_.at(index)); }
@@ -30,6 +37,7 @@ class Pool {
  private:
   int shared_;
   int64_t shared_bytes_;
+  Allocate allocate_;
   std::vector<torch::Tensor> buffers_;
 };
 

@@ -6,8 +6,6 @@
 
 namespace fsdp::collectives {
 
-namespace {
-
 torch::Tensor sum_in_order(const std::vector<torch::Tensor>& parts) {
   torch::ScalarType dtype = parts[0].scalar_type();
   bool narrow = at::isReducedFloatingType(dtype);
@@ -15,6 +13,8 @@ torch::Tensor sum_in_order(const std::vector<torch::Tensor>& parts) {
   for (size_t i = 1; i < parts.size(); ++i) sum.add_(narrow ? parts[i].to(torch::kFloat32) : parts[i]);
   return sum.to(dtype);
 }
+
+namespace {
 
 std::unique_ptr<Message> send_tensor(Wire& wire, const torch::Tensor& tensor, int peer, int tag) {
   return wire.send(tensor.const_data_ptr(), tensor.nbytes(), peer, tag);

@@ -12,6 +12,9 @@
 
 namespace fsdp::collectives {
 
+// The ranks' tensors, in their order.
+torch::Tensor sum_in_order(const std::vector<torch::Tensor>& parts);
+
 // Every rank's tensor, in rank order; the own one is a copy.
 std::vector<torch::Tensor> all_gather_parts(Wire& wire, const torch::Tensor& tensor);
 

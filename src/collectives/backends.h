@@ -30,5 +30,7 @@ std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& s
 // One rank alone: hands out its own memory. (one file a backend)
 std::unique_ptr<Group> make_single_group();
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec);
+// For ranks of one host.
+std::unique_ptr<Group> make_shm_group(const GroupSpec& spec);
 
 }  // namespace fsdp::collectives

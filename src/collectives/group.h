@@ -35,7 +35,7 @@ struct GradientSum {
 // One rank's gradients of a unit, and how they lie.
 struct Gradients {
   const layout::GradientLayout* layout = nullptr;
-  torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype
+  torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype, allocated by the group
   std::vector<uint8_t> present;  // per parameter: whether `values` has a gradient of it
   torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
@@ -50,6 +50,8 @@ class UnitCollectives {
   virtual torch::Tensor shard() const = 0;
   virtual bool gathers_into_buffer() const = 0;                                   // or hands out memory of its own
   virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;  // what `begin_reduce` needs
+  // What reductions hold beside the caller's memory.
+  virtual int64_t reduction_bytes() const { return 0; }
   // Waits until no rank reads this rank's shard any more.
   virtual void begin_write() = 0;
   // Declares the shard written: gathers begun from now on see it.
@@ -87,7 +89,9 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;
+  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;  // may be a collective
+  // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
+  virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
 
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32

@@ -5,10 +5,11 @@
 namespace fsdp::collectives {
 
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
-  FSDP_CHECK(false,
-             "{} ranks need the gloo backend, which this build of libfsdp lacks. Install Gloo's headers (Debian: "
-             "libgloo-dev), configure and build again, or use one rank.",
-             spec.size);
+  FSDP_CHECK(
+      false,
+      "{} ranks on several hosts need the gloo backend, which this build of libfsdp lacks. Install Gloo's headers "
+      "(Debian: libgloo-dev), configure and build again, or use ranks of one host.",
+      spec.size);
   return nullptr;
 }
 

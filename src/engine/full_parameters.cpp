@@ -35,8 +35,8 @@ void Model::open_full(FullParametersOptions options) {
         "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
         units_.empty() ? "" : units_[0]->name);
   }
-  begin_write();
   std::lock_guard lock(mutex_);
+  release_all();
   torch::NoGradGuard no_grad;
   const bool here = !options.rank0_only || group_->rank() == 0;
   guarded([&] {

@@ -129,8 +129,9 @@ void Model::plan(const ModelSpec& spec) {
   }
   const int shared = spec.full_until == FullUntil::BufferNeeded ? spec.buffers : 0;
   const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kSharedGradientBuffers;
+  auto for_reductions = [this](int64_t bytes) { return group_->allocate(bytes); };
   arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shared, full),
-                                                           buffers::Pool(shared_gradients, gradients),
+                                                           buffers::Pool(shared_gradients, gradients, for_reductions),
                                                            buffers::Pool(shared_gradients, staging)});
 }
 
@@ -282,13 +283,16 @@ void Model::perform(const schedule::Action& action) {
 
 void Model::gather(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
+  if (unit.layout.shards() > 1) {
+    ++communication_.gathers;
+    communication_.foreseen_gathers += action.foreseen;
+  }
+  // What is gathered in place takes no part of the peers.
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
   if (!action.foreseen) exchange(action.unit, begun());
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
-  ++communication_.gathers;
-  communication_.foreseen_gathers += action.foreseen;
 }
 
 void Model::backward_ends(int task) {
@@ -311,12 +315,16 @@ void Model::end_backward(const std::vector<int64_t>& account) {
   schedule_->set_followed(false);
 }
 
-void Model::begin_write() {
-  std::lock_guard lock(mutex_);
+void Model::release_all() {
   note_mode();
   if (written_) publish_all();
+  guarded([&] { perform(schedule_->shards_change()); });
+}
+
+void Model::begin_write() {
+  std::lock_guard lock(mutex_);
+  release_all();
   guarded([&] {
-    perform(schedule_->shards_change());
     for (auto& unit : units_) unit->collectives->begin_write();
   });
 }

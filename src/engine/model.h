@@ -95,6 +95,7 @@ class Model final : public interpose::Listener {
  private:
   void add_unit(const UnitSpec& unit, const ModelSpec& spec);
   void plan(const ModelSpec& spec);
+  void release_all();
   void publish(Unit& unit);
   torch::Tensor gather_alone(Unit& unit);
   void take_from_rank0(Unit& unit);

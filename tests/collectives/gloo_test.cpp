@@ -17,56 +17,74 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
 
+LaunchOptions over_gloo() {
+  LaunchOptions options = testing::test_options();
+  options.backend = "gloo";
+  return options;
+}
+
 class Gloo : public ::testing::TestWithParam<int> {};
 
 TEST_P(Gloo, Gathers) {
-  run_ranks(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_gloo());
 }
 TEST_P(Gloo, Reduces) {
-  run_ranks(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); });
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); }, over_gloo());
 }
 TEST_P(Gloo, MovesWholeTensors) {
-  run_ranks(GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); });
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); }, over_gloo());
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Gloo, ::testing::Values(2, 3, 4));
 
 TEST(GlooGroup, AFurtherGroupHasConnectionsOfItsOwn) {
-  run_ranks(2, [](World& world) {
-    auto group = world.state()->new_group();
-    collectives::check_gather(*group);
-    world.barrier();
-    group.reset();
-    world.barrier();
-  });
+  run_ranks(
+      2,
+      [](World& world) {
+        auto group = world.state()->new_group();
+        collectives::check_gather(*group);
+        world.barrier();
+        group.reset();
+        world.barrier();
+      },
+      over_gloo());
 }
 
 // A unit that is destroyed while a slower peer still reads from it.
 TEST(GlooGroup, APeerMayBeLate) {
-  run_ranks(2, [](World& world) {
-    auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
-    unit->shard().fill_(world.rank() + 1);
-    torch::Tensor buffer = torch::zeros({1 << 20});
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    unit->begin_gather(buffer);
-    unit->wait_gather();
-    EXPECT_EQ(buffer[0].item<float>(), 1);
-    EXPECT_EQ(buffer[-1].item<float>(), 2);
-  });
+  run_ranks(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
+        unit->shard().fill_(world.rank() + 1);
+        torch::Tensor buffer = torch::zeros({1 << 20});
+        if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        unit->begin_gather(buffer);
+        unit->wait_gather();
+        EXPECT_EQ(buffer[0].item<float>(), 1);
+        EXPECT_EQ(buffer[-1].item<float>(), 2);
+      },
+      over_gloo());
 }
 
 // Both the gather's memory and the group go away while Gloo still has it.
 TEST(GlooGroup, ADeadPeerHoldsUpNoDestructor) {
-  auto result = run_ranks_to_end(2, [](World& world) {
-    auto unit = world.state()->group().open_unit({0, "blocks.4", layout::UnitLayout({1 << 22}, 2, 2)});
-    world.barrier();
-    if (world.rank() == 1) raise(SIGKILL);
-    {
-      torch::Tensor buffer = torch::zeros({1 << 22});
-      unit->begin_gather(buffer);
-      unit->wait_gather();
-    }
-  });
+  auto result = run_ranks_to_end(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "blocks.4", layout::UnitLayout({1 << 22}, 2, 2)});
+        world.barrier();
+        if (world.rank() == 1) raise(SIGKILL);
+        {
+          torch::Tensor buffer = torch::zeros({1 << 22});
+          unit->begin_gather(buffer);
+          unit->wait_gather();
+        }
+      },
+      over_gloo());
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
   EXPECT_THAT(result.output, HasSubstr("[fsdp rank 0/2 unit=blocks.4] gather: the connection to rank 1 was closed"));
   EXPECT_LT(result.duration, std::chrono::seconds(5));

@@ -67,10 +67,12 @@ MicroBatch make_batch(const GradientLayout& layout, torch::ScalarType dtype, int
   return batch;
 }
 
-void reduce(int rank, UnitCollectives& unit, const GradientLayout& layout, const MicroBatch& batch, GradientSum& sum) {
-  torch::Tensor gradients = batch.gradients[rank].clone();
+void reduce(Group& group, UnitCollectives& unit, const GradientLayout& layout, const MicroBatch& batch,
+            GradientSum& sum) {
+  const torch::Tensor& own = batch.gradients[group.rank()];
+  torch::Tensor gradients = group.allocate(static_cast<int64_t>(own.nbytes())).view(own.scalar_type()).copy_(own);
   torch::Tensor staging = torch::empty({unit.staging_numel(layout)}, gradients.options());
-  unit.begin_reduce({&layout, gradients, batch.present[rank], staging}, sum);
+  unit.begin_reduce({&layout, gradients, batch.present[group.rank()], staging}, sum);
   unit.wait_reduce();
   gradients.fill_(NAN);  // free from here on
 }
@@ -111,7 +113,7 @@ void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype,
     for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
       MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number);
       add_naively(unit, layout, batch, full, held);
-      reduce(group.rank(), *collectives, layout, batch, sum);
+      reduce(group, *collectives, layout, batch, sum);
     }
     collectives->wait_sum();
     EXPECT_EQ(sum.held, held);

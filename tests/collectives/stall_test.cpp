@@ -11,6 +11,7 @@
 namespace fsdp::collectives {
 namespace {
 
+using testing::Job;
 using testing::run_ranks;
 
 // One reduction of a unit whose gradients are all `rank + 1`.
@@ -20,9 +21,11 @@ class Reduction {
       : rank_(world.rank()),
         unit_(world.state()->group().open_unit({0, "blocks.3", layout::UnitLayout({64}, world.size(), world.size())})),
         layout_(layout::UnitLayout({64}, world.size(), world.size()), {1}),
-        values_(torch::full({layout_.full_numel()}, world.rank() + 1.0)),
+        values_(world.state()->group().allocate(layout_.full_numel() * 4).view(torch::kFloat32)),
         staging_(torch::zeros({unit_->staging_numel(layout_)})),
-        sum_{torch::zeros({layout_.shard_of(world.rank()).numel()}), {0}} {}
+        sum_{torch::zeros({layout_.shard_of(world.rank()).numel()}), {0}} {
+    values_.fill_(rank_ + 1);
+  }
 
   void begin() { unit_->begin_reduce({&layout_, values_, {1}, staging_}, sum_); }
   bool wait_begun() { return unit_->wait_begun(); }
@@ -40,8 +43,11 @@ class Reduction {
   GradientSum sum_;
 };
 
-TEST(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
-  run_ranks(2, [](World& world) {
+class Stall : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Backends, Stall, ::testing::Values("gloo", "shm"), ::testing::PrintToStringParamName());
+
+TEST_P(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
+  run_ranks(Job{2, GetParam()}, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 2; ++round) {  // whoever gave up can wait again
       if (world.rank() == 1) world.barrier();
@@ -56,8 +62,8 @@ TEST(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
 }
 
 // Two ranks wait for the third, which will come.
-TEST(Stall, ASlowPeerIsWaitedFor) {
-  run_ranks(3, [](World& world) {
+TEST_P(Stall, ASlowPeerIsWaitedFor) {
+  run_ranks(Job{3, GetParam()}, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 2; ++round) {
       if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
@@ -68,8 +74,8 @@ TEST(Stall, ASlowPeerIsWaitedFor) {
   });
 }
 
-TEST(Stall, PeersThatHaveBegunAreNotWaitedForTwice) {
-  run_ranks(3, [](World& world) {
+TEST_P(Stall, PeersThatHaveBegunAreNotWaitedForTwice) {
+  run_ranks(Job{3, GetParam()}, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 3; ++round) {
       reduction.begin();

@@ -1,4 +1,5 @@
-// A rank that goes another way than its peers, once there is a plan: every rank's message names it.
+// A rank that goes another way than its peers, once there is a plan: every rank's message names it. Over gloo, where
+// ranks exchange what they gather, unless a test says otherwise.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
@@ -64,8 +65,9 @@ void train(World& world, const Step& other, Strategy strategy) {
   std::cout << "rank " << world.rank() << " took all steps" << std::endl;
 }
 
-RunResult run_with(int ranks, const Step& other) {
-  return run_ranks_to_end(ranks, [&](World& world) { train(world, other, Strategy::FullShard); });
+RunResult run_with(int ranks, const Step& other, const std::string& backend = "gloo") {
+  return run_ranks_to_end(ranks, [&](World& world) { train(world, other, Strategy::FullShard); },
+                          {.backend = backend, .timeout = std::chrono::seconds(60)});
 }
 
 std::string message_start(int rank, int ranks) {
@@ -148,6 +150,42 @@ TEST_P(Divergence, IsNoneWhereUnitsStayFull) {
     for (Strategy strategy : {Strategy::NoShard, Strategy::ShardOptimizer})
       train(world, late_and_without_a_block, strategy);
   });
+}
+
+// In shared memory a gather takes no part of the peers.
+TEST_P(Divergence, InSharedMemoryIsNoneWhereRanksUseOtherBlocks) {
+  run_ranks(GetParam(),
+            [](World& world) {
+              auto in_another_order = [](const Chain& chain) {
+                chain({0, 4, 2, 1}).sum().backward();
+                return true;
+              };
+              train(world, in_another_order, Strategy::FullShard);
+            },
+            {.backend = "shm", .timeout = std::chrono::seconds(60)});
+}
+
+// Rank 1 goes on with the step, and waits for those that it waits for no more.
+TEST_P(Divergence, InSharedMemoryByABackwardThatIsLeftOut) {
+  const auto result = run_ranks_to_end(GetParam(),
+                                       [](World& world) {
+                                         Chain chain;
+                                         auto sharded = shard(chain.units, world);
+                                         AdamW optimizer(sharded);
+                                         chain(kInOrder).sum().backward();
+                                         if (world.rank() != 1) chain(kInOrder).sum().backward();
+                                         optimizer.step();
+                                         std::cout << "rank " << world.rank() << " took all steps" << std::endl;
+                                       },
+                                       {.backend = "shm", .timeout = std::chrono::seconds(60)});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(
+      result.output,
+      ::testing::AnyOf(ContainsRegex("rank 1 is about to write unit blocks.0 where rank [02] reduces unit"),
+                       ContainsRegex("rank [02] reduces unit blocks.[0-9] where rank 1 is about to write unit")));
+  EXPECT_THAT(result.output, HasSubstr("no rank can go on"));
+  EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
+  EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Divergence, ::testing::Values(2, 3));

@@ -136,26 +136,29 @@ TEST(Precision, LeavesWhatNobodyWroteInFullParametersAsItIs) {
   });
 }
 
+void expect_memory_by_dtype(World& world, bool shared) {
+  auto model = testing_models::model_kinds()[1].make();
+  auto sharded = shard(*model.module, world,
+                       {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = torch::kBFloat16}});
+  model.loss(world.rank()).backward();
+  int64_t shards = 0, largest = 0, sums = 0, gradients = 0, slices = 0;
+  for (const auto& unit : sharded.model().units()) {
+    shards += unit->layout.shard_numel();
+    largest = std::max(largest, unit->layout.full_numel());
+    sums += unit->gradient_layout.shard_of(world.rank()).numel();
+    gradients = std::max(gradients, unit->gradient_layout.full_numel());
+    slices = std::max(slices, unit->gradient_layout.slice_of(world.rank()).numel());
+  }
+  const MemoryReport memory = sharded.memory();
+  EXPECT_EQ(memory.parameter_bytes, (4 + 2) * shards);
+  EXPECT_EQ(memory.gradient_bytes, 4 * sums);
+  EXPECT_EQ(memory.full_parameter_bytes, shared ? 0 : 2 * 2 * largest);
+  EXPECT_EQ(memory.full_gradient_bytes, 2 * 2 * (gradients + (shared ? 0 : slices)));
+}
+
 TEST(Precision, HoldsFp32ShardsAndWhatIsGatheredInItsDtype) {
-  run_ranks(2, [](World& world) {
-    auto model = testing_models::model_kinds()[1].make();
-    auto sharded = shard(*model.module, world,
-                         {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = torch::kBFloat16}});
-    model.loss(world.rank()).backward();
-    int64_t shards = 0, largest = 0, sums = 0, gradients = 0, slices = 0;
-    for (const auto& unit : sharded.model().units()) {
-      shards += unit->layout.shard_numel();
-      largest = std::max(largest, unit->layout.full_numel());
-      sums += unit->gradient_layout.shard_of(world.rank()).numel();
-      gradients = std::max(gradients, unit->gradient_layout.full_numel());
-      slices = std::max(slices, unit->gradient_layout.slice_of(world.rank()).numel());
-    }
-    const MemoryReport memory = sharded.memory();
-    EXPECT_EQ(memory.parameter_bytes, (4 + 2) * shards);
-    EXPECT_EQ(memory.gradient_bytes, 4 * sums);
-    EXPECT_EQ(memory.full_parameter_bytes, 2 * 2 * largest);
-    EXPECT_EQ(memory.full_gradient_bytes, 2 * 2 * (gradients + slices));
-  });
+  run_ranks(2, [](World& world) { expect_memory_by_dtype(world, false); }, {.backend = "gloo"});
+  run_ranks(2, [](World& world) { expect_memory_by_dtype(world, true); }, {.backend = "shm"});
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <tuple>
 
 #include "support/message_of.h"
 #include "support/models.h"
@@ -13,6 +15,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::Job;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::HasSubstr;
@@ -78,28 +81,31 @@ int64_t expect_same(
   return sharded.memory().full_gradient_bytes;
 }
 
-class Uneven : public ::testing::TestWithParam<Strategy> {};
+class Uneven : public ::testing::TestWithParam<std::tuple<Strategy, std::string>> {
+ protected:
+  Options options() const { return {.strategy = std::get<0>(GetParam())}; }
+  Job job(int64_t ranks) const { return {static_cast<int>(ranks), std::get<1>(GetParam())}; }
+};
 INSTANTIATE_TEST_SUITE_P(Strategies, Uneven,
-                         ::testing::Values(Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer,
-                                           Strategy::NoShard));
+                         ::testing::Combine(::testing::Values(Strategy::FullShard, Strategy::ShardGradOp,
+                                                              Strategy::ShardOptimizer, Strategy::NoShard),
+                                            ::testing::Values("gloo", "shm")));
 
 TEST_P(Uneven, TheLastStepsHaveFewerBatches) {
   for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5, 3}, {2, 5}, {4, 2, 5}}) {
-    run_ranks(static_cast<int>(counts.size()),
-              [&](World& world) { expect_same(world, with_counts(counts), {.strategy = GetParam()}); });
+    run_ranks(job(counts.size()), [&](World& world) { expect_same(world, with_counts(counts), options()); });
   }
 }
 
 // It has no plan that it could follow.
 TEST_P(Uneven, ARankHasNoBatchAtAll) {
-  run_ranks(2, [](World& world) { expect_same(world, with_counts({0, 2}), {.strategy = GetParam()}); });
-  run_ranks(3, [](World& world) { expect_same(world, with_counts({2, 0, 0}), {.strategy = GetParam()}); });
+  run_ranks(job(2), [&](World& world) { expect_same(world, with_counts({0, 2}), options()); });
+  run_ranks(job(3), [&](World& world) { expect_same(world, with_counts({2, 0, 0}), options()); });
 }
 
 TEST_P(Uneven, ARankHasItsFirstBatchLater) {
-  run_ranks(2, [](World& world) {
-    expect_same(world, {2, 4, [](int64_t step, int64_t rank) { return rank == 0 || step > 0; }},
-                {.strategy = GetParam()});
+  run_ranks(job(2), [&](World& world) {
+    expect_same(world, {2, 4, [](int64_t step, int64_t rank) { return rank == 0 || step > 0; }}, options());
   });
 }
 
@@ -114,14 +120,14 @@ TEST_P(Uneven, StepsUseOtherUnits) {
           return layers->at<torch::nn::LinearImpl>(1 + b / 2 % 2).forward(x.tanh()).pow(2).mean();
         }};
   };
-  run_ranks(2, [&](World& world) {
-    expect_same(world, with_counts({5, 3}), {.strategy = GetParam()}, make);
-    expect_same(world, with_counts({2, 5}), {.strategy = GetParam()}, make);
+  run_ranks(job(2), [&](World& world) {
+    expect_same(world, with_counts({5, 3}), options(), make);
+    expect_same(world, with_counts({2, 5}), options(), make);
   });
 }
 
 TEST(UnevenHybrid, TheLastStepsHaveFewerBatches) {
-  run_ranks(4, [](World& world) {
+  run_ranks(Job{4, "gloo"}, [](World& world) {
     for (Strategy strategy : {Strategy::HybridShard, Strategy::HybridShardGradOp}) {
       expect_same(world, with_counts({3, 1, 2, 4}), {.strategy = strategy, .shard_group_size = 2});
     }
@@ -130,14 +136,14 @@ TEST(UnevenHybrid, TheLastStepsHaveFewerBatches) {
 
 // Nothing stalls: the embedding stays open from the beginning of backward to its end.
 TEST(UnevenInputs, FollowedStepsTakeNoMoreMemory) {
-  run_ranks(2, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const Make make = [] { return make_gpt(6); };
     EXPECT_EQ(expect_same(world, with_counts({4, 2}), {}, make), expect_same(world, with_counts({4, 4}), {}, make));
   });
 }
 
 TEST(UnevenInputs, BackwardsWithoutSynchronisationCanBeFollowed) {
-  run_ranks(2, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const TestModel model = make_gpt(), whole = make_gpt();
     auto sharded = shard(*model.module, world);
     AdamW optimizer(sharded, {.lr = 1e-2});
@@ -162,7 +168,7 @@ TEST(UnevenInputs, BackwardsWithoutSynchronisationCanBeFollowed) {
 }
 
 TEST(UnevenInputs, BatchesCanBeEvenAgain) {
-  run_ranks(2, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const TestModel model = make_gpt();
     auto sharded = shard(*model.module, world);
     const auto backward = [&](bool here) {
@@ -180,7 +186,7 @@ TEST(UnevenInputs, BatchesCanBeEvenAgain) {
 }
 
 TEST(UnevenInputs, OnlyARankWithoutABatchFollows) {
-  run_ranks(2, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const TestModel model = make_gpt();
     auto sharded = shard(*model.module, world);
     const auto misuse = [&] { return message_of([&] { sharded.backward_without_batch(); }); };
@@ -193,7 +199,7 @@ TEST(UnevenInputs, OnlyARankWithoutABatchFollows) {
 }
 
 TEST(UnevenInputs, AFollowedStepEndsBeforeTheNext) {
-  run_ranks(2, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const TestModel model = make_gpt();
     auto sharded = shard(*model.module, world);
     const bool here = world.rank() == 0;

@@ -17,11 +17,13 @@ using fsdp::testing::run_ranks;
 
 constexpr uint64_t kCases = 240;
 
-std::vector<uint64_t> seeds_for(int ranks) {
+const char* backend_of(uint64_t seed) { return seed / 4 % 2 == 0 ? "shm" : "gloo"; }
+
+std::vector<uint64_t> seeds_for(int ranks, const std::string& backend) {
   std::vector<uint64_t> seeds(kCases);
   for (uint64_t seed = 0; seed < kCases; ++seed) seeds[seed] = seed;
   if (const char* wanted = std::getenv("FSDP_PROPERTY_SEED")) seeds = {std::strtoull(wanted, nullptr, 10)};
-  std::erase_if(seeds, [&](uint64_t seed) { return ranks_of(seed) != ranks; });
+  std::erase_if(seeds, [&](uint64_t seed) { return ranks_of(seed) != ranks || backend_of(seed) != backend; });
   return seeds;
 }
 
@@ -37,24 +39,27 @@ void check(const RandomCase& drawn, World& world) {
   EXPECT_THAT(testing_models::differences(expected, found), ::testing::IsEmpty());
 }
 
+void check_all(World& world, const std::string& backend) {
+  for (uint64_t seed : seeds_for(world.size(), backend)) {
+    const RandomCase drawn = make_random_case(seed);
+    const std::string words = fmt::format("FSDP_PROPERTY_SEED={}: {}, {}", seed, drawn.words, backend);
+    if (world.rank() == 0) std::printf("%s\n", words.c_str());  // the last one, if the process does not come to the end
+    SCOPED_TRACE(words);
+    try {
+      check(drawn, world);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}\n{}", words, error.what()));
+    }
+  }
+}
+
 class Property : public ::testing::TestWithParam<int> {};
 
 TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
-  if (seeds_for(GetParam()).empty()) GTEST_SKIP() << "the seed in FSDP_PROPERTY_SEED is for another number of ranks";
-  run_ranks(GetParam(), [](World& world) {
-    for (uint64_t seed : seeds_for(world.size())) {
-      const RandomCase drawn = make_random_case(seed);
-      const std::string words = fmt::format("FSDP_PROPERTY_SEED={}: {}", seed, drawn.words);
-      if (world.rank() == 0)
-        std::printf("%s\n", words.c_str());  // the last one, if the process does not come to the end
-      SCOPED_TRACE(words);
-      try {
-        check(drawn, world);
-      } catch (const std::exception& error) {
-        throw std::runtime_error(fmt::format("{}\n{}", words, error.what()));
-      }
-    }
-  });
+  for (const std::string backend : {"shm", "gloo"}) {
+    run_ranks(GetParam(), [&](World& world) { check_all(world, backend); },
+              {.backend = backend, .timeout = std::chrono::seconds(60)});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Property, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());

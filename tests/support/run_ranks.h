@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <functional>
+#include <ostream>
 #include <string>
 
 #include "fsdp/world.h"
@@ -20,6 +21,19 @@ inline LaunchOptions test_options() { return {.timeout = std::chrono::seconds(60
 
 // Expects that every rank succeeds; shows what they wrote if not.
 void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+
+// A parameter of tests that hold on every backend.
+struct Job {
+  int ranks = 2;
+  std::string backend = "auto";
+
+  friend void PrintTo(const Job& job, std::ostream* out) { *out << job.backend << job.ranks; }
+};
+inline void run_ranks(const Job& job, const std::function<void(World&)>& body) {
+  LaunchOptions options = test_options();
+  options.backend = job.backend;
+  run_ranks(job.ranks, body, options);
+}
 
 struct RunResult {
   int exit_code = -1;  // 128 + signal when the launching process was killed

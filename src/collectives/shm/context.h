@@ -1,0 +1,58 @@
+// What a group in shared memory and its units have in common: the ranks, their memory, and the first failure.
+//
+// After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again;
+// the peers are told, and report it as the cause. One thread at a time.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+#include "collectives/shm/exchange.h"
+#include "collectives/shm/memory_file.h"
+#include "collectives/shm/own_memory.h"
+#include "collectives/shm/ranks.h"
+
+namespace fsdp::collectives::shm {
+
+class Context {
+ public:
+  // Opens the peers' memory; their numbers travel by the store. A collective.
+  explicit Context(const GroupSpec& spec);
+
+  Ranks& ranks() { return *ranks_; }
+  Exchange& exchange() { return *exchange_; }
+  const std::shared_ptr<OwnMemory>& memory() const { return memory_; }
+  char* memory_of(int rank) const { return rank == ranks_->rank() ? memory_->base() : peers_[rank]->base(); }
+  pid_t process_of(int rank) const { return processes_[rank]; }
+
+  // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
+  template <typename Operation>
+  auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
+    if (failure_) std::rethrow_exception(failure_);
+    try {
+      return operation();
+    } catch (const WaitFailure& failure) {
+      fail(prefix + name, failure);
+    } catch (const std::exception& failure) {
+      failure_ = std::current_exception();
+      ranks_->fail({ranks_->name_of(ranks_->rank()), failure.what()});
+    }
+    std::rethrow_exception(failure_);
+  }
+
+ private:
+  void fail(const std::string& start, const WaitFailure& failure);
+
+  std::shared_ptr<OwnMemory> memory_;
+  std::vector<std::unique_ptr<Mapping>> peers_;
+  std::vector<pid_t> processes_;
+  std::unique_ptr<Ranks> ranks_;
+  std::unique_ptr<Exchange> exchange_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace fsdp::collectives::shm

@@ -1,0 +1,56 @@
+// Memory that the processes of one host share: an anonymous file (memfd) and its mappings.
+//
+// Not POSIX shared memory: that has a size limit of its own (/dev/shm), and a name that a killed job leaves behind. An
+// anonymous file is gone with the last process that has it open or mapped. A peer opens it through /proc/<pid>/fd/<n>,
+// so the two numbers are all that has to travel.
+// Bytes are granted before they are touched: a refusal is an Error here, and not a SIGBUS in the midst of a step.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+
+namespace fsdp::collectives::shm {
+
+// An open file. Movable; closes it.
+class MemoryFile {
+ public:
+  // A new one of `bytes`, none of which takes memory before it is granted.
+  static MemoryFile create(size_t bytes);
+  // A peer's. `owner` says whose, for the message.
+  static MemoryFile open(pid_t pid, int descriptor, int owner);
+  MemoryFile(MemoryFile&& other) noexcept;
+  ~MemoryFile();
+
+  int descriptor() const { return descriptor_; }
+  // Makes room for these bytes; throws Error when the system refuses.
+  void grant(size_t offset, size_t bytes);
+  // The pages that lie within these bytes are zero again, and take no memory.
+  void take_back(size_t offset, size_t bytes);
+
+ private:
+  explicit MemoryFile(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+enum class Access { None, Read, Write };
+
+// A file's bytes from the first on, in this process. Movable; unmaps them. Outlives the open file.
+class Mapping {
+ public:
+  Mapping(const MemoryFile& file, size_t bytes, Access access);
+  Mapping(Mapping&& other) noexcept;
+  ~Mapping();
+
+  char* base() const { return base_; }
+  size_t bytes() const { return bytes_; }
+  void allow(Access access);
+
+ private:
+  char* base_;
+  size_t bytes_;
+};
+
+}  // namespace fsdp::collectives::shm

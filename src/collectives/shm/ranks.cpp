@@ -1,0 +1,238 @@
+#include "collectives/shm/ranks.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "base/error.h"
+
+namespace fsdp::collectives::shm {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// A moment: peers that run in step arrive within it.
+constexpr int kSpins = 2000;
+// How long a rank sleeps before it looks at its peers.
+constexpr timespec kSlice{.tv_sec = 0, .tv_nsec = 10'000'000};
+
+// Ranks that all wait for so long, each of which has looked at its peers so often meanwhile, wait for ever.
+constexpr std::chrono::seconds kStandstill{2};
+constexpr uint64_t kStandstillLooks = 20;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void sleep_on(std::atomic<uint32_t>& word, uint32_t expected) {
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &kSlice, nullptr, 0);
+}
+
+void wake(std::atomic<uint32_t>& word) {
+  word.fetch_add(1);
+  syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+// A number that stands for the process even after it is gone.
+int open_process(const Member& member) {
+  const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, member.process, 0));
+  FSDP_CHECK(descriptor >= 0 || errno == ESRCH,
+             "shm: the process of rank {} cannot be watched: {}. This needs Linux 5.3 and enough open files (ulimit "
+             "-n); otherwise set LaunchOptions::backend to gloo.",
+             member.name, std::strerror(errno));
+  return descriptor;
+}
+
+}  // namespace
+
+Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout)
+    : rank_(rank), members_(std::move(members)), timeout_(timeout), descriptors_(members_.size(), -1) {
+  for (int i = 1; i < size(); ++i) peers_.push_back((rank_ + i) % size());
+  for (int peer : peers_) descriptors_[peer] = open_process(members_[peer]);
+}
+
+Ranks::~Ranks() {
+  Ending none = Ending::None;
+  control_of(rank_).ending.compare_exchange_strong(none, Ending::Left);
+  for (int peer : peers_) {
+    wake(control_of(peer).bell);
+    if (descriptors_[peer] >= 0) close(descriptors_[peer]);
+  }
+}
+
+void Ranks::ring() {
+  for (int peer : peers_) {
+    Control& control = control_of(peer);
+    if (control.sleeping.load() != 0) wake(control.bell);
+  }
+}
+
+void Ranks::fail(const Failure& failure) {
+  Control& own = control_of(rank_);
+  if (own.ending.load() != Ending::None) return;
+  own.failed_rank = failure.rank;
+  own.of_connection = failure.of_connection;
+  std::strncpy(own.message, failure.message.c_str(), kMessageBytes - 1);
+  own.ending.store(Ending::Failed);
+  for (int peer : peers_) wake(control_of(peer).bell);
+}
+
+void Ranks::stand(Standing standing) {
+  constexpr auto kKinds = static_cast<uint64_t>(Standing::Kinds);
+  Counter& own = control_of(rank_).standing;
+  own.set((own.get() / kKinds + 1) * kKinds + static_cast<uint64_t>(standing));
+}
+
+void Ranks::add(Work& work) { works_.push_back(&work); }
+
+void Ranks::withdraw(const Work& work) { std::erase(works_, &work); }
+
+void Ranks::advance() {
+  std::erase_if(works_, [](Work* work) { return work->advance(); });
+}
+
+// One in which this rank has fallen asleep, as its peers see it.
+class Ranks::LongWait {
+ public:
+  LongWait(Ranks& ranks, const std::string& purpose) : ranks_(ranks), own_(ranks.control_of(ranks.rank())) {
+    own_.purpose[purpose.copy(own_.purpose, kPurposeBytes - 1)] = '\0';
+    own_.waits.set(own_.waits.get() + 1);
+  }
+  // A wait that fails goes on, for the peers: they find what this rank has found.
+  void end() { own_.waits.set(own_.waits.get() + 1); }
+
+  // Throws WaitFailure when every rank has been in the same wait for long, and has looked around in it.
+  void look() {
+    own_.looks.set(own_.looks.get() + 1);
+    std::vector<uint64_t> waits;
+    for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).waits.get());
+    const bool all_wait = std::all_of(waits.begin(), waits.end(), [](uint64_t count) { return count % 2 == 1; });
+    if (!all_wait || waits != seen_) {
+      seen_ = std::move(waits);
+      since_ = steady_clock::now();
+      looks_ = looks_of_all();
+    } else if (steady_clock::now() - since_ >= kStandstill && all_have_looked()) {
+      report();
+    }
+  }
+
+ private:
+  std::vector<uint64_t> looks_of_all() const {
+    std::vector<uint64_t> looks;
+    for (int rank = 0; rank < ranks_.size(); ++rank) looks.push_back(ranks_.control_of(rank).looks.get());
+    return looks;
+  }
+  bool all_have_looked() const {
+    const std::vector<uint64_t> now = looks_of_all();
+    return std::equal(now.begin(), now.end(), looks_.begin(),
+                      [](uint64_t now, uint64_t then) { return now >= then + kStandstillLooks; });
+  }
+  void report() const {
+    for (int peer : ranks_.peers()) {
+      const std::string theirs = ranks_.control_of(peer).purpose;
+      if (theirs == own_.purpose && peer != ranks_.peers().back()) continue;
+      throw WaitFailure(
+          WaitFailure::Kind::Diverged,
+          fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
+                      "model and make the same calls, in the same order; does its control flow depend on the data?",
+                      ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
+    }
+  }
+
+  Ranks& ranks_;
+  Control& own_;
+  std::vector<uint64_t> seen_, looks_;
+  steady_clock::time_point since_;
+};
+
+bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
+                        const Condition& hopeless) {
+  missing_.assign(ranks.begin(), ranks.end());
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (all_arrived(arrived)) return true;
+    pause();
+  }
+  LongWait wait(*this, purpose);
+  const bool came = sleep_until_all_arrived(wait, arrived, hopeless);
+  wait.end();
+  return came;
+}
+
+bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, const Condition& hopeless) {
+  const auto deadline = steady_clock::now() + timeout_;
+  while (!all_arrived(arrived)) {
+    sleep(arrived);
+    if (missing_.empty()) break;
+    look(arrived);
+    if (hopeless && hopeless()) return false;
+    wait.look();
+    if (steady_clock::now() >= deadline && !all_arrived(arrived)) {
+      throw WaitFailure(WaitFailure::Kind::Lost,
+                        fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)",
+                                    name_of(missing_.front()), timeout_.count()));
+    }
+  }
+  return true;
+}
+
+bool Ranks::all_arrived(const Arrived& arrived) {
+  if (!works_.empty()) advance();
+  std::erase_if(missing_, arrived);
+  return missing_.empty();
+}
+
+// Whoever changes a counter after we have looked at it finds us `sleeping`, and rings.
+void Ranks::sleep(const Arrived& arrived) {
+  Control& own = control_of(rank_);
+  own.sleeping.store(1);
+  const uint32_t bell = own.bell.load();
+  if (!all_arrived(arrived)) sleep_on(own.bell, bell);
+  own.sleeping.store(0);
+}
+
+// A rank may have arrived just before it ended, so that is asked last.
+void Ranks::look(const Arrived& arrived) const {
+  auto fails = [](int rank, const Failure& failure) {
+    throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", rank, failure.message), failure);
+  };
+  for (int peer : peers_) {
+    if (const auto failure = failure_of(peer); failure && !failure->of_connection) fails(failure->rank, *failure);
+  }
+  for (int peer : missing_) {
+    if (peer == rank_) continue;
+    const auto failure = failure_of(peer);
+    const bool left = control_of(peer).ending.load() == Ending::Left;
+    if (!failure && !left && !is_dead(peer)) continue;
+    if (arrived(peer)) continue;
+    if (failure) fails(failure->rank, *failure);
+    throw WaitFailure(WaitFailure::Kind::Lost,
+                      fmt::format("rank {} is gone (it {}; see its own message)", name_of(peer),
+                                  left ? "failed or ended early" : "was killed or crashed"));
+  }
+}
+
+bool Ranks::is_dead(int rank) const {
+  if (descriptors_[rank] < 0) return true;
+  pollfd process{descriptors_[rank], POLLIN, 0};
+  return poll(&process, 1, 0) == 1;
+}
+
+std::optional<Failure> Ranks::failure_of(int rank) const {
+  const Control& control = control_of(rank);
+  if (control.ending.load() != Ending::Failed) return std::nullopt;
+  return Failure{control.failed_rank, control.message, control.of_connection};
+}
+
+}  // namespace fsdp::collectives::shm

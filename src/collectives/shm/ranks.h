@@ -1,0 +1,129 @@
+// One rank among those that share memory: how it waits for the others, and what it hears of them meanwhile.
+//
+// A wait looks at the counters for a moment, then sleeps, and a peer that changes a counter wakes it. Every few
+// milliseconds of sleep it looks at the ranks that it waits for: one that failed, died, left or is silent for longer
+// than the timeout ends the wait with an error that names it. While everything is in time there is no system call.
+// What a peer may be waiting for in its turn is done meanwhile (`Work`). When all ranks wait all the same, and go on
+// waiting, they have made different calls: that ends the wait as well.
+//
+// One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "collectives/notice.h"
+#include "collectives/shm/control.h"
+
+namespace fsdp::collectives::shm {
+
+// Why a wait cannot succeed, as a clause that names the rank.
+class WaitFailure : public std::runtime_error {
+ public:
+  enum class Kind { Lost, PeerFailed, Diverged };
+
+  WaitFailure(Kind kind, const std::string& text, std::optional<Failure> cause = std::nullopt)
+      : std::runtime_error(text), kind_(kind), cause_(std::move(cause)) {}
+
+  Kind kind() const { return kind_; }
+  const std::optional<Failure>& cause() const { return cause_; }  // of the peer that failed
+
+ private:
+  Kind kind_;
+  std::optional<Failure> cause_;
+};
+
+// What is under way beside the caller, and goes on whenever the caller waits.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Does what can be done now; true when there is nothing left to do.
+  virtual bool advance() = 0;
+};
+
+struct Member {
+  Control* control = nullptr;
+  pid_t process = 0;
+  int name = 0;  // how messages call the rank
+};
+
+class Ranks {
+ public:
+  // `members` are all ranks, this one included. Their memory outlives this.
+  Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout);
+  // This rank leaves: who still waits for it is told.
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  int name_of(int rank) const { return members_[rank].name; }
+  Control& control_of(int rank) const { return *members_[rank].control; }
+  const std::vector<int>& peers() const { return peers_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
+  // To be called after a counter of this rank has changed.
+  void ring();
+  // To be read by the peers, once.
+  void fail(const Failure& failure);
+  // From now on.
+  void stand(Standing standing);
+
+  // Does `work` until it is done, whenever this rank waits or advances. It outlives that, or is withdrawn.
+  void add(Work& work);
+  void withdraw(const Work& work);
+  void advance();
+
+  using Arrived = std::function<bool(int rank)>;
+  using Condition = std::function<bool()>;
+  // Returns when `arrived` was true for each of `ranks`; it is not asked again then. `purpose` is what this rank does,
+  // in words that follow "rank 1 ". Throws WaitFailure.
+  void wait(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived) {
+    wait_unless(ranks, purpose, arrived, {});
+  }
+  // The same, but ends with false when, while this rank sleeps, `hopeless` is true.
+  bool wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
+                   const Condition& hopeless);
+  // Of the last wait: for whom it was not over.
+  const std::vector<int>& missing() const { return missing_; }
+
+ private:
+  class LongWait;
+
+  bool all_arrived(const Arrived& arrived);
+  bool sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, const Condition& hopeless);
+  void sleep(const Arrived& arrived);
+  void look(const Arrived& arrived) const;
+  bool is_dead(int rank) const;
+  std::optional<Failure> failure_of(int rank) const;
+
+  int rank_;
+  std::vector<Member> members_;
+  std::chrono::milliseconds timeout_;
+  std::vector<int> peers_;
+  std::vector<int> descriptors_;  // of the peers' processes, by rank; -1 where there is none any more
+  std::vector<Work*> works_;
+  std::vector<int> missing_;
+};
+
+// While it lives, peers see what this rank waits for.
+class Stands {
+ public:
+  Stands(Ranks& ranks, Standing standing) : ranks_(ranks) { ranks_.stand(standing); }
+  ~Stands() { ranks_.stand(Standing::Runs); }
+  Stands(const Stands&) = delete;
+  Stands& operator=(const Stands&) = delete;
+
+ private:
+  Ranks& ranks_;
+};
+
+}  // namespace fsdp::collectives::shm

@@ -1,0 +1,164 @@
+#include "collectives/shm/unit.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/element_type.h"
+
+namespace fsdp::collectives::shm {
+
+namespace {
+
+#ifdef FSDP_POISON
+constexpr Access kReleased = Access::None;
+#else
+constexpr Access kReleased = Access::Read;
+#endif
+
+// What a rank tells of a unit that it opens.
+struct Opening {
+  uint64_t control = 0;
+  int file = -1;
+};
+
+}  // namespace
+
+Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec)
+    : context_(std::move(context)),
+      spec_(std::move(spec)),
+      gather_purpose_("gathers unit " + spec_.name),
+      write_purpose_("is about to write unit " + spec_.name) {
+  Ranks& ranks = context_->ranks();
+  const layout::UnitLayout& layout = spec_.layout;
+  FSDP_INVARIANT(layout.ranks() == ranks.size(), "unit {} is laid out for {} ranks, the group has {}", spec_.name,
+                 layout.ranks(), ranks.size());
+  for (int peer : ranks.peers()) {
+    if (layout.group_index(peer) == layout.group_index(ranks.rank())) shard_peers_.push_back(peer);
+  }
+  context_->guarded(message_prefix(spec_.name), "open", [&] { open(); });
+  counters_.emplace(*members_[ranks.rank()].control);
+  reduction_.emplace(ranks, *counters_, members_, element_type_of(spec_.gradient_dtype), spec_.name);
+}
+
+// The first rank of a shard group makes the file, and closes it when all have it mapped.
+void Unit::open() {
+  Ranks& ranks = context_->ranks();
+  Exchange& exchange = context_->exchange();
+  const layout::UnitLayout& layout = spec_.layout;
+  const size_t bytes = layout.full_numel() * c10::elementSize(spec_.dtype);
+  const int first = layout.group_index(ranks.rank()) * layout.shards();
+  const bool shared = layout.shards() > 1 && bytes > 0;
+  std::optional<MemoryFile> made;
+  if (shared && ranks.rank() == first) made.emplace(MemoryFile::create(bytes));
+  const Opening own{make_control(), made ? made->descriptor() : -1};
+
+  exchange.begin(fmt::format("opens unit {}", spec_.name), bytes);
+  exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
+  std::vector<Opening> openings(ranks.size());
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    std::memcpy(&openings[rank], exchange.mailbox(rank), sizeof(Opening));
+    char* memory = context_->memory_of(rank);
+    const bool replica = rank != ranks.rank() && layout.shard_index(rank) == layout.shard_index(ranks.rank());
+    members_.push_back({reinterpret_cast<UnitControl*>(memory + openings[rank].control), memory, replica});
+  }
+  if (!shared) {
+    shard_ = torch::zeros({layout.shard_numel()}, torch::dtype(spec_.dtype));
+  } else {
+    if (!made) made.emplace(MemoryFile::open(context_->process_of(first), openings[first].file, ranks.name_of(first)));
+    map_shard(*made);
+  }
+  exchange.round();
+}
+
+// It is never given back while the group lives: a peer that is late may still look at it.
+uint64_t Unit::make_control() {
+  const layout::UnitLayout& layout = spec_.layout;
+  OwnMemory& memory = *context_->memory();
+  const uint64_t offset = memory.allocate(sizeof(UnitControl) + layout.parameters());
+  auto* control = new (memory.base() + offset) UnitControl;
+  if (layout.shards() < layout.ranks() && layout.full_numel() > 0) {
+    sums_bytes_ = layout.slice_numel() * static_cast<int64_t>(sizeof(float));
+    control->sums = memory.allocate(sums_bytes_);
+  }
+  return offset;
+}
+
+// Each rank asks for the pages of its own shard, which so lie near it.
+void Unit::map_shard(MemoryFile& file) {
+  const layout::UnitLayout& layout = spec_.layout;
+  const size_t element = c10::elementSize(spec_.dtype);
+  const size_t offset = layout.shard_of(context_->ranks().rank()).begin * element;
+  file.grant(offset, layout.shard_numel() * element);
+  full_.emplace(file, layout.full_numel() * element, kReleased);
+  auto own = std::make_shared<Mapping>(file, layout.full_numel() * element, Access::Write);
+  char* begin = own->base() + offset;
+  shard_ = torch::from_blob(
+      begin, {layout.shard_numel()}, [own](void*) {}, torch::dtype(spec_.dtype));
+}
+
+void Unit::begin_write() {
+  if (!full_) return;
+  context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
+    counters_->enter();
+    context_->ranks().ring();
+    context_->ranks().wait(shard_peers_, write_purpose_,
+                           [this](int rank) { return counters_->has_entered(*members_[rank].control); });
+  });
+}
+
+void Unit::publish() {
+  if (!full_) return;
+  counters_->publish();
+  context_->ranks().ring();
+}
+
+void* Unit::wait_gather() {
+  if (!full_) return shard_.mutable_data_ptr();
+  context_->guarded(message_prefix(spec_.name), "gather", [&] {
+    context_->ranks().wait(shard_peers_, gather_purpose_,
+                           [this](int rank) { return counters_->has_published(*members_[rank].control); });
+  });
+  if (kReleased == Access::None) full_->allow(Access::Read);
+  return full_->base();
+}
+
+void Unit::release() {
+  if (full_ && kReleased == Access::None) full_->allow(Access::None);
+}
+
+void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+  FSDP_INVARIANT(!reduction_->under_way(), "unit {} is being reduced already", spec_.name);
+  const layout::GradientLayout& layout = *gradients.layout;
+  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
+                     gradients.values.scalar_type() == spec_.gradient_dtype &&
+                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
+                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
+                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
+  gradients_ = std::move(gradients);
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    reduction_->begin(layout, offset_of(gradients_.values), gradients_.present, sum.values.mutable_data_ptr<float>(),
+                      sum.held);
+  });
+}
+
+uint64_t Unit::offset_of(const torch::Tensor& gradients) const {
+  if (gradients.numel() == 0) return 0;
+  const OwnMemory& memory = *context_->memory();
+  const auto* begin = static_cast<const char*>(gradients.const_data_ptr());
+  FSDP_INVARIANT(memory.base() <= begin && begin + gradients.nbytes() <= memory.base() + memory.reserved(),
+                 "the gradients of unit {} do not lie in memory that the group allocated", spec_.name);
+  return begin - memory.base();
+}
+
+bool Unit::wait_begun() {
+  return context_->guarded(message_prefix(spec_.name), "reduce", [&] { return reduction_->wait_begun(); });
+}
+
+void Unit::wait_reduce() {
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] { reduction_->wait(); });
+  gradients_ = {};
+}
+
+}  // namespace fsdp::collectives::shm

@@ -1,0 +1,60 @@
+// One unit's collectives in shared memory.
+//
+// The ranks of a shard group have the unit once, in one file that each maps; each owns its shard of it. A gather hands
+// out the mapping when every owner has published, and copies nothing; a unit that is one shard hands out the shard. A
+// reduction reads the peers' gradients where they lie (unit_reduction.h). Opening one is a collective.
+//
+// What operators get is mapped without the right to write. In builds with FSDP_POISON it is out of reach while it is
+// released, so that a use without a gather is a fault.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/group.h"
+#include "collectives/shm/context.h"
+#include "collectives/shm/unit_counters.h"
+#include "collectives/shm/unit_reduction.h"
+
+namespace fsdp::collectives::shm {
+
+class Unit final : public UnitCollectives {
+ public:
+  Unit(std::shared_ptr<Context> context, UnitSpec spec);
+
+  torch::Tensor shard() const override { return shard_; }
+  bool gathers_into_buffer() const override { return false; }
+  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
+  int64_t reduction_bytes() const override { return sums_bytes_; }
+  void begin_write() override;
+  void publish() override;
+  void begin_gather(const torch::Tensor&) override {}
+  void* wait_gather() override;
+  void release() override;
+  void begin_reduce(Gradients gradients, GradientSum& sum) override;
+  bool wait_begun() override;
+  void wait_reduce() override;
+  void wait_sum() override {}
+
+ private:
+  void open();
+  void map_shard(MemoryFile& file);
+  uint64_t make_control();
+  uint64_t offset_of(const torch::Tensor& gradients) const;  // in this rank's memory
+
+  std::shared_ptr<Context> context_;
+  UnitSpec spec_;
+  std::string gather_purpose_, write_purpose_;
+  std::vector<int> shard_peers_;     // with whom this rank owns the whole unit
+  std::vector<UnitMember> members_;  // by rank
+  std::optional<Mapping> full_;      // none for a unit that is one shard
+  torch::Tensor shard_;
+  int64_t sums_bytes_ = 0;  // of what replicas take from this rank
+  std::optional<UnitCounters> counters_;
+  std::optional<UnitReduction> reduction_;
+  Gradients gradients_;  // of the reduction under way
+};
+
+}  // namespace fsdp::collectives::shm

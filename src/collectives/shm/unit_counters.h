@@ -1,0 +1,41 @@
+// The protocol by which the ranks of a group share a unit's memory, without the waiting.
+//
+// Epochs order the writes of a unit's shards and the reads of the whole. Before a write each rank enters a new epoch,
+// which says that its reads are over, and writes when all of its shard group have entered. It publishes the epoch when
+// its shard is written; a rank reads when every owner has published the epoch that the reader is in. Between two writes
+// a rank may therefore read as often as it likes, alone. A unit begins in the midst of its first write.
+//
+// Reductions are numbered. A rank offers its gradients; it adds up its slice when all have offered, and then says that
+// it took from them. The gradients, and what the rank shows beside them, may change when all have taken: so a rank
+// offers no reduction before every rank is through with the one before.
+//
+// Only the own counters are written. Whoever calls waits until the questions below are true for each rank concerned.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/shm/control.h"
+
+namespace fsdp::collectives::shm {
+
+class UnitCounters {
+ public:
+  explicit UnitCounters(UnitControl& own) : own_(&own) {}
+
+  void enter() { own_->entered.set(++epoch_); }
+  bool has_entered(const UnitControl& rank) const { return rank.entered.get() >= epoch_; }
+  void publish() { own_->published.set(epoch_); }
+  bool has_published(const UnitControl& owner) const { return owner.published.get() >= epoch_; }
+
+  void offer() { own_->offered.set(++reduction_); }
+  bool has_offered(const UnitControl& rank) const { return rank.offered.get() >= reduction_; }
+  void take() { own_->taken.set(reduction_); }
+  bool has_taken(const UnitControl& rank) const { return rank.taken.get() >= reduction_; }
+
+ private:
+  UnitControl* own_;
+  uint64_t epoch_ = 1;
+  uint64_t reduction_ = 0;
+};
+
+}  // namespace fsdp::collectives::shm

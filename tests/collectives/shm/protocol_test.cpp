@@ -1,0 +1,267 @@
+// What ranks do to each other's memory, with threads as ranks and random delays. Built with the thread sanitizer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "collectives/shm/exchange.h"
+#include "collectives/shm/thread_ranks.h"
+#include "collectives/shm/unit_reduction.h"
+#include "support/message_of.h"
+
+namespace fsdp::collectives::shm {
+namespace {
+
+using ::fsdp::testing::message_of;
+using layout::GradientLayout;
+using layout::UnitLayout;
+using ::testing::HasSubstr;
+
+// One unit that all ranks share: the memory, as it would be mapped by each.
+struct SharedUnit {
+  SharedUnit(ThreadRanks& threads, UnitLayout unit_layout)
+      : layout(std::move(unit_layout)), gradient_layout(layout, std::vector<uint8_t>(layout.parameters(), 1)) {
+    full.resize(layout.ranks() / layout.shards(), std::vector<float>(layout.full_numel()));
+    for (int rank = 0; rank < threads.size(); ++rank) {
+      OwnMemory& memory = threads.memory(rank);
+      auto* control = new (memory.base() + memory.allocate(sizeof(UnitControl) + layout.parameters())) UnitControl;
+      control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
+      members.push_back({control, memory.base(), false});
+      gradients.push_back(memory.allocate(layout.full_numel() * sizeof(float)));
+    }
+  }
+
+  UnitLayout layout;
+  GradientLayout gradient_layout;
+  std::vector<std::vector<float>> full;  // of each shard group
+  std::vector<UnitMember> members;       // by rank
+  std::vector<uint64_t> gradients;       // the same
+};
+
+// A rank's own part in it.
+class OwnUnit {
+ public:
+  OwnUnit(Ranks& ranks, SharedUnit& unit)
+      : ranks_(ranks),
+        unit_(unit),
+        counters_(*unit.members[ranks.rank()].control),
+        reduction_(ranks, counters_, with_replicas(), ElementType::Float32, "unit"),
+        sum_(unit.layout.shard_numel()),
+        held_(unit.layout.parameters()) {
+    for (int peer : ranks.peers()) {
+      if (unit.layout.group_index(peer) == unit.layout.group_index(rank())) shard_peers_.push_back(peer);
+    }
+  }
+
+  void begin_write() {
+    counters_.enter();
+    ranks_.ring();
+    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
+  }
+  void write_and_publish(float value) {
+    const layout::Range own = unit_.layout.shard_of(rank());
+    std::fill(full().begin() + own.begin, full().begin() + own.end, value);
+    counters_.publish();
+    ranks_.ring();
+  }
+  void expect_full(float value) {
+    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
+    EXPECT_EQ(std::count(full().begin(), full().end(), value), unit_.layout.full_numel());
+  }
+
+  // Rank r's gradient of element i is r + i + `number`.
+  void begin_reduction(int number) {
+    auto* gradients = reinterpret_cast<float*>(ranks_memory() + unit_.gradients[rank()]);
+    std::iota(gradients, gradients + unit_.layout.full_numel(), static_cast<float>(rank() + number));
+    std::fill(held_.begin(), held_.end(), 0);
+    reduction_.begin(unit_.gradient_layout, unit_.gradients[rank()], std::vector<uint8_t>(held_.size(), 1), sum_.data(),
+                     held_);
+  }
+  bool wait_begun() { return reduction_.wait_begun(); }
+  void expect_sum(int number) {
+    reduction_.wait();
+    const int ranks = ranks_.size();
+    const auto begin = static_cast<int>(unit_.layout.shard_of(rank()).begin);
+    for (size_t i = 0; i < unit_.layout.parameters(); ++i) {
+      const layout::Range piece = unit_.gradient_layout.piece_of(i, rank());
+      for (auto at = static_cast<int>(piece.begin); at < piece.end; ++at) {
+        const int expected = ranks * (begin + at + number) + ranks * (ranks - 1) / 2;
+        ASSERT_EQ(sum_[at], static_cast<float>(expected)) << "parameter " << i << ", element " << at;
+      }
+    }
+  }
+
+ private:
+  int rank() const { return ranks_.rank(); }
+  std::vector<float>& full() { return unit_.full[unit_.layout.group_index(rank())]; }
+  char* ranks_memory() { return unit_.members[rank()].memory; }
+  std::vector<UnitMember> with_replicas() const {
+    std::vector<UnitMember> members = unit_.members;
+    for (int peer : ranks_.peers())
+      members[peer].replica = unit_.layout.shard_index(peer) == unit_.layout.shard_index(ranks_.rank());
+    return members;
+  }
+
+  Ranks& ranks_;
+  SharedUnit& unit_;
+  std::vector<int> shard_peers_;
+  UnitCounters counters_;
+  UnitReduction reduction_;
+  std::vector<float> sum_;
+  std::vector<uint8_t> held_;
+};
+
+class Protocol : public ::testing::TestWithParam<int> {};  // the ranks of a shard group
+
+// Reductions begin and end in another order on every rank, and each rank reads as often as it likes.
+TEST_P(Protocol, NoRankReadsWhatAnotherWrites) {
+  constexpr int kRanks = 8, kSteps = 30;
+  ThreadRanks threads(kRanks);
+  std::vector<SharedUnit> shared;
+  for (const std::vector<int64_t>& numels : {std::vector<int64_t>{100, 70}, {1}, {3000}})
+    shared.emplace_back(threads, UnitLayout(numels, kRanks, GetParam()));
+  threads.run([&](Ranks& ranks) {
+    std::mt19937 random(ranks.rank());
+    std::vector<std::unique_ptr<OwnUnit>> units;
+    for (SharedUnit& unit : shared) units.push_back(std::make_unique<OwnUnit>(ranks, unit));
+    for (int step = 0; step < kSteps; ++step) {
+      for (auto& unit : units) {
+        if (step > 0) unit->begin_write();
+        delay(random);
+        unit->write_and_publish(static_cast<float>(step));
+      }
+      const auto read_some = [&] {
+        for (auto reads = random() % 4; reads > 0; --reads) {
+          units[random() % units.size()]->expect_full(static_cast<float>(step));
+          delay(random);
+        }
+      };
+      std::vector<int> order(units.size());
+      std::iota(order.begin(), order.end(), 0);
+      read_some();
+      std::shuffle(order.begin(), order.end(), random);
+      for (int unit : order) delay(random), units[unit]->begin_reduction(step);
+      std::shuffle(order.begin(), order.end(), random);
+      for (int unit : order) delay(random), units[unit]->expect_sum(step);
+      read_some();  // while the first ranks are about to write
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(ShardsOf, Protocol, ::testing::Values(1, 2, 8), ::testing::PrintToStringParamName());
+
+TEST(Exchange, RoundsNeverMix) {
+  constexpr int kRounds = 300;
+  ThreadRanks threads(8);
+  threads.run([&](Ranks& ranks) {
+    std::mt19937 random(ranks.rank());
+    Exchange exchange(ranks);
+    for (int round = 0; round < kRounds; ++round) {
+      exchange.begin("counts", sizeof(int));
+      const int own = 1000 * round + ranks.rank();
+      exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
+      delay(random);
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        int theirs = 0;
+        std::memcpy(&theirs, exchange.mailbox(rank), sizeof theirs);
+        ASSERT_EQ(theirs, 1000 * round + rank);
+      }
+    }
+  });
+}
+
+TEST(Exchange, ThatRanksTakeForDifferentOnesIsToldToEach) {
+  ThreadRanks threads(3);
+  threads.run([&](Ranks& ranks) {
+    Exchange exchange(ranks);
+    exchange.begin(ranks.rank() == 1 ? "enters a barrier" : "enters a broadcast", 4);
+    EXPECT_THAT(
+        message_of<WaitFailure>([&] { exchange.round(); }),
+        ::testing::ContainsRegex(ranks.rank() == 1 ? "rank [02] enters a broadcast where rank 1 enters a barrier"
+                                                   : "rank 1 enters a barrier where rank [02] enters a broad"));
+  });
+}
+
+TEST(Ranks, AFailureIsHeardByWhoWaitsForSomebodyElse) {
+  ThreadRanks threads(3);
+  std::atomic<bool> heard = false;
+  threads.run([&](Ranks& ranks) {
+    if (ranks.rank() == 0) ranks.fail({0, "out of paper"});
+    const std::vector<int> other{2};
+    if (ranks.rank() == 1) {
+      EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(other, "waits", [&](int) { return heard.load(); }); }),
+                  HasSubstr("rank 0 failed: out of paper"));
+      heard = true;
+    }
+    while (!heard) std::this_thread::yield();
+  });
+}
+
+TEST(Ranks, OneThatLeavesIsNamedByWhoStillWaitsForIt) {
+  ThreadRanks threads(2);
+  threads.run([&](Ranks& ranks) {
+    if (ranks.rank() == 1) return;
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), "waits", [](int) { return false; }); }),
+                HasSubstr("rank 1 is gone (it failed or ended early"));
+  });
+}
+
+TEST(Ranks, OneThatIsSilentIsNamedAfterTheTimeout) {
+  ThreadRanks threads(2, std::chrono::milliseconds(200));
+  std::atomic<bool> over = false;
+  threads.run([&](Ranks& ranks) {
+    while (ranks.rank() == 1 && !over) std::this_thread::yield();
+    if (ranks.rank() == 1) return;
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), "waits", [](int) { return false; }); }),
+                HasSubstr("rank 1 did not answer within 200 ms"));
+    over = true;
+  });
+}
+
+TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
+  ThreadRanks threads(3);
+  threads.run([&](Ranks& ranks) {
+    const std::string own = ranks.rank() == 1 ? "writes" : "reads";
+    const std::string found =
+        ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
+    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
+                ::testing::ContainsRegex(found + ", and no rank can go on"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others find it too
+  });
+}
+
+// Each begins one of two reductions and would wait for the other rank to begin it.
+TEST(Reductions, ThatRanksBeginInDifferentOrderDoNotHoldEachOtherUp) {
+  ThreadRanks threads(2);
+  std::vector<SharedUnit> shared;
+  for (int unit = 0; unit < 2; ++unit) shared.emplace_back(threads, UnitLayout({64}, 2, 2));
+  std::atomic<int> hopeless = 0;
+  threads.run([&](Ranks& ranks) {
+    OwnUnit one(ranks, shared[ranks.rank()]), other(ranks, shared[1 - ranks.rank()]);
+    one.begin_reduction(0);
+    hopeless += !one.wait_begun();
+    other.begin_reduction(0);
+    EXPECT_TRUE(one.wait_begun());
+    one.expect_sum(0);
+    other.expect_sum(0);
+  });
+  EXPECT_GE(hopeless, 1);
+}
+
+TEST(Reductions, ThatAPeerIsOnItsWayToAreWaitedFor) {
+  ThreadRanks threads(2);
+  SharedUnit shared(threads, UnitLayout({64}, 2, 2));
+  threads.run([&](Ranks& ranks) {
+    OwnUnit unit(ranks, shared);
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    unit.begin_reduction(0);
+    EXPECT_TRUE(unit.wait_begun());
+    unit.expect_sum(0);
+  });
+}
+
+}  // namespace
+}  // namespace fsdp::collectives::shm

@@ -1,0 +1,53 @@
+// Threads as ranks that share memory: every rank sees the same addresses, so that a thread sanitizer sees what they do.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "collectives/shm/own_memory.h"
+#include "collectives/shm/ranks.h"
+
+namespace fsdp::collectives::shm {
+
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int size, std::chrono::milliseconds timeout = std::chrono::seconds(50)) : timeout_(timeout) {
+    for (int rank = 0; rank < size; ++rank) memories_.push_back(std::make_unique<OwnMemory>(size_t{1} << 24));
+  }
+
+  int size() const { return static_cast<int>(memories_.size()); }
+  OwnMemory& memory(int rank) { return *memories_[rank]; }
+
+  // Runs `body` as each rank.
+  void run(const std::function<void(Ranks&)>& body) {
+    std::vector<Member> members;
+    for (int rank = 0; rank < size(); ++rank) members.push_back({&memory(rank).control(), getpid(), rank});
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        Ranks ranks(rank, members, timeout_);
+        body(ranks);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  std::vector<std::unique_ptr<OwnMemory>> memories_;
+};
+
+// Loses a random time: usually none, sometimes so much that the peers fall asleep.
+inline void delay(std::mt19937& random) {
+  const auto drawn = random() % 64;
+  if (drawn < 16) std::this_thread::yield();
+  if (drawn == 16) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+}
+
+}  // namespace fsdp::collectives::shm

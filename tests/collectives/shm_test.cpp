@@ -1,0 +1,313 @@
+// The shm backend among real ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "buffers/arena.h"
+#include "collectives/group_checks.h"
+#include "support/message_of.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+#include "world/state.h"
+
+namespace fsdp {
+namespace {
+
+using collectives::GradientSum;
+using collectives::Group;
+using collectives::UnitCollectives;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::run_ranks;
+using testing::run_ranks_to_end;
+using testing::RunResult;
+
+LaunchOptions over_shm(std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  return {.backend = "shm", .timeout = timeout};
+}
+
+class Shm : public ::testing::TestWithParam<int> {};
+
+TEST_P(Shm, Gathers) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_shm());
+}
+TEST_P(Shm, Reduces) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); }, over_shm());
+}
+TEST_P(Shm, MovesWholeTensors) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); }, over_shm());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Shm, ::testing::Values(2, 3, 4));
+
+TEST(ShmGroup, AFurtherGroupHasMemoryOfItsOwn) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto group = world.state()->new_group();
+        collectives::check_gather(*group);
+        world.barrier();
+        group.reset();
+        world.barrier();
+      },
+      over_shm());
+}
+
+// A gather hands out what the owners wrote, at the same address each time, and copies nothing.
+TEST(ShmGroup, AUnitIsThereOnce) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
+        unit->shard().fill_(world.rank() + 1);
+        unit->publish();
+        EXPECT_FALSE(unit->gathers_into_buffer());
+        void* first = unit->wait_gather();
+        const torch::Tensor full = torch::from_blob(first, {1 << 20});
+        EXPECT_EQ(full[0].item<float>(), 1);
+        EXPECT_EQ(full[-1].item<float>(), 2);
+        unit->release();
+        unit->begin_write();
+        unit->shard().fill_(world.rank() + 3);
+        unit->publish();
+        EXPECT_EQ(unit->wait_gather(), first);
+        EXPECT_EQ(full[0].item<float>(), 3);
+        EXPECT_EQ(full[-1].item<float>(), 4);
+      },
+      over_shm());
+}
+
+TEST(ShmGroup, ARankMayGatherAloneBetweenTwoWrites) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1000}, 2, 2)});
+        unit->shard().fill_(1);
+        unit->publish();
+        for (int i = 0; world.rank() == 0 && i < 100; ++i) unit->wait_gather(), unit->release();
+        world.barrier();
+      },
+      over_shm());
+}
+
+// The owner is gone by the time that its peer reads.
+TEST(ShmGroup, APeerMayBeLate) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
+        unit->shard().fill_(world.rank() + 1);
+        unit->publish();
+        if (world.rank() == 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        EXPECT_EQ(*static_cast<float*>(unit->wait_gather()), 1);
+      },
+      over_shm());
+}
+
+TEST(ShmGroup, AReleasedUnitIsOutOfReach) {
+  if (!buffers::poisons()) GTEST_SKIP() << "this build does not protect released memory";
+  const RunResult result = run_ranks_to_end(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1000}, 2, 2)});
+        unit->publish();
+        auto* full = static_cast<volatile float*>(unit->wait_gather());
+        EXPECT_EQ(full[0], 0);
+        unit->release();
+        unit->shard().fill_(1);
+        world.barrier();
+        if (world.rank() == 1) std::cout << full[0] << std::endl;
+        world.barrier();
+      },
+      over_shm());
+  EXPECT_EQ(result.exit_code, 128 + SIGSEGV) << result.output;
+}
+
+void barrier(Group& group, UnitCollectives&) { group.barrier(); }
+
+void gather(Group&, UnitCollectives& unit) {
+  unit.publish();
+  unit.wait_gather();
+}
+
+void reduce(Group& group, UnitCollectives& unit) {
+  const layout::GradientLayout layout(layout::UnitLayout({1000}, group.size(), group.size()), {1});
+  GradientSum sum{torch::zeros({layout.shard_of(group.rank()).numel()}), {0}};
+  const torch::Tensor gradients = group.allocate(layout.full_numel() * 4).view(torch::kFloat32);
+  unit.begin_reduce({&layout, gradients, {1}, {}}, sum);
+  unit.wait_reduce();
+}
+
+struct Wait {
+  std::string name;
+  std::string message;  // how it starts
+  std::function<void(Group&, UnitCollectives&)> body;
+};
+
+const std::vector<Wait>& waits() {
+  static const std::vector<Wait> all{{"Barrier", "] barrier: ", barrier},
+                                     {"Gather", " unit=blocks.4] gather: ", gather},
+                                     {"Reduction", " unit=blocks.4] reduce: ", reduce}};
+  return all;
+}
+
+class ShmWait : public ::testing::TestWithParam<Wait> {};
+
+// Rank 2 of three raises `signal`; the others wait.
+RunResult run_with_signal(const Wait& wait, int signal, std::chrono::milliseconds timeout) {
+  return run_ranks_to_end(
+      3,
+      [&](World& world) {
+        auto group = world.state()->new_group();
+        auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 3, 3)});
+        world.barrier();
+        if (world.rank() == 2) raise(signal);
+        wait.body(*group, *unit);
+      },
+      over_shm(timeout));
+}
+
+TEST_P(ShmWait, ForARankThatIsKilledEndsAtOnceAndNamesIt) {
+  const RunResult result = run_with_signal(GetParam(), SIGKILL, std::chrono::minutes(10));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
+  EXPECT_THAT(result.output, ContainsRegex("rank [01]/3" + GetParam().message + "rank 2 is gone \\(it was killed"));
+  EXPECT_LT(result.duration, std::chrono::seconds(5));
+}
+
+TEST_P(ShmWait, ForARankThatIsStoppedEndsAfterTheTimeoutAndNamesIt) {
+  const RunResult result = run_with_signal(GetParam(), SIGSTOP, std::chrono::seconds(3));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output,
+              ContainsRegex("rank [01]/3" + GetParam().message + "rank 2 did not answer within 3000 ms"));
+  EXPECT_LT(result.duration, std::chrono::seconds(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(For, ShmWait, ::testing::ValuesIn(waits()), [](const auto& info) { return info.param.name; });
+
+TEST(ShmGroup, RanksThatDoDifferentThingsAreToldAtOnce) {
+  const RunResult result = run_ranks_to_end(
+      3,
+      [](World& world) {
+        Group& group = world.state()->group();
+        torch::Tensor tensor = torch::zeros({4});
+        world.rank() == 1 ? group.barrier() : group.broadcast_(tensor, 0);
+      },
+      over_shm(std::chrono::minutes(10)));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output,
+              ContainsRegex("rank 0/3\\] broadcast: rank 1 enters a barrier [^\n]*where rank 0 enters a"));
+  EXPECT_THAT(result.output,
+              ContainsRegex("rank 1/3\\] barrier: rank [02] enters a broadcast [^\n]*where rank 1 enters"));
+  EXPECT_THAT(result.output,
+              ContainsRegex("rank 2/3\\] broadcast: rank 1 enters a barrier [^\n]*where rank 2 enters a"));
+  EXPECT_LT(result.duration, std::chrono::seconds(5));
+}
+
+TEST(ShmGroup, AFailurePoisonsTheGroupAndItsUnits) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto group = world.state()->new_group();
+        auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 2, 2)});
+        torch::Tensor tensor = torch::zeros({4});
+        const std::string first =
+            message_of<Error>([&] { world.rank() == 1 ? group->barrier() : group->broadcast_(tensor, 0); });
+        EXPECT_THAT(first, HasSubstr("where rank"));
+        EXPECT_EQ(message_of<Error>([&] { unit->begin_write(); }), first);
+        EXPECT_EQ(message_of<Error>([&] { group->all_gather(tensor); }), first);
+        world.barrier();
+      },
+      over_shm());
+}
+
+TEST(ShmGroup, AUnitForWhichThereIsNoMemoryIsAnErrorOnEveryRank) {
+  run_ranks(
+      2,
+      [](World& world) {
+        auto group = world.state()->new_group();
+        EXPECT_THAT(message_of<Error>([&] {
+                      group->open_unit({0, "blocks.4", layout::UnitLayout({int64_t{1} << 44}, 2, 2)});
+                    }),
+                    ContainsRegex("unit=blocks.4\\] open: |bytes of free memory"));
+        world.barrier();
+      },
+      over_shm());
+}
+
+int64_t count_open_files() {
+  int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) count += entry.exists() || true;
+  return count;
+}
+
+int64_t count_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int64_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:fsdp") != std::string::npos;
+  return count;
+}
+
+TEST(ShmGroup, LeavesNothingBehindInItsProcess) {
+  run_ranks(
+      2,
+      [](World& world) {
+        const int64_t files = count_open_files(), mappings = count_mappings();
+        for (int i = 0; i < 50; ++i) {
+          auto group = world.state()->new_group();
+          auto unit = group->open_unit({0, "unit", layout::UnitLayout({1000}, 2, 2)});
+          gather(*group, *unit);
+          unit->release();
+          reduce(*group, *unit);
+          world.barrier();
+        }
+        EXPECT_EQ(count_open_files(), files);
+        EXPECT_EQ(count_mappings(), mappings);
+      },
+      over_shm());
+}
+
+// Every second one is killed before its reduction. Shared memory has no name and so ends with the processes that have
+// it. FSDP_TEST_JOBS=<n> runs another number of them.
+TEST(ShmGroup, JobsLeaveNoProcessBehind) {
+  testing::ScratchDirectory scratch;
+  const char* wanted = std::getenv("FSDP_TEST_JOBS");
+  const int jobs = wanted ? std::atoi(wanted) : 50;
+  std::vector<RunResult> results;
+  for (int job = 0; job < jobs; ++job) {
+    results.push_back(run_ranks_to_end(
+        2,
+        [&](World& world) {
+          std::ofstream(scratch.path() / std::to_string(getpid()));
+          Group& group = world.state()->group();
+          auto unit = group.open_unit({0, "unit", layout::UnitLayout({1000}, 2, 2)});
+          gather(group, *unit);
+          if (job % 2 == 1 && world.rank() == 1) raise(SIGKILL);
+          reduce(group, *unit);
+        },
+        over_shm()));
+  }
+  for (int job = 0; job < jobs; ++job)
+    EXPECT_EQ(results[job].exit_code, job % 2 == 1 ? 128 + SIGKILL : 0) << results[job].output;
+  int processes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    ++processes;
+    EXPECT_NE(kill(std::stoi(entry.path().filename()), 0), 0) << entry.path();
+  }
+  EXPECT_EQ(processes, 2 * jobs);
+}
+
+}  // namespace
+}  // namespace fsdp
