@@ -204,7 +204,8 @@ void Ranks::sleep(const Arrived& arrived) {
 
 // A rank may have arrived just before it ended, so that is asked last.
 void Ranks::look(const Arrived& arrived) const {
-  auto fails = [](int rank, const Failure& failure) {
+  auto fails = [&](int rank, const Failure& failure) {
+    for (int peer : missing_) arrived(peer);  // one that came for something else says so better
     throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", rank, failure.message), failure);
   };
   for (int peer : peers_) {
