@@ -112,8 +112,8 @@ std::vector<Formula> formulas_over_gloo(const Sizes& sizes, int64_t peers) {
           {"HybridShard", {.strategy = Strategy::HybridShard, .shard_group_size = 2}, 2 * sizes.largest, two}};
 }
 
-std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes) {
-  const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients, replicas = sizes.slices;
+std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes, int64_t ranks) {
+  const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients, replicas = sizes.full / ranks;
   return {{"FullShard", {}, 0, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, 0, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, all},
@@ -144,7 +144,12 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
               expect_formulas(world, [&](const Sizes& sizes) { return formulas_over_gloo(sizes, world.size() - 1); });
             },
             {.backend = "gloo"});
-  run_ranks(4, [](World& world) { expect_formulas(world, formulas_in_shared_memory); }, {.backend = "shm"});
+  run_ranks(4,
+            [](World& world) {
+              expect_formulas(world,
+                              [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes, world.size()); });
+            },
+            {.backend = "shm"});
 }
 
 TEST(Memory, OfGradientsIsThatOfTheTrainableParameters) {

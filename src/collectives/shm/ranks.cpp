@@ -204,7 +204,11 @@ void Ranks::sleep(const Arrived& arrived) {
 
 // A rank may have arrived just before it ended, so that is asked last.
 void Ranks::look(const Arrived& arrived) const {
-  auto fails = [](int rank, const Failure& failure) {
+  auto fails = [&](int rank, const Failure& failure) {
+    // Whoever has come meanwhile is missed no more, or came for something else, which says more.
+    bool all = true;
+    for (int peer : missing_) all &= arrived(peer);
+    if (all) return;
     throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", rank, failure.message), failure);
   };
   for (int peer : peers_) {
@@ -216,7 +220,10 @@ void Ranks::look(const Arrived& arrived) const {
     const bool left = control_of(peer).ending.load() == Ending::Left;
     if (!failure && !left && !is_dead(peer)) continue;
     if (arrived(peer)) continue;
-    if (failure) fails(failure->rank, *failure);
+    if (failure) {
+      fails(failure->rank, *failure);
+      continue;
+    }
     throw WaitFailure(WaitFailure::Kind::Lost,
                       fmt::format("rank {} is gone (it {}; see its own message)", name_of(peer),
                                   left ? "failed or ended early" : "was killed or crashed"));
