@@ -14,11 +14,10 @@ using torch::autograd::Node;
 
 class GradientAccumulator final : public Node {
  public:
-  GradientAccumulator(torch::Tensor parameter, std::shared_ptr<Link> link, int unit, int index)
+  GradientAccumulator(torch::Tensor parameter, c10::intrusive_ptr<UnitStorage> storage, int index)
       : Node(/*sequence_nr=*/UINT64_MAX),  // the engine runs accumulators as early as it can
         parameter_(std::move(parameter)),
-        link_(std::move(link)),
-        unit_(unit),
+        storage_(std::move(storage)),
         index_(index) {
     add_input_metadata(parameter_);
   }
@@ -31,11 +30,20 @@ class GradientAccumulator final : public Node {
   }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    FSDP_CHECK(link_->listener != nullptr,
+    Listener* listener = storage_->link()->listener;
+    FSDP_CHECK(listener != nullptr,
                "a backward reached a parameter whose ShardedModel was destroyed. Keep the ShardedModel alive until the "
                "backward is over.");
     if (!parameter_.requires_grad()) return {};  // frozen since its forward
-    if (gradients[0].defined()) link_->listener->gradient_arrives(unit_, index_, std::move(gradients[0]));
+    torch::Tensor& gradient = gradients[0];
+    // A part of a sum over ranks cannot lead back to what the gradient was made of.
+    FSDP_CHECK_UNIT(!gradient.defined() || !gradient.requires_grad() || !torch::GradMode::is_enabled(),
+                    storage_->name(),
+                    "backward: found create_graph with a gradient that can be differentiated again, expected a "
+                    "backward without create_graph: a sharded parameter's gradient keeps no graph, so the "
+                    "second-order term would be lost. Compute such gradients with torch::autograd::grad(..., "
+                    "create_graph), and run backward on the loss made of them.");
+    if (gradient.defined()) listener->gradient_arrives(storage_->unit(), index_, std::move(gradient));
     auto& hook = tensor_post_acc_grad_hooks();
     if (hook) (*hook)(parameter_);
     return {};
@@ -43,8 +51,7 @@ class GradientAccumulator final : public Node {
 
  private:
   torch::Tensor parameter_;
-  std::shared_ptr<Link> link_;
-  int unit_;
+  c10::intrusive_ptr<UnitStorage> storage_;
   int index_;
 };
 
@@ -67,9 +74,9 @@ NodeOwner make_node(Arguments&&... arguments) {
 
 }  // namespace
 
-std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter, std::shared_ptr<Link> link, int unit,
-                                          int index) {
-  auto owner = std::make_shared<NodeOwner>(make_node(parameter, std::move(link), unit, index));
+std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
+                                          const c10::intrusive_ptr<UnitStorage>& storage, int index) {
+  auto owner = std::make_shared<NodeOwner>(make_node(parameter, storage, index));
   torch::autograd::impl::set_grad_accumulator(parameter, NodeObserver(*owner));
   return owner;
 }

@@ -5,13 +5,14 @@
 
 #include <memory>
 
-#include "interpose/listener.h"
+#include "interpose/unit_storage.h"
 
 namespace fsdp::interpose {
 
-// Installs one on a leaf; it acts as long as the returned owner lives, or a graph that leads to it. Hooks on the
-// parameter keep working. `backward(create_graph)` keeps no graph through it.
-std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter, std::shared_ptr<Link> link, int unit,
-                                          int index);
+// Installs one on a leaf whose bytes are `storage`'s, the parameter `index` of that unit; it acts as long as the
+// returned owner lives, or a graph that leads to it. Hooks on the parameter keep working. A gradient with a graph of
+// its own, as backward(create_graph) makes, is an error.
+std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
+                                          const c10::intrusive_ptr<UnitStorage>& storage, int index);
 
 }  // namespace fsdp::interpose

@@ -69,7 +69,7 @@ AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
   const bool requires_grad = tensor_.requires_grad();
   tensor_.set_data(torch::Tensor(std::move(view)));
   install_meta(tensor_, std::make_unique<GuardedMeta>(name_, storage, tensor_.unsafeGetTensorImpl(), requires_grad));
-  accumulator_ = install_accumulator(tensor_, storage->link(), storage->unit(), index);
+  accumulator_ = install_accumulator(tensor_, storage, index);
 }
 
 void AttachedParameter::check_attached(std::string_view what) const {

@@ -1,66 +1,27 @@
 // Counts what every strategy communicates for every kind of model, and keeps the table of docs/communication.md.
 //
 // FSDP_UPDATE_DOCS=1 in the environment writes the table instead of comparing it.
-#include <fsdp/fsdp.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
-#include "base/names.h"
-#include "support/models.h"
+#include "engine/communication_rows.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
-using testing_models::make_gpt;
-using testing_models::TestModel;
+using testing_models::table_rows;
+using testing_models::TableRow;
 
 constexpr const char* kFile = FSDP_DOCS "/communication.md";
 constexpr const char* kBegin = "<!-- counted by engine.CommunicationTable -->\n";
 constexpr const char* kEnd = "<!-- end -->";
-
-struct Row {
-  std::string name;
-  std::function<TestModel()> make;
-  int micro_batches = 1;
-};
-
-TestModel with_frozen(TestModel model, const std::vector<std::string>& patterns) {
-  for (auto& parameter : model.module->named_parameters()) {
-    for (const std::string& pattern : patterns) {
-      if (matches(pattern, parameter.key())) parameter.value().requires_grad_(false);
-    }
-  }
-  return model;
-}
-
-// The whole of the model, twice, before one backward.
-TestModel called_twice(TestModel model) {
-  return {model.module, [loss = model.loss](int64_t b) { return loss(b) + loss(b + 1); }};
-}
-
-std::vector<Row> rows() {
-  const auto kinds = testing_models::model_kinds();
-  return {{"GPT, 5 blocks, head tied to the embedding", [] { return make_gpt(5); }},
-          {"the same, 2 micro-batches a rank", [] { return make_gpt(5); }, 2},
-          {"the same, blocks 0 to 2 frozen",
-           [] {
-             return with_frozen(make_gpt(5), {"blocks.0.*", "blocks.1.*", "blocks.2.*"});
-           }},
-          {"the same, all but one bias frozen",
-           [] {
-             auto model = with_frozen(make_gpt(5), {"*"});
-             model.module->named_parameters()["blocks.3.qkv.bias"].requires_grad_(true);
-             return model;
-           }},
-          {"the same, called twice before backward", [] { return called_twice(make_gpt(5)); }},
-          {"TransformerEncoder, 3 layers", kinds[1].make},
-          {"convolutions with BatchNorm, 3 stages and a head", kinds[2].make},
-          {"LSTM, one unit", kinds[3].make}};
-}
 
 struct Column {
   std::string name;
@@ -76,59 +37,90 @@ std::vector<Column> columns() {
           {"HybridShardGradOp", {.strategy = Strategy::HybridShardGradOp, .shard_group_size = 2}}};
 }
 
-// What one step communicates once it is planned.
-std::string count(const Row& row, const Options& options, World& world) {
-  auto model = row.make();
-  auto sharded = shard(*model.module, world, options);
-  AdamW optimizer(sharded);
-  CommunicationReport before, after;
-  for (int step = 0; step < 3; ++step) {
-    before = sharded.communication();
-    for (int micro_batch = 0; micro_batch < row.micro_batches; ++micro_batch) model.loss(world.rank()).backward();
-    optimizer.step();
-    optimizer.zero_grad();
-    after = sharded.communication();
+std::string count(const TableRow& row, const Options& options, World& world) {
+  const CommunicationReport report = row.third_step(world, options);
+  if (row.planned) {
+    EXPECT_EQ(report.late_gradients, 0) << row.name;
+    EXPECT_EQ(report.foreseen_gathers, report.gathers) << row.name;
   }
-  EXPECT_EQ(after.late_gradients, 0) << row.name;
-  EXPECT_EQ(after.foreseen_gathers - before.foreseen_gathers, after.gathers - before.gathers) << row.name;
-  const int64_t reductions = after.reductions - before.reductions;
-  const bool all = after.all_reductions > before.all_reductions;
-  return std::to_string(after.gathers - before.gathers) + " + " + std::to_string(reductions) + (all ? "\\*" : "");
+  return fmt::format("{} + {}{}", report.gathers, report.reductions, report.all_reductions > 0 ? "\\*" : "");
 }
 
-std::string table(World& world) {
-  std::string text = "| model |", rule = "|---|";
-  for (const Column& column : columns()) text += " " + column.name + " |", rule += "---|";
-  text += "\n" + rule + "\n";
-  for (const Row& row : rows()) {
-    text += "| " + row.name + " |";
-    for (const Column& column : columns()) text += " " + count(row, column.options, world) + " |";
-    text += "\n";
+using Cells = std::vector<std::string>;
+
+// The page: what is before the table, the cells of its lines, what is behind.
+struct Page {
+  std::string before, behind;
+  std::vector<Cells> lines;
+};
+
+Cells cells_of(const std::string& line) {
+  Cells cells;
+  for (size_t begin = 2, end; (end = line.find(" |", begin)) != std::string::npos; begin = end + 3) {
+    cells.push_back(line.substr(begin, end - begin));
   }
-  return text;
+  return cells;
 }
 
-std::string read(const char* file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
+Page read_page() {
+  std::ifstream in(kFile);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const size_t begin = text.find(kBegin), end = text.find(kEnd);
+  EXPECT_TRUE(begin != std::string::npos && end != std::string::npos) << kFile << " has no place for the table";
+  const size_t start = begin + std::string(kBegin).size();
+  Page page{text.substr(0, start), text.substr(end), {}};
+  std::istringstream table(text.substr(start, end - start));
+  for (std::string line; std::getline(table, line);) {
+    if (!line.starts_with("|---")) page.lines.push_back(cells_of(line));
+  }
+  return page;
 }
 
-TEST(CommunicationTable, IsWhatIsCounted) {
-  fsdp::testing::run_ranks(4, [](World& world) {
-    const std::string counted = table(world);
+void write_page(const Page& page) {
+  std::string table;
+  for (const Cells& line : page.lines) {
+    table += fmt::format("| {} |\n", fmt::join(line, " | "));
+    if (&line == &page.lines.front()) table += fmt::format("|{}\n", fmt::join(Cells(line.size(), "---|"), ""));
+  }
+  std::ofstream(kFile) << page.before << table << page.behind;
+}
+
+// The table's lines with another column; the other columns stay as far as the page has them.
+std::vector<Cells> with_column(const std::vector<Cells>& lines, size_t column, const Cells& counted) {
+  std::vector<Cells> changed{{"model"}};
+  for (const Column& one : columns()) changed[0].push_back(one.name);
+  const auto rows = table_rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto old =
+        std::find_if(lines.begin(), lines.end(), [&](const Cells& line) { return line[0] == rows[i].name; });
+    Cells line = old == lines.end() ? Cells{rows[i].name} : *old;
+    line.resize(changed[0].size());
+    line[column] = counted[i];
+    changed.push_back(std::move(line));
+  }
+  return changed;
+}
+
+class CommunicationTable : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(CommunicationTable, IsWhatIsCounted) {
+  fsdp::testing::run_ranks(testing_models::kTableRanks, [](World& world) {
+    Cells counted;
+    for (const TableRow& row : table_rows()) counted.push_back(count(row, columns()[GetParam()].options, world));
     if (world.rank() != 0) return;
-    std::string page = read(kFile);
-    const size_t begin = page.find(kBegin), end = page.find(kEnd);
-    ASSERT_NE(begin, std::string::npos);
-    ASSERT_NE(end, std::string::npos);
-    const size_t start = begin + std::string(kBegin).size();
+    Page page = read_page();
+    const std::vector<Cells> lines = with_column(page.lines, GetParam() + 1, counted);
     if (std::getenv("FSDP_UPDATE_DOCS")) {
-      std::ofstream(kFile) << page.replace(start, end - start, counted);
+      page.lines = lines;
+      write_page(page);
     } else {
-      EXPECT_EQ(page.substr(start, end - start), counted);
+      EXPECT_EQ(page.lines, lines);
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Strategies, CommunicationTable, ::testing::Range(size_t{0}, columns().size()),
+                         [](const auto& info) { return columns()[info.param].name; });
 
 }  // namespace
 }  // namespace fsdp

@@ -3,6 +3,7 @@
 
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/unusual_models.h"
 
 namespace fsdp {
 namespace {
@@ -11,7 +12,8 @@ using fsdp::testing::run_ranks;
 using testing_models::expect_same_bits;
 using testing_models::TestModel;
 using testing_models::Training;
-using torch::Tensor;
+
+constexpr int kSteps = 4;
 
 using Prepare = std::function<void(torch::nn::Module& module, int64_t step)>;
 
@@ -29,9 +31,12 @@ std::function<TestModel()> gpt_with(const Prepare& prepare, int64_t micro_batche
 
 void expect_same(int ranks, const Prepare& prepare) {
   run_ranks(ranks, [&](World& world) {
-    const Training training{.micro_batches = 2 * world.size(), .clip = 0.1};
-    const auto report = expect_same_bits(gpt_with(prepare, training.micro_batches), world, training);
-    EXPECT_EQ(report.late_gradients, 0);
+    const Training training{.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
+      SCOPED_TRACE(name);
+      const auto report = expect_same_bits(gpt_with(prepare, training.micro_batches), world, training, options);
+      EXPECT_EQ(report.late_gradients, 0);
+    }
   });
 }
 
@@ -42,7 +47,7 @@ void freeze(torch::nn::Module& module, const std::function<bool(const std::strin
 }
 
 class Frozen : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Frozen, ::testing::Values(2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Frozen, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
 
 TEST_P(Frozen, ParametersOfAUnit) {
   expect_same(GetParam(), [](torch::nn::Module& module, int64_t) {
@@ -59,43 +64,21 @@ TEST_P(Frozen, Units) {
 TEST_P(Frozen, UnitsThatThawOneAfterAnother) {
   expect_same(GetParam(), [](torch::nn::Module& module, int64_t step) {
     freeze(module, [&](const std::string& name) {
-      return (name.starts_with("blocks.0.") && step < 6) || (name.starts_with("blocks.1.") && step < 3);
+      return (name.starts_with("blocks.0.") && step < 2) || (name.starts_with("blocks.1.") && step < 1);
     });
   });
 }
 
-// LoRA (Hu and others, https://arxiv.org/abs/2106.09685): y = W x + B A x, of which A and B train.
-struct AdaptedImpl : torch::nn::Module {
-  AdaptedImpl()
-      : base(register_module("base", torch::nn::Linear(kWidth, kWidth))),
-        down(register_parameter("down", torch::randn({kRank, kWidth}) / 8)),
-        up(register_parameter("up", torch::zeros({kWidth, kRank}))) {
-    for (auto& parameter : base->parameters()) parameter.set_requires_grad(false);
-  }
-  Tensor forward(const Tensor& x) {
-    return x + torch::tanh(base->forward(x) + torch::linear(torch::linear(x, down), up));
-  }
-
-  static constexpr int64_t kWidth = 32, kRank = 2;
-  torch::nn::Linear base;
-  Tensor down, up;
-};
-TORCH_MODULE(Adapted);
-
 TEST_P(Frozen, AllButAdapters) {
   run_ranks(GetParam(), [](World& world) {
     constexpr int64_t kBlocks = 4;
-    const Training training{.micro_batches = 2 * world.size(), .clip = 0.1};
-    const auto make = [] {
-      torch::manual_seed(6);
-      torch::nn::Sequential blocks;
-      for (int64_t i = 0; i < kBlocks; ++i) blocks->push_back(Adapted());
-      return TestModel{blocks.ptr(), [blocks](int64_t b) mutable {
-                         return blocks->forward(testing_models::values_for(b, {3, AdaptedImpl::kWidth})).pow(2).mean();
-                       }};
-    };
-    const auto report = expect_same_bits(make, world, training);
-    EXPECT_EQ(report.reductions, training.steps * 2 * kBlocks);
+    const Training training{.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
+      SCOPED_TRACE(name);
+      const auto report =
+          expect_same_bits([] { return testing_models::make_adapters(kBlocks); }, world, training, options);
+      EXPECT_EQ(report.reductions, training.steps * 2 * kBlocks);
+    }
   });
 }
 

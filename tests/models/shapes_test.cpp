@@ -6,18 +6,20 @@
 
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/unusual_models.h"
 
 namespace fsdp {
 namespace {
 
 using fsdp::testing::run_ranks;
 using testing_models::expect_same_bits;
+using testing_models::expect_same_bits_with_every_strategy;
 using testing_models::TestModel;
 using testing_models::values_for;
 using torch::Tensor;
 
 class Shapes : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Shapes, ::testing::Values(2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Shapes, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
 
 // Three layers of 16x15, 7x15 and 16x17 elements, none of which divides evenly.
 TestModel make_uneven(std::chrono::milliseconds delay) {
@@ -37,7 +39,7 @@ TEST_P(Shapes, UnevenLinearsAndARankThatIsLate) {
   run_ranks(GetParam(), [](World& world) {
     for (int late = 0; late < world.size(); ++late) {
       const std::chrono::milliseconds delay(world.rank() == late ? 20 : 0);
-      expect_same_bits([&] { return make_uneven(delay); }, world, {.micro_batches = world.size()},
+      expect_same_bits([&] { return make_uneven(delay); }, world, {.steps = 5, .micro_batches = world.size()},
                        {.units = units_of<torch::nn::LinearImpl>()});
     }
   });
@@ -48,7 +50,7 @@ TEST_P(Shapes, UnevenLinearsUnderEveryNorm) {
     for (double norm_type : {1.0, 2.0, std::numeric_limits<double>::infinity()}) {
       SCOPED_TRACE(norm_type);
       expect_same_bits([&] { return make_uneven({}); }, world,
-                       {.micro_batches = 2 * world.size(), .clip = 0.01, .clip_norm_type = norm_type},
+                       {.steps = 5, .micro_batches = 2 * world.size(), .clip = 0.01, .clip_norm_type = norm_type},
                        {.units = units_of<torch::nn::LinearImpl>()});
     }
   });
@@ -69,31 +71,26 @@ TEST_P(Shapes, ChannelsLastWeights) {
                          return layers->forward(image).pow(2).mean();
                        }};
     };
-    expect_same_bits(make, world, {.micro_batches = 2 * world.size(), .clip = 0.1});
+    expect_same_bits_with_every_strategy(make, world, {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.1});
   });
 }
 
-// Alone in units that hold less than one rank's part, and empty ones between others.
-struct Small : torch::nn::Module {
-  Small()
-      : scale(register_parameter("scale", torch::full({}, 1.5))),
-        empty(register_parameter("empty", torch::zeros({0, 3}))),
-        shift(register_parameter("shift", torch::linspace(0, 1, 3))) {}
-  Tensor forward(const Tensor& x) { return torch::tanh(x * scale + shift + empty.sum()); }
-
-  Tensor scale, empty, shift;
-};
-
 TEST_P(Shapes, ScalarsAndEmptyOnesInUnitsSmallerThanTheWorld) {
   run_ranks(GetParam(), [](World& world) {
-    const auto make = [] {
-      torch::nn::Sequential layers(std::make_shared<Small>(), std::make_shared<Small>(), std::make_shared<Small>());
-      layers->register_parameter("only", torch::zeros({0}));
-      return TestModel{layers.ptr(), [layers](int64_t b) mutable {
-                         return layers->forward(values_for(b, {4, 3})).pow(2).mean();
-                       }};
-    };
-    expect_same_bits(make, world, {.micro_batches = 2 * world.size(), .clip = 0.1});
+    expect_same_bits_with_every_strategy(testing_models::make_small, world,
+                                         {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.1});
+  });
+}
+
+// Each in its own, without a param_dtype.
+TEST_P(Shapes, ParametersOfSeveralDtypesInAModule) {
+  run_ranks(GetParam(), [](World& world) {
+    expect_same_bits_with_every_strategy(testing_models::make_several_dtypes, world,
+                                         {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.1});
+    const TestModel model = testing_models::make_several_dtypes();
+    auto sharded = shard(*model.module, world);
+    EXPECT_EQ(model.module->named_parameters()["0.norm.weight"].scalar_type(), torch::kFloat32);
+    EXPECT_EQ(model.module->named_parameters()["0.linear.weight"].scalar_type(), torch::kBFloat16);
   });
 }
 

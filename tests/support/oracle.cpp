@@ -33,17 +33,15 @@ double clip(const Tensors& gradients, double max_norm, double norm_type) {
   return norm;
 }
 
-// The module runs in copies of another dtype while this lives; its fp32 values come back afterwards.
+// The module runs in copies of other dtypes while this lives; its fp32 values come back afterwards.
 class Converted {
  public:
-  Converted(torch::nn::Module& module, const Weights& weights, std::optional<torch::ScalarType> dtype) {
-    if (!dtype) return;
-    for (const auto& buffer : module.buffers()) {
-      if (buffer.is_floating_point()) buffer.set_data(buffer.to(*dtype));
-    }
-    for (const auto& weight : weights) {
-      masters_.emplace_back(weight.second, weight.second.detach());
-      weight.second.set_data(weight.second.detach().to(*dtype));
+  Converted(const Weights& weights, const std::vector<torch::ScalarType>& dtypes) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const torch::Tensor& weight = weights[i].second;
+      if (dtypes[i] == weight.scalar_type()) continue;
+      masters_.emplace_back(weight, weight.detach());
+      weight.set_data(weight.detach().to(dtypes[i]));
     }
   }
   ~Converted() {
@@ -66,17 +64,23 @@ Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& 
   for (const auto& parameter : module_->named_parameters()) {
     const torch::Tensor& weight = parameter.value();
     if (!weight.defined() || !seen.insert(weight.unsafeGetTensorImpl()).second) continue;
+    dtypes_.push_back(training.param_dtype.value_or(weight.scalar_type()));
+    weight.set_data(weight.detach().to(torch::kFloat32));
     weights_.emplace_back(parameter.key(), weight);
     first_moments_.push_back(torch::zeros_like(weight).detach());
     second_moments_.push_back(torch::zeros_like(weight).detach());
     step_counts_.push_back(torch::zeros({}));
   }
   sum_.resize(weights_.size());
+  if (!training.param_dtype) return;
+  for (const auto& buffer : module_->buffers()) {
+    if (buffer.is_floating_point()) buffer.set_data(buffer.to(*training.param_dtype));
+  }
 }
 
 void Unsharded::add(const std::function<torch::Tensor()>& loss) {
   for (const auto& weight : weights_) weight.second.mutable_grad().reset();
-  const Converted converted(*module_, weights_, training_.param_dtype);
+  const Converted converted(weights_, dtypes_);
   loss().backward();
   torch::NoGradGuard no_grad;
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -90,9 +94,10 @@ void Unsharded::add(const std::function<torch::Tensor()>& loss) {
   }
 }
 
-double Unsharded::step() {
+double Unsharded::step(double loss_scale) {
   torch::NoGradGuard no_grad;
   scale(sum_, static_cast<float>(1.0 / static_cast<double>(training_.micro_batches)));
+  scale(sum_, static_cast<float>(1.0 / loss_scale));
   const double norm = training_.clip > 0 ? clip(sum_, training_.clip, training_.clip_norm_type) : 0;
   Tensors parameters, gradients, first, second, counts;
   for (size_t i = 0; i < weights_.size(); ++i) {

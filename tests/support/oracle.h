@@ -24,17 +24,19 @@ struct Training {
 
 using Weights = std::vector<std::pair<std::string, torch::Tensor>>;
 
-// A module that is trained whole. A parameter without a gradient in a step (frozen, unused) is skipped and keeps its
-// own step count; a tied one is there once.
+// A module that is trained whole, in fp32; it runs in the dtypes that its parameters had. A parameter without a
+// gradient in a step (frozen, unused) is skipped and keeps its own step count; a tied one is there once.
 class Unsharded {
  public:
   Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training);
 
   // One micro-batch: its gradient apart, then added to the sum in fp32.
   void add(const std::function<torch::Tensor()>& loss);
-  // Scales the sum, clips it and makes one fused AdamW step on whole fp32 parameters; ends the sum. Returns the norm
-  // before clipping, 0 where the training does not clip.
-  double step();
+  // Scales the sum, by 1 / loss_scale as well, clips it and makes one fused AdamW step on whole fp32 parameters; ends
+  // the sum. Returns the norm before clipping, 0 where the training does not clip.
+  double step(double loss_scale = 1);
+  // Ends the sum without a step.
+  void skip() { sum_.assign(sum_.size(), {}); }
   // The parameters' own tensors, by the first of their names.
   const Weights& weights() const { return weights_; }
 
@@ -42,6 +44,7 @@ class Unsharded {
   std::shared_ptr<torch::nn::Module> module_;
   Training training_;
   Weights weights_;
+  std::vector<torch::ScalarType> dtypes_;  // of each weight while the module runs
   std::vector<torch::Tensor> sum_, first_moments_, second_moments_, step_counts_;  // one for each weight
 };
 

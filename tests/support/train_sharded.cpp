@@ -51,4 +51,24 @@ CommunicationReport expect_same_bits(const std::function<TestModel()>& make, Wor
   return sharded.communication();
 }
 
+std::vector<std::pair<std::string, Options>> every_strategy(int ranks) {
+  std::vector<std::pair<std::string, Options>> strategies{{"FullShard", {}},
+                                                          {"ShardGradOp", {.strategy = Strategy::ShardGradOp}},
+                                                          {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}},
+                                                          {"NoShard", {.strategy = Strategy::NoShard}}};
+  if (ranks == 4) {
+    strategies.push_back({"HybridShard", {.strategy = Strategy::HybridShard, .shard_group_size = 2}});
+    strategies.push_back({"HybridShardGradOp", {.strategy = Strategy::HybridShardGradOp, .shard_group_size = 2}});
+  }
+  return strategies;
+}
+
+void expect_same_bits_with_every_strategy(const std::function<TestModel()>& make, World& world,
+                                          const Training& training) {
+  for (const auto& [name, options] : every_strategy(world.size())) {
+    SCOPED_TRACE(name);
+    expect_same_bits(make, world, training, options);
+  }
+}
+
 }  // namespace fsdp::testing_models

@@ -19,4 +19,11 @@ void train(const TestModel& model, ShardedModel& sharded, World& world, const Tr
 CommunicationReport expect_same_bits(const std::function<TestModel()>& make, World& world, const Training& training,
                                      Options options = {});
 
+// The strategies that divide the model over all ranks; on four ranks those that divide it over two, too.
+std::vector<std::pair<std::string, Options>> every_strategy(int ranks);
+
+// The same with each of those. A collective.
+void expect_same_bits_with_every_strategy(const std::function<TestModel()>& make, World& world,
+                                          const Training& training);
+
 }  // namespace fsdp::testing_models
