@@ -54,7 +54,8 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   if (local_) return;
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
-  if (state.arrived == (state.expected > 0 ? state.expected : guess)) reduce(unit, actions);
+  // A parameter that had no gradient so far may get one now, as experts do: until all have, being over decides.
+  if (state.arrived == (state.expected > 0 ? std::max(state.expected, trainable) : guess)) reduce(unit, actions);
 }
 
 int Reductions::take_buffer(UnitId unit, Actions& actions) {
