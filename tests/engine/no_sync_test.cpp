@@ -16,36 +16,23 @@ using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Weights;
 
-constexpr int kSteps = 3, kBatches = 3;
+constexpr int kSteps = 2, kBatches = 3;
 constexpr double kRate = 1e-2;
 
 // Each rank's micro-batches are added first, in order, then the ranks' sums, in order.
-Weights train_by_that_order(const TestModel& model, int ranks) {
-  Weights weights;
-  std::vector<torch::Tensor> parameters, first, second, steps;
-  for (const auto& parameter : model.module->named_parameters()) {
-    weights.emplace_back(parameter.key(), parameter.value());
-    parameters.push_back(parameter.value());
-    first.push_back(torch::zeros_like(parameter.value()).detach());
-    second.push_back(torch::zeros_like(parameter.value()).detach());
-    steps.push_back(torch::zeros({}));
-  }
+Weights train_by_that_order(const TestModel& model, int ranks, double clip) {
+  testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks, .clip = clip, .lr = kRate});
   for (int step = 0; step < kSteps; ++step) {
-    std::vector<torch::Tensor> sum(parameters.size());
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const auto& parameter : parameters) parameter.mutable_grad().reset();
-      // LibTorch's own accumulation is that of one rank.
-      for (int b = 0; b < kBatches; ++b) model.loss((step * kBatches + b) * ranks + rank).backward();
-      for (size_t i = 0; i < sum.size(); ++i) {
-        sum[i] = sum[i].defined() ? sum[i].add_(parameters[i].grad()) : parameters[i].grad().clone();
-      }
+      const auto loss = [&](int b) { return model.loss((step * kBatches + b) * ranks + rank); };
+      unsharded.add([&] {
+        for (int b = 0; b < kBatches - 1; ++b) loss(b).backward();  // LibTorch's own accumulation is that of one rank
+        return loss(kBatches - 1);
+      });
     }
-    torch::NoGradGuard no_grad;
-    for (auto& gradient : sum) gradient.mul_(static_cast<float>(1.0 / ranks));
-    for (auto& count : steps) count.add_(1);
-    at::_fused_adamw_(parameters, sum, first, second, {}, steps, kRate, 0.9, 0.999, 1e-2, 1e-8, false, false);
+    unsharded.step();
   }
-  return weights;
+  return unsharded.weights();
 }
 
 struct Trained {
@@ -53,7 +40,7 @@ struct Trained {
   int64_t reductions = 0;
 };
 
-Trained train(World& world, const Options& options, bool last_outside) {
+Trained train(World& world, const Options& options, double clip, bool last_outside) {
   const auto model = make_gpt();
   auto sharded = shard(*model.module, world, options);
   AdamW optimizer(sharded, {.lr = kRate});
@@ -64,6 +51,7 @@ Trained train(World& world, const Options& options, bool last_outside) {
       for (int b = 0; b < kBatches - last_outside; ++b) backward(b);
     }
     if (last_outside) backward(kBatches - 1);
+    if (clip > 0) sharded.clip_grad_norm_(clip);
     optimizer.step();
     optimizer.zero_grad();
   }
@@ -74,18 +62,21 @@ class NoSyncOnRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(NoSyncOnRanks, AddsInItsOwnOrderAndReducesOnceAStep) {
   run_ranks(GetParam(), [](World& world) {
-    const Weights expected = train_by_that_order(make_gpt(), world.size());
-    for (Strategy strategy : {Strategy::FullShard, Strategy::ShardOptimizer, Strategy::NoShard}) {
-      for (bool last_outside : {true, false}) {
-        const Trained run = train(world, {.strategy = strategy}, last_outside);
-        EXPECT_THAT(testing_models::differences(expected, run.weights), IsEmpty()) << "last outside " << last_outside;
-        EXPECT_EQ(run.reductions, kSteps * 4);  // units
+    for (double clip : {0.0, 0.05}) {
+      const Weights expected = train_by_that_order(make_gpt(), world.size(), clip);
+      for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
+        for (bool last_outside : {true, false}) {
+          const Trained run = train(world, options, clip, last_outside);
+          EXPECT_THAT(testing_models::differences(expected, run.weights), IsEmpty())
+              << name << ", clipped to " << clip << ", last outside " << last_outside;
+          EXPECT_EQ(run.reductions, kSteps * 4) << name;  // units
+        }
       }
     }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, NoSyncOnRanks, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, NoSyncOnRanks, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
 TEST(NoSync, ZeroGradForgetsWhatWasNotReduced) {
   run_ranks(2, [](World& world) {
