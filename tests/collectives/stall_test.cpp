@@ -44,7 +44,8 @@ class Reduction {
 };
 
 class Stall : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Backends, Stall, ::testing::Values("gloo", "shm"), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Backends, Stall, ::testing::Values("gloo", "shm"),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
   run_ranks(Job{2, GetParam()}, [](World& world) {
