@@ -55,11 +55,27 @@ TEST(FullParameters, OfSomeUnitsLeaveTheOthersSharded) {
   });
 }
 
+TEST(FullParameters, OfOneUnitOnRank0AloneAreWrittenThere) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt(), plain = make_gpt();
+    auto sharded = shard(*model.module, world);
+    FullParameters scope = sharded.full_parameters({.units = {"blocks.1"}, .rank0_only = true});
+    torch::NoGradGuard no_grad;
+    auto found = model.module->named_parameters(), expected = plain.module->named_parameters();
+    if (world.rank() == 0) found["blocks.1.up.weight"].mul_(3);
+    EXPECT_THAT(message_of([&] { found["blocks.0.up.weight"].sum(); }), HasSubstr("leaves sharded"));
+    scope.close();
+    expected["blocks.1.up.weight"].mul_(3);
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+  });
+}
+
 TEST(FullParameters, OnRank0AloneAreReadAndWrittenThere) {
-  for (Strategy strategy : {Strategy::FullShard, Strategy::NoShard}) {
-    run_ranks(3, [strategy](World& world) {
+  for (int shard_group_size : {4, 2, 1}) {
+    run_ranks(4, [=](World& world) {
       auto model = make_gpt(), plain = make_gpt();
-      auto sharded = shard(*model.module, world, {.strategy = strategy});
+      auto sharded =
+          shard(*model.module, world, {.strategy = Strategy::HybridShard, .shard_group_size = shard_group_size});
       FullParameters scope = sharded.full_parameters({.rank0_only = true});
       torch::NoGradGuard no_grad;
       if (world.rank() == 0) {

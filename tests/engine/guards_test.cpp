@@ -89,6 +89,23 @@ TEST(Guards, ABackwardAfterClippingAndBeforeZeroGradIsAnError) {
   });
 }
 
+TEST(Guards, ZeroGradForgottenAfterAStepIsAnErrorInTheNextBackward) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    const auto forgets = [&](auto& optimizer) {
+      model.loss(0).backward();
+      optimizer.step();
+      EXPECT_THAT(message_of([&] { model.loss(1).backward(); }), HasSubstr("Call zero_grad() first"));
+      optimizer.zero_grad();
+      EXPECT_EQ(message_of([&] { model.loss(1).backward(); }), "no error");
+      optimizer.zero_grad();
+    };
+    AdamW fused(sharded);
+    forgets(fused);
+    torch::optim::SGD plain(sharded.shards(), 0.1);
+    forgets(plain);
+  });
+}
+
 TEST(Guards, AStepWithoutABackwardIsAnError) {
   with_sharded_gpt([](auto&, auto& sharded, auto&) {
     AdamW optimizer(sharded);

@@ -42,12 +42,12 @@ TEST_P(Precision, OfSixteenBitsGivesTheBitsOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Precision, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
 
 // The oracle has no wire: one rank is compared with two, and each rounds every micro-batch's gradient once.
-std::string trained_with_a_narrow_wire(int ranks) {
+std::string trained_with_a_narrow_wire(int ranks, Options options, torch::ScalarType dtype) {
+  options.mixed_precision = {.param_dtype = dtype, .reduce_dtype = dtype};
   const std::string output =
-      fsdp::testing::run_ranks_to_end(ranks, [](World& world) {
+      fsdp::testing::run_ranks_to_end(ranks, [&](World& world) {
         auto model = make_gpt();
-        auto sharded = shard(*model.module, world,
-                             {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = torch::kBFloat16}});
+        auto sharded = shard(*model.module, world, options);
         testing_models::train(model, sharded, world, {.steps = 4, .micro_batches = 4, .clip = 0.05});
         double sum = 0;
         for (const auto& [name, tensor] : sharded.full_state())
@@ -59,9 +59,17 @@ std::string trained_with_a_narrow_wire(int ranks) {
 }
 
 TEST(Precision, OfTheWireDoesNotDependOnTheNumberOfRanks) {
-  const std::string one = trained_with_a_narrow_wire(1), two = trained_with_a_narrow_wire(2);
-  EXPECT_THAT(one, HasSubstr("weights"));
-  EXPECT_EQ(one, two);
+  std::vector<std::string> ones, others;  // all runs first: in a rank of one, those before it are empty
+  for (auto dtype : {torch::kBFloat16, torch::kHalf}) {
+    ones.push_back(trained_with_a_narrow_wire(1, {}, dtype));
+    others.push_back(trained_with_a_narrow_wire(2, {}, dtype));
+    others.push_back(trained_with_a_narrow_wire(2, {.strategy = Strategy::NoShard}, dtype));
+    others.push_back(trained_with_a_narrow_wire(4, {.strategy = Strategy::HybridShard, .shard_group_size = 2}, dtype));
+  }
+  for (size_t i = 0; i < others.size(); ++i) {
+    EXPECT_THAT(others[i], HasSubstr("weights"));
+    EXPECT_EQ(others[i], ones[i / 3]);
+  }
 }
 
 // An fp32 input meets 16-bit weights, and a norm that is kept in fp32 between them.
@@ -99,6 +107,77 @@ TEST(Precision, CastsActivationsWhereOperatorsNeedIt) {
     EXPECT_TRUE(torch::equal(x.grad(), y.grad()));
     EXPECT_EQ(model->norm->weight.scalar_type(), torch::kFloat32);
     EXPECT_EQ(model->first->weight.scalar_type(), torch::kBFloat16);
+  });
+}
+
+// The same values in each of the dtypes that the model may have, and a buffer that takes part.
+struct KeptImpl : torch::nn::Module {
+  KeptImpl() {
+    torch::manual_seed(6);
+    mixed = register_module("mixed", std::make_shared<MixedImpl>());
+    scale = register_buffer("scale", torch::full({8}, 1 + 1.0 / 4096));  // 1 in bf16
+    torch::NoGradGuard no_grad;
+    for (auto& parameter : parameters()) parameter.copy_(parameter.to(torch::kBFloat16));
+  }
+  // What the library casts by itself.
+  torch::Tensor loss(int64_t b) {
+    const auto like = [](const torch::Tensor& x, const torch::Tensor& weight) { return x.to(weight.scalar_type()); };
+    torch::Tensor x = like(input(b) * scale, mixed->first->weight);
+    x = mixed->norm(like(mixed->first(x), mixed->norm->weight));
+    return mixed->second(like(torch::relu(x), mixed->second->weight)).to(torch::kFloat32).pow(2).mean();
+  }
+  std::shared_ptr<MixedImpl> mixed;
+  torch::Tensor scale;
+};
+
+TestModel make_kept(bool converted) {
+  auto model = std::make_shared<KeptImpl>();
+  if (converted) {
+    model->mixed->first->to(torch::kBFloat16);
+    model->mixed->second->to(torch::kBFloat16);
+    model->scale.set_data(model->scale.to(torch::kBFloat16));
+  }
+  return {model, [model](int64_t b) { return model->loss(b); }};
+}
+
+TEST(Precision, OfKeptModulesAndOfBuffersGivesTheBitsOfOneProcess) {
+  const MixedPrecision precision{.param_dtype = torch::kBFloat16, .buffer_dtype = torch::kBFloat16, .keep = {"*norm"}};
+  for (Strategy strategy : {Strategy::FullShard, Strategy::ShardOptimizer, Strategy::NoShard}) {
+    run_ranks(2, [&](World& world) {
+      const Training training{.steps = 4, .micro_batches = 4, .clip = 0.05};
+      const TestModel model = make_kept(false);
+      auto sharded = shard(*model.module, world, {.strategy = strategy, .mixed_precision = precision});
+      EXPECT_EQ(sharded.buffers().at(0).second.scalar_type(), torch::kBFloat16);
+      EXPECT_EQ(model.module->named_buffers()["scale"].scalar_type(), torch::kBFloat16);
+      testing_models::train(model, sharded, world, training);
+      EXPECT_THAT(testing_models::differences(testing_models::train_unsharded(make_kept(true), training),
+                                              testing_models::whole_weights(*model.module, sharded)),
+                  IsEmpty());
+    });
+  }
+}
+
+TEST(Precision, LeavesTheStatisticsOfBatchNormsInFp32) {
+  run_ranks(2, [](World& world) {
+    torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+    auto sharded = shard(*model, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}});
+    for (const auto& buffer : model->named_buffers()) {
+      EXPECT_EQ(buffer.value().scalar_type(), buffer.key() == "1.num_batches_tracked" ? torch::kLong : torch::kFloat32);
+    }
+    EXPECT_EQ(model->named_parameters()["1.weight"].scalar_type(), torch::kFloat32);
+    EXPECT_EQ(model->named_parameters()["0.weight"].scalar_type(), torch::kBFloat16);
+  });
+}
+
+TEST(Precision, OfOtherDtypesIsAnErrorThatNamesTheOption) {
+  run_ranks(1, [](World& world) {
+    const auto refused = [&](const MixedPrecision& precision) {
+      auto model = make_gpt();
+      return message_of([&] { shard(*model.module, world, {.mixed_precision = precision}); });
+    };
+    EXPECT_THAT(refused({.param_dtype = torch::kInt}), HasSubstr("found mixed_precision.param_dtype Int, expected"));
+    EXPECT_THAT(refused({.reduce_dtype = torch::kDouble}), HasSubstr("found mixed_precision.reduce_dtype Double"));
+    EXPECT_THAT(refused({.buffer_dtype = torch::kDouble}), HasSubstr("found mixed_precision.buffer_dtype Double"));
   });
 }
 

@@ -102,14 +102,22 @@ struct Formula {
   int64_t full_parameters = 0, full_gradients = 0;
 };
 
+Options grouped(Strategy strategy, int shard_group_size) {
+  return {.strategy = strategy, .shard_group_size = shard_group_size};
+}
+
 std::vector<Formula> formulas_over_gloo(const Sizes& sizes, int64_t peers) {
   const int64_t two = 2 * (sizes.largest_gradients + sizes.largest_slice * peers);
   const int64_t all = sizes.gradients + sizes.slices * peers;
   return {{"FullShard", {}, 2 * sizes.largest, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, sizes.full, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, sizes.full, all},
+          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), sizes.full, all},
           {"NoShard", {.strategy = Strategy::NoShard}, 0, all},
-          {"HybridShard", {.strategy = Strategy::HybridShard, .shard_group_size = 2}, 2 * sizes.largest, two}};
+          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 2 * sizes.largest, two},
+          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two},
+          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), sizes.full, two},
+          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two}};
 }
 
 std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes, int64_t ranks) {
@@ -117,8 +125,12 @@ std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes, int64_t ranks
   return {{"FullShard", {}, 0, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, 0, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, all},
+          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), 0, all + replicas},
           {"NoShard", {.strategy = Strategy::NoShard}, 0, all + replicas},
-          {"HybridShard", {.strategy = Strategy::HybridShard, .shard_group_size = 2}, 0, two + replicas}};
+          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 0, two + replicas},
+          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two + replicas},
+          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), 0, two + replicas},
+          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two + replicas}};
 }
 
 void expect_formulas(World& world, const std::function<std::vector<Formula>(const Sizes&)>& formulas) {
@@ -132,8 +144,8 @@ void expect_formulas(World& world, const std::function<std::vector<Formula>(cons
     EXPECT_EQ(memory.optimizer_bytes, 8 * sizes.pieces) << expected.name;
     EXPECT_EQ(memory.full_parameter_bytes, 4 * expected.full_parameters) << expected.name;
     EXPECT_EQ(memory.full_gradient_bytes, 4 * expected.full_gradients) << expected.name;
-    if (expected.options.strategy == Strategy::HybridShard) {
-      EXPECT_EQ(sizes.shards, sizes.full / 2);
+    if (const int size = expected.options.shard_group_size; size > 0) {
+      EXPECT_EQ(sizes.shards, sizes.full / size) << expected.name;
     }
   }
 }
