@@ -63,11 +63,13 @@ void Unit::open() {
     const bool replica = rank != ranks.rank() && layout.shard_index(rank) == layout.shard_index(ranks.rank());
     members_.push_back({reinterpret_cast<UnitControl*>(memory + openings[rank].control), memory, replica});
   }
-  if (!shared) {
-    shard_ = torch::zeros({layout.shard_numel()}, torch::dtype(spec_.dtype));
-  } else {
-    if (!made) made.emplace(MemoryFile::open(context_->process_of(first), openings[first].file, ranks.name_of(first)));
+  if (shared && !made)
+    made.emplace(MemoryFile::open(context_->process_of(first), openings[first].file, ranks.name_of(first)));
+  exchange.round();  // a rank that finds no memory for its shard closes the file
+  if (shared) {
     map_shard(*made);
+  } else {
+    shard_ = torch::zeros({layout.shard_numel()}, torch::dtype(spec_.dtype));
   }
   exchange.round();
 }
