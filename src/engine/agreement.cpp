@@ -26,6 +26,8 @@ std::vector<int64_t> largest(std::vector<int64_t> account, const std::vector<tor
 
 int64_t activity_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>()[0]; }
 
+bool leads(const torch::Tensor& message) { return activity_of(message) != kFollows; }
+
 }  // namespace
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
@@ -47,7 +49,6 @@ std::string Model::describe(int64_t activity) const {
 }
 
 void Model::check_same_activity(const std::vector<torch::Tensor>& messages) const {
-  const auto leads = [](const torch::Tensor& message) { return activity_of(message) != kFollows; };
   const auto leader = leads(messages[group_->rank()]) ? messages.begin() + group_->rank()
                                                       : std::find_if(messages.begin(), messages.end(), leads);
   for (auto other = messages.begin(); other != messages.end(); ++other) {
@@ -116,8 +117,7 @@ std::vector<int64_t> Model::follow() {
   for (;;) {
     const std::vector<torch::Tensor> messages = exchange(kFollows, schedule_->account());
     const std::vector<int64_t> account = largest(schedule_->account(), messages);
-    const auto leader = std::find_if(messages.begin(), messages.end(),
-                                     [](const torch::Tensor& message) { return activity_of(message) != kFollows; });
+    const auto leader = std::find_if(messages.begin(), messages.end(), leads);
     FSDP_CHECK(leader != messages.end(), "every rank calls backward_without_batch(), though one said it has a batch");
     if (activity_of(*leader) == kEndsBackward) return account;
     gather_for_others(*units_[activity_of(*leader)]);
