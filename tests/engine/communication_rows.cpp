@@ -1,9 +1,11 @@
 #include "engine/communication_rows.h"
 
 #include "base/names.h"
+#include "support/experts.h"
 #include "support/gan.h"
 #include "support/models.h"
 #include "support/repeated_models.h"
+#include "support/scripted_model.h"
 #include "support/tied_models.h"
 #include "support/unusual_models.h"
 
@@ -54,20 +56,25 @@ constexpr int kSteps = 3;
 int64_t number_of(int step, const World& world) { return step * world.size() + world.rank(); }
 int64_t step_of(int64_t micro_batch) { return micro_batch / kTableRanks; }
 
+CommunicationReport third_step(const TestModel& model, ShardedModel& sharded, World& world,
+                               const Backwards& backwards) {
+  AdamW optimizer(sharded);
+  CommunicationReport before;
+  for (int step = 0; step < kSteps; ++step) {
+    before = sharded.communication();
+    backwards(model, sharded, number_of(step, world));
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return sharded.communication() - before;
+}
+
 TableRow row(std::string name, const Make& make, const Backwards& backwards = one, bool planned = true) {
   return {std::move(name),
           [=](World& world, const Options& options) {
             const TestModel model = make();
             auto sharded = shard(*model.module, world, options);
-            AdamW optimizer(sharded);
-            CommunicationReport before;
-            for (int step = 0; step < kSteps; ++step) {
-              before = sharded.communication();
-              backwards(model, sharded, number_of(step, world));
-              optimizer.step();
-              optimizer.zero_grad();
-            }
-            return sharded.communication() - before;
+            return third_step(model, sharded, world, backwards);
           },
           planned};
 }
@@ -90,6 +97,16 @@ CommunicationReport third_step_of_a_gan(World& world, const Options& options) {
     of_discriminator.zero_grad();
   }
   return both() - before;
+}
+
+// After the runs in which TorchScript compiles it.
+CommunicationReport third_step_of_a_script(World& world, const Options& options) {
+  torch::jit::Module module = make_scripted();
+  const TestModel model = as_native(module);
+  auto sharded = shard(module, world, options);
+  warm_up(module);
+  sharded.zero_grad();
+  return third_step(model, sharded, world, one);
 }
 
 void freeze(torch::nn::Module& module, const std::vector<std::string>& patterns, bool frozen = true) {
@@ -162,10 +179,13 @@ std::vector<TableRow> table_rows() {
           row("the same, tied to the first", [] { return make_tied(Tied::Across); }),
           row("4 blocks, frozen but for adapters", [] { return make_adapters(); }),
           row("3 blocks of two dtypes", make_several_dtypes),
-          row("3 blocks of scalars, smaller than the world", make_small),
+          row("3 blocks of scalars and empty tensors, smaller than the world", make_small),
           row("3 layers, 3 heads and a gain, nested outputs", make_nested_outputs),
           row("the same, a head unused on all ranks", make_unused_on_all_ranks),
           row("the same, a gain unused on some ranks", make_unused_on_some_ranks),
+          row("3 blocks of experts that the data choose", make_experts),
+          row("3 convolutions, channels last", make_channels_last),
+          {"TorchScript, 3 blocks, head tied to the embedding", third_step_of_a_script},
           {"GAN, 3 and 3 layers, a step of each", third_step_of_a_gan, /*planned=*/false}};
 }
 

@@ -58,20 +58,8 @@ TEST_P(Shapes, UnevenLinearsUnderEveryNorm) {
 
 TEST_P(Shapes, ChannelsLastWeights) {
   run_ranks(GetParam(), [](World& world) {
-    const auto make = [] {
-      torch::manual_seed(12);
-      torch::nn::Sequential layers;
-      for (int64_t channels : {3, 5, 9}) {
-        auto layer = torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels == 9 ? 3 : 2 * channels - 1, 3));
-        layer->weight.set_data(layer->weight.to(torch::MemoryFormat::ChannelsLast));
-        layers->push_back(layer);
-      }
-      return TestModel{layers.ptr(), [layers](int64_t b) mutable {
-                         const Tensor image = values_for(b, {2, 3, 8, 8}).to(torch::MemoryFormat::ChannelsLast);
-                         return layers->forward(image).pow(2).mean();
-                       }};
-    };
-    expect_same_bits_with_every_strategy(make, world, {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.1});
+    expect_same_bits_with_every_strategy(testing_models::make_channels_last, world,
+                                         {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.1});
   });
 }
 

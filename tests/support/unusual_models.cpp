@@ -110,6 +110,20 @@ TestModel make_small() {
   return in_a_row(row, {4, 3});
 }
 
+TestModel make_channels_last() {
+  torch::manual_seed(12);
+  torch::nn::Sequential row;
+  for (int64_t channels : {3, 5, 9}) {
+    auto layer = torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels == 9 ? 3 : 2 * channels - 1, 3));
+    layer->weight.set_data(layer->weight.to(torch::MemoryFormat::ChannelsLast));
+    row->push_back(layer);
+  }
+  return {row.ptr(), [row](int64_t b) mutable {
+            const Tensor image = values_for(b, {2, 3, 8, 8}).to(torch::MemoryFormat::ChannelsLast);
+            return row->forward(image).pow(2).mean();
+          }};
+}
+
 TestModel make_nested_outputs() {
   return heads_with([](HeadsImpl& net, const Tensor& input, int64_t) {
     const Outputs outputs = net.forward(input);

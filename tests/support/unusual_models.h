@@ -15,6 +15,9 @@ TestModel make_several_dtypes();
 // Scalars and empty tensors, alone in units that hold less than one rank's part.
 TestModel make_small();
 
+// Three convolutions whose weights and inputs lie channels last.
+TestModel make_channels_last();
+
 // Two outputs in a tuple beside a third; three heads on a body of three layers.
 TestModel make_nested_outputs();
 
