@@ -19,6 +19,23 @@ bool unshared(const torch::Tensor& tensor) {
 
 }  // namespace
 
+// A unit that is used in several places would be opened by the first and wait for the last: its gradients are copied.
+torch::Tensor Model::place_of_gradient(int id, int parameter) {
+  std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
+  note_mode();
+  Unit& unit = *units_[id];
+  if (alone() || unit.dtype() != reduce_dtype_ || !schedule_->used_once(id) || schedule_->reduced(id) ||
+      schedule_->reduction_under_way(id) || closed_ || !failure_.empty()) {
+    return {};
+  }
+  guarded([&] { perform(schedule_->gradient_begins(id)); });
+  if (unit.present[parameter] || unit.placed[parameter] || !unit.gradient_layout.wanted()[parameter]) return {};
+  unit.placed[parameter] = 1;
+  const torch::Tensor place = unit.gradient_view(unit.gradients, parameter);
+  return torch::from_blob(place.mutable_data_ptr(), place.sizes(), place.strides(), place.options());
+}
+
 void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   // A custom function may return a sharded parameter; reading it is a touch, which takes the lock itself.
   if (interpose::UnitStorage::of(gradient)) gradient = gradient.clone();
@@ -42,7 +59,7 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
 }
 
 void Model::check_open() {
-  if (closed_ && !holds_gradients()) closed_ = false;
+  if (closed_ && !holds_gradients()) end_sum();
   FSDP_CHECK(!closed_,
              "a backward came after clipping or a step had ended the sum of the gradients. Call zero_grad() first.");
 }
@@ -63,8 +80,10 @@ torch::Tensor Model::own(const torch::Tensor& gradient, const Shape& shape) cons
 }
 
 void Model::open_gradient(const schedule::Action& action) {
+  check_open();
   Unit& unit = *units_[action.unit];
   unit.present.assign(unit.parameters.size(), 0);
+  unit.placed.assign(unit.parameters.size(), 0);
   if (alone()) {
     unit.kept.assign(unit.parameters.size(), {});
     return;
@@ -107,13 +126,21 @@ void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
     unit.kept[parameter] = own(gradient, unit.shapes[parameter]);
   } else {
     const torch::Tensor target = alone() ? unit.kept[parameter] : unit.gradient_view(unit.gradients, parameter);
-    first ? target.copy_(gradient) : target.add_(gradient);
+    if (!first) {
+      target.add_(gradient);
+    } else if (gradient.const_data_ptr() != target.const_data_ptr()) {
+      target.copy_(gradient);
+    }
   }
   unit.present[parameter] = 1;
 }
 
 void Model::reduce(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
+  for (size_t i = 0; i < unit.placed.size(); ++i) {
+    FSDP_INVARIANT(unit.placed[i] <= unit.present[i], "the gradient of {} is under way when its unit is reduced",
+                   unit.parameters[i].name());
+  }
   ++communication_.reductions;
   communication_.all_reductions += group_->size() > shards_;
   if (alone()) return;
@@ -183,6 +210,8 @@ void Model::close_gradients() {
   note_mode();
   if (!failure_.empty()) throw Error(failure_);
   reduce_open();
+  FSDP_CHECK(no_sync_ == 0,
+             "the gradients are still each rank's own inside no_sync(). End the scope before clipping or a step.");
   FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
   if (closed_) return;
   closed_ = true;
@@ -195,7 +224,7 @@ void Model::reduce_open() {
   guarded([&] {
     const std::vector<int64_t> account = agree_on_account();
     reduce_rest(account);
-    perform(schedule_->open_ends(account));
+    perform(schedule_->open_ends());
     wait_sums();
   });
   unreduced_ = false;
@@ -213,11 +242,18 @@ void Model::end_no_sync() noexcept {
 }
 
 void Model::scale_gradients(float factor) {
+  if (factor != 1.0f) factors_.push_back(factor);
+}
+
+std::vector<float> Model::take_factors() { return std::exchange(factors_, {}); }
+
+void Model::scale_now() {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  if (factor == 1.0f) return;
-  for (auto& parameter : parameters_) {
-    if (parameter.piece.grad().defined()) parameter.piece.mutable_grad().mul_(factor);
+  for (float factor : take_factors()) {
+    for (auto& parameter : parameters_) {
+      if (parameter.piece.grad().defined()) parameter.piece.mutable_grad().mul_(factor);
+    }
   }
 }
 
@@ -228,7 +264,12 @@ void Model::zero_grad() {
   unreduced_ = false;
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
   for (auto& unit : units_) std::fill(unit->sum.held.begin(), unit->sum.held.end(), 0);
+  end_sum();
+}
+
+void Model::end_sum() {
   closed_ = false;
+  factors_.clear();
 }
 
 void Model::set_gradient_divisor(double divisor) {

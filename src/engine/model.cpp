@@ -322,6 +322,7 @@ void Model::release_all() {
 }
 
 void Model::begin_write() {
+  check_not_full("a write to the shards");
   std::lock_guard lock(mutex_);
   release_all();
   guarded([&] {
@@ -332,6 +333,26 @@ void Model::begin_write() {
 void Model::publish() {
   std::lock_guard lock(mutex_);
   publish_all();
+}
+
+void Model::write_units(const std::function<void(const Unit& unit)>& write) {
+  check_not_full("a step");
+  std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
+  release_all();
+  guarded([&] {
+    for (auto& unit : units_) {
+      unit->collectives->begin_write();
+      write(*unit);
+      publish(*unit);
+    }
+  });
+  link_->changed = true;
+}
+
+void Model::publish_written() {
+  std::lock_guard lock(mutex_);
+  if (written_) publish_all();
 }
 
 void Model::publish_all() {

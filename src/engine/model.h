@@ -4,6 +4,7 @@
 // and gradients). One lock covers every event; kernels run outside of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,11 +58,21 @@ class Model final : public interpose::Listener {
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
   void publish();
+  // The same for one unit after the other, in the order of `units()`: each is published once `write` has returned.
+  void write_units(const std::function<void(const Unit& unit)>& write);
+  // What the user's own operators wrote to pieces, if they did.
+  void publish_written();
+  // Throws Error inside of full_parameters, whose values are not the shards' yet; `what` says what was about to happen.
+  void check_not_full(std::string_view what) const;
 
   // Ends the sum of the gradients and scales it by the divisor, once. Throws Error when no rank has a gradient.
   void close_gradients();
   // Multiplies the closed gradients.
   void scale_gradients(float factor);
+  // Scaling is put off until the values are read: what is left to multiply them by, one factor after the other, is the
+  // caller's to do, or done now.
+  std::vector<float> take_factors();
+  void scale_now();
   void zero_grad();
   void set_gradient_divisor(double divisor);
   // In between, backwards add to this rank's own gradients. May be nested.
@@ -89,6 +100,7 @@ class Model final : public interpose::Listener {
   void operator_ends(std::span<const int> units) noexcept override;
   void parameter_viewed(int unit) override;
   void pieces_used(const interpose::PieceUse& use, const char* operation) override;
+  torch::Tensor place_of_gradient(int unit, int parameter) override;
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 
@@ -113,6 +125,7 @@ class Model final : public interpose::Listener {
   std::vector<int64_t> follow();
   void gather_for_others(Unit& unit);
   void check_open();
+  void end_sum();
   void reduce_rest(const std::vector<int64_t>& account);
   void end_backward(const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
@@ -151,12 +164,13 @@ class Model final : public interpose::Listener {
   CommunicationReport communication_;
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
-  bool closed_ = false;     // the gradients' sum was scaled
-  int no_sync_ = 0;         // scopes that are open
-  bool unreduced_ = false;  // backwards of no_sync scopes came, on every rank, since the last reductions
-  bool followed_ = false;   // some rank has no batch and follows the others
-  bool follows_ = false;    // this one
-  bool written_ = false;    // an operator of the user's writes pieces: published when the model is used next
+  bool closed_ = false;         // the gradients' sum has ended
+  std::vector<float> factors_;  // by which it is still to be multiplied
+  int no_sync_ = 0;             // scopes that are open
+  bool unreduced_ = false;      // backwards of no_sync scopes came, on every rank, since the last reductions
+  bool followed_ = false;       // some rank has no batch and follows the others
+  bool follows_ = false;        // this one
+  bool written_ = false;        // an operator of the user's writes pieces: published when the model is used next
   std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };

@@ -29,6 +29,16 @@ class GradientAccumulator final : public Node {
     return torch::autograd::impl::post_acc_grad_hooks(parameter_);
   }
 
+  bool has_hooks() {
+    return !tensor_pre_hooks().empty() || tensor_post_acc_grad_hooks() || !pre_hooks().empty() ||
+           !post_hooks().empty() || !retains_grad_hooks().empty();
+  }
+  torch::Tensor place() const {
+    Listener* listener = storage_->link()->listener;
+    const bool frozen = !parameter_.requires_grad();  // since its forward
+    return listener && !frozen ? listener->place_of_gradient(storage_->unit(), index_) : torch::Tensor();
+  }
+
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     Listener* listener = storage_->link()->listener;
     FSDP_CHECK(listener != nullptr,
@@ -73,6 +83,26 @@ NodeOwner make_node(Arguments&&... arguments) {
 #endif
 
 }  // namespace
+
+namespace {
+
+// Null for a tensor that is no sharded parameter itself.
+GradientAccumulator* accumulator_of(const torch::Tensor& parameter) {
+  if (UnitStorage::of(parameter) == nullptr || !parameter.is_leaf()) return nullptr;
+  return dynamic_cast<GradientAccumulator*>(torch::autograd::impl::try_get_grad_accumulator(parameter).get());
+}
+
+}  // namespace
+
+bool gradient_goes_in_place(const torch::Tensor& parameter) {
+  GradientAccumulator* accumulator = accumulator_of(parameter);
+  return accumulator != nullptr && !accumulator->has_hooks();
+}
+
+torch::Tensor place_of_gradient(const torch::Tensor& parameter) {
+  GradientAccumulator* accumulator = accumulator_of(parameter);
+  return accumulator != nullptr && !accumulator->has_hooks() ? accumulator->place() : torch::Tensor();
+}
 
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
                                           const c10::intrusive_ptr<UnitStorage>& storage, int index) {

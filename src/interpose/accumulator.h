@@ -15,4 +15,9 @@ namespace fsdp::interpose {
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
                                           const c10::intrusive_ptr<UnitStorage>& storage, int index);
 
+// Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
+bool gradient_goes_in_place(const torch::Tensor& parameter);
+// Listener::place_of_gradient for it.
+torch::Tensor place_of_gradient(const torch::Tensor& parameter);
+
 }  // namespace fsdp::interpose

@@ -17,6 +17,7 @@
 #include <ATen/ops/view_ops.h>
 
 #include "interpose/activations.h"
+#include "interpose/linear.h"
 #include "interpose/touches.h"
 
 namespace fsdp::interpose {
@@ -53,17 +54,24 @@ struct Kernel<Operation, Result(Arguments...)> {
     if (!touches.empty() && touches.first().casts_activations() && kEqualDtypes) [[unlikely]] {
       return run_cast(keys, touches.first(), std::index_sequence_for<Arguments...>(), arguments...);
     }
-    return Operation::redispatch(keys_below(keys), std::forward<Arguments>(arguments)...);
+    return run_below(keys, std::forward<Arguments>(arguments)...);
   }
 
  private:
   inline static const bool kEqualDtypes = needs_equal_dtypes(Operation::name);
 
+  static Result run_below(c10::DispatchKeySet keys, Arguments... arguments) {
+    if constexpr (std::is_same_v<Operation, at::_ops::linear>) {
+      if (linear_goes_in_place(arguments...)) return linear_in_place(arguments...);
+    }
+    return Operation::redispatch(keys_below(keys), std::forward<Arguments>(arguments)...);
+  }
+
   template <size_t... indices>
   static Result run_cast(c10::DispatchKeySet keys, const UnitStorage& unit, std::index_sequence<indices...>,
                          Arguments... arguments) {
     std::array<at::Tensor, sizeof...(Arguments)> kept;
-    return Operation::redispatch(keys_below(keys), cast(arguments, unit, kept[indices])...);
+    return run_below(keys, cast(arguments, unit, kept[indices])...);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,20 @@ class Recorder final : public Listener {
                                  use.writes_parameters ? " writes pieces" : ""));
   }
 
+  // Each is given away once.
+  torch::Tensor place_of_gradient(int unit, int parameter) override {
+    const auto place = places.find({unit, parameter});
+    if (place == places.end() || !given.insert(place->first).second) return {};
+    const torch::Tensor& memory = place->second;
+    return torch::from_blob(memory.data_ptr(), memory.sizes(), memory.options());
+  }
+
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override {
     note();
+    const auto place = places.find({unit, parameter});
+    if (place != places.end() && place->second.data_ptr() == gradient.data_ptr()) {
+      arrived_in_place.insert(place->first);
+    }
     gradients[{unit, parameter}].push_back(gradient.clone());
   }
 
@@ -65,6 +78,8 @@ class Recorder final : public Listener {
   std::vector<std::string> touches;
   std::vector<std::string> events;
   std::map<std::pair<int, int>, std::vector<torch::Tensor>> gradients;
+  std::map<std::pair<int, int>, torch::Tensor> places;  // of parameters' gradients, of the parameters' sizes
+  std::set<std::pair<int, int>> given, arrived_in_place;
   int ends = 0;       // of backwards
   int abandoned = 0;  // backwards that ended without their callback
 };

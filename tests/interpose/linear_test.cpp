@@ -1,0 +1,127 @@
+// Linear layers over sharded parameters: autograd's bits, and gradients that are written where the listener says.
+#include <gmock/gmock.h>
+
+#include "interpose/parameters.h"
+
+namespace fsdp::interpose {
+namespace {
+
+using ::testing::IsEmpty;
+using torch::Tensor;
+
+// One layer, and a plain one of the same values. Weight 0 of unit 2 has a place.
+struct Layer {
+  Layer(Recorder& recorder, at::IntArrayRef weight_sizes)
+      : weight(random(weight_sizes)),
+        bias(random({weight_sizes[0]})),
+        plain_weight(copy(weight)),
+        plain_bias(copy(bias)),
+        unit(recorder, 2, {weight, bias}) {
+    recorder.given.clear();
+    recorder.places[{2, 0}] = torch::full(weight_sizes, -1.0);
+  }
+  static Tensor random(at::IntArrayRef sizes) { return torch::randn(sizes).set_requires_grad(true); }
+  static Tensor copy(const Tensor& leaf) { return leaf.detach().clone().set_requires_grad(true); }
+
+  Tensor weight, bias, plain_weight, plain_bias;
+  Unit unit;
+};
+
+class InterposeLinear : public Interpose {
+ protected:
+  void SetUp() override { torch::manual_seed(3); }
+  Tensor place() { return recorder.places[{2, 0}]; }
+  bool in_place() { return recorder.arrived_in_place.contains({2, 0}); }
+  Tensor arrived(int parameter) { return recorder.gradients.at({2, parameter}).at(0); }
+};
+
+TEST_F(InterposeLinear, HasAutogradsBitsWhateverTheShapeOfItsInput) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5, 7}, {3, 5, 7}, {2, 3, 5, 7}, {1, 7}, {0, 7}}) {
+    for (bool with_bias : {true, false}) {
+      SCOPED_TRACE(::testing::PrintToString(sizes) + (with_bias ? " with a bias" : ""));
+      recorder.gradients.clear();
+      recorder.arrived_in_place.clear();
+      Layer layer(recorder, {11, 7});
+      const Tensor input = Layer::random(sizes), plain_input = Layer::copy(input);
+      const auto loss = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+        const Tensor result = with_bias ? torch::linear(x, w, b) : torch::linear(x, w);
+        return result.tanh().pow(2).sum();
+      };
+      const Tensor found = loss(input, layer.weight, layer.bias);
+      const Tensor expected = loss(plain_input, layer.plain_weight, layer.plain_bias);
+      found.backward();
+      expected.backward();
+      EXPECT_TRUE(same_bits(expected, found));
+      EXPECT_TRUE(same_bits(plain_input.grad(), input.grad()));
+      EXPECT_TRUE(same_bits(layer.plain_weight.grad(), arrived(0)));
+      if (with_bias) {
+        EXPECT_TRUE(same_bits(layer.plain_bias.grad(), arrived(1)));
+      }
+      EXPECT_TRUE(in_place());
+      EXPECT_TRUE(same_bits(arrived(0), place()));
+    }
+  }
+}
+
+TEST_F(InterposeLinear, WhoseWeightIsUsedTwiceHasThePlaceOnce) {
+  Layer layer(recorder, {7, 7});
+  const Tensor input = Layer::random({5, 7});
+  const auto loss = [&](const Tensor& w) { return torch::linear(torch::linear(input, w).tanh(), w).pow(2).sum(); };
+  loss(layer.weight).backward();
+  loss(layer.plain_weight).backward();
+  EXPECT_TRUE(same_bits(layer.plain_weight.grad(), arrived(0)));
+}
+
+TEST_F(InterposeLinear, LeavesThePlaceAloneWhereTheUserSeesTheGradient) {
+  Layer layer(recorder, {3, 7});
+  const Tensor input = torch::randn({5, 7});
+  const auto loss = [&](const Tensor& w) { return torch::linear(input, w).pow(3).sum(); };
+  const Tensor of_weight = torch::autograd::grad({loss(layer.weight)}, {layer.weight})[0];
+  EXPECT_TRUE(same_bits(torch::autograd::grad({loss(layer.plain_weight)}, {layer.plain_weight})[0], of_weight));
+  EXPECT_TRUE(same_bits(place(), torch::full({3, 7}, -1.0)));
+  EXPECT_THAT(recorder.gradients, IsEmpty());
+
+  Tensor seen;
+  layer.weight.register_hook([&](const Tensor& gradient) {
+    seen = gradient;
+    return gradient * 2;
+  });
+  loss(layer.weight).backward();
+  EXPECT_TRUE(same_bits(seen * 2, arrived(0)));
+  EXPECT_FALSE(in_place());
+}
+
+TEST_F(InterposeLinear, CanBeDifferentiatedTwice) {
+  Layer layer(recorder, {3, 7});
+  const Tensor input = Layer::random({5, 7}), plain_input = Layer::copy(input);
+  const auto second = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    const Tensor loss = torch::linear(x, w, b).pow(3).sum();
+    const auto first = torch::autograd::grad({loss}, {x, w}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+    return torch::autograd::grad({first[0].pow(2).sum() + first[1].pow(2).sum()}, {x, w, b});
+  };
+  const auto found = second(input, layer.weight, layer.bias);
+  const auto expected = second(plain_input, layer.plain_weight, layer.plain_bias);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same_bits(expected[i], found[i])) << i;
+}
+
+TEST_F(InterposeLinear, FrozenSinceTheForwardAsksForNoPlace) {
+  Layer layer(recorder, {3, 7});
+  const Tensor loss = torch::linear(torch::randn({5, 7}), layer.weight).sum();
+  layer.weight.set_requires_grad(false);
+  loss.backward();
+  EXPECT_TRUE(same_bits(place(), torch::full({3, 7}, -1.0)));
+  EXPECT_THAT(recorder.gradients, IsEmpty());
+}
+
+TEST_F(InterposeLinear, RunsBackwardTwiceThroughOneGraph) {
+  Layer layer(recorder, {3, 7});
+  const Tensor loss = torch::linear(torch::randn({5, 7}), layer.weight).pow(2).sum();
+  loss.backward({}, /*retain_graph=*/true);
+  loss.backward();
+  const auto& gradients = recorder.gradients.at({2, 0});
+  ASSERT_EQ(gradients.size(), 2u);
+  EXPECT_TRUE(same_bits(gradients[0], gradients[1]));
+}
+
+}  // namespace
+}  // namespace fsdp::interpose
