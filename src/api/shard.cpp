@@ -100,16 +100,22 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   }
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
-  return ShardedModel(
-      std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
-                                                        .group = world.state()->new_group(),
-                                                        .shards = sharding.shards,
-                                                        .full_until = sharding.full_until,
-                                                        .buffers = options.buffers,
-                                                        .prefetch = options.prefetch,
-                                                        .reduce_dtype = precision.reduce_dtype,
-                                                        .casts_activations = precision.param_dtype.has_value(),
-                                                        .sync_module_states = options.sync_module_states}));
+  auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
+                                                                 .group = world.state()->new_group(),
+                                                                 .shards = sharding.shards,
+                                                                 .full_until = sharding.full_until,
+                                                                 .buffers = options.buffers,
+                                                                 .prefetch = options.prefetch,
+                                                                 .reduce_dtype = precision.reduce_dtype,
+                                                                 .casts_activations = precision.param_dtype.has_value(),
+                                                                 .sync_module_states = options.sync_module_states});
+  // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
+  world.state()->before_calls([observer = std::weak_ptr(model)] {
+    const auto alive = observer.lock();
+    if (alive) alive->publish_written();
+    return alive != nullptr;
+  });
+  return ShardedModel(std::move(model));
 }
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {

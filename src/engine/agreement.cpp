@@ -118,7 +118,9 @@ std::vector<int64_t> Model::follow() {
     const std::vector<torch::Tensor> messages = exchange(kFollows, schedule_->account());
     const std::vector<int64_t> account = largest(schedule_->account(), messages);
     const auto leader = std::find_if(messages.begin(), messages.end(), leads);
-    FSDP_CHECK(leader != messages.end(), "every rank calls backward_without_batch(), though one said it has a batch");
+    FSDP_CHECK(leader != messages.end(),
+               "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
+               "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
     if (activity_of(*leader) == kEndsBackward) return account;
     gather_for_others(*units_[activity_of(*leader)]);
     reduce_rest(account);

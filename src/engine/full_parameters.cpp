@@ -76,6 +76,13 @@ void Model::use_full(std::span<const int> units, std::optional<int> written, con
   }
 }
 
+void Model::check_not_full(std::string_view what) const {
+  std::lock_guard lock(mutex_);
+  FSDP_CHECK(!full_,
+             "{} came inside full_parameters(), which writes its own values back at its end. Close the scope first.",
+             what);
+}
+
 void Model::close_full() {
   torch::NoGradGuard no_grad;
   FullParametersOptions options;
@@ -86,6 +93,7 @@ void Model::close_full() {
     full_.reset();
     for (auto& unit : units_) unit->storage->unbind();
   }
+  check_parameters("full_parameters");
   if (options.write_back) {
     begin_write();
     for (auto& unit : units_) {

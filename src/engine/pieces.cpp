@@ -37,6 +37,7 @@ void Model::pieces_used(const interpose::PieceUse& use, const char* operation) {
         "or Strategy::NoShard, for others.",
         operation);
     close_gradients();
+    scale_now();
   }
   if (!use.writes_parameters) return;
   {

@@ -9,11 +9,15 @@ namespace fsdp::optim {
 
 namespace {
 
-NormSum own_norm(const engine::Model& model, double norm_type) {
+// Ends the gradients' scaling on the way: each is read once more while it is in a cache.
+NormSum own_norm(engine::Model& model, double norm_type) {
+  const std::vector<float> factors = model.take_factors();
   NormSum norm(norm_type);
   for (const ShardedParameter& parameter : model.parameters()) {
-    const torch::Tensor& gradient = parameter.piece.grad();
-    if (gradient.defined()) norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
+    torch::Tensor gradient = parameter.piece.grad();
+    if (!gradient.defined()) continue;
+    for (float factor : factors) gradient.mul_(factor);
+    norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
   }
   return norm;
 }
@@ -44,6 +48,7 @@ NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
 }  // namespace
 
 double clip_gradients(engine::Model& model, double max_norm, double norm_type) {
+  torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
   FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);

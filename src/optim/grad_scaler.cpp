@@ -26,6 +26,7 @@ void check(const GradScalerOptions& options) {
 bool unscale_pieces(engine::Model& model, double scale) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
+  model.scale_now();
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : model.parameters()) {
     if (parameter.piece.grad().defined()) gradients.push_back(parameter.piece.grad());

@@ -31,33 +31,20 @@ double factor_of(MuonScale scale, const std::vector<int64_t>& shape) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-// A step of the batch's matrices from `begin` up to, and without, `end`, all of one unit.
-void update_unit(const engine::Model& model, const engine::Unit& unit, optim::WholeMatrices& wholes, const Batch& batch,
-                 size_t begin, size_t end, const Settings& with, const Method& method) {
+void update(const engine::Model& model, optim::WholeMatrices& wholes, const Batch& batch, const Settings& with,
+            const Method& method) {
   std::vector<MatrixPiece> updates;
-  for (size_t i = begin; i < end; ++i) {
+  for (size_t i = 0; i < batch.pieces.size(); ++i) {
     const torch::Tensor momentum = batch.states[0][i].mul_(*with.momentum).add_(batch.gradients[i]);
-    updates.push_back({batch.parameters[i] - unit.first_piece,
+    updates.push_back({batch.parameters[i] - batch.unit->first_piece,
                        method.nesterov ? batch.gradients[i].add(momentum, *with.momentum) : momentum.clone()});
   }
-  wholes.transform(unit, updates,
+  wholes.transform(*batch.unit, updates,
                    [&](const torch::Tensor& matrix) { return optim::orthogonalized(matrix, method.dtype); });
-  for (size_t i = begin; i < end; ++i) {
+  for (size_t i = 0; i < batch.pieces.size(); ++i) {
     const double factor = factor_of(method.scale, model.parameters()[batch.parameters[i]].shape);
     torch::Tensor piece = batch.pieces[i];
-    piece.mul_(1 - *with.lr * *with.weight_decay).add_(updates[i - begin].piece, -*with.lr * factor);
-  }
-}
-
-void update(engine::Model& model, const Batch& batch, const Settings& with, const Method& method) {
-  optim::WholeMatrices wholes(model.group());
-  size_t begin = 0;
-  for (const auto& unit : model.units()) {
-    const size_t next_unit = unit->first_piece + unit->parameters.size();
-    size_t end = begin;
-    while (end < batch.parameters.size() && batch.parameters[end] < next_unit) ++end;
-    if (begin < end) update_unit(model, *unit, wholes, batch, begin, end, with, method);
-    begin = end;
+    piece.mul_(1 - *with.lr * *with.weight_decay).add_(updates[i].piece, -*with.lr * factor);
   }
 }
 
@@ -74,7 +61,9 @@ optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOpt
                        .weight_decay = options.weight_decay,
                        .momentum = options.momentum},
           .states = {"momentum_buffer"},
-          .update = [=](const Batch& batch, const Settings& with) { update(*model, batch, with, method); }};
+          .element_wise = false,
+          .update = [=, wholes = std::make_shared<optim::WholeMatrices>(model->group())](
+                        const Batch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};
 }
 
 std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_ptr<engine::Model>& model,

@@ -1,5 +1,5 @@
-// A step: the gradients' sum is closed, the shards are opened, each rule steps its parameters, the shards are
-// published.
+// A step: the gradients' sum is closed; then unit by unit its shard is opened, each rule steps its parameters, and the
+// shard is published.
 #include "engine/model.h"
 #include "fsdp/optim.h"
 #include "optim/rule_on_pieces.h"
@@ -17,9 +17,10 @@ void PieceOptimizer::step() {
   interpose::Unwatched ours;
   model_->check_parameters(rules_[0]->name() + "::step");
   model_->close_gradients();
-  model_->begin_write();
-  for (auto& rule : rules_) rule->update();
-  model_->publish();
+  const std::vector<float> factors = model_->take_factors();
+  model_->write_units([&](const engine::Unit& unit) {
+    for (auto& rule : rules_) rule->update(unit, factors);
+  });
 }
 
 void PieceOptimizer::zero_grad() { model_->zero_grad(); }

@@ -5,24 +5,28 @@
 #include <string>
 #include <vector>
 
+#include "engine/unit.h"
 #include "optim/settings.h"
 
 namespace fsdp::optim {
 
-// Parameters of one group that have a gradient, in the model's order; the entries at one place belong together. Pieces
-// are 1-D and may be empty.
+// Parameters of one group and one unit that have a gradient, in the model's order; the entries at one place belong
+// together. Pieces are 1-D and may be empty.
 struct Batch {
-  std::vector<size_t> parameters;  // their places in the model's parameters
-  std::vector<torch::Tensor> pieces;
-  std::vector<torch::Tensor> gradients;
-  std::vector<torch::Tensor> steps;                // scalars: this step included
-  std::vector<std::vector<torch::Tensor>> states;  // for each of the rule's states, the pieces' tensors
+  const engine::Unit* unit = nullptr;
+  std::vector<size_t> parameters = {};  // their places in the model's parameters
+  std::vector<torch::Tensor> pieces = {};
+  std::vector<torch::Tensor> gradients = {};
+  std::vector<torch::Tensor> steps = {};                // scalars: this step included
+  std::vector<std::vector<torch::Tensor>> states = {};  // for each of the rule's states, the pieces' tensors
 };
 
 struct Rule {
   std::string name;                 // for messages
   Settings defaults;                // of a parameter in no group
   std::vector<std::string> states;  // tensors like the piece that it keeps for each parameter, zero at first
+  // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
+  bool element_wise = true;
   std::function<void(const Batch&, const Settings&)> update;
 };
 

@@ -1,6 +1,8 @@
 #include "optim/rule_on_pieces.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
 
 #include <algorithm>
 #include <numeric>
@@ -20,6 +22,40 @@ void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].defined()) same->tensors[i] = tensors[i];
   }
+}
+
+// What one block's gradients and optimizer state take of a cache is still there when the next operation comes.
+int64_t block_numel() { return int64_t{1 << 17} * at::get_num_threads(); }
+
+void append(Batch& to, const Batch& from, size_t i, int64_t begin, int64_t end) {
+  to.parameters.push_back(from.parameters[i]);
+  to.pieces.push_back(from.pieces[i].slice(0, begin, end));
+  to.gradients.push_back(from.gradients[i].slice(0, begin, end));
+  to.steps.push_back(from.steps[i]);
+  for (size_t state = 0; state < to.states.size(); ++state) {
+    to.states[state].push_back(from.states[state][i].slice(0, begin, end));
+  }
+}
+
+// The batch's elements, about so many in each.
+std::vector<Batch> blocks_of(const Batch& batch) {
+  constexpr int64_t kAligned = 64;
+  std::vector<Batch> blocks;
+  int64_t room = 0;
+  for (size_t i = 0; i < batch.pieces.size(); ++i) {
+    const int64_t numel = batch.pieces[i].numel();
+    for (int64_t begin = 0, end; begin < numel; begin = end) {
+      if (room < kAligned) {
+        blocks.push_back({.unit = batch.unit});
+        blocks.back().states.resize(batch.states.size());
+        room = block_numel();
+      }
+      end = std::min(numel, begin + room / kAligned * kAligned);
+      append(blocks.back(), batch, i, begin, end);
+      room -= end - begin;
+    }
+  }
+  return blocks;
 }
 
 }  // namespace
@@ -64,19 +100,25 @@ void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   }
 }
 
-void RuleOnPieces::update() {
+void RuleOnPieces::update(const engine::Unit& unit, std::span<const float> factors) {
   for (size_t group = 0; group < groups_.size(); ++group) {
-    const Batch batch = batch_of(group);
+    const Batch batch = batch_of(group, unit);
     if (batch.parameters.empty()) continue;
     at::_foreach_add_(batch.steps, 1);
-    rule_.update(batch, resolve(rule_.defaults, groups_[group]));
+    const Settings settings = resolve(rule_.defaults, groups_[group]);
+    for (const Batch& block : rule_.element_wise ? blocks_of(batch) : std::vector{batch}) {
+      for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
+      rule_.update(block, settings);
+    }
   }
 }
 
-Batch RuleOnPieces::batch_of(size_t group) {
-  Batch batch;
+Batch RuleOnPieces::batch_of(size_t group, const engine::Unit& unit) {
+  Batch batch{.unit = &unit};
   batch.states.resize(states_.size());
-  for (size_t i : members_[group]) {
+  const auto first = std::lower_bound(members_[group].begin(), members_[group].end(), unit.first_piece);
+  const auto last = std::lower_bound(first, members_[group].end(), unit.first_piece + unit.parameters.size());
+  for (size_t i : std::span(first, last)) {
     const torch::Tensor& piece = model_->parameters()[i].piece;
     if (!piece.grad().defined()) continue;
     if (!steps_[i].defined()) make_state(i);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class RuleOnPieces {
   RuleOnPieces& operator=(const RuleOnPieces&) = delete;
 
   const std::string& name() const { return rule_.name; }
-  // Steps each member that has a gradient. The gradients are closed, and the shards may be written.
-  void update();
+  // Steps each member of the unit that has a gradient, which it multiplies by the factors first. The gradients are
+  // closed, and the unit's shard may be written.
+  void update(const engine::Unit& unit, std::span<const float> factors);
   // For members whose group sets no rate of its own.
   void set_lr(double lr);
   // Adds the members' tensors.
@@ -33,7 +35,7 @@ class RuleOnPieces {
 
  private:
   void check_patterns(const std::vector<size_t>& members) const;
-  Batch batch_of(size_t group);
+  Batch batch_of(size_t group, const engine::Unit& unit);
   void make_state(size_t parameter);
 
   std::shared_ptr<engine::Model> model_;

@@ -155,12 +155,16 @@ void Reductions::repeat(Actions& actions) {
   }
 }
 
-void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
-  if (local_) return begin_backward();
-  const size_t count = units_.size();
+void Reductions::wait_all(Actions& actions) {
   for (UnitId unit : std::vector(occupants_)) {
     if (unit >= 0) wait(unit, actions);
   }
+}
+
+void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
+  if (local_) return begin_backward();
+  const size_t count = units_.size();
+  wait_all(actions);
   if (follows_) return begin_backward();
   for (size_t i = 0; i < count; ++i) {
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.

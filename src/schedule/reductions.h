@@ -43,7 +43,11 @@ class Reductions {
   // Begins one of the reductions that any rank began or has to, given the ranks' largest accounts, or largest `begun`,
   // number by number. No actions: there is none left.
   void begin_next(std::span<const int64_t> account, Actions& actions);
-  // Waits for all. Given the same account, the next backward expects what came in this one.
+  // Waits for all.
+  void wait_all(Actions& actions);
+  // Forgets what came in the last backward, but for what stays open.
+  void begin_backward();
+  // Waits for all at the end of a backward. Given the same account, the next backward expects what came in this one.
   void finish(std::span<const int64_t> account, Actions& actions);
   // In place of a backward: this rank takes part in the others' reductions, of which it learns through `begin_rest`, or
   // repeats those that its last backward began, in that order.
@@ -94,7 +98,6 @@ class Reductions {
   void reduce(UnitId unit, Actions& actions);
   void wait(UnitId unit, Actions& actions, Action::Kind kind = Action::Kind::WaitReduce);
   int take_buffer(UnitId unit, Actions& actions);
-  void begin_backward();
 
   std::vector<Unit> units_;
   bool shares_buffers_;

@@ -100,9 +100,10 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   return actions;
 }
 
-Actions Schedule::open_ends(std::span<const int64_t> account) {
+Actions Schedule::open_ends() {
   Actions actions;
-  reductions_.finish(account, actions);
+  reductions_.wait_all(actions);
+  reductions_.begin_backward();
   return actions;
 }
 

@@ -56,10 +56,13 @@ class Schedule {
   int reduction_stalls(UnitId unit) { return reductions_.stalls(unit); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
   void set_local(bool local) { reductions_.set_local(local); }
-  // The same as `backward_ends` for what was open, outside of any backward.
-  Actions open_ends(std::span<const int64_t> account);
+  // Waits for the reductions of what was open, outside of any backward: nothing is learnt from them.
+  Actions open_ends();
   // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen.
-  void set_followed(bool followed) { training_.suspend(followed); }
+  void set_followed(bool followed) {
+    training_.suspend(followed);
+    evaluation_.suspend(followed);  // a checkpointed block's forward may come before anything else
+  }
   // This rank follows, in place of a forward and backward, which `backward_ends` ends: units that do not share buffers
   // are full afterwards.
   Actions follow();
@@ -73,6 +76,8 @@ class Schedule {
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
+  // Whether the forward of this period used the unit, and did so in one go.
+  bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
   // Whether a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return reductions_.reduced(unit); }
   int buffers() const { return residency_.buffers(); }

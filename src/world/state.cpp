@@ -57,6 +57,10 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
 
 std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
 
+void State::begin_call() {
+  std::erase_if(before_calls_, [](const auto& action) { return !action(); });
+}
+
 std::shared_ptr<State> State::split(int color) {
   torch::Tensor mine = torch::tensor({static_cast<int64_t>(color), host_fingerprint()}, torch::kInt64);
   std::vector<torch::Tensor> all = group_->all_gather(mine);

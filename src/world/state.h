@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ class State {
   collectives::Group& group() { return *group_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
+  // `action` runs before each call that the user makes of this world, until it returns false.
+  void before_calls(std::function<bool()> action) { before_calls_.push_back(std::move(action)); }
+  void begin_call();
+
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
   // The ranks of one color as a world of their own. A collective.
@@ -43,6 +48,7 @@ class State {
   std::vector<int> world_ranks_;
   int children_ = 0;  // groups and splits made from this one so far: names them in the store
   std::unique_ptr<collectives::Group> group_;
+  std::vector<std::function<bool()>> before_calls_;
 };
 
 }  // namespace fsdp::world

@@ -50,12 +50,13 @@ std::string describe(const torch::Tensor& header) {
 }
 
 // Throws on every rank, naming the first that differs from rank 0.
-void check_agreement(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
+void begin_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
   FSDP_CHECK(tensor.defined() && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
              "{}: found {}, expected a dense tensor on the CPU.", name_of(operation),
              tensor.defined() ? "one on " + tensor.device().str() : "an undefined tensor");
   FSDP_CHECK(tensor.dim() <= kMaxDims, "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.",
              name_of(operation), tensor.dim(), kMaxDims);
+  state.begin_call();
   std::vector<torch::Tensor> headers = state.group().all_gather(header_of(operation, source, tensor));
   for (size_t rank = 1; rank < headers.size(); ++rank)
     FSDP_CHECK(headers[rank].equal(headers[0]),
@@ -81,26 +82,32 @@ int World::local_rank() const { return state_->identity().local_rank; }
 int World::local_size() const { return state_->identity().local_size; }
 torch::Device World::device() const { return torch::kCPU; }
 
-void World::barrier() { state_->group().barrier(); }
+void World::barrier() {
+  state_->begin_call();
+  state_->group().barrier();
+}
 
 void World::all_reduce_(torch::Tensor& tensor) {
-  check_agreement(*state_, Operation::AllReduce, 0, tensor);
+  begin_call(*state_, Operation::AllReduce, 0, tensor);
   in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous); });
 }
 
 void World::broadcast_(torch::Tensor& tensor, int source) {
   FSDP_CHECK(0 <= source && source < size(), "broadcast_: the source is rank {}, expected 0 to {}.", source,
              size() - 1);
-  check_agreement(*state_, Operation::Broadcast, source, tensor);
+  begin_call(*state_, Operation::Broadcast, source, tensor);
   in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
 }
 
 std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
-  check_agreement(*state_, Operation::AllGather, 0, tensor);
+  begin_call(*state_, Operation::AllGather, 0, tensor);
   torch::NoGradGuard no_grad;
   return state_->group().all_gather(tensor.detach().contiguous());
 }
 
-World World::split(int color) const { return World(state_->split(color)); }
+World World::split(int color) const {
+  state_->begin_call();
+  return World(state_->split(color));
+}
 
 }  // namespace fsdp

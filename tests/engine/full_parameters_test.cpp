@@ -40,6 +40,35 @@ TEST(FullParameters, ReadWhatIsShardedAndKeepWhatIsWritten) {
   });
 }
 
+// The scope would write its own values over them.
+TEST(FullParameters, WhatWouldBeLostInsideIsRefused) {
+  run_ranks(2, [](World& world) {
+    const auto model = make_gpt(), plain = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    model.loss(world.rank()).backward();
+    FullParameters scope = sharded.full_parameters();
+    EXPECT_THAT(message_of([&] { optimizer.step(); }), HasSubstr("Close the scope first"));
+    EXPECT_THAT(message_of([&] { sharded.full_state(); }), HasSubstr("Close the scope first"));
+    EXPECT_THAT(message_of([&] { save_checkpoint("nowhere", {.model = &sharded}); }),
+                HasSubstr("Close the scope first"));
+    scope.close();
+    EXPECT_TRUE(torch::equal(model.loss(0), plain.loss(0)));
+    optimizer.step();
+  });
+}
+
+TEST(FullParameters, AParameterThatIsGivenOtherMemoryInsideIsFoundAtTheEnd) {
+  run_ranks(2, [](World& world) {
+    const auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    FullParameters scope = sharded.full_parameters();
+    torch::NoGradGuard no_grad;
+    for (auto parameter : model.module->parameters()) parameter.set_data(parameter * 2);
+    EXPECT_THAT(message_of([&] { scope.close(); }), HasSubstr("is no longer the tensor that was sharded"));
+  });
+}
+
 TEST(FullParameters, OfSomeUnitsLeaveTheOthersSharded) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt(), plain = make_gpt();

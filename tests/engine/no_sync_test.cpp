@@ -2,6 +2,7 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/message_of.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -10,7 +11,9 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::make_gpt;
 using testing_models::TestModel;
@@ -94,6 +97,33 @@ TEST(NoSync, ZeroGradForgetsWhatWasNotReduced) {
       return testing_models::whole_weights(*model.module, sharded);
     };
     EXPECT_THAT(testing_models::differences(train(false), train(true)), IsEmpty());
+  });
+}
+
+// What such a step reduces says nothing of how a backward goes on.
+TEST(NoSync, StepsOfItAloneLeaveThePlanOfOthers) {
+  run_ranks(2, [](World& world) {
+    const TestModel model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    const auto step = [&] {
+      const CommunicationReport before = sharded.communication();
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      return sharded.communication().reductions - before.reductions;
+    };
+    step();
+    const int64_t reductions = step();
+    {
+      const NoSync scope = sharded.no_sync();
+      model.loss(world.rank()).backward();
+      EXPECT_THAT(message_of([&] { optimizer.step(); }), HasSubstr("inside no_sync()"));
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+    EXPECT_EQ(step(), reductions);
+    EXPECT_EQ(sharded.communication().late_gradients, 0);
   });
 }
 

@@ -109,6 +109,47 @@ TEST_P(Uneven, ARankHasItsFirstBatchLater) {
   });
 }
 
+// As that of a checkpointed block: the period begins without gradients.
+TEST_P(Uneven, AForwardWithoutGradientsComesFirst) {
+  const auto make = [] {
+    const TestModel model = make_gpt();
+    return TestModel{model.module, [loss = model.loss](int64_t b) {
+                       {
+                         const torch::NoGradGuard no_grad;
+                         loss(b);
+                       }
+                       return loss(b);
+                     }};
+  };
+  run_ranks(job(2), [&](World& world) { expect_same(world, with_counts({5, 3}), options(), make); });
+}
+
+TEST_P(Uneven, AccumulationInto16Bits) {
+  run_ranks(job(2), [&](World& world) {
+    Options narrow = options();
+    narrow.mixed_precision.param_dtype = torch::kBFloat16;
+    const TestModel model = make_gpt(), whole = make_gpt();
+    testing_models::Unsharded unsharded(whole.module,
+                                        {.micro_batches = 2, .clip = 0.1, .param_dtype = torch::kBFloat16});
+    auto sharded = shard(*model.module, world, narrow);
+    AdamW optimizer(sharded, {.lr = Training{}.lr});
+    // Rank 1 lacks the second micro-batch of each step.
+    for (int64_t step = 0; step < 4; ++step) {
+      for (int64_t b = 0; b < 2; ++b) {
+        const bool here = b == 0 || world.rank() == 0;
+        sharded.any_rank_has_batch(here);
+        here ? model.loss(4 * step + 2 * b + world.rank()).backward() : sharded.backward_without_batch();
+        for (int64_t rank = 0; rank < 2 - b; ++rank) unsharded.add([&] { return whole.loss(4 * step + 2 * b + rank); });
+      }
+      sharded.clip_grad_norm_(0.1);
+      optimizer.step();
+      optimizer.zero_grad();
+      unsharded.step();
+    }
+    EXPECT_THAT(differences(unsharded.weights(), testing_models::whole_weights(*model.module, sharded)), IsEmpty());
+  });
+}
+
 // What the follower's last backward reduced is not what the others reduce now.
 TEST_P(Uneven, StepsUseOtherUnits) {
   const auto make = [] {

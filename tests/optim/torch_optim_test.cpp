@@ -105,6 +105,40 @@ TEST(TorchOptim, ThatIsNotElementWiseIsAnError) {
   });
 }
 
+// Its own zero_grad ends the sum; a rank without a gradient in the next backward ends that one's, too.
+TEST(TorchOptim, ARankThatGetsNoGradientClosesTheSumAllTheSame) {
+  run_ranks(2, [](World& world) {
+    auto first = torch::ones({65}, torch::requires_grad()), second = torch::ones({65}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}, {"b", {{"second", second}}, {}}}, world,
+                         {.strategy = Strategy::NoShard});
+    torch::optim::SGD optimizer(sharded.shards(), 1.0);
+    (first * second).sum().backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    // The backward of rank 1 uses the first one, and gives it nothing.
+    const torch::Tensor input = torch::ones({65}, torch::requires_grad());
+    (world.rank() == 0 ? (first * 2).sum() : (input * first.detach()).sum()).backward();
+    optimizer.step();
+    // Both were stepped by 1 at first, then the first by (2 + nothing) / 2.
+    EXPECT_TRUE(torch::equal(sharded.shards()[0].clone(), torch::full({65}, -1.0)));
+    EXPECT_TRUE(torch::equal(sharded.shards()[1].clone(), torch::zeros({65})));
+  });
+}
+
+// A peer may want them while this rank waits in a call of the world's.
+TEST(TorchOptim, WhatItWroteIsPublishedByACallOfTheWorlds) {
+  run_ranks(2, [](World& world) {
+    const auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    torch::optim::SGD optimizer(sharded.shards(), 0.1);
+    model.loss(world.rank()).backward();
+    optimizer.step();
+    torch::NoGradGuard no_grad;
+    if (world.rank() == 1) model.loss(0);
+    world.barrier();
+  });
+}
+
 TEST(TorchOptim, AStepBetweenForwardAndBackwardIsAnError) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();
