@@ -5,6 +5,14 @@
 
 namespace fsdp::schedule {
 
+namespace {
+
+// Forward passes whose backward never comes, and backwards without a step, would be recorded without end.
+constexpr size_t kMostEvents = 1 << 16;
+constexpr size_t kMostMicroBatches = 64;  // that differ
+
+}  // namespace
+
 void Record::begin_micro_batch() {
   open_ = true;
   ends_ = false;
@@ -12,7 +20,7 @@ void Record::begin_micro_batch() {
 }
 
 void Record::use(UnitId unit, Mode mode) {
-  if (open_)
+  if (open_ && micro_batch_.events.size() < kMostEvents)
     micro_batch_.events.push_back({.kind = Event::Kind::Use, .mode = mode, .action = {.kind = {}, .unit = unit}});
 }
 
@@ -23,7 +31,7 @@ void Record::end_of_backward() {
 
 void Record::add(const Actions& actions) {
   note_full(actions);
-  if (!open_) return;
+  if (!open_ || micro_batch_.events.size() >= kMostEvents) return;
   for (const Action& action : actions) micro_batch_.events.push_back({.kind = Event::Kind::Action, .action = action});
 }
 
@@ -32,7 +40,11 @@ void Record::end_micro_batch() {
   auto& before = step_.micro_batches;
   const bool again = !before.empty() && before.back().full_before == micro_batch_.full_before &&
                      before.back().events == micro_batch_.events;
-  again ? void(++before.back().count) : before.push_back(std::move(micro_batch_));
+  if (again) {
+    ++before.back().count;
+  } else if (before.size() < kMostMicroBatches) {
+    before.push_back(std::move(micro_batch_));
+  }
 }
 
 void Record::add_behind(const Actions& actions) {

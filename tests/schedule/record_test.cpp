@@ -77,6 +77,18 @@ TEST(Record, LeavesOutEvaluationsAndBackwardsThatThrew) {
   EXPECT_EQ(words_for(player.schedule.record().step().micro_batches[0]), before);
 }
 
+TEST(Record, OfForwardPassesWithoutEndEnds) {
+  Record record(2);
+  record.begin_micro_batch();
+  constexpr size_t kMany = 100'000;
+  for (size_t i = 0; i < kMany; ++i) {
+    record.use(0, Mode::Forward);
+    record.add({{Action::Kind::Gather, 0, 0}, {Action::Kind::Release, 0, 0}});
+  }
+  record.end_micro_batch();
+  EXPECT_LT(record.step().micro_batches[0].events.size(), kMany);
+}
+
 TEST(Record, HasWhatThereIsOfTheFirstStep) {
   Player player({.units = 2});
   EXPECT_THAT(player.schedule.record().step().micro_batches, IsEmpty());
