@@ -30,7 +30,7 @@ struct Telling {
 std::string units_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
 // Two lines: what a step brings to this rank, and how long it waits.
 std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
-// A line for each use of a unit that caused something.
+// A line for each use of a unit that caused something, and for those between them.
 std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
 // "root, blocks.0 to blocks.5, root"
 std::string list_units(const std::vector<UnitFacts>& units, const std::vector<schedule::UnitId>& listed);

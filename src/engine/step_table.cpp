@@ -25,7 +25,7 @@ using schedule::UnitId;
 
 struct Row {
   std::string_view phase;
-  std::vector<UnitId> uses;  // one after the other; only the last one caused anything
+  std::vector<UnitId> uses;  // one, or several one after the other that caused nothing
   schedule::Actions gathers, releases, reductions, ends;
 
   bool caused_nothing() const { return gathers.empty() && releases.empty() && reductions.empty() && ends.empty(); }
@@ -71,19 +71,26 @@ schedule::Step without_gathers(const schedule::Step& step) {
 }
 
 std::vector<Row> rows_of(const std::vector<Event>& events) {
-  std::vector<Row> rows;
+  std::vector<Row> rows{{"", {}, {}, {}, {}, {}}};  // of a gradient that came before any use
+  const auto join_idle = [&] {
+    const size_t last = rows.size() - 1;
+    if (last == 0 || rows[last].phase != rows[last - 1].phase) return;
+    if (!rows[last].caused_nothing() || !rows[last - 1].caused_nothing()) return;
+    rows[last - 1].uses.insert(rows[last - 1].uses.end(), rows[last].uses.begin(), rows[last].uses.end());
+    rows.pop_back();
+  };
   for (const auto& [kind, mode, action] : events) {
     if (kind == Event::Kind::Action) {
-      if (rows.empty()) rows.push_back({"", {}, {}, {}, {}, {}});  // of a gradient that came before any use
       add(rows.back(), action);
       continue;
     }
+    join_idle();
     const bool end = kind == Event::Kind::EndOfBackward;
-    const std::string_view phase = end ? "end" : mode == schedule::Mode::Backward ? "backward" : "forward";
-    if (rows.empty() || rows.back().phase != phase || !rows.back().caused_nothing())
-      rows.push_back({phase, {}, {}, {}, {}, {}});
+    rows.push_back({end ? "end" : mode == schedule::Mode::Backward ? "backward" : "forward", {}, {}, {}, {}, {}});
     if (!end) rows.back().uses.push_back(action.unit);
   }
+  join_idle();
+  if (rows.front().caused_nothing()) rows.erase(rows.begin());
   return rows;
 }
 

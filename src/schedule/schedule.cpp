@@ -15,11 +15,13 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   for (UnitId unit : units) residency_.pin(unit);
   if (same_use(units, mode)) return {};
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
+  const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode);
   for (UnitId unit : units) {
-    if (std::find(current_.begin(), current_.end(), unit) == current_.end()) {
+    const bool taken = std::find(current_.begin(), current_.end(), unit) == current_.end();
+    if (taken || turns) record_.use(unit, mode);
+    if (taken) {
       trace().use(unit);
-      record_.use(unit, mode);
       if (mode != Mode::Backward) ++forward_uses_[unit];
     }
     residency_.touch(unit);

@@ -86,6 +86,7 @@ forward   blocks.3  blocks.4@1          blocks.2
 forward   blocks.4  blocks.5@0          blocks.3
 forward   blocks.5  root@1              blocks.4
 forward   root
+backward  root
 backward  blocks.5  blocks.4@1          root            blocks.5@1
 backward  blocks.4  blocks.3@0          blocks.5        blocks.4@2
 backward  blocks.3  blocks.2@1          blocks.4        blocks.3@3
@@ -129,6 +130,7 @@ micro-batch 1 of 4
 phase     unit                        gathers           reduces   has reduced
 forward   root                        root to blocks.5
 forward   blocks.0 to blocks.5, root
+backward  root
 backward  blocks.5                                      blocks.5
 backward  blocks.4                                      blocks.4
 backward  blocks.3                                      blocks.3
@@ -141,6 +143,7 @@ end                                                               root to blocks
 micro-batches 2 to 4 of 4, each
 phase     unit                    releases          reduces   has reduced
 forward   root to blocks.5, root
+backward  root
 backward  blocks.5                                  blocks.5
 backward  blocks.4                                  blocks.4
 backward  blocks.3                                  blocks.3

@@ -46,6 +46,7 @@ blocks.1      12,704          0 B     1 x
 
 phase     unit                    reduces         has reduced
 forward   root to blocks.1, root
+backward  root
 backward  blocks.1                blocks.1
 backward  blocks.0                root, blocks.0
 end                                               root to blocks.1
@@ -74,6 +75,7 @@ forward   root      root@0, blocks.0@1
 forward   blocks.0  blocks.1@0          root
 forward   blocks.1  root@1              blocks.0
 forward   root
+backward  root
 backward  blocks.1  blocks.0@1          root                blocks.1@1
 backward  blocks.0                                          blocks.0@2, root@0
 end                                     blocks.0, blocks.1                      root to blocks.1
@@ -102,6 +104,7 @@ forward   root      root, blocks.0
 forward   blocks.0  blocks.1        root
 forward   blocks.1  root            blocks.0
 forward   root
+backward  root
 backward  blocks.1  blocks.0        root                blocks.1@1
 backward  blocks.0                                      blocks.0@2, root@0
 end                                 blocks.0, blocks.1                      root to blocks.1
