@@ -145,6 +145,25 @@ TEST(TraceOfRanks, PutsWaitsBetweenComputations) {
   });
 }
 
+TEST(TraceOfRanks, HasWhatAFollowerGathersAndReduces) {
+  const ScratchDirectory scratch;
+  run_ranks(Job{2, "gloo"}, [&](World& world) {
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    auto trace = sharded.trace();
+    const bool here = world.rank() == 0;
+    sharded.any_rank_has_batch(here);
+    here ? model.loss(0).backward() : sharded.backward_without_batch();
+    optimizer.step();
+    const Read read(trace.write(scratch.path() / "uneven"));
+    EXPECT_GT(sharded.communication().gathers, 0);
+    EXPECT_EQ(read.names("gather").size(), sharded.communication().gathers);
+    EXPECT_EQ(read.names("reduce").size(), sharded.communication().reductions);
+    expect_no_overlap(read);
+  });
+}
+
 TEST(TraceScope, IsOneAtATimeAndWrittenOnce) {
   const ScratchDirectory scratch;
   run_ranks(1, [&](World& world) {
