@@ -42,8 +42,8 @@ TEST(Record, HasTheUsesOfAStepAndWhatEachCaused) {
   EXPECT_EQ(step.micro_batches[0].count, 1);
   EXPECT_THAT(words_for(step.micro_batches[0]),
               ElementsAre("forward 0", "Gather 0 in 0", "WaitGather 0", "forward 1", "Gather 1 in 1", "WaitGather 1",
-                          "backward 1", "OpenGradient 1 in 0", "Reduce 1 in 0", "backward 0", "OpenGradient 0 in 1",
-                          "Reduce 0 in 1", "end", "WaitReduce 1 in 0", "WaitReduce 0 in 1", "Release 0 in 0",
+                          "backward 1", "OpenGradient 1 in 1", "Reduce 1 in 1", "backward 0", "OpenGradient 0 in 0",
+                          "Reduce 0 in 0", "end", "WaitReduce 0 in 0", "WaitReduce 1 in 1", "Release 0 in 0",
                           "Release 1 in 1"));
   EXPECT_THAT(step.behind, IsEmpty());
 }
