@@ -24,6 +24,7 @@ PUBLIC = {
     "error.h": "base",
     "world.h": "world",
     "options.h": "engine",
+    "trace.h": "engine",
     "sharded_model.h": "engine",
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",

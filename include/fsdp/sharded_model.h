@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fsdp/options.h"
+#include "fsdp/trace.h"
 #include "fsdp/world.h"
 
 namespace torch::jit {
@@ -148,8 +149,12 @@ class ShardedModel {
 
   MemoryReport memory() const;
   CommunicationReport communication() const;
-  // The plan made from the recorded step, for people to read.
+  // What a step comes to, for people to read: for each unit its size, how often it is gathered and reduced, how many
+  // bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and
+  // reduced when, in the last step that ended. Many alike are summed up. docs/tracing.md has an example.
   std::string schedule() const;
+  // Records what happens when, until the result is written or destroyed. Throws `Error` while another one lives.
+  Trace trace();
 
   // For the rest of the library.
   engine::Model& model() const { return *model_; }

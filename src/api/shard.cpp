@@ -102,6 +102,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   const MixedPrecision& precision = options.mixed_precision;
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                                                                  .group = world.state()->new_group(),
+                                                                 .strategy = options.strategy,
                                                                  .shards = sharding.shards,
                                                                  .full_until = sharding.full_until,
                                                                  .buffers = options.buffers,

@@ -66,5 +66,6 @@ void ShardedModel::zero_grad() { model_->zero_grad(); }
 MemoryReport ShardedModel::memory() const { return model_->memory(); }
 CommunicationReport ShardedModel::communication() const { return model_->communication(); }
 std::string ShardedModel::schedule() const { return model_->schedule_text(); }
+Trace ShardedModel::trace() { return Trace(model_); }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #include "api/strategy.h"
 
 #include "base/error.h"
+#include "engine/strategy_name.h"
 
 namespace fsdp {
 
@@ -12,7 +13,6 @@ using schedule::FullUntil;
 enum class Group { World, Host, Rank };
 
 struct Meaning {
-  const char* name;
   Group group;
   FullUntil full_until;
 };
@@ -20,19 +20,19 @@ struct Meaning {
 Meaning meaning_of(Strategy strategy) {
   switch (strategy) {
     case Strategy::FullShard:
-      return {"FullShard", Group::World, FullUntil::BufferNeeded};
+      return {Group::World, FullUntil::BufferNeeded};
     case Strategy::ShardGradOp:
-      return {"ShardGradOp", Group::World, FullUntil::EndOfBackward};
+      return {Group::World, FullUntil::EndOfBackward};
     case Strategy::ShardOptimizer:
-      return {"ShardOptimizer", Group::World, FullUntil::ShardsChange};
+      return {Group::World, FullUntil::ShardsChange};
     case Strategy::NoShard:
-      return {"NoShard", Group::Rank, FullUntil::ShardsChange};
+      return {Group::Rank, FullUntil::ShardsChange};
     case Strategy::HybridShard:
-      return {"HybridShard", Group::Host, FullUntil::BufferNeeded};
+      return {Group::Host, FullUntil::BufferNeeded};
     case Strategy::HybridShardGradOp:
-      return {"HybridShardGradOp", Group::Host, FullUntil::EndOfBackward};
+      return {Group::Host, FullUntil::EndOfBackward};
   }
-  throw_error(message_prefix() + fmt::format("shard: {} is no strategy", static_cast<int>(strategy)));
+  throw_invariant(__FILE__, __LINE__, fmt::format("{} has no meaning", name_of(strategy)));
 }
 
 // Shard groups are consecutive ranks, so hosts must be, too.
@@ -50,7 +50,8 @@ int ranks_of_a_host(const World& world, const char* strategy) {
 }  // namespace
 
 Sharding sharding_of(const Options& options, const World& world) {
-  const auto [name, group, full_until] = meaning_of(options.strategy);
+  const char* name = name_of(options.strategy);
+  const auto [group, full_until] = meaning_of(options.strategy);
   const int size = options.shard_group_size;
   if (group == Group::Rank) {
     FSDP_CHECK(size == 0 || size == 1,

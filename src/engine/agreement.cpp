@@ -39,7 +39,8 @@ std::vector<torch::Tensor> Model::exchange(int64_t activity, std::vector<int64_t
   std::string purpose = followed_                   ? "takes part in a step in which some ranks have no batch"
                         : activity == kEndsBackward ? describe(activity)
                                                     : describe(activity) + " outside of a plan";
-  std::vector<torch::Tensor> messages = group_->all_gather(message, purpose);
+  const auto wait = [&] { return group_->all_gather(message, purpose); };
+  std::vector<torch::Tensor> messages = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
   check_same_activity(messages);
   return messages;
 }
@@ -80,7 +81,8 @@ bool Model::any_rank_has_batch(bool here) {
   const std::string plan = fmt::format("{}", fmt::join(schedule_->training().plan(), " "));
   const torch::Tensor own = torch::tensor({int64_t{here}, static_cast<int64_t>(std::hash<std::string>()(plan))});
   std::vector<torch::Tensor> all;
-  guarded([&] { all = group_->all_gather(own, "asks whether any rank has a batch"); });
+  const auto wait = [&] { return group_->all_gather(own, "asks whether any rank has a batch"); };
+  guarded([&] { all = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait); });
   const auto has = [](const torch::Tensor& one) { return one.const_data_ptr<int64_t>()[0] != 0; };
   const auto plans_alike = [&](const torch::Tensor& one) {
     return one.const_data_ptr<int64_t>()[1] == all[0].const_data_ptr<int64_t>()[1];
@@ -122,14 +124,16 @@ std::vector<int64_t> Model::follow() {
                "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
                "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
     if (activity_of(*leader) == kEndsBackward) return account;
-    gather_for_others(*units_[activity_of(*leader)]);
+    gather_for_others(static_cast<int>(activity_of(*leader)));
     reduce_rest(account);
   }
 }
 
-void Model::gather_for_others(Unit& unit) {
+void Model::gather_for_others(int id) {
+  Unit& unit = *units_[id];
+  recorder_.begins(Activity::Gather, id);
   unit.collectives->begin_gather(arena_->full.at(0, unit.layout.full_numel(), unit.dtype()));
-  unit.collectives->wait_gather();
+  wait_gather(id);
   unit.collectives->release();
   arena_->full.release(0);
   ++communication_.gathers;

@@ -142,6 +142,7 @@ void Model::reduce(const schedule::Action& action) {
                    unit.parameters[i].name());
   }
   ++communication_.reductions;
+  recorder_.begins(Activity::Reduce, action.unit);
   communication_.all_reductions += group_->size() > shards_;
   if (alone()) return;
   const torch::Tensor staging =
@@ -166,7 +167,10 @@ void Model::set_aside(const schedule::Action& action) {
 }
 
 void Model::wait_sums() {
-  for (auto& unit : units_) unit->collectives->wait_sum();
+  if (group_->size() == shards_) return;
+  recorder_.waits(Activity::WaitReplicas, kNoUnit, [&] {
+    for (auto& unit : units_) unit->collectives->wait_sum();
+  });
 }
 
 // Makes what the sum holds visible as the pieces' gradients.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/strategy_name.h"
 
 namespace fsdp::engine {
 
@@ -37,21 +38,31 @@ Shape shape_of(const torch::Tensor& tensor) {
   return {tensor.sizes().vec(), kept.strides().vec()};
 }
 
+struct ComparedOption {
+  const char* name;
+  int value;
+  std::string (*shown)(int value);
+};
+
 void check_same_options(const ModelSpec& spec, collectives::Group& group) {
-  const std::vector<std::pair<const char*, int>> options{{"strategy (what a unit is full until)", int(spec.full_until)},
-                                                         {"shard_group_size", spec.shards},
-                                                         {"buffers", spec.buffers},
-                                                         {"prefetch", spec.prefetch},
-                                                         {"mixed_precision.reduce_dtype", int(spec.reduce_dtype)},
-                                                         {"sync_module_states", int(spec.sync_module_states)}};
+  const auto number = [](int value) { return std::to_string(value); };
+  const auto strategy = [](int value) { return std::string(name_of(Strategy(value))); };
+  const auto dtype = [](int value) { return std::string(toString(torch::ScalarType(value))); };
+  const auto boolean = [](int value) { return std::string(value ? "true" : "false"); };
+  const std::vector<ComparedOption> options{{"strategy", int(spec.strategy), strategy},
+                                            {"shard_group_size", spec.shards, number},
+                                            {"buffers", spec.buffers, number},
+                                            {"prefetch", spec.prefetch, number},
+                                            {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
+                                            {"sync_module_states", int(spec.sync_module_states), boolean}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
-  for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].second;
+  for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
   const auto all = group.all_gather(own);
   for (int rank = 0; rank < group.size(); ++rank) {
     for (size_t i = 0; i < options.size(); ++i) {
       const int theirs = all[rank].const_data_ptr<int>()[i], first = all[0].const_data_ptr<int>()[i];
       FSDP_CHECK(theirs == first, "shard: the option {} is {} on rank {} and {} on rank 0. Use the same on every rank.",
-                 options[i].first, theirs, rank, first);
+                 options[i].name, options[i].shown(theirs), rank, options[i].shown(first));
     }
   }
 }
@@ -82,7 +93,12 @@ void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& gr
 }  // namespace
 
 Model::Model(ModelSpec spec)
-    : group_(std::move(spec.group)), shards_(spec.shards), reduce_dtype_(spec.reduce_dtype), divisor_(group_->size()) {
+    : group_(std::move(spec.group)),
+      strategy_(spec.strategy),
+      shards_(spec.shards),
+      reduce_dtype_(spec.reduce_dtype),
+      recorder_(spec.units.size()),
+      divisor_(group_->size()) {
   torch::NoGradGuard no_grad;
   check_same_options(spec, *group_);
   check_same_units(spec.units, *group_);
@@ -200,6 +216,7 @@ void Model::operator_begins(std::span<const int> units, std::optional<int> writt
   if (full_) return use_full(units, written, operation);
   if (written_) publish_all();
   const schedule::Mode mode = note_mode();
+  const int64_t touched = recorder_.touched();
   FSDP_CHECK_UNIT(!written, units_[*written]->name,
                   "{} writes a sharded parameter, and the write would be lost. Write inside "
                   "sharded.full_parameters(), or let an optimizer over the shards do it.",
@@ -214,6 +231,8 @@ void Model::operator_begins(std::span<const int> units, std::optional<int> writt
     throw;
   }
   for (int unit : units) units_[unit]->storage->allow_access();
+  const bool backward = mode == schedule::Mode::Backward;
+  recorder_.computes(backward ? Activity::Backward : Activity::Forward, units[0], touched);
 }
 
 void Model::operator_ends(std::span<const int> units) noexcept {
@@ -269,15 +288,17 @@ void Model::perform(const schedule::Action& action) {
     case Kind::Gather:
       return gather(action);
     case Kind::WaitGather:
-      return unit.storage->bind(unit.collectives->wait_gather());
+      return unit.storage->bind(wait_gather(action.unit));
     case Kind::OpenGradient:
       return open_gradient(action);
     case Kind::Reduce:
       return reduce(action);
     case Kind::WaitReduce:
-      return finish_reduction(unit, action.buffer);
-    case Kind::WaitBuffer:
-      return unit.collectives->wait_begun() ? finish_reduction(unit, action.buffer) : set_aside(action);
+      return wait_reduction(action);
+    case Kind::WaitBuffer: {
+      const auto begun = [&] { return unit.collectives->wait_begun(); };
+      return recorder_.waits(Activity::WaitReduce, action.unit, begun) ? wait_reduction(action) : set_aside(action);
+    }
   }
 }
 
@@ -286,6 +307,7 @@ void Model::gather(const schedule::Action& action) {
   if (unit.layout.shards() > 1) {
     ++communication_.gathers;
     communication_.foreseen_gathers += action.foreseen;
+    recorder_.begins(Activity::Gather, action.unit);
   }
   // What is gathered in place takes no part of the peers.
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
@@ -295,9 +317,24 @@ void Model::gather(const schedule::Action& action) {
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
 }
 
+void* Model::wait_gather(int unit) {
+  const auto wait = [&] { return units_[unit]->collectives->wait_gather(); };
+  if (units_[unit]->layout.shards() == 1) return wait();
+  void* bytes = recorder_.waits(Activity::WaitGather, unit, wait);
+  recorder_.ends(Activity::Gather, unit);
+  return bytes;
+}
+
+void Model::wait_reduction(const schedule::Action& action) {
+  const auto wait = [&] { finish_reduction(*units_[action.unit], action.buffer); };
+  alone() ? wait() : recorder_.waits(Activity::WaitReduce, action.unit, wait);
+  recorder_.ends(Activity::Reduce, action.unit);
+}
+
 void Model::backward_ends(int task) {
   std::lock_guard lock(mutex_);
   if (!backward_.close(task)) return;
+  recorder_.computes_nothing();
   torch::NoGradGuard no_grad;
   guarded([&] { end_backward(agree_on_account()); });
 }
@@ -325,9 +362,14 @@ void Model::begin_write() {
   check_not_full("a write to the shards");
   std::lock_guard lock(mutex_);
   release_all();
-  guarded([&] {
-    for (auto& unit : units_) unit->collectives->begin_write();
-  });
+  recorder_.computes_nothing();
+  const auto wait = [&] {
+    guarded([&] {
+      for (auto& unit : units_) unit->collectives->begin_write();
+    });
+  };
+  recorder_.waits(Activity::WaitReaders, kNoUnit, wait);
+  recorder_.computes(Activity::Update);
 }
 
 void Model::publish() {
@@ -342,11 +384,15 @@ void Model::write_units(const std::function<void(const Unit& unit)>& write) {
   release_all();
   guarded([&] {
     for (auto& unit : units_) {
-      unit->collectives->begin_write();
+      recorder_.computes_nothing();
+      recorder_.waits(Activity::WaitReaders, kNoUnit, [&] { unit->collectives->begin_write(); });
+      recorder_.computes(Activity::Update);
       write(*unit);
+      recorder_.computes(Activity::Publish);
       publish(*unit);
     }
   });
+  recorder_.computes_nothing();
   link_->changed = true;
 }
 
@@ -358,9 +404,11 @@ void Model::publish_written() {
 void Model::publish_all() {
   torch::NoGradGuard no_grad;
   written_ = false;
+  recorder_.computes(Activity::Publish);
   guarded([&] {
     for (auto& unit : units_) publish(*unit);
   });
+  recorder_.computes_nothing();
   link_->changed = true;
 }
 

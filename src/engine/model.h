@@ -15,6 +15,7 @@
 
 #include "buffers/arena.h"
 #include "collectives/group.h"
+#include "engine/recorder.h"
 #include "engine/unit.h"
 #include "fsdp/sharded_model.h"
 #include "interpose/backward_watch.h"
@@ -32,7 +33,8 @@ struct UnitSpec {
 struct ModelSpec {
   std::vector<UnitSpec> units;
   std::unique_ptr<collectives::Group> group;
-  int shards = 1;  // ranks that share one copy of the state; divides the group's size
+  Strategy strategy = Strategy::FullShard;  // by name; what it means follows
+  int shards = 1;                           // ranks that share one copy of the state; divides the group's size
   schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
   int buffers = 2;
   int prefetch = 1;
@@ -89,6 +91,9 @@ class Model final : public interpose::Listener {
   MemoryReport memory() const;
   CommunicationReport communication() const { return communication_; }
   std::string schedule_text() const;
+  // One at a time.
+  void begin_trace();
+  std::vector<Span> end_trace();
 
   // Whole copies of all parameters in fp32, then of all buffers. A collective.
   NamedTensors full_state(const FullStateOptions& options);
@@ -118,12 +123,14 @@ class Model final : public interpose::Listener {
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
+  void* wait_gather(int unit);
+  void wait_reduction(const schedule::Action& action);
   std::vector<torch::Tensor> exchange(int64_t activity, std::vector<int64_t> account);
   std::vector<int64_t> begun() const;
   std::string describe(int64_t activity) const;
   void check_same_activity(const std::vector<torch::Tensor>& messages) const;
   std::vector<int64_t> follow();
-  void gather_for_others(Unit& unit);
+  void gather_for_others(int id);
   void check_open();
   void end_sum();
   void reduce_rest(const std::vector<int64_t>& account);
@@ -152,6 +159,7 @@ class Model final : public interpose::Listener {
 
   mutable std::mutex mutex_;
   std::unique_ptr<collectives::Group> group_;
+  Strategy strategy_;
   int shards_;
   torch::ScalarType reduce_dtype_;
   std::vector<std::unique_ptr<Unit>> units_;
@@ -162,6 +170,7 @@ class Model final : public interpose::Listener {
   std::unique_ptr<schedule::Schedule> schedule_;
   std::unique_ptr<buffers::Arena> arena_;
   CommunicationReport communication_;
+  Recorder recorder_;
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
   bool closed_ = false;         // the gradients' sum has ended

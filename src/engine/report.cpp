@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/error.h"
 #include "engine/model.h"
+#include "engine/report_tables.h"
+#include "engine/strategy_name.h"
 
 namespace fsdp::engine {
 
@@ -26,19 +29,65 @@ MemoryReport Model::memory() const {
   return report;
 }
 
+void Model::begin_trace() {
+  std::lock_guard lock(mutex_);
+  FSDP_CHECK(!recorder_.traced(), "trace: the model is traced already. Write or destroy that trace first.");
+  recorder_.begin_trace();
+}
+
+std::vector<Span> Model::end_trace() {
+  std::lock_guard lock(mutex_);
+  return recorder_.end_trace();
+}
+
+namespace {
+
+UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
+  const layout::UnitLayout& layout = unit.layout;
+  const layout::GradientLayout& gradients = unit.gradient_layout;
+  UnitFacts facts{.name = unit.name};
+  for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
+  const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
+  facts.full_bytes = layout.full_numel() * element_bytes;
+  if (unit.collectives->gathers_into_buffer())
+    facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
+  for (int peer = 0; peer < layout.ranks(); ++peer) {
+    if (peer == rank) continue;
+    facts.reduction_bytes += gradients.slice_of(rank).numel() * static_cast<int64_t>(c10::elementSize(reduce_dtype));
+    if (layout.shard_index(peer) == layout.shard_index(rank))
+      facts.reduction_bytes += gradients.slice_of(peer).numel() * static_cast<int64_t>(sizeof(float));
+  }
+  return facts;
+}
+
+}  // namespace
+
 std::string Model::schedule_text() const {
   std::lock_guard lock(mutex_);
-  auto names = [&](const std::vector<int>& plan) {
-    std::vector<std::string> names;
-    for (int unit : plan) names.push_back(units_[unit]->name);
-    return names.empty() ? std::string("not recorded yet") : fmt::format("{}", fmt::join(names, " "));
-  };
-  return fmt::format(
-      "{} units, {} buffers for full units, {} for gradients\n"
-      "training (forward, then backward): {}\n"
-      "without gradients: {}\n",
-      units_.size(), schedule_->buffers(), schedule_->gradient_buffers(), names(schedule_->training().plan()),
-      names(schedule_->evaluation().plan()));
+  std::vector<UnitFacts> units;
+  for (const auto& unit : units_) units.push_back(facts_of(*unit, group_->rank(), reduce_dtype_));
+  const schedule::Record& record = schedule_->record();
+  const bool in_place = units_.empty() || !units_[0]->collectives->gathers_into_buffer();
+  const bool own_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;  // a unit
+  const Telling telling{.gathers = shards_ > 1,
+                        .buffers = schedule_->shares_buffers() && !in_place,
+                        .gradient_buffers = !alone() && !own_buffers,
+                        .waits = record.steps() > 0 && !alone() ? &recorder_ : nullptr,
+                        .steps = record.steps()};
+  const bool groups = shards_ > 1 && shards_ < group_->size();
+  std::string text = fmt::format("{} on {} rank{}{}: {} units", name_of(strategy_), group_->size(), alone() ? "" : "s",
+                                 groups ? fmt::format(" in groups of {}", shards_) : "", units.size());
+  if (!alone()) {
+    text += in_place ? ", gathers copy nothing" : fmt::format(", {} buffers for full units", schedule_->buffers());
+    text += fmt::format(", {} buffers for gradients", schedule_->gradient_buffers());
+  }
+  text += "\n\n";
+  text += units_table(units, record.step(), telling) + "\n" + step_totals(units, record.step(), telling);
+  text +=
+      record.step().micro_batches.empty() ? "\nno step is recorded yet\n" : step_table(units, record.step(), telling);
+  const std::vector<int>& evaluation = schedule_->evaluation().plan();
+  if (!evaluation.empty()) text += fmt::format("\nwithout gradients: {}\n", list_units(units, evaluation));
+  return text;
 }
 
 }  // namespace fsdp::engine

@@ -8,15 +8,19 @@ Schedule::Schedule(const Limits& limits)
     : prefetch_(limits.prefetch),
       residency_(limits.units, limits.buffers, limits.full_until),
       reductions_(limits.units, limits.gradient_buffers),
+      record_(limits.units),
       forward_uses_(limits.units) {}
 
 Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   for (UnitId unit : units) residency_.pin(unit);
   if (same_use(units, mode)) return {};
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
+  const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode);
   for (UnitId unit : units) {
-    if (std::find(current_.begin(), current_.end(), unit) == current_.end()) {
+    const bool taken = std::find(current_.begin(), current_.end(), unit) == current_.end();
+    if (taken || turns) record_.use(unit, mode);
+    if (taken) {
       trace().use(unit);
       if (mode != Mode::Backward) ++forward_uses_[unit];
     }
@@ -27,6 +31,7 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   Actions actions;
   make_full(units, actions);
   if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, actions);
+  record_.add(actions);
   return actions;
 }
 
@@ -62,12 +67,14 @@ void Schedule::enter(Mode mode) {
   } else if (period_ != Period::Training) {
     end_period();
     period_ = Period::Training;
+    record_.begin_micro_batch();
   }
 }
 
 void Schedule::end_period() {
   if (period_ == Period::Evaluation) evaluation_.finish();
   if (period_ == Period::Training) training_.abandon();  // a backward that ended has finished it before
+  record_.abandon_micro_batch();
   period_ = Period::None;
   current_.clear();
   forward_uses_.assign(forward_uses_.size(), 0);
@@ -76,27 +83,38 @@ void Schedule::end_period() {
 Actions Schedule::gradient_begins(UnitId unit) {
   Actions actions;
   reductions_.open(unit, actions);
+  record_.add(actions);
   return actions;
 }
 
 Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   Actions actions;
   reductions_.arrived(unit, trainable, forward_uses_[unit], actions);
+  record_.add(actions);
   return actions;
 }
 
 Actions Schedule::reduce_next(std::span<const int64_t> account) {
   Actions actions;
   reductions_.begin_next(account, actions);
+  if (period_ == Period::Training) {
+    record_.end_of_backward();
+    record_.add(actions);
+  } else {
+    record_.add_behind(actions);
+  }
   return actions;
 }
 
 Actions Schedule::backward_ends(std::span<const int64_t> account) {
   Actions actions;
   reductions_.finish(account, actions);
+  residency_.release_all(FullUntil::EndOfBackward, actions);
+  record_.end_of_backward();
+  record_.add(actions);
+  record_.end_micro_batch();
   if (period_ == Period::Training) training_.finish();
   end_period();
-  residency_.release_all(FullUntil::EndOfBackward, actions);
   return actions;
 }
 
@@ -104,6 +122,7 @@ Actions Schedule::open_ends() {
   Actions actions;
   reductions_.wait_all(actions);
   reductions_.begin_backward();
+  record_.add_behind(actions);
   return actions;
 }
 
@@ -113,10 +132,11 @@ Actions Schedule::follow() {
   Actions actions;
   if (shares_buffers()) {
     residency_.release_all(FullUntil::BufferNeeded, actions);
-    return actions;
+  } else {
+    residency_.demand_all(actions);
+    for (UnitId unit = 0; unit < static_cast<UnitId>(forward_uses_.size()); ++unit) residency_.await(unit, actions);
   }
-  residency_.demand_all(actions);
-  for (UnitId unit = 0; unit < static_cast<UnitId>(forward_uses_.size()); ++unit) residency_.await(unit, actions);
+  record_.add(actions);
   return actions;
 }
 
@@ -131,6 +151,7 @@ Actions Schedule::backward_abandoned() {
   reductions_.abandon(actions);
   end_period();
   residency_.release_all(FullUntil::EndOfBackward, actions);
+  record_.add(actions);
   return actions;
 }
 
@@ -138,6 +159,8 @@ Actions Schedule::shards_change() {
   Actions actions;
   end_period();
   residency_.release_all(FullUntil::ShardsChange, actions);
+  record_.add_behind(actions);
+  record_.end_step();
   return actions;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/record.h"
 #include "schedule/reductions.h"
 #include "schedule/residency.h"
 #include "schedule/trace.h"
@@ -24,9 +25,6 @@ struct Limits {
   int gradient_buffers = 2;  // units whose gradients are being completed or reduced at once
   FullUntil full_until = FullUntil::BufferNeeded;
 };
-
-// In which part of the program an operator runs.
-enum class Mode { Forward, ForwardWithoutGradients, Backward };
 
 class Schedule {
  public:
@@ -84,6 +82,7 @@ class Schedule {
   int gradient_buffers() const { return reductions_.buffers(); }
   const Trace& training() const { return training_; }
   const Trace& evaluation() const { return evaluation_; }
+  const Record& record() const { return record_; }
 
  private:
   enum class Period { None, Training, Evaluation };
@@ -99,6 +98,7 @@ class Schedule {
   Trace evaluation_{Trace::Kind::Cyclic};
   Residency residency_;
   Reductions reductions_;
+  Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   std::vector<UnitId> current_;    // units of the last operator

@@ -13,6 +13,9 @@ namespace fsdp::schedule {
 
 using UnitId = int;
 
+// In which part of the program an operator runs.
+enum class Mode { Forward, ForwardWithoutGradients, Backward };
+
 class Trace {
  public:
   static constexpr int kNever = std::numeric_limits<int>::max();

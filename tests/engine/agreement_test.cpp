@@ -29,15 +29,16 @@ void expect_refused(World& world, const Options& others, const std::vector<std::
 TEST(Agreement, OnOptionsIsChecked) {
   run_ranks(2, [](World& world) {
     const auto refused = [&](const Options& others, const std::string& option) {
-      expect_refused(world, others, {"the option " + option, "on rank 1"});
+      expect_refused(world, others, {"the option " + option + " on rank 0"});
     };
-    refused({.strategy = Strategy::ShardGradOp}, "strategy");
-    refused({.strategy = Strategy::ShardOptimizer}, "strategy");
-    refused({.shard_group_size = 1}, "shard_group_size");
-    refused({.mixed_precision = {.reduce_dtype = torch::kBFloat16}}, "mixed_precision.reduce_dtype");
-    refused({.buffers = 3}, "buffers");
-    refused({.prefetch = 0}, "prefetch");
-    refused({.sync_module_states = false}, "sync_module_states");
+    refused({.strategy = Strategy::ShardGradOp}, "strategy is ShardGradOp on rank 1 and FullShard");
+    refused({.strategy = Strategy::NoShard}, "strategy is NoShard on rank 1 and FullShard");
+    refused({.shard_group_size = 1}, "shard_group_size is 1 on rank 1 and 2");
+    refused({.mixed_precision = {.reduce_dtype = torch::kBFloat16}},
+            "mixed_precision.reduce_dtype is BFloat16 on rank 1 and Float");
+    refused({.buffers = 3}, "buffers is 3 on rank 1 and 2");
+    refused({.prefetch = 0}, "prefetch is 0 on rank 1 and 1");
+    refused({.sync_module_states = false}, "sync_module_states is false on rank 1 and true");
   });
 }
 

@@ -1,0 +1,201 @@
+// What a trace of a model's steps holds, on every rank.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/model.h"
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::Job;
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using fsdp::testing::ScratchDirectory;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+constexpr int64_t kBlocks = 3;
+
+struct Event {
+  std::string name;
+  double begin, end;  // microseconds
+};
+
+// A file's spans, by the titles of their rows.
+struct Read {
+  explicit Read(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    const Json events = Json::parse(in);
+    std::map<int, std::string> titles;
+    for (const Json& event : events) {
+      processes.insert(event["pid"].get<int>());
+      if (event["name"] == "process_name") process = event["args"]["name"];
+      if (event["name"] == "thread_name") titles[event["tid"]] = event["args"]["name"];
+    }
+    for (const Json& event : events) {
+      if (event["ph"] != "X") continue;
+      const double begin = event["ts"], length = event["dur"];
+      rows[titles.at(event["tid"])].push_back({event["name"], begin, begin + length});
+    }
+  }
+
+  // The names in every row whose title begins so.
+  std::vector<std::string> names(const std::string& title) const {
+    std::vector<std::string> names;
+    for (const auto& [row, events] : rows) {
+      if (!row.starts_with(title)) continue;
+      for (const Event& event : events) names.push_back(event.name);
+    }
+    return names;
+  }
+
+  std::string process;
+  std::set<int> processes;
+  std::map<std::string, std::vector<Event>> rows;
+};
+
+void step(const testing_models::TestModel& model, AdamW& optimizer, int64_t micro_batch) {
+  model.loss(micro_batch).backward();
+  optimizer.step();
+  optimizer.zero_grad();
+}
+
+void expect_no_overlap(const Read& trace) {
+  constexpr double kRounding = 1e-3;  // of the sum of two doubles that are rounded to nanoseconds
+  for (const auto& [row, events] : trace.rows) {
+    for (size_t i = 1; i < events.size(); ++i) {
+      EXPECT_GE(events[i].begin, events[i - 1].end - kRounding) << row << ": " << events[i].name;
+    }
+  }
+}
+
+class TraceOfAModel : public ::testing::TestWithParam<Job> {};
+
+TEST_P(TraceOfAModel, HasEveryUnitEveryRowAndWhatWasCounted) {
+  const ScratchDirectory scratch;
+  run_ranks(GetParam(), [&](World& world) {
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    step(model, optimizer, world.rank());
+    const CommunicationReport before = sharded.communication();
+    auto trace = sharded.trace();
+    for (int i = 0; i < 2; ++i) step(model, optimizer, world.rank());
+    const std::filesystem::path file = trace.write(scratch.path() / "step.json");
+    const CommunicationReport after = sharded.communication();
+
+    EXPECT_EQ(file.filename(), world.size() == 1 ? "step.json" : fmt::format("step.rank{}.json", world.rank()));
+    const Read read(file);
+    EXPECT_EQ(read.process, fmt::format("rank {}", world.rank()));
+    EXPECT_EQ(read.processes, std::set<int>{world.rank()});
+    expect_no_overlap(read);
+    EXPECT_EQ(read.names("gather").size(), after.gathers - before.gathers);
+    EXPECT_EQ(read.names("reduce").size(), after.reductions - before.reductions);
+    for (const auto& unit : sharded.model().units()) {
+      for (const char* row : {"forward", "backward", "reduce"}) {
+        EXPECT_THAT(read.names(row), Contains(fmt::format("{} {}", row, unit->name)));
+      }
+      if (world.size() == 1) continue;
+      EXPECT_THAT(read.names("gather"), Contains("gather " + unit->name));
+      EXPECT_THAT(read.names("waits"), IsSupersetOf({"gather " + unit->name, "reduce " + unit->name}));
+    }
+    if (world.size() > 1) {
+      EXPECT_THAT(read.names("waits"), IsSupersetOf({"agreement of all ranks", "readers of the shards"}));
+    }
+    EXPECT_THAT(read.names("optimizer"), ::testing::ElementsAre("update", "publish", "update", "publish"));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, TraceOfAModel, ::testing::Values(Job{1, "auto"}, Job{2, "shm"}, Job{2, "gloo"}),
+                         [](const auto& info) { return info.param.backend + std::to_string(info.param.ranks); });
+
+// A unit's span begins where its gather ends, in whichever row that is.
+TEST(TraceOfRanks, PutsWaitsBetweenComputations) {
+  const ScratchDirectory scratch;
+  run_ranks(Job{2, "gloo"}, [&](World& world) {
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    auto trace = sharded.trace();
+    step(model, optimizer, world.rank());  // not planned: each gather is waited for at once
+    const Read read(trace.write(scratch.path() / "first"));
+    for (const Event& wait : read.rows.at("waits")) {
+      if (!wait.name.starts_with("gather")) continue;
+      for (const char* row : {"forward", "backward"}) {
+        for (const Event& computation : read.rows.at(row)) {
+          EXPECT_TRUE(computation.end <= wait.begin || computation.begin >= wait.end)
+              << wait.name << " in " << computation.name;
+        }
+      }
+    }
+  });
+}
+
+TEST(TraceOfRanks, HasWhatAFollowerGathersAndReduces) {
+  const ScratchDirectory scratch;
+  run_ranks(Job{2, "gloo"}, [&](World& world) {
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    auto trace = sharded.trace();
+    const bool here = world.rank() == 0;
+    sharded.any_rank_has_batch(here);
+    here ? model.loss(0).backward() : sharded.backward_without_batch();
+    optimizer.step();
+    const Read read(trace.write(scratch.path() / "uneven"));
+    EXPECT_GT(sharded.communication().gathers, 0);
+    EXPECT_EQ(read.names("gather").size(), sharded.communication().gathers);
+    EXPECT_EQ(read.names("reduce").size(), sharded.communication().reductions);
+    expect_no_overlap(read);
+  });
+}
+
+TEST(TraceScope, IsOneAtATimeAndWrittenOnce) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = testing_models::make_gpt(1);
+    auto sharded = shard(*model.module, world);
+    auto trace = sharded.trace();
+    EXPECT_THAT(message_of<Error>([&] { sharded.trace(); }), HasSubstr("traced already"));
+    model.loss(0).backward();
+    trace.write(scratch.path() / "one.json");
+    EXPECT_THAT(message_of<Error>([&] { trace.write(scratch.path() / "one.json"); }), HasSubstr("has ended"));
+    {
+      auto dropped = sharded.trace();
+      model.loss(0).backward();
+    }
+    auto next = sharded.trace();
+    EXPECT_THAT(Read(next.write(scratch.path() / "none.json")).rows, IsEmpty());
+  });
+}
+
+TEST(TraceScope, GoesOnAfterAFileThatCannotBeWritten) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = testing_models::make_gpt(1);
+    auto sharded = shard(*model.module, world);
+    auto trace = sharded.trace();
+    model.loss(0).backward();
+    const auto nowhere = scratch.path() / "missing" / "step.json";
+    EXPECT_THAT(message_of<Error>([&] { trace.write(nowhere); }),
+                AllOf(HasSubstr(nowhere.string()), HasSubstr("No such file or directory"), HasSubstr("folder")));
+    EXPECT_THAT(Read(trace.write(scratch.path() / "step.json")).rows, Not(IsEmpty()));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
