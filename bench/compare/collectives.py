@@ -25,8 +25,13 @@ def repetitions(size):
 
 
 def contestants(setup):
-    ours = [Contestant(f"fsdp {name}", [setup.program("collectives"), "--backend", name]) for name in setup.backends]
-    return ours + [Contestant(PEER, setup.module("peer.collectives"))]
+    def ours(backend):
+        return [setup.program("collectives"), "--backend", backend]
+
+    all_of_us = [Contestant(f"fsdp {name}", ours(name)) for name in setup.backends]
+    if "shm" in setup.backends:
+        all_of_us.append(Contestant("fsdp shm by copies", ["env", "FSDP_SHM_GATHER=copy"] + ours("shm")))
+    return all_of_us + [Contestant(PEER, setup.module("peer.collectives"))]
 
 
 def seconds_of(job, do, size):

@@ -29,7 +29,7 @@ class Unit {
       : layout_({numel}, group.size(), group.size()),
         gradient_layout_(layout_, {1}),
         collectives_(group.open_unit({.id = id, .name = "unit", .layout = layout_})),
-        gradients_(torch::ones({gradient_layout_.full_numel()})),
+        gradients_(group.allocate(gradient_layout_.full_numel() * kElementBytes).view(torch::kFloat32).fill_(1)),
         staging_(torch::empty({collectives_->staging_numel(gradient_layout_)})) {
     if (collectives_->gathers_into_buffer()) buffer_ = torch::zeros({layout_.full_numel()});
     sum_ = {torch::zeros({gradient_layout_.shard_of(group.rank()).numel()}), {0}};

@@ -48,8 +48,11 @@ class UnitCollectives {
   // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
   // between `begin_write` and `publish`.
   virtual torch::Tensor shard() const = 0;
-  virtual bool gathers_into_buffer() const = 0;                                   // or hands out memory of its own
-  virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;  // what `begin_reduce` needs
+  virtual bool gathers_into_buffer() const = 0;  // or hands out memory of its own
+  // Whether a gather asks of the peers only that they have published: then ranks need no common order of gathers.
+  virtual bool gathers_alone() const = 0;
+  // What `begin_reduce` needs.
+  virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;
   // What reductions hold beside the caller's memory.
   virtual int64_t reduction_bytes() const { return 0; }
   // Waits until no rank reads this rank's shard any more.

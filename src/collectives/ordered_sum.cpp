@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <type_traits>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 namespace fsdp::collectives {
 
@@ -33,21 +38,57 @@ void add_pass(float* __restrict sum, int64_t numel, const Element* first, const 
   }
 }
 
+#ifdef __x86_64__
+// Compilers do not vectorise the conversion of fp16 for this processor, and its base instructions have none: then it is
+// a call an element, forty times as slow as the memory. Processors since 2012 have the instructions below, which give
+// the same bits.
+const bool kAddsHalvesByEights = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
+
+__attribute__((target("avx,f16c"))) inline __m256 eight_values(const _Float16* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+// Leaves less than eight, and returns how many it did.
+template <Start start, typename... More>
+__attribute__((target("avx,f16c"))) int64_t add_eights(float* __restrict sum, int64_t numel, const _Float16* first,
+                                                       const More*... more) {
+  int64_t i = 0;
+  for (; i + 8 <= numel; i += 8) {
+    __m256 value = eight_values(first + i);
+    if (start == Start::Held) value = _mm256_add_ps(_mm256_loadu_ps(sum + i), value);
+    ((value = _mm256_add_ps(value, eight_values(more + i))), ...);
+    _mm256_storeu_ps(sum + i, value);
+  }
+  return i;
+}
+#endif
+
+template <Start start, typename Element, typename... More>
+void add_quickly(float* sum, int64_t numel, const Element* first, const More*... more) {
+  int64_t done = 0;
+#ifdef __x86_64__
+  if constexpr (std::is_same_v<Element, _Float16>) {
+    if (kAddsHalvesByEights) done = add_eights<start>(sum, numel, first, more...);
+  }
+#endif
+  add_pass<start>(sum + done, numel - done, first + done, (more + done)...);
+}
+
 // The first one to four of `from`, each read at `at`.
 template <Start start, typename Element>
 size_t add_some(float* sum, std::span<const Element* const> from, int64_t at, int64_t numel) {
   switch (from.size()) {
     case 1:
-      add_pass<start>(sum, numel, from[0] + at);
+      add_quickly<start>(sum, numel, from[0] + at);
       return 1;
     case 2:
-      add_pass<start>(sum, numel, from[0] + at, from[1] + at);
+      add_quickly<start>(sum, numel, from[0] + at, from[1] + at);
       return 2;
     case 3:
-      add_pass<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at);
+      add_quickly<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at);
       return 3;
     default:
-      add_pass<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at, from[3] + at);
+      add_quickly<start>(sum, numel, from[0] + at, from[1] + at, from[2] + at, from[3] + at);
       return 4;
   }
 }

@@ -15,6 +15,7 @@ class SingleUnit final : public UnitCollectives {
 
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return false; }
+  bool gathers_alone() const override { return true; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   void begin_write() override {}
   void publish() override {}

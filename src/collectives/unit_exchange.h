@@ -26,6 +26,7 @@ class UnitExchange final : public UnitCollectives {
 
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
+  bool gathers_alone() const override { return spec_.layout.shards() == 1; }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return layout.slice_of(rank()).numel() * (wire_->size() - 1);
   }

@@ -111,7 +111,7 @@ void Model::backward_without_batch() {
 
 // Takes part in what the others do until the end of their backward, and returns what they agreed on there.
 std::vector<int64_t> Model::follow() {
-  const bool listens = schedule_->shares_buffers() && !units_.empty() && units_[0]->collectives->gathers_into_buffer();
+  const bool listens = schedule_->shares_buffers() && !units_.empty() && !units_[0]->collectives->gathers_alone();
   if (!listens) {
     perform(schedule_->repeat_reductions());
     return agree_on_account();

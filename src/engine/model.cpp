@@ -313,7 +313,7 @@ void Model::gather(const schedule::Action& action) {
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen) exchange(action.unit, begun());
+  if (!action.foreseen && !unit.collectives->gathers_alone()) exchange(action.unit, begun());
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
 }
 

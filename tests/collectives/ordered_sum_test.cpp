@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <random>
 
 namespace fsdp::collectives {
@@ -98,6 +100,34 @@ TEST(OrderedSum, AddsSixteenBitGradientsInFp32) {
     add_in_order(sum.data(), held, segments, addends, type);
     EXPECT_EQ(sum[0], ((1e-3f + next) + next) + next);
     EXPECT_EQ(sum[1], -3);
+  }
+}
+
+// Alone and in sums, at the beginning of a block and in its rest.
+TEST(OrderedSum, WidensEveryFp16Value) {
+  std::vector<_Float16> values;
+  for (uint32_t bits = 0; bits < (1u << 16); ++bits)
+    values.push_back(std::bit_cast<_Float16>(static_cast<uint16_t>(bits)));
+  values.insert(values.end(), {1, 2, 3});
+  const std::vector<Range> segments{{0, static_cast<int64_t>(values.size())}};
+  const std::vector<uint8_t> present{1};
+  for (size_t ranks = 1; ranks <= 5; ++ranks) {
+    const std::vector<Addend> addends(ranks, {values.data(), present});
+    for (uint8_t holds : {0, 1}) {
+      std::vector<float> sum(values.size(), 0.1f);
+      std::vector<uint8_t> held{holds};
+      add_in_order(sum.data(), held, segments, addends, ElementType::Float16);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<float>(values[i]);
+        float expected = holds ? 0.1f + value : value;
+        for (size_t rank = 1; rank < ranks; ++rank) expected += value;
+        if (std::isnan(value)) {
+          ASSERT_TRUE(std::isnan(sum[i])) << i;
+        } else {
+          ASSERT_EQ(std::bit_cast<uint32_t>(sum[i]), std::bit_cast<uint32_t>(expected)) << i << ", " << ranks;
+        }
+      }
+    }
   }
 }
 

@@ -3,19 +3,23 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "buffers/arena.h"
 #include "collectives/group_checks.h"
+#include "collectives/shm/gather_choice.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
+#include "support/variable.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -38,6 +42,11 @@ LaunchOptions over_shm(std::chrono::milliseconds timeout = std::chrono::seconds(
 class Shm : public ::testing::TestWithParam<int> {};
 
 TEST_P(Shm, Gathers) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_shm());
+}
+TEST_P(Shm, GathersByCopies) {
+  const testing::CopyingGathers copying;
   run_ranks(
       GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_shm());
 }
@@ -85,6 +94,55 @@ TEST(ShmGroup, AUnitIsThereOnce) {
         EXPECT_EQ(unit->wait_gather(), first);
         EXPECT_EQ(full[0].item<float>(), 3);
         EXPECT_EQ(full[-1].item<float>(), 4);
+      },
+      over_shm());
+}
+
+torch::Tensor buffer_of(const Group& group, const UnitCollectives& unit) {
+  return unit.gathers_into_buffer() ? torch::zeros({unit.shard().numel() * group.size()}) : torch::Tensor();
+}
+
+// It can be read while the owners write again.
+TEST(ShmGroup, ACopyIsTheRanksOwn) {
+  const testing::CopyingGathers copying;
+  run_ranks(
+      2,
+      [](World& world) {
+        Group& group = world.state()->group();
+        auto unit = group.open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
+        unit->shard().fill_(world.rank() + 1);
+        unit->publish();
+        ASSERT_TRUE(unit->gathers_into_buffer());
+        EXPECT_TRUE(unit->gathers_alone());
+        const torch::Tensor full = buffer_of(group, *unit);
+        const auto expect_ends = [&](float first, float last) {
+          EXPECT_EQ(full[0].item<float>(), first);
+          EXPECT_EQ(full[-1].item<float>(), last);
+        };
+        unit->begin_gather(full);
+        EXPECT_EQ(unit->wait_gather(), full.data_ptr());
+        expect_ends(1, 2);
+        unit->release();
+        unit->begin_write();
+        unit->shard().fill_(world.rank() + 3);
+        unit->publish();
+        expect_ends(1, 2);
+        unit->begin_gather(full);
+        unit->wait_gather();
+        expect_ends(3, 4);
+        world.barrier();
+      },
+      over_shm());
+}
+
+TEST(ShmGroup, AUnitThatIsOneShardIsNotCopied) {
+  const testing::CopyingGathers copying;
+  run_ranks(
+      2,
+      [](World& world) {
+        auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1000}, 2, 1)});
+        EXPECT_FALSE(unit->gathers_into_buffer());
+        EXPECT_EQ(unit->wait_gather(), unit->shard().data_ptr());
       },
       over_shm());
 }
@@ -138,8 +196,10 @@ TEST(ShmGroup, AReleasedUnitIsOutOfReach) {
 
 void barrier(Group& group, UnitCollectives&) { group.barrier(); }
 
-void gather(Group&, UnitCollectives& unit) {
+void gather(Group& group, UnitCollectives& unit) {
+  const torch::Tensor buffer = buffer_of(group, unit);
   unit.publish();
+  unit.begin_gather(buffer);
   unit.wait_gather();
 }
 
@@ -155,11 +215,13 @@ struct Wait {
   std::string name;
   std::string message;  // how it starts
   std::function<void(Group&, UnitCollectives&)> body;
+  bool copies = false;
 };
 
 const std::vector<Wait>& waits() {
   static const std::vector<Wait> all{{"Barrier", "] barrier: ", barrier},
                                      {"Gather", " unit=blocks.4] gather: ", gather},
+                                     {"CopyingGather", " unit=blocks.4] gather: ", gather, true},
                                      {"Reduction", " unit=blocks.4] reduce: ", reduce}};
   return all;
 }
@@ -168,6 +230,8 @@ class ShmWait : public ::testing::TestWithParam<Wait> {};
 
 // Rank 2 of three raises `signal`; the others wait.
 RunResult run_with_signal(const Wait& wait, int signal, std::chrono::milliseconds timeout) {
+  std::optional<testing::CopyingGathers> copying;
+  if (wait.copies) copying.emplace();
   return run_ranks_to_end(
       3,
       [&](World& world) {
@@ -196,6 +260,116 @@ TEST_P(ShmWait, ForARankThatIsStoppedEndsAfterTheTimeoutAndNamesIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(For, ShmWait, ::testing::ValuesIn(waits()), [](const auto& info) { return info.param.name; });
+
+// The others have what it published, and miss it afterwards.
+TEST(ShmGroup, ARankThatIsKilledWhileItCopiesIsNamed) {
+  const testing::CopyingGathers copying;
+  const RunResult result = run_ranks_to_end(
+      3,
+      [](World& world) {
+        auto group = world.state()->new_group();
+        auto unit = group->open_unit({0, "unit", layout::UnitLayout({3 << 23}, 3, 3)});
+        unit->shard().fill_(1);
+        unit->publish();
+        const torch::Tensor full = buffer_of(*group, *unit);
+        unit->begin_gather(full);
+        std::thread killer;
+        if (world.rank() == 2) {
+          killer = std::thread([own = full.data_ptr<float>() + 2 * unit->shard().numel()] {
+            while (*static_cast<volatile float*>(own) == 0) {
+            }
+            raise(SIGKILL);
+          });
+        }
+        unit->wait_gather();
+        EXPECT_TRUE(full.eq(1).all().item<bool>());
+        group->barrier();
+        killer.join();
+      },
+      over_shm(std::chrono::minutes(10)));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
+  EXPECT_THAT(result.output, ContainsRegex("rank [01]/3\\] barrier: rank 2 is gone \\(it was killed"));
+}
+
+using collectives::shm::choose_gather;
+using collectives::shm::GatherBy;
+using collectives::shm::GatherSeconds;
+
+// A context of the world's ranks, which meet in `directory`.
+collectives::shm::Context make_context(const World& world, const std::filesystem::path& directory) {
+  auto store = c10::make_intrusive<c10d::FileStore>((directory / "store").string(), world.size());
+  return collectives::shm::Context({.store = store, .rank = world.rank(), .size = world.size()});
+}
+
+TEST(ShmGather, IsWhatTheRanksOfSeveralNodesFindOutTogether) {
+  const testing::ScratchDirectory scratch;
+  run_ranks(
+      3,
+      [&](World& world) {
+        auto context = make_context(world, scratch.path());
+        const uint64_t before = context.memory()->allocate(1);
+        context.memory()->free(before);
+        for (const GatherSeconds& last : {GatherSeconds{2, 9}, GatherSeconds{9, 2}}) {
+          const auto trial = [&](char*) { return world.rank() == 2 ? last : GatherSeconds{5, 5}; };
+          EXPECT_EQ(choose_gather(context, world.rank() / 2, trial),
+                    last.copy < last.map ? GatherBy::Copy : GatherBy::Map);
+        }
+        EXPECT_EQ(context.memory()->allocate(1), before);
+        world.barrier();
+      },
+      over_shm());
+}
+
+TEST(ShmGather, IsTriedWithThePeersMemory) {
+  const testing::ScratchDirectory scratch;
+  run_ranks(
+      2,
+      [&](World& world) {
+        auto context = make_context(world, scratch.path());
+        const auto choice = static_cast<int64_t>(choose_gather(context, world.rank()));
+        for (const torch::Tensor& theirs : world.all_gather(torch::tensor(choice)))
+          EXPECT_EQ(theirs.item<int64_t>(), choice);
+      },
+      over_shm());
+}
+
+TEST(ShmGather, IsByTheMappingOnOneNode) {
+  const testing::ScratchDirectory scratch;
+  run_ranks(
+      2,
+      [&](World& world) {
+        auto context = make_context(world, scratch.path());
+        const auto never = [](char*) -> GatherSeconds { throw Error("tried on one node"); };
+        EXPECT_EQ(choose_gather(context, 7, never), GatherBy::Map);
+        const testing::CopyingGathers copying;
+        EXPECT_EQ(choose_gather(context, world.rank(), never), GatherBy::Copy);
+        const testing::Variable mapping("FSDP_SHM_GATHER", "map");
+        EXPECT_EQ(choose_gather(context, world.rank(), never), GatherBy::Map);
+      },
+      over_shm());
+}
+
+TEST(ShmGather, ByAnUnknownWordIsAnError) {
+  const testing::Variable variable("FSDP_SHM_GATHER", "fast");
+  const RunResult result = run_ranks_to_end(
+      2, [](World&) {}, over_shm());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("the environment has FSDP_SHM_GATHER='fast', expected map or copy"));
+}
+
+TEST(ShmGather, ThatRanksWantToBeDifferentIsAnErrorOnEveryRank) {
+  run_ranks(
+      2,
+      [](World& world) {
+        std::optional<testing::CopyingGathers> copying;
+        if (world.rank() == 1) copying.emplace();
+        EXPECT_THAT(message_of<Error>([&] { world.state()->new_group(); }),
+                    HasSubstr(world.rank() == 0 ? "FSDP_SHM_GATHER is copy on rank 1 and not set on rank 0"
+                                                : "FSDP_SHM_GATHER is not set on rank 0 and copy on rank 1"));
+        world.barrier();
+      },
+      over_shm());
+}
 
 TEST(ShmGroup, RanksThatDoDifferentThingsAreToldAtOnce) {
   const RunResult result = run_ranks_to_end(

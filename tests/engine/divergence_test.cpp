@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support/run_ranks.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -189,17 +190,19 @@ TEST_P(Divergence, IsNoneWhereUnitsStayFull) {
   });
 }
 
-// In shared memory a gather takes no part of the peers.
+// In shared memory a gather takes no part of the peers, whether it copies or not.
 TEST_P(Divergence, InSharedMemoryIsNoneWhereRanksUseOtherBlocks) {
-  run_ranks(GetParam(),
-            [](World& world) {
-              auto in_another_order = [](const Chain& chain) {
-                chain({0, 4, 2, 1}).sum().backward();
-                return true;
-              };
-              train(world, in_another_order, Strategy::FullShard);
-            },
-            {.backend = "shm", .timeout = std::chrono::seconds(60)});
+  auto train_in_other_orders = [](World& world) {
+    auto in_another_order = [](const Chain& chain) {
+      chain({0, 4, 2, 1}).sum().backward();
+      return true;
+    };
+    train(world, in_another_order, Strategy::FullShard);
+  };
+  const LaunchOptions over_shm{.backend = "shm", .timeout = std::chrono::seconds(60)};
+  run_ranks(GetParam(), train_in_other_orders, over_shm);
+  const testing::CopyingGathers copying;
+  run_ranks(GetParam(), train_in_other_orders, over_shm);
 }
 
 // Rank 1 goes on with the step, and waits for those that it waits for no more.

@@ -9,6 +9,7 @@
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 #include "support/train_sharded.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -133,6 +134,14 @@ std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes, int64_t ranks
           {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two + replicas}};
 }
 
+// Units are full in buffers, as over Gloo; gradients are reduced as ever.
+std::vector<Formula> formulas_by_copies(const Sizes& sizes, int64_t ranks) {
+  std::vector<Formula> formulas = formulas_in_shared_memory(sizes, ranks);
+  const std::vector<Formula> in_buffers = formulas_over_gloo(sizes, ranks - 1);
+  for (size_t i = 0; i < formulas.size(); ++i) formulas[i].full_parameters = in_buffers[i].full_parameters;
+  return formulas;
+}
+
 void expect_formulas(World& world, const std::function<std::vector<Formula>(const Sizes&)>& formulas) {
   const size_t count = formulas({}).size();
   for (size_t i = 0; i < count; ++i) {
@@ -160,6 +169,12 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
             [](World& world) {
               expect_formulas(world,
                               [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes, world.size()); });
+            },
+            {.backend = "shm"});
+  const testing::CopyingGathers copying;
+  run_ranks(4,
+            [](World& world) {
+              expect_formulas(world, [&](const Sizes& sizes) { return formulas_by_copies(sizes, world.size()); });
             },
             {.backend = "shm"});
 }

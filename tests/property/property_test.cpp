@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "property/random_case.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/variable.h"
 
 namespace fsdp::property {
 namespace {
@@ -17,7 +19,10 @@ using fsdp::testing::run_ranks;
 
 constexpr uint64_t kCases = 240;
 
-const char* backend_of(uint64_t seed) { return seed / 4 % 2 == 0 ? "shm" : "gloo"; }
+// Shared memory twice: its gathers copy or not.
+const std::vector<std::string> kBackends{"shm", "gloo", "shm by copies"};
+
+const std::string& backend_of(uint64_t seed) { return kBackends[seed / 4 % kBackends.size()]; }
 
 std::vector<uint64_t> seeds_for(int ranks, const std::string& backend) {
   std::vector<uint64_t> seeds(kCases);
@@ -56,9 +61,11 @@ void check_all(World& world, const std::string& backend) {
 class Property : public ::testing::TestWithParam<int> {};
 
 TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
-  for (const std::string backend : {"shm", "gloo"}) {
+  for (const std::string& backend : kBackends) {
+    std::optional<testing::CopyingGathers> copying;
+    if (backend == "shm by copies") copying.emplace();
     run_ranks(GetParam(), [&](World& world) { check_all(world, backend); },
-              {.backend = backend, .timeout = std::chrono::seconds(60)});
+              {.backend = backend.substr(0, backend.find(' ')), .timeout = std::chrono::seconds(60)});
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include "collectives/all_reduce.h"
 #include "collectives/shm/context.h"
+#include "collectives/shm/gather_choice.h"
+#include "collectives/shm/memory_node.h"
 #include "collectives/shm/unit.h"
 
 namespace fsdp::collectives {
@@ -43,12 +45,13 @@ char* bytes_of(const torch::Tensor& tensor) { return static_cast<char*>(tensor.m
 
 class ShmGroup final : public Group {
  public:
-  explicit ShmGroup(const GroupSpec& spec) : context_(std::make_shared<shm::Context>(spec)) {}
+  explicit ShmGroup(const GroupSpec& spec)
+      : context_(std::make_shared<shm::Context>(spec)), gather_by_(shm::choose_gather(*context_, shm::memory_node())) {}
 
   int rank() const override { return context_->ranks().rank(); }
   int size() const override { return context_->ranks().size(); }
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
-    return std::make_unique<shm::Unit>(context_, spec);
+    return std::make_unique<shm::Unit>(context_, spec, gather_by_);
   }
   torch::Tensor allocate(int64_t bytes) override;
 
@@ -62,6 +65,7 @@ class ShmGroup final : public Group {
   torch::Tensor in_mailbox(int rank, const torch::Tensor& like) const;
 
   std::shared_ptr<shm::Context> context_;
+  const shm::GatherBy gather_by_;
 };
 
 torch::Tensor ShmGroup::allocate(int64_t bytes) {

@@ -6,15 +6,16 @@
 
 #include "base/error.h"
 #include "collectives/element_type.h"
+#include "collectives/shm/peer_copy.h"
 
 namespace fsdp::collectives::shm {
 
 namespace {
 
 #ifdef FSDP_POISON
-constexpr Access kReleased = Access::None;
+constexpr bool kPoisons = true;
 #else
-constexpr Access kReleased = Access::Read;
+constexpr bool kPoisons = false;
 #endif
 
 // What a rank tells of a unit that it opens.
@@ -25,9 +26,10 @@ struct Opening {
 
 }  // namespace
 
-Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec)
+Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec, GatherBy gather_by)
     : context_(std::move(context)),
       spec_(std::move(spec)),
+      gather_by_(gather_by),
       gather_purpose_("gathers unit " + spec_.name),
       write_purpose_("is about to write unit " + spec_.name) {
   Ranks& ranks = context_->ranks();
@@ -93,7 +95,7 @@ void Unit::map_shard(MemoryFile& file) {
   const size_t element = c10::elementSize(spec_.dtype);
   const size_t offset = layout.shard_of(context_->ranks().rank()).begin * element;
   file.grant(offset, layout.shard_numel() * element);
-  full_.emplace(file, layout.full_numel() * element, kReleased);
+  full_.emplace(file, layout.full_numel() * element, released());
   auto own = std::make_shared<Mapping>(file, layout.full_numel() * element, Access::Write);
   char* begin = own->base() + offset;
   shard_ = torch::from_blob(
@@ -116,18 +118,42 @@ void Unit::publish() {
   context_->ranks().ring();
 }
 
+Access Unit::released() const { return kPoisons && gather_by_ == GatherBy::Map ? Access::None : Access::Read; }
+
+void Unit::begin_gather(const torch::Tensor& buffer) {
+  if (!gathers_into_buffer()) return;
+  FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
+                 "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
+                 spec_.layout.full_numel());
+  buffer_ = buffer;
+}
+
 void* Unit::wait_gather() {
   if (!full_) return shard_.mutable_data_ptr();
+  const bool copies = gathers_into_buffer();
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
-    context_->ranks().wait(shard_peers_, gather_purpose_,
-                           [this](int rank) { return counters_->has_published(*members_[rank].control); });
+    if (copies) copy_shard(context_->ranks().rank());
+    context_->ranks().wait(shard_peers_, gather_purpose_, [&](int rank) {
+      if (!counters_->has_published(*members_[rank].control)) return false;
+      if (copies) copy_shard(rank);
+      return true;
+    });
   });
-  if (kReleased == Access::None) full_->allow(Access::Read);
+  if (copies) return buffer_.mutable_data_ptr();
+  if (released() == Access::None) full_->allow(Access::Read);
   return full_->base();
 }
 
+void Unit::copy_shard(int rank) {
+  const auto element = static_cast<int64_t>(c10::elementSize(spec_.dtype));
+  const layout::Range shard = spec_.layout.shard_of(rank);
+  copy_from_peer(static_cast<char*>(buffer_.mutable_data_ptr()) + shard.begin * element,
+                 full_->base() + shard.begin * element, shard.numel() * element);
+}
+
 void Unit::release() {
-  if (full_ && kReleased == Access::None) full_->allow(Access::None);
+  buffer_ = torch::Tensor();
+  if (full_ && released() == Access::None) full_->allow(Access::None);
 }
 
 void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {

@@ -1,11 +1,13 @@
 // One unit's collectives in shared memory.
 //
 // The ranks of a shard group have the unit once, in one file that each maps; each owns its shard of it. A gather hands
-// out the mapping when every owner has published, and copies nothing; a unit that is one shard hands out the shard. A
-// reduction reads the peers' gradients where they lie (unit_reduction.h). Opening one is a collective.
+// out the mapping when every owner has published, and copies nothing, or copies each shard into the caller's buffer as
+// soon as its owner has published it (gather_choice.h): on the calling thread, in `wait_gather`. A unit that is one
+// shard hands out the shard. A reduction reads the peers' gradients where they lie (unit_reduction.h). Opening one is a
+// collective.
 //
-// What operators get is mapped without the right to write. In builds with FSDP_POISON it is out of reach while it is
-// released, so that a use without a gather is a fault.
+// The mapping is without the right to write. In builds with FSDP_POISON one that is handed out is out of reach while it
+// is released, so that a use without a gather is a fault.
 #pragma once
 
 #include <memory>
@@ -15,6 +17,7 @@
 
 #include "collectives/group.h"
 #include "collectives/shm/context.h"
+#include "collectives/shm/gather_choice.h"
 #include "collectives/shm/unit_counters.h"
 #include "collectives/shm/unit_reduction.h"
 
@@ -22,15 +25,16 @@ namespace fsdp::collectives::shm {
 
 class Unit final : public UnitCollectives {
  public:
-  Unit(std::shared_ptr<Context> context, UnitSpec spec);
+  Unit(std::shared_ptr<Context> context, UnitSpec spec, GatherBy gather_by);
 
   torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return false; }
+  bool gathers_into_buffer() const override { return full_ && gather_by_ == GatherBy::Copy; }
+  bool gathers_alone() const override { return true; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   int64_t reduction_bytes() const override { return sums_bytes_; }
   void begin_write() override;
   void publish() override;
-  void begin_gather(const torch::Tensor&) override {}
+  void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
   void release() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
@@ -41,16 +45,20 @@ class Unit final : public UnitCollectives {
  private:
   void open();
   void map_shard(MemoryFile& file);
+  Access released() const;  // the right to the full unit that remains
+  void copy_shard(int rank);
   uint64_t make_control();
   uint64_t offset_of(const torch::Tensor& gradients) const;  // in this rank's memory
 
   std::shared_ptr<Context> context_;
   UnitSpec spec_;
+  GatherBy gather_by_;
   std::string gather_purpose_, write_purpose_;
   std::vector<int> shard_peers_;     // with whom this rank owns the whole unit
   std::vector<UnitMember> members_;  // by rank
   std::optional<Mapping> full_;      // none for a unit that is one shard
   torch::Tensor shard_;
+  torch::Tensor buffer_;    // where a copy goes
   int64_t sums_bytes_ = 0;  // of what replicas take from this rank
   std::optional<UnitCounters> counters_;
   std::optional<UnitReduction> reduction_;

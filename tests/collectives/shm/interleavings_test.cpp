@@ -31,6 +31,8 @@ enum class Do {
   Publish,
   Read,  // once all have published
   EndRead,
+  Copy,  // one owner's shard, once that one has published
+  EndCopy,
   WriteGradients,
   Offer,
   AwaitSum,      // of the own slice
@@ -41,9 +43,11 @@ enum class Do {
 struct Instruction {
   Do what;
   int unit;
+  int owner = -1;  // of what is copied
 };
 
-// Ranks reduce in opposite orders; the second one reads between its reductions, and once more at the end of the step.
+// Ranks reduce in opposite orders; the second one reads between its reductions, and once more, by a copy, at the end of
+// the step.
 std::vector<Instruction> program_of(int rank) {
   std::vector<Instruction> program;
   auto add = [&](int unit, std::initializer_list<Do> all) {
@@ -51,6 +55,14 @@ std::vector<Instruction> program_of(int rank) {
   };
   auto read_all = [&] {
     for (int unit = 0; unit < kUnits; ++unit) add(unit, {Do::Read, Do::EndRead});
+  };
+  auto copy_all = [&] {
+    for (int unit = 0; unit < kUnits; ++unit) {
+      for (int owner : {rank, 1 - rank}) {
+        program.push_back({Do::Copy, unit, owner});
+        program.push_back({Do::EndCopy, unit, owner});
+      }
+    }
   };
   const std::vector<int> order = rank == 0 ? std::vector{0, 1} : std::vector{1, 0};
   for (int step = 0; step < kSteps; ++step) {
@@ -63,7 +75,7 @@ std::vector<Instruction> program_of(int rank) {
     if (rank == 1) read_all();
     add(order[1], {Do::WriteGradients, Do::Offer});
     for (int unit : order) add(unit, {Do::AwaitSum, Do::TakeReplicas, Do::EndTake});
-    if (rank == 1) read_all();
+    if (rank == 1) copy_all();
   }
   return program;
 }
@@ -79,6 +91,7 @@ struct Part {
   int8_t sums = 0;          // the same, as replicas see them
   int8_t number = 0;        // of the reduction that this rank has offered
   int8_t summed = 0;        // the last one that it has added up
+  int8_t copies = -1;       // the owner whose shard this rank copies
   bool writes = false, reads = false, takes = false;
 };
 
@@ -94,7 +107,7 @@ struct State {
     key.append(adds.begin(), adds.end());
     for (const Part& part : parts) {
       for (uint64_t value : part.values) key += static_cast<char>(value);
-      for (int8_t number : {part.shard, part.gradients, part.sums, part.number, part.summed})
+      for (int8_t number : {part.shard, part.gradients, part.sums, part.number, part.summed, part.copies})
         key += static_cast<char>(number);
       key += static_cast<char>(part.writes + 2 * part.reads + 4 * part.takes);
     }
@@ -172,7 +185,8 @@ bool Model::perform(State& state, int rank, Instruction instruction) {
       // The first epoch has begun for all.
       if (own.shard > 0 && !all(Omitted::Entered, unit, [&](auto& peer) { return counters.has_entered(peer); }))
         return false;
-      require(parts([](const Part& part, int) { return !part.reads; }), "a shard is written while a rank reads it");
+      require(parts([&](const Part& part, int) { return !part.reads && part.copies != rank; }),
+              "a shard is written while a rank reads it");
       own.writes = true;
       ++own.shard;
       return true;
@@ -188,6 +202,17 @@ bool Model::perform(State& state, int rank, Instruction instruction) {
       return true;
     case Do::EndRead:
       own.reads = false;
+      return true;
+    case Do::Copy: {
+      const int owner = instruction.owner;
+      if (omitted_ != Omitted::Published && !counters.has_published(control(owner, unit))) return false;
+      require(!state.part(owner, unit).writes, "a shard is read while its owner writes it");
+      require(state.part(owner, unit).shard == own.shard, "a version was lost");
+      own.copies = static_cast<int8_t>(owner);
+      return true;
+    }
+    case Do::EndCopy:
+      own.copies = -1;
       return true;
     case Do::WriteGradients:
       for (int other = 0; other < kRanks; ++other)

@@ -1,12 +1,16 @@
 // Shared memory and who has which part of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "collectives/shm/heap.h"
+#include "collectives/shm/memory_node.h"
 #include "collectives/shm/own_memory.h"
 #include "fsdp/error.h"
 #include "support/message_of.h"
@@ -73,6 +77,64 @@ TEST(MemoryFile, ThatIsNotThereIsAnErrorThatSaysHowMuch) {
 TEST(MemoryFile, OfAProcessThatIsGoneIsAnErrorThatNamesTheRank) {
   EXPECT_THAT(message_of<Error>([] { MemoryFile::open(getpid(), 1 << 20, 3); }),
               HasSubstr("the memory of rank 3 (/proc/"));
+}
+
+// What the system would say of nodes with these processors.
+class Nodes {
+ public:
+  explicit Nodes(const std::vector<std::string>& processors) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "fsdp-nodes-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+    std::filesystem::create_directory(path_ / "power");
+    for (size_t node = 0; node < processors.size(); ++node) {
+      const std::filesystem::path directory = path_ / ("node" + std::to_string(node));
+      std::filesystem::create_directory(directory);
+      std::ofstream(directory / "cpulist") << processors[node] << '\n';
+    }
+  }
+  ~Nodes() { std::filesystem::remove_all(path_); }
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Keeps this thread on one processor.
+class Stay {
+ public:
+  Stay() : processor_(sched_getcpu()) {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor_, &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  }
+  ~Stay() { sched_setaffinity(0, sizeof before_, &before_); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+
+  std::string processor() const { return std::to_string(processor_); }
+
+ private:
+  int processor_;
+  cpu_set_t before_;
+};
+
+TEST(MemoryNode, IsTheOneThatHasAllProcessorsOfTheProcess) {
+  const Stay stay;
+  EXPECT_EQ(memory_node(Nodes({"900-901", "903," + stay.processor() + ",905-907"}).path()), 1);
+  EXPECT_EQ(memory_node(Nodes({"", "900", "0-" + stay.processor()}).path()), 2);
+}
+
+TEST(MemoryNode, IsWhereTheThreadRunsIfNoneHasAllProcessors) {
+  const Stay stay;
+  unsigned processor = 0, node = 0;
+  ASSERT_EQ(getcpu(&processor, &node), 0);
+  EXPECT_EQ(memory_node(Nodes({"900", "901"}).path()), static_cast<int>(node));
+  EXPECT_EQ(memory_node("/nowhere"), static_cast<int>(node));
 }
 
 TEST(OwnMemory, GivesPagesBackAndHandsOutZerosAgain) {

@@ -71,6 +71,21 @@ class OwnUnit {
     ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
     EXPECT_EQ(std::count(full().begin(), full().end(), value), unit_.layout.full_numel());
   }
+  // Each shard as soon as its owner has published it.
+  void expect_copy(float value) {
+    std::vector<float> copy(full().size());
+    const auto copy_shard = [&](int rank) {
+      const layout::Range shard = unit_.layout.shard_of(rank);
+      std::copy(full().begin() + shard.begin, full().begin() + shard.end, copy.begin() + shard.begin);
+    };
+    copy_shard(rank());
+    ranks_.wait(shard_peers_, "waits", [&](int peer) {
+      if (!counters_.has_published(*unit_.members[peer].control)) return false;
+      copy_shard(peer);
+      return true;
+    });
+    EXPECT_EQ(std::count(copy.begin(), copy.end(), value), unit_.layout.full_numel());
+  }
 
   // Rank r's gradient of element i is r + i + `number`.
   void begin_reduction(int number) {
@@ -135,7 +150,8 @@ TEST_P(Protocol, NoRankReadsWhatAnotherWrites) {
       }
       const auto read_some = [&] {
         for (auto reads = random() % 4; reads > 0; --reads) {
-          units[random() % units.size()]->expect_full(static_cast<float>(step));
+          OwnUnit& unit = *units[random() % units.size()];
+          random() % 2 == 0 ? unit.expect_full(static_cast<float>(step)) : unit.expect_copy(static_cast<float>(step));
           delay(random);
         }
       };

@@ -1,0 +1,17 @@
+// What it takes to use a peer's parameters where they lie, and what with a copy of them made first.
+#pragma once
+
+#include <cstddef>
+
+namespace fsdp::collectives::shm {
+
+struct GatherSeconds {
+  double map = 0, copy = 0;
+};
+
+inline constexpr size_t kTrialBytes = size_t{48} << 20;
+
+// Multiplies by matrices that lie in `memory`, kTrialBytes of a peer's.
+GatherSeconds try_gathers(char* memory);
+
+}  // namespace fsdp::collectives::shm
