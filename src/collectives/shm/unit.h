@@ -42,7 +42,6 @@ class Unit final : public UnitCollectives {
   void open();
   void map_shard(MemoryFile& file);
   uint64_t make_control();
-  uint64_t offset_of(const torch::Tensor& gradients) const;  // in this rank's memory
 
   std::shared_ptr<Context> context_;
   UnitSpec spec_;
