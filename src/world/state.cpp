@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "collectives/backends.h"
@@ -60,10 +61,11 @@ int State::ask_ranks_of_every_host() const {
     try {
       const std::vector<uint8_t> bytes = store_->get(key_of(rank));
       places.push_back(decode_place({bytes.begin(), bytes.end()}));
-    } catch (const std::exception&) {
+    } catch (const std::exception& failure) {
+      const std::string text = failure.what();
       throw collectives::PeerLost(
-          fmt::format("{}rank {} did not say within {} ms on which host it is. Check that every rank has started.",
-                      message_prefix(), world_ranks_[rank], timeout_.count()));
+          fmt::format("{}rank {} did not say within {} ms on which host it is: {}. Check that every rank has started.",
+                      message_prefix(), world_ranks_[rank], timeout_.count(), text.substr(0, text.find('\n'))));
     }
   }
   return ranks_of_every_host(places);
