@@ -51,8 +51,11 @@ class World {
 };
 
 struct LaunchOptions {
-  int ranks = 1;                                                 // without a launcher: on this machine
-  std::string backend = "auto";                                  // shm, gloo; auto: shm where all are on one host
+  int ranks = 1;  // without a launcher: on this machine
+  // shm: shared memory, on one host. gloo. hosts: shared memory within each host and Gloo between them, for as many
+  // ranks on every host, numbered one host's after another's; it adds up gradients host by host (docs/determinism.md).
+  // auto: shm on one host, hosts on several where they are so and have more than one rank each, otherwise gloo.
+  std::string backend = "auto";
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of every wait for another rank
   int max_restarts = 0;                                          // whole-job restarts after a rank failed
   bool plain_rank0 = false;                                      // rank 0 writes to the terminal itself, unprefixed

@@ -12,11 +12,15 @@
 
 namespace fsdp::collectives {
 
+class Wire;
+
 struct GroupSpec {
   c10::intrusive_ptr<c10d::Store> store;  // of this group alone; none for a group of one
   int rank = 0;
   int size = 1;
   bool one_host = true;  // then nothing leaves the loopback interface
+  // Of each of several hosts, where all have as many, numbered one host's after another's; 0: it is not so.
+  int ranks_of_a_host = 0;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::vector<int> world_ranks = {};  // how messages call the ranks of a smaller group; empty: by their own number
 };
@@ -32,5 +36,10 @@ std::unique_ptr<Group> make_single_group();
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec);
 // For ranks of one host.
 std::unique_ptr<Group> make_shm_group(const GroupSpec& spec);
+// For several hosts with more than one rank each: shared memory within a host, Gloo between them.
+std::unique_ptr<Group> make_hosts_group(const GroupSpec& spec);
+
+// What all of Gloo's groups talk over.
+std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec);
 
 }  // namespace fsdp::collectives

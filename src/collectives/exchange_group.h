@@ -20,7 +20,8 @@ class ExchangeGroup final : public Group {
   // call the ranks; empty: by their own number.
   explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board = {},
                          std::vector<int> world_ranks = {})
-      : wire_(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
+      : ExchangeGroup(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
+  explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }

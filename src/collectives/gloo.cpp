@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -129,6 +130,7 @@ class GlooTransport final : public Transport {
     int world_rank = world_ranks_.empty() ? peer : world_ranks_[peer];
     try {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
+      std::lock_guard lock(mutex_);
       return std::make_unique<GlooMessage>(operation(tensors), timeout_, peer, world_rank);
     } catch (const std::exception& failure) {
       throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_), peer);
@@ -137,17 +139,22 @@ class GlooTransport final : public Transport {
 
   std::chrono::milliseconds timeout_;
   std::vector<int> world_ranks_;
+  std::mutex mutex_;  // the process group counts its messages
   c10::intrusive_ptr<ProcessGroupGloo> group_;
 };
 
 }  // namespace
 
-std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
+std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
   auto transport = std::make_unique<GlooTransport>(spec);
-  auto group = std::make_unique<ExchangeGroup>(std::move(transport), make_store_board(spec.store), spec.world_ranks);
+  auto wire = std::make_shared<Wire>(std::move(transport), make_store_board(spec.store), spec.world_ranks);
   // A rank that is done at once must not close connections that a slower one is still about to make.
-  group->barrier();
-  return group;
+  ExchangeGroup(wire).barrier();
+  return wire;
+}
+
+std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
+  return std::make_unique<ExchangeGroup>(make_gloo_wire(spec));
 }
 
 }  // namespace fsdp::collectives

@@ -3,7 +3,8 @@
 //
 // Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
 // and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
-// that did not answer. The sums are the same bits on every backend: rank order, fp32.
+// that did not answer. Sums are fp32 and in rank order, the same bits on every backend but one: between hosts that sum
+// up among themselves first, gradients are added host by host (docs/determinism.md).
 #pragma once
 
 #include <torch/types.h>
@@ -53,6 +54,8 @@ class UnitCollectives {
   virtual bool gathers_alone() const = 0;
   // What `begin_reduce` needs.
   virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;
+  // What this rank holds of the full unit beside its shard, where gathers hand out memory of their own.
+  virtual int64_t gathered_bytes() const { return 0; }
   // What reductions hold beside the caller's memory.
   virtual int64_t reduction_bytes() const { return 0; }
   // Waits until no rank reads this rank's shard any more.

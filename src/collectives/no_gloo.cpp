@@ -4,12 +4,17 @@
 
 namespace fsdp::collectives {
 
-std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
+std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
   FSDP_CHECK(
       false,
       "{} ranks on several hosts need the gloo backend, which this build of libfsdp lacks. Install Gloo's headers "
       "(Debian: libgloo-dev), configure and build again, or use ranks of one host.",
       spec.size);
+  return nullptr;
+}
+
+std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
+  make_gloo_wire(spec);
   return nullptr;
 }
 

@@ -2,7 +2,7 @@
 //
 // Messages between two ranks match by tag, and in order among equal tags. Nothing is copied: the bytes stay where they
 // are until the message's `wait` returns. Destroying a message that was not waited for leaves its bytes alone from then
-// on. One thread at a time, but for `abort`.
+// on. Any thread may send, receive and abort; one waits for a message.
 #pragma once
 
 #include <cstddef>

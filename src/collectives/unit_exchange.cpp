@@ -12,13 +12,13 @@ namespace fsdp::collectives {
 UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec)
     : wire_(std::move(wire)),
       spec_(std::move(spec)),
-      shard_(torch::zeros({spec_.layout.shard_numel()}, torch::dtype(spec_.dtype))) {
+      shard_(torch::zeros({spec_.layout.shard_numel()}, torch::dtype(spec_.dtype))),
+      replica_sums_(*wire_, spec_.layout, spec_.id) {
   FSDP_INVARIANT(spec_.layout.ranks() == wire_->size(), "unit {} is laid out for {} ranks, the group has {}",
                  spec_.name, spec_.layout.ranks(), wire_->size());
   const layout::UnitLayout& layout = spec_.layout;
   for (int peer : wire_->peers()) {
     if (layout.group_index(peer) == layout.group_index(rank())) shard_peers_.push_back(peer);
-    if (layout.shard_index(peer) == layout.shard_index(rank())) replica_peers_.push_back(peer);
   }
 }
 
@@ -115,22 +115,15 @@ void UnitExchange::wait_reduce() {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
     wire_->wait_all(flags_);
     wire_->wait_all(reduce_messages_);
-    wire_->wait_all(sum_messages_);
+    replica_sums_.wait();
     add_up();
-    exchange_sums();
+    replica_sums_.begin(*reduction_.gradients.layout, reduction_.sum->values);
   });
   reduction_ = {};
 }
 
 void UnitExchange::wait_sum() {
-  wire_->guarded(message_prefix(spec_.name), "reduce", [&] { wire_->wait_all(sum_messages_); });
-}
-
-// This rank's and its replicas' slices lie in the sum as in their shard.
-torch::Tensor UnitExchange::summed_slice(int replica) const {
-  const layout::GradientLayout& layout = *reduction_.gradients.layout;
-  const layout::Range slice = layout.slice_of(replica);
-  return reduction_.sum->values.narrow(0, slice.begin - layout.shard_of(rank()).begin, slice.numel());
+  wire_->guarded(message_prefix(spec_.name), "reduce", [&] { replica_sums_.wait(); });
 }
 
 void UnitExchange::add_up() {
@@ -140,20 +133,9 @@ void UnitExchange::add_up() {
   std::vector<Addend> addends;
   for (int from = 0; from < wire_->size(); ++from)
     addends.push_back({from == rank() ? own_part(rank()) : staged_part(from), reduction_.present[from]});
-  add_in_order(summed_slice(rank()).mutable_data_ptr<float>(), reduction_.sum->held, segments, addends,
+  const int64_t begin = layout.slice_of(rank()).begin - layout.shard_of(rank()).begin;  // of the slice, in the sum
+  add_in_order(reduction_.sum->values.mutable_data_ptr<float>() + begin, reduction_.sum->held, segments, addends,
                element_type_of(spec_.gradient_dtype));
-}
-
-// Every rank knows every rank's flags, so what each replica's slice holds is known without a word.
-void UnitExchange::exchange_sums() {
-  summed_ = reduction_.sum->values;
-  for (int peer : replica_peers_) {
-    const torch::Tensor theirs = summed_slice(peer);
-    sum_messages_.push_back(wire_->receive(theirs.mutable_data_ptr(), theirs.nbytes(), peer, tag(UnitMessage::Sum)));
-  }
-  const torch::Tensor ours = summed_slice(rank());
-  for (int peer : replica_peers_)
-    sum_messages_.push_back(wire_->send(ours.const_data_ptr(), ours.nbytes(), peer, tag(UnitMessage::Sum)));
 }
 
 }  // namespace fsdp::collectives

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/replica_sums.h"
 #include "collectives/tags.h"
 #include "collectives/wire.h"
 
@@ -52,26 +53,22 @@ class UnitExchange final : public UnitCollectives {
   size_t shard_bytes() const { return shard_.nbytes(); }
   const void* own_part(int rank) const;  // of our gradients: the rank's slice
   void* staged_part(int peer) const;     // where the peer's part of our slice arrives
-  torch::Tensor summed_slice(int replica) const;
   int tag(UnitMessage kind) const;
   void exchange_slices(int peer);
   void add_up();
-  void exchange_sums();
 
   std::shared_ptr<Wire> wire_;
   UnitSpec spec_;
-  std::vector<int> shard_peers_;    // with whom this rank owns the whole unit
-  std::vector<int> replica_peers_;  // who own the same shard
+  std::vector<int> shard_peers_;  // with whom this rank owns the whole unit
   // Messages after the memory that they move: they are destroyed first.
   torch::Tensor shard_;
   torch::Tensor buffer_;
   Reduction reduction_;
-  torch::Tensor summed_;  // what replicas exchange
   Messages gather_receives_;
   Messages gather_sends_;
   Messages flags_;  // of each peer: it has begun
   Messages reduce_messages_;
-  Messages sum_messages_;
+  ReplicaSums replica_sums_;
 };
 
 }  // namespace fsdp::collectives

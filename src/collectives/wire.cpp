@@ -70,6 +70,11 @@ bool Wire::wait_unless_stalled(Messages& messages) {
   return true;
 }
 
+void Wire::while_waiting(std::span<const std::unique_ptr<Message>> messages, const std::function<void()>& wait) {
+  Watched watched(watch_, messages);
+  wait();
+}
+
 void Wire::fail(const std::string& prefix, const TransportFailure& failure) {
   const std::optional<Finding> finding = watch_ ? watch_->explain(failure.peer()) : std::nullopt;
   const std::string message = prefix + (finding ? finding->text : failure.what());

@@ -17,6 +17,7 @@ MemoryReport Model::memory() const {
     const torch::Tensor published = unit->collectives->shard();
     if (!published.is_alias_of(unit->shard)) report.parameter_bytes += published.nbytes();
     if (unit->sum.values.defined()) report.gradient_bytes += unit->sum.values.nbytes();
+    report.full_parameter_bytes += unit->collectives->gathered_bytes();
     report.full_gradient_bytes += unit->collectives->reduction_bytes();
     if (unit->full.defined()) report.full_parameter_bytes += unit->full.nbytes();
   }

@@ -1,6 +1,9 @@
 // Who a rank is among the others.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace fsdp::world {
 
 struct Identity {
@@ -9,5 +12,19 @@ struct Identity {
   int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
 };
+
+// What a rank says of where it is.
+struct Place {
+  std::string machine;  // the same on two ranks only when they can share memory
+  int local_rank = 0;
+  int local_size = 1;
+};
+
+std::string encode(const Place& place);
+Place decode_place(const std::string& text);
+
+// How many ranks each host has where all have as many, numbered one host's after another's; otherwise 0. `places` by
+// rank.
+int ranks_of_every_host(const std::vector<Place>& places);
 
 }  // namespace fsdp::world

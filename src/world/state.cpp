@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "collectives/backends.h"
@@ -22,13 +23,14 @@ std::vector<int> all_ranks(int size) {
 }
 
 // The same in two processes only when they reach each other over loopback: same kernel, same network namespace.
-int64_t host_fingerprint() {
+std::string machine() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::error_code absent;
-  std::string network = std::filesystem::read_symlink("/proc/self/ns/net", absent).string();
-  return static_cast<int64_t>(std::hash<std::string>()(boot + network));
+  return boot + std::filesystem::read_symlink("/proc/self/ns/net", absent).string();
 }
+
+int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>()(machine())); }
 
 }  // namespace
 
@@ -39,6 +41,7 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       timeout_(timeout),
       store_(std::move(store)),
       world_ranks_(world_ranks.empty() ? all_ranks(identity.size) : std::move(world_ranks)),
+      ranks_of_a_host_(ask_ranks_of_every_host()),
       group_(connect("world")) {}
 
 c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
@@ -46,11 +49,34 @@ c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) cons
   return c10::make_intrusive<c10d::PrefixStore>(name, store_);
 }
 
+// Every rank says through the store where it is.
+int State::ask_ranks_of_every_host() const {
+  if (!store_ || identity_.local_size == identity_.size) return identity_.size;
+  auto key_of = [](int rank) { return fmt::format("place/{}", rank); };
+  auto bytes_of = [](const std::string& text) { return std::vector<uint8_t>(text.begin(), text.end()); };
+  store_->setTimeout(timeout_);
+  store_->set(key_of(identity_.rank), bytes_of(encode({machine(), identity_.local_rank, identity_.local_size})));
+  std::vector<Place> places;
+  for (int rank = 0; rank < identity_.size; ++rank) {
+    try {
+      const std::vector<uint8_t> bytes = store_->get(key_of(rank));
+      places.push_back(decode_place({bytes.begin(), bytes.end()}));
+    } catch (const std::exception& failure) {
+      const std::string text = failure.what();
+      throw collectives::PeerLost(
+          fmt::format("{}rank {} did not say within {} ms on which host it is: {}. Check that every rank has started.",
+                      message_prefix(), world_ranks_[rank], timeout_.count(), text.substr(0, text.find('\n'))));
+    }
+  }
+  return ranks_of_every_host(places);
+}
+
 std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
   return collectives::make_group(backend_, {.store = store_under(name),
                                             .rank = identity_.rank,
                                             .size = identity_.size,
                                             .one_host = identity_.local_size == identity_.size,
+                                            .ranks_of_a_host = ranks_of_a_host_,
                                             .timeout = timeout_,
                                             .world_ranks = world_ranks_});
 }

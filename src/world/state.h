@@ -38,6 +38,7 @@ class State {
   std::shared_ptr<State> split(int color);
 
  private:
+  int ask_ranks_of_every_host() const;
   std::unique_ptr<collectives::Group> connect(const std::string& name);
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
@@ -46,6 +47,7 @@ class State {
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<int> world_ranks_;
+  int ranks_of_a_host_;
   int children_ = 0;  // groups and splits made from this one so far: names them in the store
   std::unique_ptr<collectives::Group> group_;
   std::vector<std::function<bool()>> before_calls_;

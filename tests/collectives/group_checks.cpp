@@ -77,15 +77,27 @@ void reduce(Group& group, UnitCollectives& unit, const GradientLayout& layout, c
   gradients.fill_(NAN);  // free from here on
 }
 
-// The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
-void add_naively(const UnitLayout& unit, const GradientLayout& layout, const MicroBatch& batch, torch::Tensor& full,
-                 std::vector<uint8_t>& held) {
+// The sum of some neighbouring ranks' gradients of a parameter; undefined where none of them has one.
+torch::Tensor sum_of(const MicroBatch& batch, size_t parameter, layout::Range place, int first, int ranks) {
+  torch::Tensor sum;
+  for (int rank = first; rank < first + ranks; ++rank) {
+    if (!batch.present[rank][parameter]) continue;
+    const torch::Tensor gradient = batch.gradients[rank].slice(0, place.begin, place.end).to(torch::kFloat32);
+    sum = sum.defined() ? sum + gradient : gradient;
+  }
+  return sum;
+}
+
+// The whole unit's sum, over ranks, so many at a time, and then micro-batches, one parameter at a time.
+void add_naively(const UnitLayout& unit, const GradientLayout& layout, const MicroBatch& batch, int together,
+                 torch::Tensor& full, std::vector<uint8_t>& held) {
   for (size_t i = 0; i < layout.parameters(); ++i)
-    for (size_t rank = 0; rank < batch.present.size(); ++rank) {
-      if (!batch.present[rank][i]) continue;
+    for (int first = 0; first < unit.ranks(); first += together) {
+      const int64_t begin = layout.offset_of(i);
+      const torch::Tensor added = sum_of(batch, i, {begin, begin + unit.numel_of(i)}, first, together);
+      if (!added.defined()) continue;
       torch::Tensor sum = full.narrow(0, unit.offset_of(i), unit.numel_of(i));
-      torch::Tensor gradient = batch.gradients[rank].narrow(0, layout.offset_of(i), unit.numel_of(i));
-      held[i] ? sum.add_(gradient.to(torch::kFloat32)) : sum.copy_(gradient);
+      held[i] ? sum.add_(added) : sum.copy_(added);
       held[i] = 1;
     }
 }
@@ -103,7 +115,8 @@ void expect_same_pieces(const UnitLayout& unit, const GradientLayout& layout, in
 }
 
 // Four steps of three micro-batches.
-void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype, int id, double trainable) {
+void check_reduce(Group& group, const UnitLayout& unit, int together, torch::ScalarType dtype, int id,
+                  double trainable) {
   auto collectives = group.open_unit({.id = id, .name = "unit", .layout = unit, .gradient_dtype = dtype});
   GradientLayout layout(unit, random_flags(unit.parameters(), trainable, generator(id)));
   for (int64_t step = 0; step < 4; ++step) {
@@ -112,7 +125,7 @@ void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype,
     std::vector<uint8_t> held(unit.parameters());
     for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
       MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number);
-      add_naively(unit, layout, batch, full, held);
+      add_naively(unit, layout, batch, together, full, held);
       reduce(group, *collectives, layout, batch, sum);
     }
     collectives->wait_sum();
@@ -148,11 +161,15 @@ void check_gather(Group& group) {
     }
 }
 
-void check_reduce(Group& group) {
+void check_reduce(Group& group, int ranks_of_a_host) {
   int id = 100;
-  for (const UnitLayout& layout : layouts(group.size()))
+  for (const UnitLayout& layout : layouts(group.size())) {
+    // Shard groups that have parts of hosts do without them.
+    const bool fits = layout.shards() % ranks_of_a_host == 0 || ranks_of_a_host % layout.shards() == 0;
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf})
-      for (double trainable : {1.1, 0.5}) check_reduce(group, layout, dtype, id++, trainable);
+      for (double trainable : {1.1, 0.5})
+        check_reduce(group, layout, fits ? ranks_of_a_host : 1, dtype, id++, trainable);
+  }
 }
 
 void check_whole_tensors(Group& group) {

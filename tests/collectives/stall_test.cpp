@@ -43,46 +43,61 @@ class Reduction {
   GradientSum sum_;
 };
 
-class Stall : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Backends, Stall, ::testing::Values("gloo", "shm"),
+class Stall : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Two hosts of two where there are hosts.
+  void run(int ranks, const std::function<void(World&)>& body) {
+    if (GetParam() == "hosts") {
+      testing::run_on_hosts({}, body);
+    } else {
+      run_ranks(Job{ranks, GetParam()}, body);
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Stall, ::testing::Values("gloo", "shm", "hosts"),
                          [](const auto& info) { return info.param; });
 
+// Of one more than the rank's number over the ranks, so many times.
+float sum_over(const World& world, int rounds) {
+  return static_cast<float>(world.size() * (world.size() + 1) / 2 * rounds);
+}
+
 TEST_P(Stall, APeerThatWaitsForThisRankIsNotWaitedFor) {
-  run_ranks(Job{2, GetParam()}, [](World& world) {
+  run(2, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 2; ++round) {                     // whoever gave up can wait again
       if (world.rank() == 1) world.all_gather(torch::zeros({1}));  // as at the end of a backward
       reduction.begin();
-      if (world.rank() == 0) {
+      if (world.rank() != 1) {
         EXPECT_FALSE(reduction.wait_begun());
         world.all_gather(torch::zeros({1}));
       }
-      reduction.end(3.0f * static_cast<float>(round));
+      reduction.end(sum_over(world, round));
     }
   });
 }
 
-// Two ranks wait for the third, which will come.
+// All but one rank wait for that one, which will come.
 TEST_P(Stall, ASlowPeerIsWaitedFor) {
-  run_ranks(Job{3, GetParam()}, [](World& world) {
+  run(3, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 2; ++round) {
-      if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      if (world.rank() == world.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
       reduction.begin();
       EXPECT_TRUE(reduction.wait_begun());
-      reduction.end(6.0f * static_cast<float>(round));
+      reduction.end(sum_over(world, round));
     }
   });
 }
 
 TEST_P(Stall, PeersThatHaveBegunAreNotWaitedForTwice) {
-  run_ranks(Job{3, GetParam()}, [](World& world) {
+  run(3, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 3; ++round) {
       reduction.begin();
       EXPECT_TRUE(reduction.wait_begun());
       EXPECT_TRUE(reduction.wait_begun());
-      reduction.end(6.0f * static_cast<float>(round));
+      reduction.end(sum_over(world, round));
     }
   });
 }

@@ -45,6 +45,7 @@ Weights train_unsharded(const TestModel& model, const Inputs& inputs, const Trai
   for (int64_t step = 0; step < inputs.steps; ++step) {
     for (int64_t rank = 0; rank < inputs.ranks; ++rank) {
       if (inputs.has_batch(step, rank)) unsharded.add([&] { return model.loss(inputs.batch(step, rank)); });
+      if (rank % training.together == training.together - 1) unsharded.end_group();
     }
     unsharded.step();
   }
@@ -72,7 +73,8 @@ using Make = std::function<TestModel()>;
 // Returns how much the gradient buffers hold.
 int64_t expect_same(
     World& world, const Inputs& inputs, const Options& options, const Make& make = [] { return make_gpt(); }) {
-  const Training training{.micro_batches = world.size(), .clip = 0.1};
+  const int64_t together = world.local_size() < world.size() ? world.local_size() : 1;
+  const Training training{.micro_batches = world.size(), .together = together, .clip = 0.1};
   const TestModel model = make();
   auto sharded = shard(*model.module, world, options);
   train(model, sharded, world, inputs, training);
@@ -95,6 +97,15 @@ TEST_P(Uneven, TheLastStepsHaveFewerBatches) {
   for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5, 3}, {2, 5}, {4, 2, 5}}) {
     run_ranks(job(counts.size()), [&](World& world) { expect_same(world, with_counts(counts), options()); });
   }
+}
+
+TEST(UnevenHosts, TheLastStepsHaveFewerBatches) {
+  testing::run_on_hosts({}, [](World& world) {
+    for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::HybridShard, Strategy::NoShard}) {
+      for (const std::vector<int64_t>& counts : {std::vector<int64_t>{4, 3, 0, 5}, {2, 0, 0, 0}})
+        expect_same(world, with_counts(counts), {.strategy = strategy});
+    }
+  });
 }
 
 // It has no plan that it could follow.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 #include <unordered_set>
+#include <utility>
 
 #include "optim/norm.h"
 
@@ -31,6 +32,16 @@ double clip(const Tensors& gradients, double max_norm, double norm_type) {
   const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);
   if (factor < 1) scale(gradients, static_cast<float>(factor));
   return norm;
+}
+
+// What is undefined is no addend. The sum is made like `like`.
+void add_to(torch::Tensor& sum, const torch::Tensor& gradient, const torch::Tensor& like) {
+  if (!gradient.defined()) return;
+  if (sum.defined()) {
+    sum.add_(gradient);
+  } else {
+    sum = torch::empty_like(like).copy_(gradient);
+  }
 }
 
 // The module runs in copies of other dtypes while this lives; its fp32 values come back afterwards.
@@ -71,6 +82,7 @@ Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& 
     second_moments_.push_back(torch::zeros_like(weight).detach());
     step_counts_.push_back(torch::zeros({}));
   }
+  group_.resize(weights_.size());
   sum_.resize(weights_.size());
   if (!training.param_dtype) return;
   for (const auto& buffer : module_->buffers()) {
@@ -83,15 +95,14 @@ void Unsharded::add(const std::function<torch::Tensor()>& loss) {
   const Converted converted(weights_, dtypes_);
   loss().backward();
   torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const torch::Tensor& gradient = weights_[i].second.grad();
-    if (!gradient.defined()) continue;
-    if (sum_[i].defined()) {
-      sum_[i].add_(gradient);
-    } else {
-      sum_[i] = torch::empty_like(first_moments_[i]).copy_(gradient);
-    }
-  }
+  for (size_t i = 0; i < weights_.size(); ++i) add_to(group_[i], weights_[i].second.grad(), first_moments_[i]);
+  if (++in_group_ == training_.together) end_group();
+}
+
+void Unsharded::end_group() {
+  torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) add_to(sum_[i], std::exchange(group_[i], {}), first_moments_[i]);
+  in_group_ = 0;
 }
 
 double Unsharded::step(double loss_scale) {

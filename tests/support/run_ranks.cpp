@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +174,38 @@ void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions
   RunResult result = run_ranks_to_end(ranks, body, options);
   if (std::getenv(kCall)) return;  // another call's process
   EXPECT_EQ(result.exit_code, 0) << ranks << " ranks wrote:\n" << result.output;
+}
+
+std::string free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,
+                                           LaunchOptions options) {
+  const std::string port = free_port();
+  std::vector<std::vector<std::string>> variables;
+  for (int rank = 0; rank < hosts.size(); ++rank) {
+    variables.push_back({"RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(hosts.size()),
+                         "LOCAL_RANK=" + std::to_string(rank % hosts.ranks),
+                         "LOCAL_WORLD_SIZE=" + std::to_string(hosts.ranks), "MASTER_ADDR=127.0.0.1",
+                         "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=hosts", "GLOO_SOCKET_IFNAME=lo"});
+  }
+  return run_processes([&] { return launch(options, body); }, variables);
+}
+
+void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options) {
+  const std::vector<RunResult> results = run_on_hosts_to_end(hosts, body, options);
+  if (std::getenv(kCall)) return;  // another call's process
+  for (size_t rank = 0; rank < results.size(); ++rank)
+    EXPECT_EQ(results[rank].exit_code, 0) << "rank " << rank << " wrote:\n" << results[rank].output;
 }
 
 }  // namespace fsdp::testing

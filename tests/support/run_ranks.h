@@ -11,6 +11,8 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fsdp/world.h"
 
@@ -54,5 +56,22 @@ std::vector<RunResult> run_processes(const std::function<int()>& body,
 std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
                                                   const std::vector<std::string>& first,
                                                   const std::vector<std::string>& second);
+
+// A TCP port of this machine that is free now.
+std::string free_port();
+
+// Ranks on hosts that this machine pretends to be: processes whose environment says so, as torchrun's on each host.
+struct Hosts {
+  int hosts = 2;
+  int ranks = 2;  // of each
+  int size() const { return hosts * ranks; }
+
+  friend void PrintTo(const Hosts& hosts, std::ostream* out) { *out << hosts.hosts << "x" << hosts.ranks; }
+};
+// Expects that every rank succeeds.
+void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+// The same for ranks that may fail; by rank.
+std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,
+                                           LaunchOptions options = test_options());
 
 }  // namespace fsdp::testing

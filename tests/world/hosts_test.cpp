@@ -2,6 +2,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <csignal>
+
 #include "support/models.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
@@ -12,18 +14,22 @@ namespace {
 
 using testing::TwoHosts;
 
-// Expects that `body` succeeds in all ranks, or skips where there can be no two hosts.
-void run_on_two_hosts(const std::function<void(World&)>& body) {
-  const TwoHosts hosts;
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+std::vector<testing::RunResult> run_on(const TwoHosts& hosts, const std::function<void(World&)>& body) {
   std::vector<std::vector<std::string>> variables;
   for (int rank = 0; rank < 4; ++rank) variables.push_back(hosts.variables(rank));
-  const auto results = testing::run_processes(
+  return testing::run_processes(
       [&] {
         TwoHosts::enter();
         return launch(testing::test_options(), body);
       },
       variables);
+}
+
+// Expects that `body` succeeds in all ranks, or skips where there can be no two hosts.
+void run_on_two_hosts(const std::function<void(World&)>& body) {
+  const TwoHosts hosts;
+  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  const auto results = run_on(hosts, body);
   for (size_t rank = 0; rank < results.size(); ++rank) {
     EXPECT_EQ(results[rank].exit_code, 0) << "rank " << rank << " wrote:\n" << results[rank].output;
   }
@@ -39,38 +45,90 @@ TEST(Hosts, TellARankWhichOfThemItIsOn) {
   });
 }
 
-TEST(Hosts, HybridStrategiesGiveTheBitsOfOneProcess) {
+TEST(Hosts, StrategiesGiveTheBitsOfOneProcessThatAddsUpHostByHost) {
   run_on_two_hosts([](World& world) {
-    for (Strategy strategy : {Strategy::HybridShard, Strategy::HybridShardGradOp, Strategy::FullShard}) {
+    for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer, Strategy::NoShard,
+                              Strategy::HybridShard, Strategy::HybridShardGradOp}) {
       SCOPED_TRACE(static_cast<int>(strategy));
       testing_models::expect_same_bits([] { return testing_models::make_gpt(); }, world,
-                                       {.steps = 5, .micro_batches = 8, .clip = 0.05}, {.strategy = strategy});
+                                       {.steps = 5, .micro_batches = 8, .together = 2, .clip = 0.05},
+                                       {.strategy = strategy});
     }
   });
 }
 
-// What the cable carries to this host in a forward pass without gradients, which is gathers alone.
-long bytes_of_gathers(World& world, Strategy strategy) {
+// In parts of all parameters' bytes: what the cable carries to this host.
+struct Carried {
+  double write = 0;     // and two forward passes after it
+  double backward = 0;  // of one micro-batch
+};
+
+Carried carried(World& world, Strategy strategy) {
   const auto model = testing_models::make_gpt(/*blocks=*/3, /*width=*/128);
+  double bytes = 0;
+  for (const auto& parameter : model.module->parameters()) bytes += static_cast<double>(parameter.nbytes());
   auto sharded = shard(*model.module, world, {.strategy = strategy});
-  const torch::NoGradGuard no_grad;
-  world.barrier();
-  const long before = TwoHosts::received_bytes();
-  model.loss(0);
-  world.barrier();
-  return TwoHosts::received_bytes() - before;
+  auto received_during = [&](const std::function<void()>& body) {
+    world.barrier();
+    const long before = TwoHosts::received_bytes();
+    body();
+    world.barrier();
+    return static_cast<double>(TwoHosts::received_bytes() - before) / bytes;
+  };
+  Carried carried;
+  torch::Tensor loss;
+  carried.write = received_during([&] {
+    sharded.full_parameters().close();
+    model.loss(0);
+    loss = model.loss(1);
+  });
+  carried.backward = received_during([&] { loss.backward(); });
+  return carried;
+}
+
+// The network's own part, barriers and what ranks agree on at the end of backward.
+constexpr double kMore = 0.1;
+
+TEST(Hosts, EverySliceCrossesTheCableOnceAHost) {
+  run_on_two_hosts([](World& world) {
+    const Carried carried = fsdp::carried(world, Strategy::FullShard);
+    // Half of the model lies on the other host, and so does half of what adds up to the gradients of this one's half.
+    EXPECT_GE(carried.write, 0.5);
+    EXPECT_LT(carried.write, 0.5 + kMore);
+    EXPECT_GE(carried.backward, 0.5);
+    EXPECT_LT(carried.backward, 0.5 + kMore);
+  });
 }
 
 TEST(Hosts, GathersOfHybridShardStayOnTheHost) {
   run_on_two_hosts([](World& world) {
-    const auto model = testing_models::make_gpt(/*blocks=*/3, /*width=*/128);
-    long parameter_bytes = 0;
-    for (const auto& parameter : model.module->parameters()) parameter_bytes += static_cast<long>(parameter.nbytes());
-    // Half of the model lies on the other host, and each of this host's two ranks receives it.
-    EXPECT_GE(bytes_of_gathers(world, Strategy::FullShard), parameter_bytes);
-    // What is left are barriers.
-    EXPECT_LT(bytes_of_gathers(world, Strategy::HybridShard), parameter_bytes / 20);
+    const Carried carried = fsdp::carried(world, Strategy::HybridShard);
+    EXPECT_LT(carried.write, kMore);
+    // The other host's sums of half of the gradients, and then the other half, added up there.
+    EXPECT_GE(carried.backward, 1);
+    EXPECT_LT(carried.backward, 1 + kMore);
   });
+}
+
+TEST(Hosts, ARankThatIsKilledIsNamedOnAllOthers) {
+  const TwoHosts hosts;
+  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  const auto results = run_on(hosts, [](World& world) {
+    const auto model = testing_models::make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    for (int step = 0;; ++step) {
+      if (step == 2 && world.rank() == 3) raise(SIGKILL);
+      model.loss(step).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(results[rank].exit_code, 1);
+    EXPECT_THAT(results[rank].output, ::testing::HasSubstr("rank 3")) << rank;
+    EXPECT_LT(results[rank].duration, std::chrono::seconds(10));  // training included
+  }
 }
 
 }  // namespace

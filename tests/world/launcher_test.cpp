@@ -1,8 +1,6 @@
 // The same program as a rank of a launcher's job, without the launcher: its variables are set by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 namespace fsdp {
 namespace {
 
+using testing::free_port;
 using ::testing::HasSubstr;
 using testing::run_process;
 using testing::RunResult;
@@ -29,19 +28,6 @@ int sum_ranks() {
     World alone = world.split(world.rank());
     std::cout << "sum " << rank.item<float>() << " of " << world.size() << std::endl;
   });
-}
-
-// A port that is free now.
-std::string free_port() {
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
 }
 
 // Two ranks at the same time.

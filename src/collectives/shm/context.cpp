@@ -75,6 +75,21 @@ Context::Context(const GroupSpec& spec) : memory_(std::make_shared<OwnMemory>(re
   });
 }
 
+torch::Tensor Context::allocate(int64_t bytes) {
+  if (bytes == 0) return torch::empty({0}, torch::kUInt8);
+  const uint64_t offset = memory_->allocate(bytes);
+  return torch::from_blob(
+      memory_->base() + offset, {bytes}, [memory = memory_, offset](void*) { memory->free(offset); }, torch::kUInt8);
+}
+
+uint64_t Context::offset_of(const torch::Tensor& tensor) const {
+  if (tensor.numel() == 0) return 0;
+  const auto* begin = static_cast<const char*>(tensor.const_data_ptr());
+  FSDP_INVARIANT(memory_->base() <= begin && begin + tensor.nbytes() <= memory_->base() + memory_->reserved(),
+                 "{} bytes do not lie in memory that the group allocated", tensor.nbytes());
+  return begin - memory_->base();
+}
+
 void Context::fail(const std::string& start, const WaitFailure& failure) {
   const std::string message = fmt::format("{}: {}", start, failure.what());
   const bool diverged = failure.kind() == WaitFailure::Kind::Diverged;

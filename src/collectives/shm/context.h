@@ -4,6 +4,8 @@
 // the peers are told, and report it as the cause. One thread at a time.
 #pragma once
 
+#include <torch/types.h>
+
 #include <exception>
 #include <memory>
 #include <string>
@@ -28,6 +30,10 @@ class Context {
   const std::shared_ptr<OwnMemory>& memory() const { return memory_; }
   char* memory_of(int rank) const { return rank == ranks_->rank() ? memory_->base() : peers_[rank]->base(); }
   pid_t process_of(int rank) const { return processes_[rank]; }
+  // [bytes] of uint8 in this rank's memory, given back with the tensor.
+  torch::Tensor allocate(int64_t bytes);
+  // Where in this rank's memory such a tensor begins.
+  uint64_t offset_of(const torch::Tensor& tensor) const;
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>

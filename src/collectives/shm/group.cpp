@@ -53,7 +53,7 @@ class ShmGroup final : public Group {
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
     return std::make_unique<shm::Unit>(context_, spec, gather_by_);
   }
-  torch::Tensor allocate(int64_t bytes) override;
+  torch::Tensor allocate(int64_t bytes) override { return context_->allocate(bytes); }
 
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;
@@ -67,14 +67,6 @@ class ShmGroup final : public Group {
   std::shared_ptr<shm::Context> context_;
   const shm::GatherBy gather_by_;
 };
-
-torch::Tensor ShmGroup::allocate(int64_t bytes) {
-  if (bytes == 0) return torch::empty({0}, torch::kUInt8);
-  const std::shared_ptr<shm::OwnMemory> memory = context_->memory();
-  const uint64_t offset = memory->allocate(bytes);
-  return torch::from_blob(
-      memory->base() + offset, {bytes}, [memory, offset](void*) { memory->free(offset); }, torch::kUInt8);
-}
 
 void ShmGroup::barrier() {
   context_->guarded(message_prefix(), "barrier", [&] {

@@ -80,6 +80,7 @@ class Ranks {
   // Does `work` until it is done, whenever this rank waits or advances. It outlives that, or is withdrawn.
   void add(Work& work);
   void withdraw(const Work& work);
+  bool has_work() const { return !works_.empty(); }
   void advance();
 
   using Arrived = std::function<bool(int rank)>;

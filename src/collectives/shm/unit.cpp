@@ -166,18 +166,9 @@ void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
                  gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
   gradients_ = std::move(gradients);
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    reduction_->begin(layout, offset_of(gradients_.values), gradients_.present, sum.values.mutable_data_ptr<float>(),
-                      sum.held);
+    reduction_->begin(layout, context_->offset_of(gradients_.values), gradients_.present,
+                      sum.values.mutable_data_ptr<float>(), sum.held);
   });
-}
-
-uint64_t Unit::offset_of(const torch::Tensor& gradients) const {
-  if (gradients.numel() == 0) return 0;
-  const OwnMemory& memory = *context_->memory();
-  const auto* begin = static_cast<const char*>(gradients.const_data_ptr());
-  FSDP_INVARIANT(memory.base() <= begin && begin + gradients.nbytes() <= memory.base() + memory.reserved(),
-                 "the gradients of unit {} do not lie in memory that the group allocated", spec_.name);
-  return begin - memory.base();
 }
 
 bool Unit::wait_begun() {

@@ -48,7 +48,6 @@ class Unit final : public UnitCollectives {
   Access released() const;  // the right to the full unit that remains
   void copy_shard(int rank);
   uint64_t make_control();
-  uint64_t offset_of(const torch::Tensor& gradients) const;  // in this rank's memory
 
   std::shared_ptr<Context> context_;
   UnitSpec spec_;

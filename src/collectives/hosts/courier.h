@@ -1,0 +1,53 @@
+// Waits for messages beside the rank's own thread, so that what the peers of its host need arrives though the rank is
+// busy, or waits for something else.
+//
+// The calls come from one thread. A thread of the courier's, started with the first consignment, takes them one after
+// the other. Every consignment is waited for, or cancelled, before it or the courier is destroyed.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "collectives/transport.h"
+
+namespace fsdp::collectives::hosts {
+
+// Messages on their way, and what is done, in the courier's thread, once all have arrived. Stays where it is, and as
+// it is, while the courier has it.
+struct Consignment {
+  Messages messages;
+  std::function<void()> arrived;
+  // The courier's.
+  bool under_way = false;
+  std::exception_ptr failure;
+};
+
+class Courier {
+ public:
+  Courier() = default;
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  void take(Consignment& consignment);
+  // Returns at once for one that was never taken. Throws what its messages threw.
+  void wait(Consignment& consignment);
+  // Gives it up: its memory is left alone from now on.
+  void cancel(Consignment& consignment) noexcept;
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by the mutex, and so is a consignment's state.
+  std::deque<Consignment*> queue_;  // the first one is being waited for
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fsdp::collectives::hosts

@@ -1,0 +1,32 @@
+#include "collectives/hosts/levels.h"
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+namespace fsdp::collectives::hosts {
+
+namespace {
+
+// A rank that waits for another host is the first to say for whom, and those of its host who wait for it hear that.
+constexpr std::chrono::milliseconds kGrace{2000};
+
+GroupSpec spec_of_host(const GroupSpec& spec) {
+  const int ranks = spec.ranks_of_a_host, host = spec.rank / ranks;
+  GroupSpec own{.store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("host{}", host), spec.store),
+                .rank = spec.rank % ranks,
+                .size = ranks,
+                .timeout = spec.timeout + kGrace};
+  for (int rank = host * ranks; rank < (host + 1) * ranks; ++rank)
+    own.world_ranks.push_back(spec.world_ranks.empty() ? rank : spec.world_ranks[rank]);
+  return own;
+}
+
+}  // namespace
+
+Levels::Levels(const GroupSpec& spec)
+    : ranks_of_a_host_(spec.ranks_of_a_host),
+      shared_(spec_of_host(spec)),
+      wire_(make_gloo_wire(spec)),
+      progress_(shared_.ranks()) {}
+
+}  // namespace fsdp::collectives::hosts

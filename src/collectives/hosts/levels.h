@@ -1,0 +1,78 @@
+// The two levels of a group over several hosts: this host's ranks, in shared memory, and all ranks, over a wire.
+//
+// Every host has as many ranks, numbered one host's after another's. Ranks with the same number on their hosts are
+// counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once a
+// rank. A failure on one level poisons both, so that those who wait on the other hear of it.
+// One thread at a time. Shared by a group and its units, which may outlive the group.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/backends.h"
+#include "collectives/hosts/courier.h"
+#include "collectives/hosts/progress.h"
+#include "collectives/shm/context.h"
+#include "collectives/wire.h"
+
+namespace fsdp::collectives::hosts {
+
+class Levels {
+ public:
+  explicit Levels(const GroupSpec& spec);  // a collective
+
+  int rank() const { return wire_->rank(); }
+  int size() const { return wire_->size(); }
+  int ranks_of_a_host() const { return ranks_of_a_host_; }
+  int hosts() const { return size() / ranks_of_a_host_; }
+  int host() const { return rank() / ranks_of_a_host_; }
+  int number_on_host() const { return rank() % ranks_of_a_host_; }
+  int rank_on(int host, int number) const { return host * ranks_of_a_host_ + number; }
+  int counterpart(int host) const { return rank_on(host, number_on_host()); }
+
+  const std::shared_ptr<Wire>& wire() const { return wire_; }
+  shm::Context& shared() { return shared_; }
+  shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
+  Progress& progress() { return progress_; }
+  Courier& courier() { return courier_; }
+
+  // Runs what exchanges messages, unless something failed before. `prefix` starts the message and `name` says what was
+  // tried.
+  template <typename Operation>
+  auto on_wire(const std::string& prefix, const char* name, Operation&& operation) {
+    return shared_.guarded(prefix, name, [&] { return wire_->guarded(prefix, name, operation); });
+  }
+  // The same for what waits for the ranks of this host.
+  template <typename Operation>
+  auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
+    return wire_->guarded(prefix, name, [&] { return shared_.guarded(prefix, name, operation); });
+  }
+  // Runs an operation of the whole group over the wire, while this host's reductions go on.
+  template <typename Operation>
+  auto for_all(const char* name, Operation&& operation) {
+    return shared_.guarded(message_prefix(), name, [&] {
+      const Progress::Scope going_on(progress_);
+      return operation();
+    });
+  }
+  // As `Wire::wait_all`, while this host's reductions go on.
+  void wait_all(Messages& messages) {
+    const Progress::Scope going_on(progress_);
+    wire_->wait_all(messages);
+  }
+  // As `Ranks::wait`, seen by the ranks of the other hosts.
+  void wait(std::span<const int> ranks, const std::string& purpose, const shm::Ranks::Arrived& arrived) {
+    wire_->while_waiting({}, [&] { shared_.ranks().wait(ranks, purpose, arrived); });
+  }
+
+ private:
+  int ranks_of_a_host_;
+  shm::Context shared_;
+  std::shared_ptr<Wire> wire_;
+  Progress progress_;
+  Courier courier_;
+};
+
+}  // namespace fsdp::collectives::hosts

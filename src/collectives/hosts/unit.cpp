@@ -1,0 +1,85 @@
+#include "collectives/hosts/unit.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+
+namespace fsdp::collectives::hosts {
+
+namespace {
+
+UnitMemory open_memory(Levels& levels, const UnitSpec& spec) {
+  return levels.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(levels, spec); });
+}
+
+}  // namespace
+
+Unit::Unit(std::shared_ptr<Levels> levels, UnitSpec spec)
+    : levels_(std::move(levels)),
+      spec_(std::move(spec)),
+      prefix_(message_prefix(spec_.name)),
+      memory_(open_memory(*levels_, spec_)),
+      reduction_(*levels_, memory_.members(), spec_) {
+  fetch_.arrived = [this] { memory_.publish(); };
+}
+
+Unit::~Unit() {
+  try {
+    if (std::uncaught_exceptions() == 0) wait_fetched("publication");
+  } catch (const std::exception&) {
+    // Whoever still needs the group will be told.
+  }
+  levels_->courier().cancel(fetch_);
+}
+
+void Unit::wait_fetched(const char* operation) {
+  if (fetched_) return;
+  levels_->on_wire(prefix_, operation, [&] {
+    const Progress::Scope going_on(levels_->progress());
+    levels_->wire()->while_waiting(fetch_.messages, [&] { levels_->courier().wait(fetch_); });
+    fetch_.messages.clear();
+  });
+  fetched_ = true;
+}
+
+void Unit::begin_write() {
+  constexpr const char* kOperation = "waiting for the readers of this rank's shard";
+  levels_->wire()->begins("is about to write unit " + spec_.name);
+  wait_fetched(kOperation);
+  levels_->in_memory(prefix_, kOperation, [&] { memory_.begin_write(); });
+}
+
+void Unit::publish() {
+  if (memory_.fetched_from().empty() || spec_.layout.full_numel() == 0) return memory_.publish();
+  levels_->on_wire(prefix_, "publication", [&] {
+    Wire& wire = *levels_->wire();
+    const int tag = tag_of(spec_.id, UnitMessage::Gather);
+    const torch::Tensor own = shard();
+    for (int rank : memory_.fetched_from())
+      fetch_.messages.push_back(wire.receive(memory_.place_of(rank), own.nbytes(), rank, tag));
+    for (int rank : memory_.fetched_from())
+      fetch_.messages.push_back(wire.send(own.const_data_ptr(), own.nbytes(), rank, tag));
+    fetched_ = false;
+    levels_->courier().take(fetch_);
+  });
+}
+
+void* Unit::wait_gather() {
+  wait_fetched("gather");
+  return levels_->in_memory(prefix_, "gather", [&] { return memory_.wait_full(); });
+}
+
+void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+  FSDP_INVARIANT(!reduction_.under_way(), "unit {} is being reduced already", spec_.name);
+  const layout::GradientLayout& layout = *gradients.layout;
+  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
+                     gradients.values.scalar_type() == spec_.gradient_dtype &&
+                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
+                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
+                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
+  const uint64_t offset = levels_->shared().offset_of(gradients.values);
+  reduction_.begin(std::move(gradients), offset, sum);
+}
+
+}  // namespace fsdp::collectives::hosts

@@ -1,0 +1,180 @@
+#include "collectives/hosts/unit_reduction.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/element_type.h"
+
+namespace fsdp::collectives::hosts {
+
+UnitReduction::UnitReduction(Levels& levels, std::vector<shm::UnitMember> members, const UnitSpec& spec)
+    : levels_(&levels),
+      unit_(spec.id),
+      prefix_(message_prefix(spec.name)),
+      purpose_("reduces unit " + spec.name),
+      type_(element_type_of(spec.gradient_dtype)),
+      members_(std::move(members)),
+      counters_(*members_[levels.number_on_host()].control),
+      replica_sums_(*levels.wire(), spec.layout, spec.id) {}
+
+// This host's sums of its counterparts' slices, then the other hosts' sums of this rank's, all in fp32.
+int64_t UnitReduction::staging_numel(const layout::GradientLayout& layout) const {
+  int64_t numel = (levels_->hosts() - 1) * layout.slice_of(levels_->rank()).numel();
+  for (int host = 0; host < levels_->hosts(); ++host) numel += layout.slice_of(levels_->counterpart(host)).numel();
+  return numel * (type_ == ElementType::Float32 ? 1 : 2);
+}
+
+void UnitReduction::lay_out_staging() {
+  const layout::GradientLayout& layout = *gradients_.layout;
+  auto* place = static_cast<float*>(gradients_.staging.mutable_data_ptr());
+  own_sums_.clear();
+  host_sums_.clear();
+  for (int host = 0; host < levels_->hosts(); ++host) {
+    own_sums_.push_back(place);
+    place += layout.slice_of(levels_->counterpart(host)).numel();
+  }
+  for (int host = 0; host < levels_->hosts(); ++host) {
+    host_sums_.push_back(host == levels_->host() ? own_sums_[host] : place);
+    if (host != levels_->host()) place += layout.slice_of(levels_->rank()).numel();
+  }
+}
+
+void UnitReduction::begin(Gradients gradients, uint64_t offset, GradientSum& sum) {
+  gradients_ = std::move(gradients);
+  sum_ = &sum;
+  summed_ = false;
+  // Never empty: a transport may skip empty messages, and these are to be waited for.
+  present_.assign(levels_->size(), gradients_.present);
+  for (std::vector<uint8_t>& flags : present_) flags.push_back(1);
+  lay_out_staging();
+  shm::UnitControl& own = *members_[levels_->number_on_host()].control;
+  own.gradients = offset;
+  std::copy(gradients_.present.begin(), gradients_.present.end(), own.present());
+  // Before the flags, so that whoever has the flags of all ranks finds what those of its host offer.
+  counters_.offer();
+  levels_->ranks().ring();
+  levels_->on_wire(prefix_, "reduce", [&] {
+    exchange_flags();
+    receive_sums();
+  });
+  levels_->ranks().advance();
+  if (!advance()) levels_->ranks().add(*this);
+}
+
+void UnitReduction::exchange_flags() {
+  Wire& wire = *levels_->wire();
+  const std::vector<uint8_t>& ours = present_[levels_->rank()];
+  for (int peer : wire.peers())
+    flags_.push_back(wire.receive(present_[peer].data(), present_[peer].size(), peer, tag(UnitMessage::Flags)));
+  for (int peer : wire.peers()) sends_.push_back(wire.send(ours.data(), ours.size(), peer, tag(UnitMessage::Flags)));
+}
+
+void UnitReduction::receive_sums() {
+  const size_t bytes = gradients_.layout->slice_of(levels_->rank()).numel() * sizeof(float);
+  for (int host = 0; host < levels_->hosts(); ++host) {
+    if (host == levels_->host()) continue;
+    receives_.push_back(
+        levels_->wire()->receive(host_sums_[host], bytes, levels_->counterpart(host), tag(UnitMessage::Slice)));
+  }
+}
+
+std::vector<layout::Range> UnitReduction::segments_of(int rank) const {
+  std::vector<layout::Range> segments;
+  for (size_t i = 0; i < gradients_.layout->parameters(); ++i)
+    segments.push_back(gradients_.layout->segment_of(i, rank));
+  return segments;
+}
+
+// May run in the thread that makes progress, so a failure is kept for `wait`.
+bool UnitReduction::advance() {
+  for (const shm::UnitMember& member : members_) {
+    if (!counters_.has_offered(*member.control)) return false;
+  }
+  try {
+    add_up_host();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  summed_ = true;
+  counters_.take();
+  levels_->ranks().ring();
+  return true;
+}
+
+// The slices of the other hosts first, since they have the longer way.
+void UnitReduction::add_up_host() {
+  const layout::GradientLayout& layout = *gradients_.layout;
+  const int64_t element = type_ == ElementType::Float32 ? 4 : 2;
+  for (int i = 1; i <= levels_->hosts(); ++i) {
+    const int host = (levels_->host() + i) % levels_->hosts(), owner = levels_->counterpart(host);
+    const layout::Range slice = layout.slice_of(owner);
+    std::vector<Addend> addends;
+    for (const shm::UnitMember& member : members_) {
+      const shm::UnitControl& control = *member.control;
+      addends.push_back(
+          {member.memory + control.gradients + slice.begin * element, {control.present(), layout.parameters()}});
+    }
+    std::vector<uint8_t> held(layout.parameters());
+    add_in_order(own_sums_[host], held, segments_of(owner), addends, type_);
+    if (host == levels_->host()) continue;
+    sends_.push_back(
+        levels_->wire()->send(own_sums_[host], slice.numel() * sizeof(float), owner, tag(UnitMessage::Slice)));
+  }
+}
+
+bool UnitReduction::wait_begun() {
+  return levels_->on_wire(prefix_, "reduce", [&] {
+    const Progress::Scope going_on(levels_->progress());
+    return levels_->wire()->wait_unless_stalled(flags_);
+  });
+}
+
+void UnitReduction::wait() {
+  levels_->on_wire(prefix_, "reduce", [&] { levels_->wait_all(flags_); });
+  levels_->ranks().advance();
+  FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
+  levels_->on_wire(prefix_, "reduce", [&] {
+    if (failure_) std::rethrow_exception(failure_);
+    levels_->wait_all(receives_);
+    levels_->wait_all(sends_);
+    replica_sums_.wait();
+    add_up_hosts();
+    replica_sums_.begin(*gradients_.layout, sum_->values);
+  });
+  levels_->in_memory(prefix_, "reduce", [&] {
+    levels_->wait(levels_->ranks().peers(), purpose_,
+                  [this](int number) { return counters_.has_taken(*members_[number].control); });
+  });
+  gradients_ = {};
+  sum_ = nullptr;
+}
+
+void UnitReduction::wait_sum() {
+  levels_->on_wire(prefix_, "reduce", [&] {
+    const Progress::Scope going_on(levels_->progress());
+    replica_sums_.wait();
+  });
+}
+
+// What some rank of the host has a gradient of.
+std::vector<uint8_t> UnitReduction::present_on(int host) const {
+  std::vector<uint8_t> present(gradients_.layout->parameters());
+  for (int number = 0; number < levels_->ranks_of_a_host(); ++number) {
+    const std::vector<uint8_t>& theirs = present_[levels_->rank_on(host, number)];
+    for (size_t i = 0; i < present.size(); ++i) present[i] |= theirs[i];
+  }
+  return present;
+}
+
+void UnitReduction::add_up_hosts() {
+  const layout::GradientLayout& layout = *gradients_.layout;
+  std::vector<std::vector<uint8_t>> present;
+  for (int host = 0; host < levels_->hosts(); ++host) present.push_back(present_on(host));
+  std::vector<Addend> addends;
+  for (int host = 0; host < levels_->hosts(); ++host) addends.push_back({host_sums_[host], present[host]});
+  const int64_t begin = layout.slice_of(levels_->rank()).begin - layout.shard_of(levels_->rank()).begin;
+  add_in_order(sum_->values.mutable_data_ptr<float>() + begin, sum_->held, segments_of(levels_->rank()), addends);
+}
+
+}  // namespace fsdp::collectives::hosts

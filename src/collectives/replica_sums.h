@@ -1,0 +1,35 @@
+// How replicas of a shard give each other the slices of its gradients that each has added up, over a wire.
+//
+// One thread at a time.
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "collectives/tags.h"
+#include "collectives/wire.h"
+#include "layout/gradient_layout.h"
+
+namespace fsdp::collectives {
+
+class ReplicaSums {
+ public:
+  // `unit` is its number in the group.
+  ReplicaSums(Wire& wire, const layout::UnitLayout& layout, int unit);
+
+  // Sends this rank's slice of `sum`, which is as long as the shard in `gradients`, and receives the others into their
+  // places. `sum` stays where it is, and this rank's slice as it is, until `wait`.
+  void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
+  void wait() { wire_->wait_all(messages_); }
+
+ private:
+  Wire* wire_;
+  int tag_;
+  std::vector<int> replicas_;
+  // After the memory that they move: they are destroyed first.
+  torch::Tensor sum_;
+  Messages messages_;
+};
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,274 @@
+// The hosts backend among real ranks, on hosts that this machine pretends to be.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "collectives/group_checks.h"
+#include "support/message_of.h"
+#include "support/run_ranks.h"
+#include "world/state.h"
+
+namespace fsdp {
+namespace {
+
+using collectives::GradientSum;
+using collectives::Group;
+using collectives::UnitCollectives;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::run_on_hosts;
+using testing::run_on_hosts_to_end;
+using testing::RunResult;
+
+// What ranks may take to start on a busy machine.
+constexpr std::chrono::seconds kToStart{5};
+
+// It is what "auto" takes for them.
+class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
+
+TEST_P(HostsCollectives, Gathers) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
+}
+TEST_P(HostsCollectives, ReducesHostByHost) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
+}
+TEST_P(HostsCollectives, MovesWholeTensors) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, HostsCollectives, ::testing::Values(testing::Hosts{2, 2}, testing::Hosts{3, 2}),
+                         ::testing::PrintToStringParamName());
+
+// The peers wait in another group meanwhile.
+TEST(HostsUnit, ARankMayGatherAloneBetweenTwoWrites) {
+  run_on_hosts({}, [](World& world) {
+    auto group = world.state()->new_group();
+    auto unit = group->open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
+    EXPECT_FALSE(unit->gathers_into_buffer());
+    for (float step : {1.0f, 2.0f}) {
+      unit->begin_write();
+      unit->shard().fill_(step + static_cast<float>(world.rank()));
+      unit->publish();
+      for (int i = 0; world.rank() == 3 && i < 10; ++i) {
+        const torch::Tensor full = torch::from_blob(unit->wait_gather(), {4, 1 << 18});
+        for (int rank = 0; rank < 4; ++rank) {
+          EXPECT_TRUE(full[rank].eq(step + static_cast<float>(rank)).all().item<bool>());
+        }
+        unit->release();
+      }
+      world.barrier();
+    }
+  });
+}
+
+// Ranks of each host leave as soon as they have published, and one reads what they wrote.
+TEST(HostsUnit, APeerMayBeLate) {
+  run_on_hosts({}, [](World& world) {
+    auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
+    unit->shard().fill_(static_cast<float>(world.rank()));
+    unit->publish();
+    if (world.rank() != 2) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_EQ(static_cast<float*>(unit->wait_gather())[(1 << 20) - 1], 3);
+  });
+}
+
+// Two units, of which one rank of each host waits for another one first; so both hosts have a rank that waits for the
+// other host while its neighbour needs it.
+TEST(HostsUnit, ReductionsEndInAnyOrder) {
+  run_on_hosts({}, [](World& world) {
+    Group& group = world.state()->group();
+    const layout::UnitLayout layout({1000}, 4, 4);
+    const layout::GradientLayout gradients(layout, {1});
+    struct Reduction {
+      std::unique_ptr<UnitCollectives> unit;
+      torch::Tensor values, staging;
+      GradientSum sum;
+    };
+    std::vector<Reduction> reductions;
+    for (int id : {0, 1}) {
+      auto unit = group.open_unit({id, "unit", layout});
+      torch::Tensor values = group.allocate(gradients.full_numel() * 4).view(torch::kFloat32);
+      torch::Tensor staging = torch::empty({unit->staging_numel(gradients)});
+      const int64_t numel = gradients.shard_of(world.rank()).numel();
+      reductions.push_back({std::move(unit), values, staging, {torch::zeros({numel}), {0}}});
+    }
+    for (int round = 1; round <= 20; ++round) {
+      for (int i : {0, 1}) {
+        Reduction& one = reductions[(i + world.rank()) % 2];
+        one.values.fill_(static_cast<float>(world.rank()));
+        one.unit->begin_reduce({&gradients, one.values, {1}, one.staging}, one.sum);
+        if (i == 0 && world.rank() % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      for (int i : {0, 1}) {
+        Reduction& one = reductions[(i + world.local_rank() + world.rank() / 2) % 2];
+        one.unit->wait_reduce();
+        EXPECT_EQ(one.sum.values[0].item<float>(), 6 * round);
+      }
+    }
+  });
+}
+
+void barrier(Group& group, UnitCollectives&) { group.barrier(); }
+
+void gather(Group&, UnitCollectives& unit) {
+  unit.publish();
+  unit.wait_gather();
+}
+
+void reduce(Group& group, UnitCollectives& unit) {
+  const layout::GradientLayout layout(layout::UnitLayout({1000}, group.size(), group.size()), {1});
+  GradientSum sum{torch::zeros({layout.shard_of(group.rank()).numel()}), {0}};
+  const torch::Tensor gradients = group.allocate(layout.full_numel() * 4).view(torch::kFloat32);
+  const torch::Tensor staging = torch::empty({unit.staging_numel(layout)});
+  unit.begin_reduce({&layout, gradients, {1}, staging}, sum);
+  unit.wait_reduce();
+}
+
+struct Wait {
+  std::string name;
+  std::string message;  // how it starts
+  std::function<void(Group&, UnitCollectives&)> body;
+};
+
+const std::vector<Wait>& waits() {
+  static const std::vector<Wait> all{{"Barrier", "\\] barrier: ", barrier},
+                                     {"Gather", " unit=blocks.4\\] gather: ", gather},
+                                     {"Reduction", " unit=blocks.4\\] reduce: ", reduce}};
+  return all;
+}
+
+class HostsWait : public ::testing::TestWithParam<Wait> {};
+
+// Rank 3 of four does `misfortune`; the others wait: its neighbour, its counterpart and one that is neither.
+std::vector<RunResult> run_with(const Wait& wait, const std::function<void()>& misfortune,
+                                std::chrono::milliseconds timeout) {
+  return run_on_hosts_to_end({},
+                             [&](World& world) {
+                               auto group = world.state()->new_group();
+                               auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
+                               world.barrier();
+                               if (world.rank() == 3) misfortune();
+                               wait.body(*group, *unit);
+                             },
+                             {.timeout = timeout});
+}
+
+TEST_P(HostsWait, ForARankThatIsKilledEndsAtOnceAndNamesItOnEveryRank) {
+  const auto results = run_with(
+      GetParam(), [] { raise(SIGKILL); }, std::chrono::minutes(10));
+  EXPECT_EQ(results[3].exit_code, 128 + SIGKILL) << results[3].output;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(results[rank].exit_code, 1);
+    EXPECT_THAT(results[rank].output,
+                ContainsRegex("rank [0-2]/4" + GetParam().message + ".*(rank 3 is gone|to rank 3 was closed)"));
+    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(5));
+  }
+}
+
+TEST_P(HostsWait, ForARankThatIsStuckEndsAfterTheTimeoutAndNamesItOnEveryRank) {
+  const auto misfortune = [] {
+    std::this_thread::sleep_for(std::chrono::seconds(12));
+    _exit(7);
+  };
+  const auto results = run_with(GetParam(), misfortune, std::chrono::seconds(3));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(results[rank].exit_code, 1);
+    EXPECT_THAT(results[rank].output,
+                ContainsRegex("rank [0-2]/4" + GetParam().message + ".*rank 3 did not answer within [35]000 ms"));
+    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(10));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(For, HostsWait, ::testing::ValuesIn(waits()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(HostsGroup, ARankThatThrowsIsNamedWithItsMessageOnEveryRank) {
+  const std::vector<RunResult> results = run_on_hosts_to_end({}, [](World& world) {
+    Group& group = world.state()->group();
+    auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
+    if (world.rank() == 3) throw Error("the data are lost");
+    reduce(group, *unit);
+  });
+  EXPECT_THAT(results[3].output, HasSubstr("the data are lost"));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_THAT(results[rank].output, HasSubstr("rank 3"));
+    EXPECT_EQ(results[rank].exit_code, 1);
+    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(5));
+  }
+}
+
+void expect_to_be_told(const std::vector<RunResult>& results, const std::string& difference) {
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(results[rank].exit_code, 1) << results[rank].output;
+    EXPECT_THAT(results[rank].output, HasSubstr(difference));
+    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(10));
+  }
+}
+
+TEST(HostsGroup, RanksThatDoDifferentThingsAreTold) {
+  const auto results = run_on_hosts_to_end({}, [](World& world) {
+    Group& group = world.state()->group();
+    world.rank() == 1 ? group.barrier() : void(group.all_gather(torch::zeros({4})));
+  });
+  expect_to_be_told(results, "rank 1 enters a barrier");
+}
+
+// One rank waits for its neighbour in shared memory, and the others for that rank over the wire.
+TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
+  const auto results = run_on_hosts_to_end({}, [](World& world) {
+    Group& group = world.state()->group();
+    auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
+    unit->publish();
+    world.rank() == 1 ? unit->begin_write() : group.barrier();
+  });
+  expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
+}
+
+TEST(HostsGroup, AFailurePoisonsTheGroupAndItsUnits) {
+  run_on_hosts({}, [](World& world) {
+    auto group = world.state()->new_group();
+    auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
+    unit->publish();
+    unit->wait_gather();
+    const torch::Tensor tensor = torch::zeros({4});
+    const std::string first =
+        message_of<Error>([&] { world.rank() == 1 ? group->barrier() : void(group->all_gather(tensor)); });
+    EXPECT_THAT(first, HasSubstr("where rank"));
+    EXPECT_EQ(message_of<Error>([&] { unit->begin_write(); }), first);
+    EXPECT_EQ(message_of<Error>([&] { group->all_gather(tensor); }), first);
+    world.barrier();
+  });
+}
+
+TEST(HostsBackend, WantsAsManyRanksOnEveryHost) {
+  const std::string port = testing::free_port();
+  auto variables = [&](int rank, int local_rank, int local_size) {
+    return std::vector<std::string>{fmt::format("RANK={}", rank),
+                                    "WORLD_SIZE=3",
+                                    fmt::format("LOCAL_RANK={}", local_rank),
+                                    fmt::format("LOCAL_WORLD_SIZE={}", local_size),
+                                    "MASTER_ADDR=127.0.0.1",
+                                    "MASTER_PORT=" + port,
+                                    "GLOO_SOCKET_IFNAME=lo"};
+  };
+  const auto results = testing::run_processes(
+      [] {
+        LaunchOptions options = testing::test_options();
+        options.backend = "hosts";
+        return launch(options, [](World&) {});
+      },
+      {variables(0, 0, 2), variables(1, 1, 2), variables(2, 0, 1)});
+  for (const RunResult& result : results) EXPECT_EQ(result.exit_code, 1);
+  // It has the job's store, and so it is the one that certainly hears of all.
+  EXPECT_THAT(results[0].output, HasSubstr("not as many on every host"));
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,175 @@
+// Every strategy on hosts that this machine pretends to be: the bits of one process that adds up host by host, and the
+// memory of docs/memory.md.
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "engine/model.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Hosts;
+using testing::run_on_hosts;
+using testing_models::expect_same_bits;
+using testing_models::make_gpt;
+using testing_models::Training;
+
+struct Choice {
+  std::string name;
+  Options options;
+};
+
+Choice grouped(Strategy strategy, int shard_group_size) {
+  return {fmt::format("strategy {} of {}", static_cast<int>(strategy), shard_group_size),
+          {.strategy = strategy, .shard_group_size = shard_group_size}};
+}
+
+std::vector<Choice> choices() {
+  std::vector<Choice> all;
+  for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer, Strategy::NoShard,
+                            Strategy::HybridShard, Strategy::HybridShardGradOp}) {
+    all.push_back(grouped(strategy, 0));
+  }
+  all.push_back(grouped(Strategy::HybridShard, 1));
+  all.push_back(grouped(Strategy::ShardOptimizer, 2));
+  return all;
+}
+
+// Every host's ranks together.
+Training training_of(const World& world) {
+  return {.steps = 3, .micro_batches = 2 * world.size(), .together = world.local_size(), .clip = 0.05};
+}
+
+TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcessThatAddsUpHostByHost) {
+  run_on_hosts({}, [](World& world) {
+    for (const auto& kind : testing_models::model_kinds()) {
+      for (const Choice& choice : choices()) {
+        SCOPED_TRACE(kind.name + ", " + choice.name);
+        expect_same_bits(kind.make, world, training_of(world), choice.options);
+      }
+    }
+  });
+}
+
+TEST(OnHosts, ShardGroupsOfSeveralHostsOfMany) {
+  run_on_hosts(Hosts{4, 2}, [](World& world) {
+    for (const Choice& choice : {grouped(Strategy::FullShard, 0), grouped(Strategy::HybridShard, 4)}) {
+      SCOPED_TRACE(choice.name);
+      expect_same_bits([] { return make_gpt(); }, world, training_of(world), choice.options);
+    }
+  });
+}
+
+TEST(OnHosts, ShardGroupsOfPartsOfHostsAddUpInRankOrder) {
+  run_on_hosts(Hosts{2, 3}, [](World& world) {
+    Training training = training_of(world);
+    training.together = 1;
+    expect_same_bits([] { return make_gpt(); }, world, training, grouped(Strategy::HybridShard, 2).options);
+  });
+}
+
+TEST(OnHosts, SixteenBitsAreAddedUpInThirtyTwo) {
+  run_on_hosts({}, [](World& world) {
+    Training training = training_of(world);
+    training.param_dtype = torch::kBFloat16;
+    // The gradients that autograd makes are bf16 as well, so a wire of bf16 rounds nothing.
+    for (auto wire : {torch::kBFloat16, torch::kFloat32}) {
+      expect_same_bits([] { return make_gpt(); }, world, training,
+                       {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = wire}});
+    }
+  });
+}
+
+TEST(OnHosts, TheOrderIsAnotherThanThatOfTheRanks) {
+  run_on_hosts({}, [](World& world) {
+    Training training = training_of(world);
+    const auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    testing_models::train(model, sharded, world, training);
+    const auto found = testing_models::whole_weights(*model.module, sharded);
+    training.together = 1;
+    EXPECT_FALSE(testing_models::differences(testing_models::train_unsharded(make_gpt(), training), found).empty());
+  });
+}
+
+// The sizes that docs/memory.md computes with, in elements.
+struct Sizes {
+  int64_t all = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
+};
+
+Sizes sizes_of(ShardedModel& sharded, const World& world) {
+  Sizes sizes;
+  for (const auto& unit : sharded.model().units()) {
+    const layout::GradientLayout& gradients = unit->gradient_layout;
+    sizes.all += unit->layout.full_numel();
+    sizes.gradients += gradients.full_numel();
+    sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
+    // The slices of the rank's counterparts, its own among them, and one of each other host.
+    int64_t staging = -gradients.slice_of(world.rank()).numel();
+    for (int rank = world.local_rank(); rank < world.size(); rank += world.local_size())
+      staging += gradients.slice_of(rank).numel() + gradients.slice_of(world.rank()).numel();
+    sizes.staging += staging;
+    sizes.largest_staging = std::max(sizes.largest_staging, staging);
+  }
+  return sizes;
+}
+
+void expect_memory(World& world, const Choice& choice, int64_t shards, bool keeps_all_gradients) {
+  SCOPED_TRACE(choice.name);
+  auto model = testing_models::model_kinds()[1].make();  // no tied parameters
+  auto sharded = shard(*model.module, world, choice.options);
+  AdamW optimizer(sharded);
+  for (int step = 0; step < 3; ++step) {
+    model.loss(world.rank()).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const Sizes sizes = sizes_of(sharded, world);
+  const MemoryReport memory = sharded.memory();
+  EXPECT_EQ(memory.parameter_bytes, 4 * sizes.all / shards);
+  const bool fetches = shards > world.local_size();
+  EXPECT_EQ(memory.full_parameter_bytes, fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0);
+  EXPECT_EQ(memory.full_gradient_bytes, keeps_all_gradients ? 4 * (sizes.gradients + sizes.staging)
+                                                            : 8 * (sizes.largest_gradients + sizes.largest_staging));
+}
+
+TEST(OnHosts, MemoryFollowsTheFormula) {
+  run_on_hosts({}, [](World& world) {
+    expect_memory(world, grouped(Strategy::FullShard, 0), 4, false);
+    expect_memory(world, grouped(Strategy::ShardGradOp, 0), 4, false);
+    expect_memory(world, grouped(Strategy::ShardOptimizer, 0), 4, true);
+    expect_memory(world, grouped(Strategy::HybridShard, 0), 2, false);
+    expect_memory(world, grouped(Strategy::NoShard, 0), 1, true);
+  });
+}
+
+TEST(OnHosts, ARankThatIsKilledInAStepIsNamedOnEveryRank) {
+  const auto results = testing::run_on_hosts_to_end({}, [](World& world) {
+    const auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    for (int step = 0;; ++step) {
+      model.loss(step).backward();
+      if (step == 3 && world.rank() == 2) raise(SIGKILL);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  });
+  EXPECT_EQ(results[2].exit_code, 128 + SIGKILL);
+  for (int rank : {0, 1, 3}) {
+    EXPECT_EQ(results[rank].exit_code, 1);
+    EXPECT_THAT(results[rank].output, HasSubstr("rank 2"));
+    EXPECT_LT(results[rank].duration, std::chrono::seconds(10));  // training included
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
