@@ -114,7 +114,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   std::vector<NamedUnit> units = divide(module, options);
-  keep_batch_norms(module, options.mixed_precision);
+  options.ignored.clear();  // done
   return shard(std::move(units), world, std::move(options));
 }
 
