@@ -76,7 +76,7 @@ struct Options {
   int buffers = 2;                        // full units at once; at least 2
   int prefetch = 1;                       // units gathered ahead
   bool cpu_offload = false;               // refused by this version
-  std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters left alone
+  std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
 };
 

@@ -176,7 +176,7 @@ struct NamedUnit {
   std::string name;
   std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
 };
-// The same for tensors that no torch::nn::Module owns. `options.units` is not used.
+// The same for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused.
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
 
 }  // namespace fsdp

@@ -47,10 +47,12 @@ NamedUnit& unit_of(const std::string& name, std::vector<NamedUnit>& units) {
 }
 
 void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
-  const auto names = module.named_parameters().keys();
+  auto names = module.named_parameters().keys();
+  const auto buffers = module.named_buffers().keys();
+  names.insert(names.end(), buffers.begin(), buffers.end());
   for (const std::string& pattern : patterns) {
     FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
-               "shard: the pattern '{}' in options.ignored matches no parameter", pattern);
+               "shard: the pattern '{}' in options.ignored matches no parameter or buffer", pattern);
   }
 }
 
@@ -67,9 +69,8 @@ std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& op
     unit_of(parameter.key(), units).parameters.emplace_back(parameter.key(), parameter.value());
   }
   for (const auto& buffer : module.named_buffers()) {
-    if (buffer.value().defined()) {
-      unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
-    }
+    if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
+    unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
   }
   return units;
 }
@@ -89,6 +90,9 @@ void drop_empty(std::vector<NamedUnit>& units) {
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   check_options(options);
+  FSDP_CHECK(options.ignored.empty(),
+             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
+             "them out of the units.");
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {

@@ -240,6 +240,33 @@ TEST_P(ShardOnRanks, LeavesIgnoredParametersAloneAndTrainable) {
   });
 }
 
+TEST_P(ShardOnRanks, LeavesIgnoredBuffersAlone) {
+  run_ranks(GetParam(), [](World& world) {
+    Linear body(3, 3);
+    torch::nn::BatchNorm1d norm(3);
+    Sequential model(body, norm);
+    model->register_buffer("scale", torch::ones({3}));
+    norm->running_mean.fill_(1.0 / 3 + world.rank());  // what is ignored may differ between ranks
+    const torch::Tensor before = norm->running_mean.clone();
+    auto sharded =
+        shard(*model, world, {.mixed_precision = {.buffer_dtype = torch::kBFloat16}, .ignored = {"1.*", "scale"}});
+    EXPECT_TRUE(torch::equal(norm->running_mean, before));
+    EXPECT_EQ(norm->running_mean.scalar_type(), torch::kFloat32);
+    EXPECT_EQ(model->named_buffers()["scale"].scalar_type(), torch::kFloat32);
+    EXPECT_THAT(sharded.buffers(), ::testing::IsEmpty());
+  });
+}
+
+TEST(Shard, IgnoredPatternsWithUnitsGivenByHandAreAnError) {
+  run_ranks(1, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad());
+    EXPECT_THAT(message_of<Error>([&] {
+                  shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}}, world, {.ignored = {"first"}});
+                }),
+                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave them out of the units")));
+  });
+}
+
 TEST(Shard, AnIgnoredPatternThatMatchesNothingIsAnErrorThatNamesIt) {
   run_ranks(1, [](World& world) {
     Sequential model(Linear(3, 3));
