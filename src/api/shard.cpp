@@ -1,6 +1,9 @@
 // From a module and options to a sharded model.
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "api/precision.h"
@@ -33,7 +36,31 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor) {
       "shard: the parameter {} is {} on {}, expected float32, bfloat16 or float16 on the CPU. Convert the module "
       "first, or leave the parameter alone with options.ignored.",
       name, toString(tensor.scalar_type()), tensor.device().str());
-  FSDP_CHECK(tensor.is_leaf(), "shard: the parameter {} is computed from others, expected a leaf", name);
+  FSDP_CHECK(
+      tensor.is_leaf(),
+      "shard: the parameter {} is computed from others, expected a leaf of autograd's graph. Make it a parameter "
+      "of its own: register its detach(), with requires_grad_().",
+      name);
+}
+
+// Two tensors that show the same bytes would be two parameters from now on, each trained by itself.
+void check_memory(const std::vector<NamedUnit>& units) {
+  using Named = std::pair<std::string, torch::Tensor>;
+  std::unordered_map<const void*, std::vector<const Named*>> of_storage;
+  for (const NamedUnit& unit : units) {
+    for (const Named& parameter : unit.parameters) {
+      auto& beside = of_storage[parameter.second.storage().data()];
+      for (const Named* other : beside) {
+        const at::MemOverlapStatus overlap = at::get_overlap_status(parameter.second, other->second);
+        FSDP_CHECK(
+            overlap != at::MemOverlapStatus::Full && overlap != at::MemOverlapStatus::Partial,
+            "shard: the parameters {} and {} share memory but are two tensors (set_data?), which would no longer "
+            "be tied. Tie them by one tensor: register_parameter(name, the other module's parameter).",
+            other->first, parameter.first);
+      }
+      beside.push_back(&parameter);
+    }
+  }
 }
 
 // The innermost unit that `name` lies in; the first one is the rest.
@@ -102,6 +129,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
                       "shard: the parameter {} is in two units, expected in one", name);
     }
   }
+  check_memory(units);
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
   return ShardedModel(

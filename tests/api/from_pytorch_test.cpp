@@ -2,6 +2,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -171,6 +173,10 @@ TEST(FromPyTorch, SetGradientDivideFactor) {
     EXPECT_TRUE(torch::equal(mean, torch::cat({torch::full({8}, 1.5), torch::ones({2})})));
     for (Strategy strategy : {Strategy::NoShard, Strategy::FullShard}) {
       EXPECT_TRUE(torch::equal(gradient_with(world, strategy, 1.0), 2 * gradient_with(world, strategy, std::nullopt)));
+    }
+    for (double divisor : {0.0, -1.0, double(INFINITY), double(NAN)}) {
+      EXPECT_THAT(message_of([&] { gradient_with(world, Strategy::NoShard, divisor); }),
+                  HasSubstr("expected a finite positive number"));
     }
   });
 }

@@ -291,6 +291,42 @@ TEST(Shard, AParameterInTwoUnitsIsAnErrorThatNamesIt) {
   });
 }
 
+TEST(Shard, AParameterThatIsComputedFromOthersIsAnErrorThatSaysWhatToDo) {
+  run_ranks(1, [](World& world) {
+    const auto source = torch::ones({3}, torch::requires_grad());
+    EXPECT_THAT(message_of<Error>([&] {
+                  shard(std::vector<NamedUnit>{{"a", {{"double", source * 2}}, {}}}, world);
+                }),
+                AllOf(HasSubstr("double is computed from others"), HasSubstr("detach()")));
+  });
+}
+
+TEST(Shard, ParametersThatShareMemoryAreAnErrorThatNamesBoth) {
+  run_ranks(1, [](World& world) {
+    Linear first(3, 3), second(3, 3);
+    second->weight.set_data(first->weight);
+    Sequential model(first, second);
+    EXPECT_THAT(message_of<Error>([&] { shard(*model, world); }),
+                AllOf(HasSubstr("0.weight and 1.weight share memory"), HasSubstr("register_parameter")));
+    Linear part(3, 2);
+    part->weight.set_data(first->weight.slice(0, 1, 3));
+    Sequential overlapping(part, first);
+    EXPECT_THAT(message_of<Error>([&] { shard(*overlapping, world); }), HasSubstr("0.weight and 1.weight share"));
+  });
+}
+
+TEST(Shard, ParametersThatLieBesideEachOtherInOneStorageAreSharded) {
+  run_ranks(1, [](World& world) {
+    const torch::Tensor flat = torch::arange(18).to(torch::kFloat);
+    Linear first(3, 3), second(3, 3);
+    first->weight.set_data(flat.slice(0, 0, 9).view({3, 3}));
+    second->weight.set_data(flat.slice(0, 9, 18).view({3, 3}));
+    Sequential model(first, second);
+    auto sharded = shard(*model, world);
+    EXPECT_TRUE(torch::equal(sharded.full_state()[0].second, torch::arange(9).to(torch::kFloat).view({3, 3})));
+  });
+}
+
 TEST(Shard, TakesUnitsGivenByHandAsTheyAre) {
   run_ranks(1, [](World& world) {
     auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad());
