@@ -61,8 +61,8 @@ struct MixedPrecision {
   std::optional<torch::ScalarType> param_dtype = std::nullopt;   // of full parameters; none: as they are
   torch::ScalarType reduce_dtype = torch::kFloat32;              // what the wire carries; sums are fp32
   std::optional<torch::ScalarType> buffer_dtype = std::nullopt;  // of floating-point buffers; none: as they are
-  // Name patterns (* and ?) of modules left in their own dtype, with what is below them. Batch norms are, too, where
-  // their statistics keep their dtype. Parameters of different dtypes in a unit make it two: one more gather.
+  // Name patterns of modules, with what is below them, parameters and buffers left in their own dtype; so are those of
+  // a module with a buffer `running_mean`, unless param_dtype is buffer_dtype. A unit of two dtypes is gathered as two.
   std::vector<std::string> keep = {};
 };
 
@@ -76,7 +76,7 @@ struct Options {
   int buffers = 2;                        // full units at once; at least 2
   int prefetch = 1;                       // units gathered ahead
   bool cpu_offload = false;               // refused by this version
-  std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters left alone
+  std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
 };
 

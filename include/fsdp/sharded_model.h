@@ -166,7 +166,8 @@ class ShardedModel {
 
 // Shards the parameters of `module` over the ranks of `world`. The module stays as it is and is called as before, but
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
-// between ranks, that is sharded already, or that has parameters which are not fp32, bf16 or fp16 on the CPU.
+// between ranks, that is sharded already, or that has parameters which share memory or are not fp32, bf16 or fp16 on
+// the CPU, and for a name pattern that matches nothing.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
 
 // The same for a scripted or traced module. `options.units` sees a native module with the names, parameters and buffers
@@ -181,7 +182,7 @@ struct NamedUnit {
   std::string name;
   std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
 };
-// The same for tensors that no torch::nn::Module owns. `options.units` is not used.
+// The same for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused.
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
 
 }  // namespace fsdp

@@ -1,32 +1,72 @@
 #include "api/precision.h"
 
-#include <torch/nn/modules/batchnorm.h>
-
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/names.h"
-#include "fsdp/sync_batch_norm.h"
 
 namespace fsdp {
 
 namespace {
 
-// Patterns name modules: a parameter is kept when its module, or one around it, is.
-bool is_kept(const std::string& parameter, const std::vector<std::string>& patterns) {
-  for (size_t end = parameter.rfind('.'); end != std::string::npos && end > 0; end = parameter.rfind('.', end - 1)) {
-    if (matches_any(patterns, parameter.substr(0, end))) return true;
+constexpr std::string_view kStatistics = "running_mean";  // as every module of LibTorch that has statistics calls it
+
+// The name of the module that a parameter or buffer belongs to; empty for the root.
+std::string_view module_of(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+// Whether the pattern names the tensor, its module, or one around it.
+bool names(const std::string& pattern, std::string_view tensor) {
+  for (; !tensor.empty(); tensor = module_of(tensor)) {
+    if (matches(pattern, tensor)) return true;
   }
   return false;
 }
 
-void convert_buffers(NamedUnit& unit, const MixedPrecision& precision) {
+// What is left in its own dtype.
+class Kept {
+ public:
+  Kept(const std::vector<NamedUnit>& units, const MixedPrecision& precision) : patterns_(precision.keep) {
+    for (const std::string& pattern : patterns_) check(pattern, units);
+    if (precision.buffer_dtype == precision.param_dtype) return;
+    for (const NamedUnit& unit : units) {
+      for (const auto& [name, buffer] : unit.buffers) {
+        if (name.substr(name.rfind('.') + 1) == kStatistics) with_statistics_.emplace(module_of(name));
+      }
+    }
+  }
+
+  bool contains(const std::string& tensor) const {
+    return with_statistics_.contains(std::string(module_of(tensor))) ||
+           std::any_of(patterns_.begin(), patterns_.end(), [&](const auto& pattern) { return names(pattern, tensor); });
+  }
+
+ private:
+  static void check(const std::string& pattern, const std::vector<NamedUnit>& units) {
+    const auto named = [&](const auto& tensor) { return names(pattern, tensor.first); };
+    FSDP_CHECK(std::any_of(units.begin(), units.end(),
+                           [&](const NamedUnit& unit) {
+                             return std::any_of(unit.parameters.begin(), unit.parameters.end(), named) ||
+                                    std::any_of(unit.buffers.begin(), unit.buffers.end(), named);
+                           }),
+               "shard: the pattern '{}' in options.mixed_precision.keep matches no parameter or buffer that is "
+               "sharded, and no module of one. Names are as in named_parameters; a tied one has its first.",
+               pattern);
+  }
+
+  std::vector<std::string> patterns_;
+  std::unordered_set<std::string> with_statistics_;  // modules
+};
+
+void convert_buffers(NamedUnit& unit, const MixedPrecision& precision, const Kept& kept) {
   if (!precision.buffer_dtype) return;
   torch::NoGradGuard no_grad;
   for (auto& [name, buffer] : unit.buffers) {
-    if (buffer.is_floating_point() && !is_kept(name, precision.keep))
-      buffer.set_data(buffer.to(*precision.buffer_dtype));
+    if (buffer.is_floating_point() && !kept.contains(name)) buffer.set_data(buffer.to(*precision.buffer_dtype));
   }
 }
 
@@ -46,26 +86,15 @@ void check_precision(const MixedPrecision& precision) {
   check("buffer_dtype", precision.buffer_dtype);
 }
 
-void keep_batch_norms(const torch::nn::Module& module, MixedPrecision& precision) {
-  if (!precision.param_dtype || precision.buffer_dtype) return;
-  for (const auto& child : module.named_modules("", /*include_self=*/false)) {
-    const torch::nn::Module& one = *child.value();
-    if (dynamic_cast<const torch::nn::BatchNorm1dImpl*>(&one) ||
-        dynamic_cast<const torch::nn::BatchNorm2dImpl*>(&one) ||
-        dynamic_cast<const torch::nn::BatchNorm3dImpl*>(&one) || dynamic_cast<const SyncBatchNormImpl*>(&one)) {
-      precision.keep.push_back(child.key());
-    }
-  }
-}
-
 std::vector<engine::UnitSpec> divide_by_dtype(std::vector<NamedUnit> units, const MixedPrecision& precision) {
+  const Kept kept(units, precision);
   std::vector<engine::UnitSpec> divided;
   for (NamedUnit& unit : units) {
-    convert_buffers(unit, precision);
+    convert_buffers(unit, precision, kept);
     std::map<torch::ScalarType, NamedUnit> parts;
     std::map<torch::ScalarType, int64_t> numels;
     for (auto& [name, tensor] : unit.parameters) {
-      const bool converted = precision.param_dtype && !is_kept(name, precision.keep);
+      const bool converted = precision.param_dtype && !kept.contains(name);
       const torch::ScalarType dtype = converted ? *precision.param_dtype : tensor.scalar_type();
       parts[dtype].parameters.emplace_back(name, tensor);
       numels[dtype] += tensor.numel();

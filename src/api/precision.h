@@ -1,8 +1,6 @@
 // What mixed precision means to the engine: a dtype for each unit.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <vector>
 
 #include "engine/model.h"
@@ -15,12 +13,10 @@ bool is_supported(torch::ScalarType dtype);
 // Throws Error for a dtype that is not.
 void check_precision(const MixedPrecision& precision);
 
-// Adds the batch norms below `module` to what is kept in its own dtype, as PyTorch's FSDP does, unless their statistics
-// are converted too: their kernels refuse 16-bit weights beside fp32 statistics.
-void keep_batch_norms(const torch::nn::Module& module, MixedPrecision& precision);
-
 // A unit's full parameters have one dtype: where some are kept in another, they become a unit of their own. Buffers get
-// theirs here.
+// theirs here. Modules with running statistics are kept, as PyTorch's FSDP does with batch norms, unless the statistics
+// get the parameters' dtype too: their kernels refuse 16-bit weights beside fp32 statistics. Throws Error for a pattern
+// that matches nothing.
 std::vector<engine::UnitSpec> divide_by_dtype(std::vector<NamedUnit> units, const MixedPrecision& precision);
 
 }  // namespace fsdp

@@ -1,6 +1,9 @@
 // From a module and options to a sharded model.
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "api/precision.h"
@@ -33,7 +36,31 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor) {
       "shard: the parameter {} is {} on {}, expected float32, bfloat16 or float16 on the CPU. Convert the module "
       "first, or leave the parameter alone with options.ignored.",
       name, toString(tensor.scalar_type()), tensor.device().str());
-  FSDP_CHECK(tensor.is_leaf(), "shard: the parameter {} is computed from others, expected a leaf", name);
+  FSDP_CHECK(
+      tensor.is_leaf(),
+      "shard: the parameter {} is computed from others, expected a leaf of autograd's graph. Make it a parameter "
+      "of its own: register its detach(), with requires_grad_().",
+      name);
+}
+
+// Two tensors that show the same bytes would be two parameters from now on, each trained by itself.
+void check_memory(const std::vector<NamedUnit>& units) {
+  using Named = std::pair<std::string, torch::Tensor>;
+  std::unordered_map<const void*, std::vector<const Named*>> of_storage;
+  for (const NamedUnit& unit : units) {
+    for (const Named& parameter : unit.parameters) {
+      auto& beside = of_storage[parameter.second.storage().data()];
+      for (const Named* other : beside) {
+        const at::MemOverlapStatus overlap = at::get_overlap_status(parameter.second, other->second);
+        FSDP_CHECK(
+            overlap != at::MemOverlapStatus::Full && overlap != at::MemOverlapStatus::Partial,
+            "shard: the parameters {} and {} share memory but are two tensors (set_data?), which would no longer "
+            "be tied. Tie them by one tensor: register_parameter(name, the other module's parameter).",
+            other->first, parameter.first);
+      }
+      beside.push_back(&parameter);
+    }
+  }
 }
 
 // The innermost unit that `name` lies in; the first one is the rest.
@@ -47,10 +74,12 @@ NamedUnit& unit_of(const std::string& name, std::vector<NamedUnit>& units) {
 }
 
 void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
-  const auto names = module.named_parameters().keys();
+  auto names = module.named_parameters().keys();
+  const auto buffers = module.named_buffers().keys();
+  names.insert(names.end(), buffers.begin(), buffers.end());
   for (const std::string& pattern : patterns) {
     FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
-               "shard: the pattern '{}' in options.ignored matches no parameter", pattern);
+               "shard: the pattern '{}' in options.ignored matches no parameter or buffer", pattern);
   }
 }
 
@@ -67,9 +96,8 @@ std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& op
     unit_of(parameter.key(), units).parameters.emplace_back(parameter.key(), parameter.value());
   }
   for (const auto& buffer : module.named_buffers()) {
-    if (buffer.value().defined()) {
-      unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
-    }
+    if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
+    unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
   }
   return units;
 }
@@ -89,6 +117,9 @@ void drop_empty(std::vector<NamedUnit>& units) {
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   check_options(options);
+  FSDP_CHECK(options.ignored.empty(),
+             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
+             "them out of the units.");
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
@@ -98,6 +129,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
                       "shard: the parameter {} is in two units, expected in one", name);
     }
   }
+  check_memory(units);
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
@@ -121,7 +153,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   std::vector<NamedUnit> units = divide(module, options);
-  keep_batch_norms(module, options.mixed_precision);
+  options.ignored.clear();  // done
   return shard(std::move(units), world, std::move(options));
 }
 

@@ -1,6 +1,7 @@
 // The way of a gradient: from autograd into the unit's buffer, through the reduction into the shard's sum, and the end
 // of that sum (docs/determinism.md).
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -277,7 +278,8 @@ void Model::end_sum() {
 }
 
 void Model::set_gradient_divisor(double divisor) {
-  FSDP_CHECK(divisor > 0, "set_gradient_divisor: found {}, expected a positive number", divisor);
+  FSDP_CHECK(divisor > 0 && std::isfinite(divisor), "set_gradient_divisor: found {}, expected a finite positive number",
+             divisor);
   divisor_ = divisor;
 }
 

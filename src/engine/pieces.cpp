@@ -9,33 +9,66 @@ namespace fsdp::engine {
 
 namespace {
 
-// They mix elements, of which this rank has a part only.
+using Operations = std::unordered_set<std::string_view>;
+
+// What they compute depends on many elements, of which this rank has a part only.
 bool mixes_elements(std::string_view operation) {
-  static const std::unordered_set<std::string_view> operations{"aten::norm",          "aten::linalg_vector_norm",
-                                                               "aten::_foreach_norm", "aten::dot",
-                                                               "aten::vdot",          "aten::cat",
-                                                               "aten::stack",         "aten::_cat",
-                                                               "aten::sum",           "aten::mean",
-                                                               "aten::max",           "aten::min",
-                                                               "aten::amax",          "aten::amin",
-                                                               "aten::prod",          "aten::std",
-                                                               "aten::var",           "aten::mm",
-                                                               "aten::matmul",        "aten::linalg_norm",
-                                                               "aten::outer",         "aten::cumsum",
-                                                               "aten::sort",          "aten::topk"};
+  static const Operations operations{"aten::norm",
+                                     "aten::linalg_norm",
+                                     "aten::linalg_vector_norm",
+                                     "aten::linalg_matrix_norm",
+                                     "aten::dist",
+                                     "aten::sum",
+                                     "aten::_foreach_norm",
+                                     "aten::frobenius_norm",
+                                     "aten::nansum",
+                                     "aten::mean",
+                                     "aten::nanmean",
+                                     "aten::prod",
+                                     "aten::std",
+                                     "aten::var",
+                                     "aten::std_mean",
+                                     "aten::var_mean",
+                                     "aten::logsumexp",
+                                     "aten::softmax",
+                                     "aten::median",
+                                     "aten::dot",
+                                     "aten::vdot",
+                                     "aten::inner",
+                                     "aten::outer",
+                                     "aten::mv",
+                                     "aten::mm",
+                                     "aten::bmm",
+                                     "aten::addmm",
+                                     "aten::matmul",
+                                     "aten::linear",
+                                     "aten::einsum",
+                                     "aten::cumsum",
+                                     "aten::tensordot"};
+  return operations.contains(operation);
+}
+
+// Of parameters, users may ask for these, for a report or a checkpoint of their own; over gradients they are part of a
+// norm or of a step.
+bool arranges_elements(std::string_view operation) {
+  static const Operations operations{"aten::cat",  "aten::_cat", "aten::stack", "aten::max", "aten::min",
+                                     "aten::amax", "aten::amin", "aten::sort",  "aten::topk"};
   return operations.contains(operation);
 }
 
 }  // namespace
 
 void Model::pieces_used(const interpose::PieceUse& use, const char* operation) {
-  if (use.reads_gradients) {
+  if (shards_ > 1) {
     FSDP_CHECK(
-        shards_ == 1 || !mixes_elements(operation),
-        "{} over the gradients of pieces sees this rank's part of them alone. For norms use "
-        "sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by element: use fsdp::Muon, "
-        "or Strategy::NoShard, for others.",
+        !mixes_elements(operation) && !(use.reads_gradients && arranges_elements(operation)),
+        "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
+        "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
+        "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
+        "piece.clone().",
         operation);
+  }
+  if (use.reads_gradients) {
     close_gradients();
     scale_now();
   }

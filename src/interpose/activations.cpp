@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "base/error.h"
+
 namespace fsdp::interpose {
 
 bool needs_equal_dtypes(const std::string& operation) {
@@ -46,15 +48,34 @@ bool needs_equal_dtypes(const std::string& operation) {
   return operations.contains(operation);
 }
 
+bool holds_statistics(const std::string& argument) { return argument == "running_mean" || argument == "running_var"; }
+
 at::Tensor cast_activation(const at::Tensor& activation, const UnitStorage& unit) {
   const bool differs = activation.defined() && activation.is_floating_point() &&
                        activation.scalar_type() != unit.dtype() && UnitStorage::of(activation) == nullptr;
   return differs ? activation.to(unit.dtype()) : activation;
 }
 
-void cast_activations(torch::jit::Stack& stack, size_t arguments, const UnitStorage& unit) {
-  for (size_t i = 0; i < arguments; ++i) {
-    c10::IValue& value = torch::jit::peek(stack, i, arguments);
+namespace {
+
+void check_statistics(const c10::IValue& value, const UnitStorage& unit) {
+  if (!value.isTensor() || !value.toTensor().defined()) return;
+  const torch::ScalarType found = value.toTensor().scalar_type();
+  FSDP_CHECK_UNIT(found == unit.dtype(), unit.name(),
+                  "running statistics are {} beside parameters in {}, expected the same. Keep the module with "
+                  "options.mixed_precision.keep, or convert its buffers too, with buffer_dtype.",
+                  toString(found), toString(unit.dtype()));
+}
+
+}  // namespace
+
+void cast_activations(torch::jit::Stack& stack, const std::vector<bool>& statistics, const UnitStorage& unit) {
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    c10::IValue& value = torch::jit::peek(stack, i, statistics.size());
+    if (statistics[i]) {
+      check_statistics(value, unit);
+      continue;
+    }
     if (value.isTensor()) {
       value = cast_activation(value.toTensor(), unit);
     } else if (value.isTensorList()) {

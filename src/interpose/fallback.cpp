@@ -17,9 +17,10 @@ namespace {
 
 // What a schema says of its arguments, worked out once an operator and thread.
 struct Traits {
-  bool is_view = false;       // returns only views of arguments: reads no bytes itself
-  bool equal_dtypes = false;  // see activations.h
-  std::vector<bool> written;  // per argument
+  bool is_view = false;          // returns only views of arguments: reads no bytes itself
+  bool equal_dtypes = false;     // see activations.h
+  std::vector<bool> written;     // per argument
+  std::vector<bool> statistics;  // per argument: see activations.h
   std::string name;
 };
 
@@ -29,6 +30,7 @@ Traits make_traits(const c10::FunctionSchema& schema) {
   traits.equal_dtypes = needs_equal_dtypes(traits.name);
   for (const c10::Argument& argument : schema.arguments()) {
     traits.written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+    traits.statistics.push_back(holds_statistics(argument.name()));
   }
   // set_data, and with it module->to(), shows itself by the question whether it may.
   if (traits.name == "aten::_has_compatible_shallow_copy_type") {
@@ -64,7 +66,7 @@ void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
   for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.written[i]);
   Pins pins(touches, traits.name.c_str());
   if (traits.equal_dtypes && !touches.empty() && touches.first().casts_activations()) {
-    cast_activations(*stack, traits.written.size(), touches.first());
+    cast_activations(*stack, traits.statistics, touches.first());
   }
   operation.redispatchBoxed(keys_below(keys), stack);
 }

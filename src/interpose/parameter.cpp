@@ -35,7 +35,11 @@ class GuardedMeta final : public torch::autograd::AutogradMeta {
     if (!self_->has_storage() || self_->storage().unsafeGetStorageImpl() != storage_.get()) {
       throw_error(message_prefix(storage_->name()) + "the parameter " + parameter_name_ + kReplaced);
     }
-    return AutogradMeta::mutable_grad();
+    throw_error(
+        message_prefix(storage_->name()) + "the gradient of the sharded parameter " + parameter_name_ +
+        " was asked for in order to change it (by zero_grad of the module, or of an optimizer over its parameters?), "
+        "but it exists only as this rank's piece, and would stay. Use sharded.zero_grad(), or zero_grad() of an "
+        "optimizer over sharded or sharded.shards().");
   }
 
  private:

@@ -52,8 +52,7 @@ void check_autocast(const UnitStorage& unit, const char* operation) {
 Pins::Pins(const Touches& touches, const char* operation)
     : first_(touches.empty() ? nullptr : &touches), next_(first_) {
   for (const PieceTouch& piece : touches.pieces()) {
-    const bool matters = piece.use.reads_gradients || piece.use.writes_parameters;
-    if (matters && piece.link->listener != nullptr) piece.link->listener->pieces_used(piece.use, operation);
+    if (piece.link->listener != nullptr) piece.link->listener->pieces_used(piece.use, operation);
   }
   try {
     for (; next_ != nullptr; next_ = next_->next()) {

@@ -2,6 +2,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -120,15 +122,64 @@ TEST(FromPyTorch, UseOrigParams) {
   });
 }
 
+// A chain of blocks, which writes down how many gathers had begun, since the forward did, when each block was left.
+struct ChainImpl : torch::nn::Module {
+  static constexpr int kBlocks = 6;
+
+  ChainImpl() {
+    torch::manual_seed(3);
+    for (int i = 0; i < kBlocks; ++i) blocks->push_back(torch::nn::Linear(6, 6));
+  }
+  Tensor forward(Tensor x, const ShardedModel& sharded) {
+    const int64_t before = sharded.communication().gathers;
+    begun.clear();
+    for (int i = 0; i < kBlocks; ++i) {
+      x = blocks[i]->as<torch::nn::Linear>()->forward(x);
+      begun.push_back(sharded.communication().gathers - before);
+    }
+    return x;
+  }
+  torch::nn::ModuleList blocks = register_module("blocks", torch::nn::ModuleList());
+  std::vector<int64_t> begun;
+};
+TORCH_MODULE(Chain);
+
+// In the recorded step and in the planned one.
+void run_twice(Chain& chain, ShardedModel& sharded, World& world) {
+  for (int64_t step = 0; step < 2; ++step) {
+    chain->forward(values_for(world.rank(), {2, 6}), sharded).sum().backward();
+    sharded.zero_grad();
+  }
+}
+
 TEST(FromPyTorch, BackwardAndForwardPrefetch) {
   run_ranks(2, [](World& world) {
     for (int prefetch : {0, 1, 3}) {
       SCOPED_TRACE(prefetch);
-      const CommunicationReport report = expect_same_bits([] { return make_gpt(5); }, world, {.micro_batches = 2},
-                                                          {.buffers = 4, .prefetch = prefetch});
-      EXPECT_GT(report.foreseen_gathers, 0);
+      const Options options{.buffers = 4, .prefetch = prefetch};
+      expect_same_bits([] { return make_gpt(5); }, world, {.micro_batches = 2}, options);
+      Chain chain;
+      auto sharded = shard(*chain, world, options);
+      run_twice(chain, sharded, world);
+      std::vector<int64_t> expected;
+      for (int i = 1; i <= ChainImpl::kBlocks; ++i) expected.push_back(std::min(i + prefetch, ChainImpl::kBlocks));
+      EXPECT_EQ(chain->begun, expected);
     }
   });
+}
+
+TEST(FromPyTorch, LimitAllGathers) {
+  run_ranks(2,
+            [](World& world) {
+              for (int buffers : {2, 3, 5}) {
+                Chain chain;
+                auto sharded = shard(*chain, world, {.buffers = buffers, .prefetch = 4});
+                run_twice(chain, sharded, world);
+                // Each parameter of a block, of 36 and of 6 elements, takes 64.
+                EXPECT_EQ(sharded.memory().full_parameter_bytes, buffers * 2 * 64 * 4);
+              }
+            },
+            {.backend = "gloo"});
 }
 
 TEST(FromPyTorch, DeviceId) {
@@ -171,6 +222,10 @@ TEST(FromPyTorch, SetGradientDivideFactor) {
     EXPECT_TRUE(torch::equal(mean, torch::cat({torch::full({8}, 1.5), torch::ones({2})})));
     for (Strategy strategy : {Strategy::NoShard, Strategy::FullShard}) {
       EXPECT_TRUE(torch::equal(gradient_with(world, strategy, 1.0), 2 * gradient_with(world, strategy, std::nullopt)));
+    }
+    for (double divisor : {0.0, -1.0, double(INFINITY), double(NAN)}) {
+      EXPECT_THAT(message_of([&] { gradient_with(world, Strategy::NoShard, divisor); }),
+                  HasSubstr("expected a finite positive number"));
     }
   });
 }

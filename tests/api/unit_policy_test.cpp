@@ -240,6 +240,33 @@ TEST_P(ShardOnRanks, LeavesIgnoredParametersAloneAndTrainable) {
   });
 }
 
+TEST_P(ShardOnRanks, LeavesIgnoredBuffersAlone) {
+  run_ranks(GetParam(), [](World& world) {
+    Linear body(3, 3);
+    torch::nn::BatchNorm1d norm(3);
+    Sequential model(body, norm);
+    model->register_buffer("scale", torch::ones({3}));
+    norm->running_mean.fill_(1.0 / 3 + world.rank());  // what is ignored may differ between ranks
+    const torch::Tensor before = norm->running_mean.clone();
+    auto sharded =
+        shard(*model, world, {.mixed_precision = {.buffer_dtype = torch::kBFloat16}, .ignored = {"1.*", "scale"}});
+    EXPECT_TRUE(torch::equal(norm->running_mean, before));
+    EXPECT_EQ(norm->running_mean.scalar_type(), torch::kFloat32);
+    EXPECT_EQ(model->named_buffers()["scale"].scalar_type(), torch::kFloat32);
+    EXPECT_THAT(sharded.buffers(), ::testing::IsEmpty());
+  });
+}
+
+TEST(Shard, IgnoredPatternsWithUnitsGivenByHandAreAnError) {
+  run_ranks(1, [](World& world) {
+    auto first = torch::ones({3}, torch::requires_grad());
+    EXPECT_THAT(message_of<Error>([&] {
+                  shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}}, world, {.ignored = {"first"}});
+                }),
+                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave them out of the units")));
+  });
+}
+
 TEST(Shard, AnIgnoredPatternThatMatchesNothingIsAnErrorThatNamesIt) {
   run_ranks(1, [](World& world) {
     Sequential model(Linear(3, 3));
@@ -261,6 +288,42 @@ TEST(Shard, AParameterInTwoUnitsIsAnErrorThatNamesIt) {
                         world);
                 }),
                 AllOf(HasSubstr("unit=b"), HasSubstr("b.shared is in two units")));
+  });
+}
+
+TEST(Shard, AParameterThatIsComputedFromOthersIsAnErrorThatSaysWhatToDo) {
+  run_ranks(1, [](World& world) {
+    const auto source = torch::ones({3}, torch::requires_grad());
+    EXPECT_THAT(message_of<Error>([&] {
+                  shard(std::vector<NamedUnit>{{"a", {{"double", source * 2}}, {}}}, world);
+                }),
+                AllOf(HasSubstr("double is computed from others"), HasSubstr("detach()")));
+  });
+}
+
+TEST(Shard, ParametersThatShareMemoryAreAnErrorThatNamesBoth) {
+  run_ranks(1, [](World& world) {
+    Linear first(3, 3), second(3, 3);
+    second->weight.set_data(first->weight);
+    Sequential model(first, second);
+    EXPECT_THAT(message_of<Error>([&] { shard(*model, world); }),
+                AllOf(HasSubstr("0.weight and 1.weight share memory"), HasSubstr("register_parameter")));
+    Linear part(3, 2);
+    part->weight.set_data(first->weight.slice(0, 1, 3));
+    Sequential overlapping(part, first);
+    EXPECT_THAT(message_of<Error>([&] { shard(*overlapping, world); }), HasSubstr("0.weight and 1.weight share"));
+  });
+}
+
+TEST(Shard, ParametersThatLieBesideEachOtherInOneStorageAreSharded) {
+  run_ranks(1, [](World& world) {
+    const torch::Tensor flat = torch::arange(18).to(torch::kFloat);
+    Linear first(3, 3), second(3, 3);
+    first->weight.set_data(flat.slice(0, 0, 9).view({3, 3}));
+    second->weight.set_data(flat.slice(0, 9, 18).view({3, 3}));
+    Sequential model(first, second);
+    auto sharded = shard(*model, world);
+    EXPECT_TRUE(torch::equal(sharded.full_state()[0].second, torch::arange(9).to(torch::kFloat).view({3, 3})));
   });
 }
 

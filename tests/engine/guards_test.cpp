@@ -106,6 +106,14 @@ TEST(Guards, ZeroGradForgottenAfterAStepIsAnErrorInTheNextBackward) {
   });
 }
 
+TEST(Guards, ZeroGradOfTheModuleIsAnError) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    model.loss(0).backward();
+    EXPECT_THAT(message_of([&] { model.module->zero_grad(); }), HasSubstr("sharded.zero_grad()"));
+    EXPECT_TRUE(sharded.shards()[0].grad().defined());
+  });
+}
+
 TEST(Guards, AStepWithoutABackwardIsAnError) {
   with_sharded_gpt([](auto&, auto& sharded, auto&) {
     AdamW optimizer(sharded);

@@ -41,7 +41,7 @@ TEST_F(Interpose, GradientsArriveOnceEachWithAutogradsBits) {
   ASSERT_EQ((recorder.gradients[{0, 1}].size()), 1u);
   EXPECT_TRUE(same_bits(plain_weight.grad(), recorder.gradients[{0, 0}][0]));
   EXPECT_TRUE(same_bits(plain_bias.grad(), recorder.gradients[{0, 1}][0]));
-  EXPECT_FALSE(weight.mutable_grad().defined());  // handed over, not kept
+  EXPECT_FALSE(torch::autograd::impl::get_autograd_meta(weight)->grad_.defined());  // handed over, not kept
 }
 
 struct CountingHook final : torch::autograd::PostAccumulateGradHook {
@@ -103,13 +103,15 @@ TEST_F(Interpose, AskingForTheGradientOfAParameterIsAnErrorWithAdvice) {
                     HasSubstr("fsdp::AdamW(sharded)")));
 }
 
-TEST_F(Interpose, ZeroGradOnTheModuleWorks) {
+// It would leave the sum of the gradients as it is.
+TEST_F(Interpose, ZeroGradOnTheModuleIsAnErrorWithAdvice) {
   torch::nn::Linear module(4, 3);
   Unit unit(recorder, 2, {module->weight, module->bias});
-  EXPECT_NO_THROW(module->zero_grad());
-  module(input).sum().backward();
-  EXPECT_NO_THROW(module->zero_grad());
-  EXPECT_EQ((recorder.gradients[{2, 0}].size()), 1u);
+  torch::optim::SGD optimizer(module->parameters(), 0.1);
+  const auto advice = AllOf(HasSubstr("unit=unit2"), HasSubstr("parameter0"), HasSubstr("sharded.zero_grad()"));
+  EXPECT_THAT(message_of([&] { module->zero_grad(); }), advice);
+  EXPECT_THAT(message_of([&] { module->zero_grad(/*set_to_none=*/false); }), advice);
+  EXPECT_THAT(message_of([&] { optimizer.zero_grad(); }), advice);
 }
 
 TEST_F(Interpose, AChangedParameterPutsWhatAutogradSavedOutOfDate) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <sstream>
+
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -136,6 +138,67 @@ TEST(TorchOptim, WhatItWroteIsPublishedByACallOfTheWorlds) {
     torch::NoGradGuard no_grad;
     if (world.rank() == 1) model.loss(0);
     world.barrier();
+  });
+}
+
+// As LAMB and LARS do it: the norm of a parameter scales its step.
+void step_by_norm(const Tensors& parameters) {
+  torch::NoGradGuard no_grad;
+  for (torch::Tensor parameter : parameters) parameter.sub_(parameter.grad(), (parameter.norm() * 0.01).item<double>());
+}
+
+TEST(TorchOptim, ThatReadsTheNormOfAParameterIsAnErrorUnlessPiecesAreWhole) {
+  run_ranks(2, [](World& world) {
+    for (Strategy strategy : {Strategy::FullShard, Strategy::NoShard}) {
+      auto model = make_gpt();
+      auto sharded = shard(*model.module, world, {.strategy = strategy});
+      model.loss(world.rank()).backward();
+      const auto expected = strategy == Strategy::NoShard
+                                ? ::testing::Matcher<std::string>("no error")
+                                : AllOf(HasSubstr("aten::norm"), HasSubstr("Strategy::NoShard"), HasSubstr("clone()"));
+      EXPECT_THAT(message_of([&] { step_by_norm(sharded.shards()); }), expected);
+    }
+  });
+}
+
+TEST(TorchOptim, OperatorsThatMixTheElementsOfAPieceAreErrors) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const torch::Tensor piece = sharded.shards()[0];
+    const auto refused = HasSubstr("sees this rank's part");
+    EXPECT_THAT(message_of([&] { piece.sum(); }), refused);
+    EXPECT_THAT(message_of([&] { piece.mean(); }), refused);
+    EXPECT_THAT(message_of([&] { piece.std(); }), refused);
+    EXPECT_THAT(message_of([&] { torch::linalg_vector_norm(piece); }), refused);
+    EXPECT_THAT(message_of([&] { at::_foreach_norm(sharded.shards()); }), refused);
+    EXPECT_THAT(message_of([&] { piece.dot(piece); }), refused);
+    EXPECT_THAT(message_of([&] { piece.view({1, -1}).mm(piece.view({-1, 1})); }), refused);
+  });
+}
+
+TEST(TorchOptim, PiecesCanBeReadCopiedAndSavedAsBefore) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const Tensors pieces = sharded.shards();
+    const torch::Tensor copy = pieces[0].clone(), all = torch::cat(pieces);
+    EXPECT_TRUE(torch::equal(pieces[0], copy));
+    EXPECT_TRUE(torch::allclose(pieces[0], copy));
+    EXPECT_TRUE(torch::equal(all.slice(0, 0, copy.numel()), copy));
+    EXPECT_EQ(copy.sum().item<float>(), pieces[0].clone().sum().item<float>());
+    EXPECT_EQ(torch::stack({pieces[0], copy}).size(0), 2);
+    EXPECT_EQ(pieces[0].numel() == 0 ? 0 : pieces[0][0].item<float>(), copy.numel() == 0 ? 0 : copy[0].item<float>());
+    EXPECT_EQ(pieces[0].isfinite().all().item<bool>(), true);
+    std::ostringstream printed, expected;
+    printed << pieces[0];
+    expected << copy;
+    EXPECT_EQ(printed.str(), expected.str());
+    std::stringstream file;
+    torch::save(pieces[0], file);
+    torch::Tensor loaded;
+    torch::load(loaded, file);
+    EXPECT_TRUE(torch::equal(loaded, copy));
   });
 }
 

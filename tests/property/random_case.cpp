@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 namespace fsdp::property {
 
 namespace {
@@ -11,22 +9,34 @@ namespace {
 struct Sharding {
   Strategy strategy;
   const char* name;
-};
-struct Precision {
-  std::optional<torch::ScalarType> dtype;  // of full parameters and floating buffers
-  const char* name;
+  bool hybrid;
 };
 
-// What the cases draw from. A line here puts a strategy or a dtype under test.
+// A line here puts a strategy under test.
 const std::vector<Sharding> kShardings = {
-    {Strategy::FullShard, "FullShard"},           {Strategy::ShardGradOp, "ShardGradOp"},
-    {Strategy::ShardOptimizer, "ShardOptimizer"}, {Strategy::NoShard, "NoShard"},
-    {Strategy::HybridShard, "HybridShard"},       {Strategy::HybridShardGradOp, "HybridShardGradOp"},
+    {Strategy::FullShard, "FullShard", false},           {Strategy::ShardGradOp, "ShardGradOp", false},
+    {Strategy::ShardOptimizer, "ShardOptimizer", false}, {Strategy::NoShard, "NoShard", false},
+    {Strategy::HybridShard, "HybridShard", true},        {Strategy::HybridShardGradOp, "HybridShardGradOp", true},
 };
-const std::vector<Precision> kPrecisions = {
-    {std::nullopt, "fp32"},
-    {torch::kBFloat16, "bf16"},
-};
+constexpr int kLargestWorld = 4;
+constexpr uint64_t kRounds = 2;  // through all cells: without clipping, and with it
+
+std::vector<Cell> make_cells() {
+  std::vector<Cell> cells;
+  for (int ranks = 1; ranks <= kLargestWorld; ++ranks) {
+    for (const Sharding& sharding : kShardings) {
+      for (int group = 1; group <= ranks; ++group) {
+        if (sharding.hybrid ? ranks % group != 0 : group < ranks) continue;
+        for (const std::string& backend : backends_of(ranks)) {
+          for (bool bf16 : {false, true}) {
+            cells.push_back({ranks, backend, sharding.strategy, sharding.name, sharding.hybrid ? group : 0, bf16});
+          }
+        }
+      }
+    }
+  }
+  return cells;
+}
 
 struct Policy {
   UnitPolicy units;
@@ -45,37 +55,80 @@ Policy random_policy(RandomSource& random) {
   });
 }
 
-// Any that divides the world.
-int random_group_size(RandomSource& random, int ranks) {
-  std::vector<int> sizes(static_cast<size_t>(ranks));
-  std::iota(sizes.begin(), sizes.end(), 1);
-  std::erase_if(sizes, [&](int size) { return ranks % size != 0; });
-  return random.among(sizes);
+MixedPrecision random_precision(RandomSource& random) {
+  const std::optional<torch::ScalarType> bf16 = torch::kBFloat16;
+  return {.param_dtype = bf16,
+          .buffer_dtype = random.among<std::optional<torch::ScalarType>>({bf16, bf16, torch::kFloat32, std::nullopt})};
+}
+
+std::string describe(const MixedPrecision& precision) {
+  const auto name = [](const auto& dtype) { return dtype ? toString(*dtype) : "kept"; };
+  return fmt::format("parameters {}, buffers {}", name(precision.param_dtype), name(precision.buffer_dtype));
+}
+
+const std::vector<Cell>& cells() {
+  static const std::vector<Cell> all = make_cells();
+  return all;
 }
 
 }  // namespace
 
+// A rank alone has no backend.
+std::vector<std::string> backends_of(int ranks) {
+  return ranks == 1 ? std::vector<std::string>{"auto"} : std::vector<std::string>{"shm", kShmByCopies, "gloo"};
+}
+
+const Cell& cell_of(uint64_t seed) { return cells()[seed % cells().size()]; }
+uint64_t number_of_cases() { return kRounds * cells().size(); }
+
+bool RandomCase::keeps_buffers() const {
+  const MixedPrecision& precision = options.mixed_precision;
+  return precision.param_dtype && precision.buffer_dtype != precision.param_dtype;
+}
+
+RandomModel RandomCase::make(int rank) const {
+  RandomModel made = make_random_model(seed, seed + 1000 * static_cast<uint64_t>(rank));
+  // The oracle of such a case has no fp32 copy of what it converts, so both begin with values that bf16 has.
+  const torch::NoGradGuard no_grad;
+  for (const torch::Tensor& parameter : made.model.module->parameters()) {
+    if (keeps_buffers() && parameter.defined()) parameter.copy_(parameter.to(torch::kBFloat16));
+  }
+  return made;
+}
+
+RandomModel RandomCase::make_unsharded() const {
+  RandomModel made = make(0);
+  for (const auto& module : made.model.module->modules()) {
+    if (!keeps_buffers() || module->named_buffers(/*recurse=*/false).contains("running_mean")) continue;
+    for (const torch::Tensor& parameter : module->parameters(/*recurse=*/false)) {
+      if (parameter.defined()) parameter.set_data(parameter.to(*options.mixed_precision.param_dtype));
+    }
+  }
+  return made;
+}
+
 RandomCase make_random_case(uint64_t seed) {
+  const Cell& cell = cell_of(seed);
+  const uint64_t number = seed % cells().size(), round = seed / cells().size();
+  const int64_t accumulation = 1 + static_cast<int64_t>((number + round) % 3);
+  const bool clips = (number / 2 + round) % 2 == 1;
   RandomSource random(~seed);  // other numbers than the model's
-  const int ranks = ranks_of(seed);
-  const int64_t accumulation = random.between(1, 3);
   const Policy policy = random_policy(random);
   RandomCase drawn{.seed = seed};
-  drawn.training = {.steps = 5, .micro_batches = ranks * accumulation, .clip = random.one_in(2) ? 0.05 : 0};
+  drawn.training = {.steps = 5, .micro_batches = cell.ranks * accumulation, .clip = clips ? 0.05 : 0};
+  drawn.options.strategy = cell.strategy;
+  drawn.options.shard_group_size = cell.group_size;
   drawn.options.units = policy.units;
   drawn.options.buffers = static_cast<int>(random.between(2, 4));
   drawn.options.prefetch = static_cast<int>(random.between(0, 2));
-  const Precision& precision = random.among(kPrecisions);
-  drawn.training.param_dtype = precision.dtype;
-  drawn.options.mixed_precision = {.param_dtype = precision.dtype, .buffer_dtype = precision.dtype};
-  const Sharding& sharding = random.among(kShardings);
-  drawn.options.strategy = sharding.strategy;
-  const bool hybrid = sharding.strategy == Strategy::HybridShard || sharding.strategy == Strategy::HybridShardGradOp;
-  if (hybrid) drawn.options.shard_group_size = random_group_size(random, ranks);
-  drawn.words =
-      fmt::format("{} in {}, {} ranks in groups of {}, {} micro-batches each, clip {}, {} buffers, prefetch {}, {}; {}",
-                  sharding.name, precision.name, ranks, hybrid ? drawn.options.shard_group_size : ranks, accumulation,
-                  drawn.training.clip, drawn.options.buffers, drawn.options.prefetch, policy.name, drawn.make(0).words);
+  if (cell.bf16) drawn.options.mixed_precision = random_precision(random);
+  if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
+  drawn.words = fmt::format(
+      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, {} buffers, "
+      "prefetch {}, {}; {}",
+      cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
+      accumulation, drawn.training.clip, drawn.options.buffers, drawn.options.prefetch, policy.name,
+      drawn.make(0).words);
   return drawn;
 }
 

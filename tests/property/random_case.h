@@ -1,4 +1,5 @@
-// A case of the property test: a random model and how it is sharded and trained. The seed says everything.
+// A case of the property test: how a random model is sharded and trained. The seed says everything: strategy, ranks,
+// dtype and backend go through all that there are, model and policy are drawn.
 #pragma once
 
 #include <fsdp/options.h>
@@ -15,10 +16,29 @@ struct RandomCase {
   std::string words = {};
 
   // Rank 0 has the weights that count; the others begin with their own.
-  RandomModel make(int rank) const { return make_random_model(seed, seed + 1000 * static_cast<uint64_t>(rank)); }
+  RandomModel make(int rank) const;
+  // What rank 0 has, in the dtypes in which the oracle runs it.
+  RandomModel make_unsharded() const;
+  // Whether parameters are converted and buffers are not.
+  bool keeps_buffers() const;
 };
 
-inline int ranks_of(uint64_t seed) { return 1 + static_cast<int>(seed % 4); }
+// What is not left to chance: each of these is tried in as many cases as any other.
+struct Cell {
+  int ranks = 1;
+  std::string backend;
+  Strategy strategy = Strategy::FullShard;
+  std::string strategy_name;
+  int group_size = 0;  // of the hybrid strategies
+  bool bf16 = false;   // or fp32
+};
+const Cell& cell_of(uint64_t seed);
+// Shared memory comes twice: its gathers copy or not.
+inline constexpr const char* kShmByCopies = "shm by copies";
+std::vector<std::string> backends_of(int ranks);
+
+// Every cell with each of the settings that are dealt out evenly has one of these seeds.
+uint64_t number_of_cases();
 RandomCase make_random_case(uint64_t seed);
 
 }  // namespace fsdp::property

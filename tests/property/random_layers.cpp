@@ -1,5 +1,7 @@
 #include "property/random_layers.h"
 
+#include "interpose/unit_storage.h"
+
 namespace fsdp::property {
 
 namespace {
@@ -19,14 +21,14 @@ LayerPointer linears(RandomSource& random, int64_t width) {
   const bool bias = !random.one_in(3);
   auto up = layer->register_module("up", torch::nn::Linear(torch::nn::LinearOptions(width, hidden).bias(bias)));
   auto down = layer->register_module("down", torch::nn::Linear(hidden, width));
-  layer->run = [up, down](const Tensor& x) { return down->forward(torch::gelu(up->forward(x))); };
+  layer->run = [up, down](const Tensor& x) { return down->forward(torch::gelu(up->forward(like(x, up->weight)))); };
   return layer;
 }
 
 LayerPointer layer_norm(RandomSource&, int64_t width) {
   auto layer = named("layer norm");
   auto norm = layer->register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
-  layer->run = [norm](const Tensor& x) { return norm->forward(x); };
+  layer->run = [norm](const Tensor& x) { return norm->forward(like(x, norm->weight)); };
   return layer;
 }
 
@@ -40,7 +42,7 @@ LayerPointer convolution(RandomSource& random, int64_t width) {
     convolution->weight.set_data(convolution->weight.to(torch::MemoryFormat::ChannelsLast));
   }
   layer->run = [convolution](const Tensor& x) {
-    return convolution->forward(x.transpose(1, 2).unsqueeze(3)).squeeze(3).transpose(1, 2);
+    return convolution->forward(like(x, convolution->weight).transpose(1, 2).unsqueeze(3)).squeeze(3).transpose(1, 2);
   };
   return layer;
 }
@@ -48,7 +50,7 @@ LayerPointer convolution(RandomSource& random, int64_t width) {
 LayerPointer batch_norm(RandomSource&, int64_t width) {
   auto layer = named("batch norm");
   auto norm = layer->register_module("norm", torch::nn::BatchNorm1d(width));
-  layer->run = [norm](const Tensor& x) { return norm->forward(x.transpose(1, 2)).transpose(1, 2); };
+  layer->run = [norm](const Tensor& x) { return norm->forward(like(x, norm->weight).transpose(1, 2)).transpose(1, 2); };
   return layer;
 }
 
@@ -57,7 +59,7 @@ LayerPointer lstm(RandomSource& random, int64_t width) {
   const int64_t layers = random.between(1, 2);
   auto lstm = layer->register_module(
       "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(width, width).num_layers(layers).batch_first(true)));
-  layer->run = [lstm](const Tensor& x) { return std::get<0>(lstm->forward(x)); };
+  layer->run = [lstm](const Tensor& x) { return std::get<0>(lstm->forward(like(x, lstm->all_weights()[0]))); };
   return layer;
 }
 
@@ -67,7 +69,7 @@ LayerPointer attention(RandomSource& random, int64_t width) {
   auto attention = layer->register_module(
       "attention", torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(width, heads)));
   layer->run = [attention](const Tensor& x) {
-    const Tensor sequence = x.transpose(0, 1);
+    const Tensor sequence = like(x, attention->in_proj_weight).transpose(0, 1);
     return std::get<0>(attention->forward(sequence, sequence, sequence)).transpose(0, 1);
   };
   return layer;
@@ -85,12 +87,16 @@ const std::vector<Maker> kMakers = {linears, linears, layer_norm, convolution, b
 
 }  // namespace
 
+Tensor like(const Tensor& x, const Tensor& weight) {
+  return interpose::UnitStorage::of(weight) == nullptr ? x.to(weight.scalar_type()) : x;
+}
+
 LayerPointer random_layer(RandomSource& random, int64_t width) { return random.among(kMakers)(random, width); }
 
 LayerPointer tied_layer(const Tensor& weight) {
   auto layer = named("tied linear");
   const Tensor shared = layer->register_parameter("weight", weight, weight.requires_grad());
-  layer->run = [shared](const Tensor& x) { return torch::linear(torch::linear(x, shared), shared.t()); };
+  layer->run = [shared](const Tensor& x) { return torch::linear(torch::linear(like(x, shared), shared), shared.t()); };
   return layer;
 }
 

@@ -21,7 +21,9 @@ struct Net : torch::nn::Module {
   Tensor forward(const Tensor& tokens_of_batch) {
     Tensor x = tokens->forward(tokens_of_batch);
     for (const auto& call : calls) x = call(x);
-    return head ? head->forward(x) + bias : torch::linear(x, tokens->weight, bias);
+    const Tensor& weight = head ? head->weight : tokens->weight;
+    x = like(x, weight);
+    return head ? head->forward(x) + bias : torch::linear(x, weight, bias);
   }
 
   std::shared_ptr<torch::nn::EmbeddingImpl> tokens;
