@@ -37,7 +37,7 @@ struct GradientSum {
 struct Gradients {
   const layout::GradientLayout* layout = nullptr;
   torch::Tensor values;          // [layout->full_numel()], of the unit's gradient_dtype, allocated by the group
-  std::vector<uint8_t> present;  // per parameter: whether `values` has a gradient of it
+  std::vector<uint8_t> present;  // per parameter: a Presence (presence.h)
   torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
 

@@ -111,7 +111,7 @@ void add_run(float* sum, bool held, std::span<const Element* const> from, Range 
 
 bool same_pattern(size_t a, size_t b, const std::vector<uint8_t>& held, std::span<const Addend> addends) {
   return !held[a] == !held[b] && std::all_of(addends.begin(), addends.end(), [&](const Addend& addend) {
-    return !addend.present[a] == !addend.present[b];
+    return (addend.present[a] == kPresent) == (addend.present[b] == kPresent);
   });
 }
 
@@ -119,7 +119,7 @@ template <typename Element>
 std::vector<const Element*> present_values(size_t segment, std::span<const Addend> addends) {
   std::vector<const Element*> values;
   for (const Addend& addend : addends)
-    if (addend.present[segment]) values.push_back(static_cast<const Element*>(addend.values));
+    if (addend.present[segment] == kPresent) values.push_back(static_cast<const Element*>(addend.values));
   return values;
 }
 
@@ -160,7 +160,7 @@ void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const Range>
       break;
   }
   for (size_t segment = 0; segment < segments.size(); ++segment)
-    for (const Addend& addend : addends) held[segment] |= addend.present[segment] != 0;
+    for (const Addend& addend : addends) held[segment] |= addend.present[segment] == kPresent;
 }
 
 }  // namespace fsdp::collectives

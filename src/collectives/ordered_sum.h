@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/presence.h"
 #include "layout/unit_layout.h"
 
 namespace fsdp::collectives {
@@ -18,7 +19,7 @@ enum class ElementType { Float32, BFloat16, Float16 };
 // One rank's gradients of the shard.
 struct Addend {
   const void* values;                // as long as the shard
-  std::span<const uint8_t> present;  // per segment: whether the rank has a gradient of it
+  std::span<const uint8_t> present;  // per segment: a Presence (presence.h)
 };
 
 // Adds `addends`, in order, to `sum`, segment by segment: where a segment is not held yet, the first gradient of it is

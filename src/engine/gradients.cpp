@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/presence.h"
 #include "engine/model.h"
 
 namespace fsdp::engine {
@@ -148,7 +149,11 @@ void Model::reduce(const schedule::Action& action) {
   if (alone()) return;
   const torch::Tensor staging =
       arena_->staging.at(action.buffer, unit.collectives->staging_numel(unit.gradient_layout), reduce_dtype_);
-  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients, unit.present, staging}, unit.sum);
+  std::vector<uint8_t> present = unit.present;
+  for (size_t i = 0; i < present.size(); ++i) {
+    if (!unit.gradient_layout.wanted()[i]) present[i] = collectives::kLeftOut;
+  }
+  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients, std::move(present), staging}, unit.sum);
 }
 
 void Model::finish_reduction(Unit& unit, int buffer) {

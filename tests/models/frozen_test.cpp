@@ -82,5 +82,23 @@ TEST_P(Frozen, AllButAdapters) {
   });
 }
 
+// It decides where a peer's gradients lie.
+TEST(FrozenOnOneRank, IsAnErrorOnEveryRankThatNamesTheOther) {
+  for (const char* backend : {"gloo", "shm"}) {
+    run_ranks(2,
+              [](World& world) {
+                const TestModel model = testing_models::make_gpt();
+                auto sharded = shard(*model.module, world);
+                model.loss(world.rank()).backward();
+                sharded.zero_grad();
+                if (world.rank() == 1) model.module->named_parameters()["blocks.1.up.weight"].set_requires_grad(false);
+                EXPECT_THAT(fsdp::testing::message_of([&] { model.loss(world.rank()).backward(); }),
+                            ::testing::AllOf(::testing::HasSubstr("unit=blocks.1"), ::testing::HasSubstr("frozen"),
+                                             ::testing::HasSubstr(fmt::format("rank {}", 1 - world.rank()))));
+              },
+              {.backend = backend});
+  }
+}
+
 }  // namespace
 }  // namespace fsdp

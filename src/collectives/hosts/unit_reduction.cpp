@@ -12,6 +12,7 @@ UnitReduction::UnitReduction(Levels& levels, std::vector<shm::UnitMember> member
     : levels_(&levels),
       unit_(spec.id),
       prefix_(message_prefix(spec.name)),
+      unit_name_(spec.name),
       purpose_("reduces unit " + spec.name),
       type_(element_type_of(spec.gradient_dtype)),
       members_(std::move(members)),
@@ -132,6 +133,9 @@ bool UnitReduction::wait_begun() {
 
 void UnitReduction::wait() {
   levels_->on_wire(prefix_, "reduce", [&] { levels_->wait_all(flags_); });
+  for (int peer : levels_->wire()->peers()) {
+    check_same_left_out(present_[levels_->rank()], present_[peer], peer, unit_name_);
+  }
   levels_->ranks().advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
   levels_->on_wire(prefix_, "reduce", [&] {
@@ -162,7 +166,7 @@ std::vector<uint8_t> UnitReduction::present_on(int host) const {
   std::vector<uint8_t> present(gradients_.layout->parameters());
   for (int number = 0; number < levels_->ranks_of_a_host(); ++number) {
     const std::vector<uint8_t>& theirs = present_[levels_->rank_on(host, number)];
-    for (size_t i = 0; i < present.size(); ++i) present[i] |= theirs[i];
+    for (size_t i = 0; i < present.size(); ++i) present[i] |= theirs[i] == kPresent;
   }
   return present;
 }

@@ -48,6 +48,7 @@ UnitReduction::UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<U
       counters_(&counters),
       members_(std::move(members)),
       type_(type),
+      unit_(unit),
       purpose_("reduces unit " + unit),
       has_replicas_(std::any_of(members_.begin(), members_.end(), [](const auto& member) { return member.replica; })),
       addends_(members_.size()) {}
@@ -87,10 +88,12 @@ float* UnitReduction::summed_slice(int rank) const {
 // Every replica is through with the sums of the reduction before, since it has offered this one.
 void UnitReduction::add_up() {
   const layout::Range slice = layout_->slice_of(ranks_->rank());
+  const std::span<const uint8_t> ours{members_[ranks_->rank()].control->present(), layout_->parameters()};
   for (size_t rank = 0; rank < members_.size(); ++rank) {
     const UnitControl& control = *members_[rank].control;
     addends_[rank] = {members_[rank].memory + control.gradients + slice.begin * bytes_of(type_),
                       {control.present(), layout_->parameters()}};
+    check_same_left_out(ours, addends_[rank].present, static_cast<int>(rank), unit_);
   }
   float* sums = summed_slice(ranks_->rank());
   add_in_order(sums, *held_, segments_, addends_, type_);

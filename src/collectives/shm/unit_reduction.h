@@ -54,6 +54,7 @@ class UnitReduction final : public Work {
   UnitCounters* counters_;
   std::vector<UnitMember> members_;
   ElementType type_;
+  std::string unit_;  // its name
   std::string purpose_;
   bool has_replicas_;
   // Of the reduction under way.
