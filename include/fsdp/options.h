@@ -62,7 +62,7 @@ struct MixedPrecision {
   torch::ScalarType reduce_dtype = torch::kFloat32;              // what the wire carries; sums are fp32
   std::optional<torch::ScalarType> buffer_dtype = std::nullopt;  // of floating-point buffers; none: as they are
   // Name patterns of modules, with what is below them, parameters and buffers left in their own dtype; so are those of
-  // a module with a buffer `running_mean`, unless param_dtype is buffer_dtype. A unit of two dtypes is gathered as two.
+  // a module with a buffer `running_mean` where param_dtype is set and not buffer_dtype. Units of two dtypes are two.
   std::vector<std::string> keep = {};
 };
 

@@ -32,7 +32,7 @@ class Kept {
  public:
   Kept(const std::vector<NamedUnit>& units, const MixedPrecision& precision) : patterns_(precision.keep) {
     for (const std::string& pattern : patterns_) check(pattern, units);
-    if (precision.buffer_dtype == precision.param_dtype) return;
+    if (!precision.param_dtype || precision.buffer_dtype == precision.param_dtype) return;
     for (const NamedUnit& unit : units) {
       for (const auto& [name, buffer] : unit.buffers) {
         if (name.substr(name.rfind('.') + 1) == kStatistics) with_statistics_.emplace(module_of(name));
