@@ -1,6 +1,8 @@
 // Parameters that do not train: some of a unit, whole units, until later, and adapters beside them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "support/unusual_models.h"
@@ -8,7 +10,10 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_models::expect_same_bits;
 using testing_models::TestModel;
 using testing_models::Training;
@@ -92,9 +97,9 @@ TEST(FrozenOnOneRank, IsAnErrorOnEveryRankThatNamesTheOther) {
                 model.loss(world.rank()).backward();
                 sharded.zero_grad();
                 if (world.rank() == 1) model.module->named_parameters()["blocks.1.up.weight"].set_requires_grad(false);
-                EXPECT_THAT(fsdp::testing::message_of([&] { model.loss(world.rank()).backward(); }),
-                            ::testing::AllOf(::testing::HasSubstr("unit=blocks.1"), ::testing::HasSubstr("frozen"),
-                                             ::testing::HasSubstr(fmt::format("rank {}", 1 - world.rank()))));
+                EXPECT_THAT(message_of([&] { model.loss(world.rank()).backward(); }),
+                            AllOf(HasSubstr("unit=blocks.1"), HasSubstr("frozen"),
+                                  HasSubstr(fmt::format("rank {}", 1 - world.rank()))));
               },
               {.backend = backend});
   }

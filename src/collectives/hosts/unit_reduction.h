@@ -50,7 +50,7 @@ class UnitReduction final : public shm::Work {
 
   Levels* levels_;
   int unit_;
-  std::string unit_name_, prefix_, purpose_;
+  std::string prefix_, unit_name_, purpose_;
   ElementType type_;
   std::vector<shm::UnitMember> members_;
   shm::UnitCounters counters_;
