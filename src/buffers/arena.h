@@ -30,6 +30,8 @@ class Pool {
   // Buffer `index` as [numel] of `dtype`; the same memory each time.
   torch::Tensor at(int index, int64_t numel, torch::ScalarType dtype);
   void release(int index) { poison(buffers_.at(index)); }
+  // The buffer's memory belongs to whoever still holds it; it will be made anew.
+  void give_away(int index) { buffers_.at(index).reset(); }
   // What is in buffer `from` stays where it is and is buffer `to` from now on, which was none before.
   void move(int from, int to);
   int64_t bytes() const;

@@ -32,10 +32,13 @@ torch::Tensor Model::place_of_gradient(int id, int parameter) {
     return {};
   }
   guarded([&] { perform(schedule_->gradient_begins(id)); });
-  if (unit.present[parameter] || unit.placed[parameter] || !unit.gradient_layout.wanted()[parameter]) return {};
-  unit.placed[parameter] = 1;
-  const torch::Tensor place = unit.gradient_view(unit.gradients, parameter);
-  return torch::from_blob(place.mutable_data_ptr(), place.sizes(), place.strides(), place.options());
+  const bool taken = unit.present[parameter] || !unit.placed[parameter].expired();
+  if (taken || !unit.gradient_layout.wanted()[parameter]) return {};
+  auto memory = std::make_shared<const torch::Tensor>(unit.gradients);
+  unit.placed[parameter] = memory;
+  const torch::Tensor place = unit.gradient_view(*memory, parameter);
+  return torch::from_blob(
+      place.mutable_data_ptr(), place.sizes(), place.strides(), [memory](void*) {}, place.options());
 }
 
 void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
@@ -85,7 +88,7 @@ void Model::open_gradient(const schedule::Action& action) {
   check_open();
   Unit& unit = *units_[action.unit];
   unit.present.assign(unit.parameters.size(), 0);
-  unit.placed.assign(unit.parameters.size(), 0);
+  unit.placed.assign(unit.parameters.size(), {});
   if (alone()) {
     unit.kept.assign(unit.parameters.size(), {});
     return;
@@ -126,23 +129,36 @@ void Model::write_gradient(Unit& unit, int parameter, torch::Tensor gradient) {
                   unit.parameters[parameter].name());
   if (alone() && first) {
     unit.kept[parameter] = own(gradient, unit.shapes[parameter]);
-  } else {
-    const torch::Tensor target = alone() ? unit.kept[parameter] : unit.gradient_view(unit.gradients, parameter);
-    if (!first) {
-      target.add_(gradient);
-    } else if (gradient.const_data_ptr() != target.const_data_ptr()) {
-      target.copy_(gradient);
+    unit.present[parameter] = 1;
+    return;
+  }
+  const torch::Tensor target = alone() ? unit.kept[parameter] : unit.gradient_view(unit.gradients, parameter);
+  const bool in_place = gradient.const_data_ptr() == target.const_data_ptr();
+  if (first && !in_place && !unit.placed[parameter].expired()) {
+    // Of a backward inside of the one that still adds to what it wrote there: these make a sum of their own.
+    const auto before =
+        std::find_if(unit.late.begin(), unit.late.end(), [&](const auto& late) { return late.first == parameter; });
+    if (before != unit.late.end()) {
+      before->second.add_(gradient);
+    } else {
+      unit.late.emplace_back(parameter, own(gradient, unit.shapes[parameter]));
     }
+    return;
+  }
+  if (!first) {
+    target.add_(gradient);
+  } else if (!in_place) {
+    target.copy_(gradient);
   }
   unit.present[parameter] = 1;
+  std::erase_if(unit.late, [&](const auto& late) {
+    if (late.first == parameter) target.add_(late.second);
+    return late.first == parameter;
+  });
 }
 
 void Model::reduce(const schedule::Action& action) {
   Unit& unit = *units_[action.unit];
-  for (size_t i = 0; i < unit.placed.size(); ++i) {
-    FSDP_INVARIANT(unit.placed[i] <= unit.present[i], "the gradient of {} is under way when its unit is reduced",
-                   unit.parameters[i].name());
-  }
   ++communication_.reductions;
   recorder_.begins(Activity::Reduce, action.unit);
   communication_.all_reductions += group_->size() > shards_;
@@ -160,7 +176,9 @@ void Model::finish_reduction(Unit& unit, int buffer) {
   if (alone()) return add_kept(unit);
   unit.collectives->wait_reduce();
   show_sum(unit);
-  arena_->gradients.release(buffer);
+  // A gradient that autograd still adds to comes late, or never.
+  const bool held = std::any_of(unit.placed.begin(), unit.placed.end(), [](const auto& one) { return !one.expired(); });
+  held ? arena_->gradients.give_away(buffer) : arena_->gradients.release(buffer);
   arena_->staging.release(buffer);
   unit.gradients = torch::Tensor();
 }

@@ -378,18 +378,18 @@ void Model::publish() {
 }
 
 void Model::write_units(const std::function<void(const Unit& unit)>& write) {
-  check_not_full("a step");
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
   release_all();
   guarded([&] {
-    for (auto& unit : units_) {
+    for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+      Unit& unit = *units_[id];
       recorder_.computes_nothing();
-      recorder_.waits(Activity::WaitReaders, kNoUnit, [&] { unit->collectives->begin_write(); });
-      recorder_.computes(Activity::Update);
-      write(*unit);
-      recorder_.computes(Activity::Publish);
-      publish(*unit);
+      recorder_.waits(Activity::WaitReaders, kNoUnit, [&] { unit.collectives->begin_write(); });
+      recorder_.computes(Activity::Update, id, recorder_.touched());
+      write(unit);
+      recorder_.computes(Activity::Publish, id, recorder_.touched());
+      publish(unit);
     }
   });
   recorder_.computes_nothing();

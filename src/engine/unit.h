@@ -54,8 +54,9 @@ struct Unit {
   torch::Tensor gradients;          // the buffer in which this backward's are completed; undefined when there is none
   std::vector<torch::Tensor> kept;  // the same for one rank alone: per parameter, what autograd made
   std::vector<uint8_t> present;     // per parameter: whether there is one
-  std::vector<uint8_t> placed;      // per parameter: whether autograd was told to write it there
-  std::vector<std::pair<int, torch::Tensor>> late;  // of parameters: came while a reduction stalled
+  // Per parameter: alive while autograd holds a gradient that it was told to write there.
+  std::vector<std::weak_ptr<const torch::Tensor>> placed;
+  std::vector<std::pair<int, torch::Tensor>> late;  // of parameters: came while there was no place for them
   torch::Tensor full;                               // memory of its own inside full_parameters
 };
 

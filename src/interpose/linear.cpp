@@ -56,7 +56,8 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace> {
 
 bool linear_goes_in_place(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   return torch::GradMode::is_enabled() && weight.requires_grad() && weight.dim() == 2 && weight.is_contiguous() &&
-         gradient_goes_in_place(weight) && input.dim() >= 2 && input.is_contiguous() &&
+         gradient_goes_in_place(weight) && input.scalar_type() == weight.scalar_type() &&
+         input.layout() == torch::kStrided && !input.is_nested() && input.dim() >= 2 && input.is_contiguous() &&
          !input._fw_grad(/*level=*/0).defined() && (!bias || bias->dim() == 1);
 }
 

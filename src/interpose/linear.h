@@ -9,7 +9,7 @@
 namespace fsdp::interpose {
 
 // Whether `linear_in_place` does for these arguments what at::linear does: autograd records, and the weight is a
-// parameter of a unit, contiguous, and without hooks that would see its gradient.
+// parameter of a unit, contiguous, and without hooks that would see its gradient; the input is dense and of its dtype.
 bool linear_goes_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                           const std::optional<torch::Tensor>& bias);
 

@@ -16,6 +16,7 @@ void PieceOptimizer::step() {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   model_->check_parameters(rules_[0]->name() + "::step");
+  model_->check_not_full("a step");
   model_->close_gradients();
   const std::vector<float> factors = model_->take_factors();
   model_->write_units([&](const engine::Unit& unit) {

@@ -84,7 +84,11 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
 std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
 
 void State::begin_call() {
-  std::erase_if(before_calls_, [](const auto& action) { return !action(); });
+  std::vector<std::function<bool()>> lasting;
+  for (const auto& action : *before_calls_) {
+    if (action()) lasting.push_back(action);
+  }
+  *before_calls_ = std::move(lasting);
 }
 
 std::shared_ptr<State> State::split(int color) {
@@ -105,7 +109,9 @@ std::shared_ptr<State> State::split(int color) {
     world_ranks.push_back(world_ranks_[rank]);
   }
   auto store = store_under(fmt::format("split{}/{}", children_++, color));
-  return std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks));
+  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks));
+  split->before_calls_ = before_calls_;
+  return split;
 }
 
 }  // namespace fsdp::world

@@ -28,8 +28,9 @@ class State {
   collectives::Group& group() { return *group_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
-  // `action` runs before each call that the user makes of this world, until it returns false.
-  void before_calls(std::function<bool()> action) { before_calls_.push_back(std::move(action)); }
+  // `action` runs before each call that the user makes of this world or of one that was split from the same, until it
+  // returns false.
+  void before_calls(std::function<bool()> action) { before_calls_->push_back(std::move(action)); }
   void begin_call();
 
   // A further group of the same ranks with connections of its own. A collective.
@@ -50,7 +51,8 @@ class State {
   int ranks_of_a_host_;
   int children_ = 0;  // groups and splits made from this one so far: names them in the store
   std::unique_ptr<collectives::Group> group_;
-  std::vector<std::function<bool()>> before_calls_;
+  std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
+      std::make_shared<std::vector<std::function<bool()>>>();
 };
 
 }  // namespace fsdp::world

@@ -122,6 +122,57 @@ TEST(HardCases, ABackwardInsideABackward) {
   expect_same([](Net& net, const ZeroGrad&) { Recompute::apply(net.image(), &net).backward(); });
 }
 
+// The middle one of three uses of a weight is run again inside the backward of the others.
+TEST(HardCases, ABackwardInsideOneThatUsesTheWeightAsWell) {
+  struct Again : torch::autograd::Function<Again> {
+    static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, torch::nn::LinearImpl* layer) {
+      context->save_for_backward({x});
+      context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
+      torch::NoGradGuard no_grad;
+      return layer->forward(x);
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   torch::autograd::variable_list gradients) {
+      auto* layer = reinterpret_cast<torch::nn::LinearImpl*>(context->saved_data["layer"].toInt());
+      Tensor x = context->get_saved_variables()[0].detach().requires_grad_();
+      {
+        torch::AutoGradMode grad(true);
+        layer->forward(x).backward(gradients[0]);
+      }
+      return {x.grad(), Tensor()};
+    }
+  };
+  run_ranks(2, [](World& world) {
+    for (const int64_t others : {0, 1, 8}) {
+      for (const int inner : {1, 3}) {
+        const auto make = [&] {
+          torch::manual_seed(6);
+          torch::nn::Sequential net(torch::nn::Linear(9, 9));
+          for (int64_t i = 0; i < others; ++i) net->push_back(torch::nn::Linear(9, 9));
+          return net;
+        };
+        const auto loss = [&](torch::nn::Sequential& net) {
+          const auto layer = net->ptr<torch::nn::LinearImpl>(0);
+          Tensor x = net->forward(torch::linspace(-1, 1, 36).view({4, 9}));
+          for (int i = 0; i < inner; ++i) x = Again::apply(torch::tanh(x), layer.get());
+          return layer->forward(torch::tanh(x)).square().sum();
+        };
+        torch::nn::Sequential plain = make(), net = make();
+        auto sharded = shard(*net, world, {.units = units_by([](const auto&...) { return false; })});
+        for (int step = 0; step < 3; ++step) {
+          SCOPED_TRACE(::testing::Message() << others << " other layers, " << inner << " times, step " << step);
+          plain->zero_grad();
+          loss(plain).backward();
+          loss(net).backward();
+          // The first backward is recorded: it cannot know that a second gradient of the weight will come.
+          if (step > 0) expect_gradients_of(sharded, *plain);
+          sharded.zero_grad();
+        }
+      }
+    }
+  });
+}
+
 TEST(HardCases, ABackwardThatThrowsAndTheNextOne) {
   expect_same([](Net& net, const ZeroGrad& zero_grad) {
     auto image = net.image();

@@ -1,6 +1,7 @@
 // Linear layers over sharded parameters: autograd's bits, and gradients that are written where the listener says.
 #include <gmock/gmock.h>
 
+#include "interpose/linear.h"
 #include "interpose/parameters.h"
 
 namespace fsdp::interpose {
@@ -89,6 +90,15 @@ TEST_F(InterposeLinear, LeavesThePlaceAloneWhereTheUserSeesTheGradient) {
   loss(layer.weight).backward();
   EXPECT_TRUE(same_bits(seen * 2, arrived(0)));
   EXPECT_FALSE(in_place());
+}
+
+TEST_F(InterposeLinear, LeavesOtherDtypesAndNestedInputsToAutograd) {
+  Layer layer(recorder, {3, 7});
+  EXPECT_FALSE(linear_goes_in_place(torch::randn({5, 7}, torch::kBFloat16), layer.weight, std::nullopt));
+  EXPECT_FALSE(linear_goes_in_place(torch::randn({5, 7}).to_sparse(), layer.weight, std::nullopt));
+  const Tensor nested = at::_nested_tensor_from_tensor_list({torch::randn({5, 7}), torch::randn({2, 7})});
+  EXPECT_FALSE(linear_goes_in_place(nested, layer.weight, std::nullopt));
+  EXPECT_TRUE(linear_goes_in_place(torch::randn({5, 7}), layer.weight, std::nullopt));
 }
 
 TEST_F(InterposeLinear, CanBeDifferentiatedTwice) {
