@@ -153,6 +153,14 @@ TestModel make_layers_dropped() {
   })();
 }
 
+// Each rank leaves another layer out, and the last one none: the row counts what the first rank does.
+TestModel make_layers_of_some_ranks() {
+  return residual_with([](Residual& net, int64_t b) {
+    const std::vector<std::vector<size_t>> kept{{0, 2}, {0, 1}, {1, 2}, {0, 1, 2}};
+    return net.forward(residual_input(b), kept.at(b % kTableRanks)).pow(2).mean();
+  })();
+}
+
 }  // namespace
 
 std::vector<TableRow> table_rows() {
@@ -175,6 +183,7 @@ std::vector<TableRow> table_rows() {
           row("the same, a gradient penalty", make_gradient_penalty),
           row("the same, 3 micro-batches, 2 of them in no_sync", make_plain_residual, three_of_which_two_stay_local),
           row("the same, another layer dropped in each step", make_layers_dropped, one, /*planned=*/false),
+          row("the same, another layer used on each rank", make_layers_of_some_ranks, one, /*planned=*/false),
           row("3 blocks and an input, tied within each", [] { return make_tied(Tied::Within); }),
           row("the same, tied to the first", [] { return make_tied(Tied::Across); }),
           row("4 blocks, frozen but for adapters", [] { return make_adapters(); }),
