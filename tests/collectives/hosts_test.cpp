@@ -19,6 +19,7 @@ namespace {
 using collectives::GradientSum;
 using collectives::Group;
 using collectives::UnitCollectives;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::message_of;
@@ -204,12 +205,17 @@ TEST(HostsGroup, ARankThatThrowsIsNamedWithItsMessageOnEveryRank) {
   }
 }
 
+// Who ends first closes its connections, and a rank may see that before it is told: then it points to that one's
+// message.
 void expect_to_be_told(const std::vector<RunResult>& results, const std::string& difference) {
+  int told = 0;
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(results[rank].exit_code, 1) << results[rank].output;
-    EXPECT_THAT(results[rank].output, HasSubstr(difference));
+    EXPECT_THAT(results[rank].output, AnyOf(HasSubstr(difference), HasSubstr("see its own message")));
     EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(10));
+    told += results[rank].output.find(difference) != std::string::npos;
   }
+  EXPECT_GE(told, 1);
 }
 
 TEST(HostsGroup, RanksThatDoDifferentThingsAreTold) {
