@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "collectives/element_type.h"
+#include "collectives/shapes.h"
 
 namespace fsdp::collectives {
 
@@ -67,12 +68,7 @@ void* UnitExchange::wait_gather() {
 
 void UnitExchange::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(reduce_messages_.empty(), "unit {} is being reduced already", spec_.name);
-  const layout::GradientLayout& layout = *gradients.layout;
-  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
-                     gradients.values.scalar_type() == spec_.gradient_dtype &&
-                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
-                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
-                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
+  check_shapes(gradients, sum, spec_);
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
     std::vector<std::vector<uint8_t>> present(wire_->size(), gradients.present);
     reduction_ = {std::move(gradients), &sum, std::move(present)};

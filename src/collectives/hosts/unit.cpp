@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/shapes.h"
 
 namespace fsdp::collectives::hosts {
 
@@ -72,12 +73,7 @@ void* Unit::wait_gather() {
 
 void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_.under_way(), "unit {} is being reduced already", spec_.name);
-  const layout::GradientLayout& layout = *gradients.layout;
-  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
-                     gradients.values.scalar_type() == spec_.gradient_dtype &&
-                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
-                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
-                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
+  check_shapes(gradients, sum, spec_);
   const uint64_t offset = levels_->shared().offset_of(gradients.values);
   reduction_.begin(std::move(gradients), offset, sum);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "collectives/element_type.h"
+#include "collectives/shapes.h"
 #include "collectives/shm/peer_copy.h"
 
 namespace fsdp::collectives::shm {
@@ -159,11 +160,7 @@ void Unit::release() {
 void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_->under_way(), "unit {} is being reduced already", spec_.name);
   const layout::GradientLayout& layout = *gradients.layout;
-  FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
-                     gradients.values.scalar_type() == spec_.gradient_dtype &&
-                     gradients.present.size() == layout.parameters() && sum.held.size() == layout.parameters(),
-                 "unit {} was given {} gradients of {} parameters, expected {} of {}", spec_.name,
-                 gradients.values.numel(), gradients.present.size(), layout.full_numel(), layout.parameters());
+  check_shapes(gradients, sum, spec_);
   gradients_ = std::move(gradients);
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     reduction_->begin(layout, context_->offset_of(gradients_.values), gradients_.present,
