@@ -48,5 +48,18 @@ fsdp_optional(FSDP_BUILD_BENCHMARKS benchmark libbenchmark-dev)
 find_program(CCACHE ccache)
 if(CCACHE)
   # Precompiled headers need these liberties: https://ccache.dev/manual/latest.html#_precompiled_headers
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_PCH_EXTSUM=1 ${CCACHE})
+  # What ccache takes in place of a precompiled header's bytes, which are others in each build: so it serves a fresh
+  # folder too. It names what the header is made from, as far as the command line of a compilation does not.
+  file(GLOB torch_version_files ${TORCH_INSTALL_PREFIX}/version.py ${TORCH_INSTALL_PREFIX}/build-version)
+  set(precompiled_sum "LibTorch ${Torch_VERSION} ${TORCH_INSTALL_PREFIX} fmt ${FSDP_FMT_INCLUDE}\n")
+  foreach(version_file ${torch_version_files})
+    file(SHA256 ${version_file} version_sum)
+    string(APPEND precompiled_sum "${version_sum}\n")
+  endforeach()
+  foreach(suffix gch pch)
+    file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/fsdp_precompiled.dir/cmake_pch.hxx.${suffix}.sum "${precompiled_sum}")
+  endforeach()
 endif()

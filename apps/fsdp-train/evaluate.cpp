@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "batch.h"
+#include "data/batch.h"
 
 namespace trainer {
 

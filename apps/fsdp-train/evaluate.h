@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpt.h"
+#include "models/gpt.h"
 
 namespace trainer {
 

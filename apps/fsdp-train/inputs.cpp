@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "text.h"
+#include "data/text.h"
 
 namespace trainer {
 

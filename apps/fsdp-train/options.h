@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "data_order.h"
-#include "gpt_config.h"
+#include "data/data_order.h"
 #include "learning_rate.h"
+#include "models/gpt_config.h"
 
 namespace trainer {
 

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "plot.h"
+#include "console/units.h"
+#include "metrics/plot.h"
 #include "settings.h"
-#include "units.h"
 
 namespace trainer {
 

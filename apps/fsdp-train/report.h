@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "metrics.h"
+#include "metrics/metrics.h"
+#include "metrics/progress.h"
+#include "metrics/step_record.h"
 #include "options.h"
-#include "progress.h"
-#include "step_record.h"
 
 namespace trainer {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gpt.h"
+#include "models/gpt.h"
 #include "options.h"
 
 namespace trainer {

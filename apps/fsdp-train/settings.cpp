@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "units.h"
+#include "console/units.h"
 
 namespace trainer {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "data/text.h"
 #include "options.h"
-#include "text.h"
 
 namespace trainer {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "gpt.h"
+#include "models/gpt.h"
 
 namespace trainer {
 

@@ -6,17 +6,17 @@
 #include <optional>
 #include <vector>
 
-#include "batch.h"
-#include "data_order.h"
+#include "data/batch.h"
+#include "data/data_order.h"
+#include "data/text.h"
 #include "evaluate.h"
-#include "gpt.h"
 #include "loss_scale.h"
+#include "models/gpt.h"
 #include "report.h"
 #include "sample.h"
 #include "settings.h"
 #include "sharding.h"
 #include "shared_flag.h"
-#include "text.h"
 
 namespace trainer {
 

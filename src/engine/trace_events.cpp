@@ -85,7 +85,7 @@ Json order(const char* what, int rank, int row, int place) {
 
 std::string trace_events(const std::vector<Span>& spans, const std::vector<std::string>& units, int rank) {
   std::vector<Span> sorted = spans;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(sorted, {}, &Span::begin);
   std::map<std::string, Rows> rows;
   Json events = Json::array();
   events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));

@@ -1,0 +1,26 @@
+#include "console/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace trainer {
+
+Terminal standard_output() {
+  const char* type = std::getenv("TERM");
+  const bool capable = type != nullptr && std::string_view(type) != "dumb";
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool plain = no_color != nullptr && *no_color != '\0';
+  const bool interactive = isatty(STDOUT_FILENO) == 1 && capable;
+  return {.interactive = interactive, .colour = interactive && !plain};
+}
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace trainer

@@ -1,0 +1,122 @@
+#include "metrics/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "console/units.h"
+
+namespace trainer {
+
+namespace {
+
+// A part of the bar line. Parts are dropped from the highest `rank` on.
+struct Part {
+  std::string label, value;
+  int rank;
+  size_t columns() const { return label.size() + value.size(); }  // both are ASCII
+};
+
+std::vector<Part> parts_of(const StepRecord& record, int64_t steps) {
+  return {{"", fmt::format("{}/{}", record.step, steps), 0},
+          {"loss ", fmt::format("{:.3f}", record.loss), 1},
+          {"norm ", fmt::format("{:.2f}", record.grad_norm), 4},
+          {"lr ", scientific(record.lr), 5},
+          {"", short_number(record.tokens_per_second) + " tok/s", 3},
+          {"", short_bytes(static_cast<size_t>(record.memory_bytes)), 6},
+          {"", duration(record.seconds_left) + " left", 2}};
+}
+
+std::string bar(double done, size_t columns, bool colour) {
+  const auto filled = static_cast<size_t>(std::clamp(done, 0.0, 1.0) * static_cast<double>(columns));
+  std::string text = colour ? "\033[32m" : "";
+  for (size_t i = 0; i < filled; ++i) text += "█";
+  if (colour) text += "\033[90m";
+  for (size_t i = filled; i < columns; ++i) text += "░";
+  return text + (colour ? "\033[0m" : "");
+}
+
+std::string painted(const Part& part, bool colour) {
+  return colour && !part.label.empty() ? "\033[2m" + part.label + "\033[0m" + part.value : part.label + part.value;
+}
+
+constexpr size_t kShortestBar = 5;
+constexpr size_t kLongestBar = 40;
+
+struct Layout {
+  size_t gap, bar_columns;
+};
+
+// Room for all parts and a bar, with two columns between them or else one.
+std::optional<Layout> fit(const std::vector<Part>& parts, size_t columns) {
+  size_t used = 0;
+  for (const Part& part : parts) used += part.columns();
+  for (size_t gap : {2, 1}) {
+    const size_t needed = used + gap * parts.size();
+    const size_t shortest = gap == 2 ? 2 * kShortestBar : kShortestBar;
+    if (columns >= needed + shortest) return Layout{gap, std::min(columns - needed, kLongestBar)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string progress_bar(const StepRecord& record, int64_t steps, int width, bool colour) {
+  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
+  std::vector<Part> parts = parts_of(record, steps);
+  std::optional<Layout> layout = fit(parts, columns);
+  while (!layout && parts.size() > 1) {
+    parts.erase(std::max_element(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.rank < b.rank; }));
+    layout = fit(parts, columns);
+  }
+  if (!layout) return parts[0].value.substr(0, columns);
+  const std::string gap(layout->gap, ' ');
+  std::string line = painted(parts[0], colour) + gap +
+                     bar(static_cast<double>(record.step) / static_cast<double>(steps), layout->bar_columns, colour);
+  for (size_t i = 1; i < parts.size(); ++i) line += gap + painted(parts[i], colour);
+  return line;
+}
+
+std::string progress_line(const StepRecord& record, int64_t steps) {
+  const size_t digits = fmt::format("{}", steps).size();
+  std::string line = fmt::format(
+      "step {:>{}}/{}  loss {:>7.4f}  norm {:>8.3f}  lr {:>8.2e}  {:>6} tok/s  memory {:>7}  left {:>7}", record.step,
+      digits, steps, record.loss, record.grad_norm, record.lr, short_number(record.tokens_per_second),
+      short_bytes(static_cast<size_t>(record.memory_bytes)), duration(record.seconds_left));
+  if (record.validation_loss) line += fmt::format("  held-back loss {:.4f}", *record.validation_loss);
+  if (record.skipped) line += fmt::format("  skipped at loss scale {}", *record.loss_scale);
+  return line;
+}
+
+Progress::Progress(int64_t steps, int64_t log_every, Terminal terminal)
+    : steps_(steps), log_every_(log_every), terminal_(terminal) {}
+
+bool Progress::is_due(const StepRecord& record) const {
+  if (!shown_ || record.step == steps_) return true;
+  if (!terminal_.interactive && log_every_ > 0) return record.step % log_every_ == 0;
+  const auto pause = terminal_.interactive ? std::chrono::milliseconds(50) : std::chrono::seconds(5);
+  return Clock::now() - *shown_ >= pause;
+}
+
+void Progress::show(const StepRecord& record) {
+  if (!is_due(record)) return;
+  shown_ = Clock::now();
+  if (terminal_.interactive) {
+    // The width is asked for each time: terminals change theirs. The rest of an older, longer line is erased.
+    fmt::print("\r{}\033[K", progress_bar(record, steps_, terminal_width(), terminal_.colour));
+    line_open_ = true;
+  } else {
+    fmt::print("{}\n", progress_line(record, steps_));
+  }
+  std::fflush(stdout);
+}
+
+void Progress::finish() {
+  if (line_open_) fmt::print("\n");
+  line_open_ = false;
+  std::fflush(stdout);
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+// How a run is going: on a terminal one line, redrawn in place; elsewhere a line now and then, without control
+// characters.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "console/terminal.h"
+#include "metrics/step_record.h"
+
+namespace trainer {
+
+// One line of at most `width` - 1 columns, so that no terminal wraps it. Where that is narrow, what matters least is
+// left out.
+std::string progress_bar(const StepRecord& record, int64_t steps, int width, bool colour);
+
+// The same aligned under each other for records of one run.
+std::string progress_line(const StepRecord& record, int64_t steps);
+
+class Progress {
+ public:
+  // log_every: steps between plain lines, 0: five seconds
+  Progress(int64_t steps, int64_t log_every, Terminal terminal);
+
+  void show(const StepRecord& record);
+  // Ends the line in place, so that other output may follow.
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool is_due(const StepRecord& record) const;
+
+  int64_t steps_, log_every_;
+  Terminal terminal_;
+  std::optional<Clock::time_point> shown_;
+  bool line_open_ = false;
+};
+
+}  // namespace trainer

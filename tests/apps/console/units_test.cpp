@@ -1,0 +1,42 @@
+#include "console/units.h"
+
+#include <gtest/gtest.h>
+
+namespace trainer {
+namespace {
+
+TEST(Units, Numbers) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(12834304), "12,834,304");
+  EXPECT_EQ(grouped(-123456), "-123,456");
+  EXPECT_EQ(short_number(912), "912");
+  EXPECT_EQ(short_number(999.6), "1.0k");
+  EXPECT_EQ(short_number(14213), "14.2k");
+  EXPECT_EQ(short_number(142130), "142k");
+  EXPECT_EQ(short_bytes(3'940'000), "3.9 MB");
+  EXPECT_EQ(scientific(3e-3), "3.0e-3");
+  EXPECT_EQ(scientific(1.5e-12), "1.5e-12");
+  EXPECT_EQ(scientific(20), "2.0e+1");
+}
+
+TEST(Units, Durations) {
+  EXPECT_EQ(duration(0), "0:00");
+  EXPECT_EQ(duration(59.6), "1:00");
+  EXPECT_EQ(duration(754), "12:34");
+  EXPECT_EQ(duration(3723), "1:02:03");
+}
+
+TEST(Units, PrintableKeepsTextAndNothingElse) {
+  EXPECT_EQ(printable("And God said,\n\tcafé ☃ 😀"), "And God said,\n\tcafé ☃ 😀");
+  EXPECT_EQ(printable("a\033[2Jb\r"), "a\uFFFD[2Jb\uFFFD");
+  EXPECT_EQ(printable("\xff"), "\uFFFD");
+  EXPECT_EQ(printable("\xe2\x98"), "\uFFFD\uFFFD");            // cut off
+  EXPECT_EQ(printable("\xc0\x80"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(printable("\xc2\x9b"), "\uFFFD");                  // a control character of 8 bits
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,48 @@
+#include "apps/fsdp-train/train_program.h"
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+
+using nlohmann::json;
+
+Ending run_command(const std::string& command) {
+  FILE* pipe = popen(("NO_COLOR= " + command + " 2>&1 < /dev/null").c_str(), "r");
+  Ending ending;
+  char buffer[4096];
+  while (size_t count = fread(buffer, 1, sizeof buffer, pipe)) ending.output.append(buffer, count);
+  const int status = pclose(pipe);
+  ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ending;
+}
+
+Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
+
+std::vector<json> metrics_of(const std::string& run) {
+  std::ifstream file(run + "/metrics.jsonl");
+  std::vector<json> records;
+  for (std::string line; std::getline(file, line);) records.push_back(json::parse(line));
+  return records;
+}
+
+std::vector<double> losses_of(const std::string& run) {
+  std::vector<double> losses;
+  for (const json& record : metrics_of(run)) losses.push_back(record["loss"]);
+  return losses;
+}
+
+TrainProgram::TrainProgram() {
+  std::string text;
+  for (int i = 0; i < 400; ++i) {
+    text += "In the beginning was the word, and the word was number " + std::to_string(i) + ".\n";
+  }
+  text_ = folder_.write("text.txt", text);
+}
+
+std::string TrainProgram::tiny_arguments(const std::string& run, const std::string& more) const {
+  return "--text " + text_ + " --run " + (folder_ / run) +
+         " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --timeout 60 --sample-length 20 "
+         "--warmup 0 " +
+         more;
+}

@@ -1,0 +1,36 @@
+// Runs fsdp-train as its users do: the program itself, its exit code, what it prints and what it leaves behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/temporary_folder.h"
+
+struct Ending {
+  int code = -1;       // 128 + signal when it was killed
+  std::string output;  // standard output and error
+};
+
+// The shell's quoting is left to the tests: their arguments need none.
+Ending run_command(const std::string& command);
+Ending run_train(const std::string& arguments);
+
+// What RUN/metrics.jsonl holds: nothing before the file is there.
+std::vector<nlohmann::json> metrics_of(const std::string& run);
+std::vector<double> losses_of(const std::string& run);
+
+// A folder with a short text in it.
+class TrainProgram : public testing::Test {
+ protected:
+  TrainProgram();
+
+  // Arguments for a model that takes moments, with RUN under the test's folder.
+  std::string tiny_arguments(const std::string& run, const std::string& more) const;
+  Ending tiny(const std::string& run, const std::string& more) const { return run_train(tiny_arguments(run, more)); }
+
+  TemporaryFolder folder_;
+  std::string text_;
+};

@@ -1,0 +1,107 @@
+// fsdp-train with every strategy, and in 16 bits.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "apps/fsdp-train/train_program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class TrainSharding : public TrainProgram {
+ protected:
+  std::vector<double> losses(const std::string& run, const std::string& more) {
+    const Ending ending = tiny(run, more);
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    return losses_of(folder_ / run);
+  }
+};
+
+TEST_F(TrainSharding, GivesTheSameLossesWithEveryStrategy) {
+  const std::vector<double> expected = losses("default", "--ranks 2 --steps 6");
+  ASSERT_EQ(expected.size(), 6u);
+  for (const char* strategy : {"full-shard", "shard-grad-op", "shard-optimizer", "no-shard", "hybrid-shard",
+                               "hybrid-shard-grad-op", "hybrid-shard --shard-group-size 1"}) {
+    SCOPED_TRACE(strategy);
+    fs::remove_all(folder_ / "run");
+    EXPECT_EQ(losses("run", std::string("--ranks 2 --steps 6 --strategy ") + strategy), expected);
+  }
+}
+
+TEST_F(TrainSharding, ShowsItsSettings) {
+  const Ending ending =
+      tiny("run", "--ranks 2 --steps 1 --strategy shard-grad-op --shard-group-size 1 --reduce-dtype bf16");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("shard-grad-op in groups of 1 ranks"));
+  EXPECT_THAT(ending.output, HasSubstr("parameters fp32, gradients between ranks bf16"));
+  const json config = json::parse(read_bytes(folder_ / "run/config.json"));
+  EXPECT_EQ(config["strategy"], "shard-grad-op");
+  EXPECT_EQ(config["shard_group_size"], 1);
+  EXPECT_EQ(config["param_dtype"], "fp32");
+  EXPECT_EQ(config["reduce_dtype"], "bf16");
+}
+
+TEST_F(TrainSharding, LearnsIn16Bits) {
+  const std::vector<double> fp32 = losses("fp32", "--ranks 2 --steps 40 --lr 0.01");
+  for (const char* dtype : {"bf16", "fp16"}) {
+    SCOPED_TRACE(dtype);
+    const std::string run = dtype;
+    const std::vector<double> found =
+        losses(run, "--ranks 2 --steps 40 --lr 0.01 --param-dtype " + run + " --reduce-dtype " + run);
+    EXPECT_NE(found, fp32);
+    EXPECT_LT(found.back(), found.front() - 1.5);
+    EXPECT_EQ(metrics_of(folder_ / run)[0].contains("loss_scale"), run == "fp16");
+  }
+}
+
+// With one byte a rank and step, the first loss scale is more than fp16 gradients have room for.
+const std::string kOverflowing = "--ranks 2 --param-dtype fp16 --context 1 --batch 1 --log-every 1 ";
+
+TEST_F(TrainSharding, SkipsAndShowsStepsWhoseGradientsAreNotFinite) {
+  const Ending ending = tiny("run", kOverflowing + "--steps 8");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("skipped at loss scale 65536"));
+  const std::vector<json> records = metrics_of(folder_ / "run");
+  ASSERT_EQ(records.size(), 8u);
+  EXPECT_EQ(records[0]["skipped"], true);
+  EXPECT_EQ(records[0]["loss_scale"], 65536);
+  EXPECT_EQ(records[1]["loss_scale"], 32768);
+  EXPECT_EQ(records[7]["skipped"], false);
+  EXPECT_TRUE(records[7]["grad_norm"].is_number());
+}
+
+TEST_F(TrainSharding, GoesOnWithTheLossScaleOfItsCheckpoint) {
+  const std::vector<double> whole = losses("whole", kOverflowing + "--steps 8 --save-every 4");
+  const std::string checkpoint = folder_ / "whole/step-4";
+  const std::vector<double> rest = losses("rest", kOverflowing + "--steps 8 --checkpoint " + checkpoint);
+  EXPECT_EQ(rest, std::vector<double>(whole.begin() + 4, whole.end()));
+  EXPECT_LT(metrics_of(folder_ / "rest")[0]["loss_scale"], 65536);
+
+  folder_.write("whole/step-4/loss_scale.json", "{\"scale\": ");
+  const Ending ending = tiny("damaged", kOverflowing + "--steps 8 --checkpoint " + checkpoint);
+  EXPECT_EQ(ending.code, 2);
+  EXPECT_THAT(ending.output, HasSubstr("loss_scale.json' is damaged"));
+}
+
+TEST_F(TrainSharding, RefusesWhatCannotBeTogether) {
+  const Ending wrong =
+      tiny("run", "--strategy zero --param-dtype fp8 --reduce-dtype int8 --ranks 4 --shard-group-size 3");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("4 problems"));
+  EXPECT_THAT(wrong.output, HasSubstr("--strategy is 'zero'; it must be one of full-shard, shard-grad-op, "));
+  EXPECT_THAT(wrong.output, HasSubstr("--param-dtype is 'fp8'; it must be one of fp32, bf16, fp16."));
+  EXPECT_THAT(wrong.output, HasSubstr("--reduce-dtype is 'int8'; it must be one of fp32, bf16, fp16."));
+  EXPECT_THAT(wrong.output, HasSubstr("--shard-group-size 3 does not divide --ranks 4."));
+  EXPECT_THAT(tiny("run", "--ranks 2 --strategy no-shard --shard-group-size 2").output,
+              HasSubstr("--shard-group-size is 2 with --strategy no-shard, which shards nothing."));
+  // A launcher may have started any number of ranks: with one alone it is the rank that finds out.
+  const Ending alone = tiny("run", "--shard-group-size 2");
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.output, HasSubstr("found shard_group_size 2 on 1 ranks"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+}  // namespace
