@@ -12,8 +12,8 @@
 #include <cmath>
 #include <vector>
 
-#include "gpt.h"
 #include "median.h"
+#include "models/gpt2.h"
 
 namespace {
 
@@ -21,9 +21,9 @@ constexpr int64_t kBatch = 4, kLength = 128;
 constexpr int kWarmUpSteps = 3, kIterations = 30;
 constexpr int64_t kVocabulary = 256;
 
-gpt::Gpt same_model(int64_t width) {
+std::shared_ptr<models::LanguageModel> same_model(int64_t width) {
   torch::manual_seed(1);
-  return gpt::Gpt(gpt::Config{.vocabulary = kVocabulary, .context = kLength, .width = width, .layers = 4, .heads = 4});
+  return models::make_model({.vocabulary = kVocabulary, .context = kLength, .width = width, .layers = 4, .heads = 4});
 }
 
 struct Batch {
@@ -35,7 +35,7 @@ class Sharded {
  public:
   Sharded(fsdp::World& world, int64_t width)
       : model_(same_model(width)),
-        sharded_(fsdp::shard(*model_, world, {.units = fsdp::units_of<gpt::BlockImpl>()})),
+        sharded_(fsdp::shard(*model_, world, {.units = fsdp::units_of<models::Gpt2BlockImpl>()})),
         optimizer_(sharded_) {}
 
   double step(const Batch& batch) {
@@ -47,7 +47,7 @@ class Sharded {
   }
 
  private:
-  gpt::Gpt model_;
+  std::shared_ptr<models::LanguageModel> model_;
   fsdp::ShardedModel sharded_;
   fsdp::AdamW optimizer_;
 };
@@ -81,7 +81,7 @@ class Plain {
                       options.beta2, options.weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
   }
 
-  gpt::Gpt model_;
+  std::shared_ptr<models::LanguageModel> model_;
   std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> first_moments_, second_moments_, steps_;
 };

@@ -15,9 +15,9 @@ double mean_loss(fsdp::World& world, const std::vector<float>& losses) {
   return sum / static_cast<double>(losses.size() * of_ranks.size());
 }
 
-std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text) {
+std::optional<double> validation_loss(models::LanguageModel& model, std::string_view text) {
   constexpr int64_t kWindows = 64, kBatch = 8;
-  const int64_t context = model->config().context;
+  const int64_t context = model.config().context;
   const int64_t available = (static_cast<int64_t>(text.size()) - 1) / context;
   if (available < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
@@ -29,7 +29,7 @@ std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text) {
       starts.push_back(i * available / windows * context);
     }
     const Batch batch = make_batch(text, starts, context);
-    sum += model->loss(batch.tokens, batch.targets).item<double>() * static_cast<double>(starts.size());
+    sum += model.loss(batch.tokens, batch.targets).item<double>() * static_cast<double>(starts.size());
   }
   return sum / static_cast<double>(windows);
 }

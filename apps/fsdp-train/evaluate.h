@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/gpt.h"
+#include "models/language_model.h"
 
 namespace trainer {
 
@@ -17,6 +17,6 @@ double mean_loss(fsdp::World& world, const std::vector<float>& losses);
 
 // The loss over windows spread evenly over the text; none when the text has no window. All ranks call it together, as
 // the gathers are collective, and run the same passes.
-std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text);
+std::optional<double> validation_loss(models::LanguageModel& model, std::string_view text);
 
 }  // namespace trainer

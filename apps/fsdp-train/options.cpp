@@ -105,7 +105,7 @@ void check_sharding(const Options& options, RangeCheck& check) {
 
 void check_ranges(const Options& options, std::vector<std::string>& problems) {
   RangeCheck check(problems);
-  const gpt::Config& model = options.model;
+  const models::ModelConfig& model = options.model;
   // The upper bounds are far beyond use; they keep every product of sizes within 64 bits.
   constexpr int64_t kMany = 1'000'000'000, kSize = 65'536;
   check.within({{"--context", model.context, 1, kSize},

@@ -9,7 +9,7 @@
 
 #include "data/data_order.h"
 #include "learning_rate.h"
-#include "models/gpt_config.h"
+#include "models/model_config.h"
 
 namespace trainer {
 
@@ -23,7 +23,7 @@ struct Options {
   std::string run = "run";
   std::string checkpoint;  // empty: begin anew
 
-  gpt::Config model;
+  models::ModelConfig model;
 
   int64_t ranks = 1;
   int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS

@@ -27,14 +27,14 @@ torch::Tensor last_bytes(const std::string& text, int64_t context) {
 
 }  // namespace
 
-std::string sample(gpt::Gpt& model, const Options& options) {
+std::string sample(models::LanguageModel& model, const Options& options) {
   torch::NoGradGuard no_grad;
   // A generator of its own: what is drawn depends on the seed alone, not on what the run drew before.
   at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(options.seed));
   std::string text = options.prompt;
   for (int64_t i = 0; i < options.sample_length; ++i) {
-    auto logits = model->forward(last_bytes(text, model->config().context));
-    text.push_back(static_cast<char>(draw(logits[0][-1].to(torch::kFloat32), options, generator)));
+    auto logits = model.next_token_logits(last_bytes(text, model.config().context));
+    text.push_back(static_cast<char>(draw(logits[0].to(torch::kFloat32), options, generator)));
   }
   return text;
 }

@@ -9,14 +9,14 @@
 namespace trainer {
 
 std::string settings_table(const Options& options, const TextSplit& text) {
-  const gpt::Config& model = options.model;
+  const models::ModelConfig& model = options.model;
   std::string table;
   auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
   row("text", fmt::format("{}: {} to train on, {} held back", options.text, short_bytes(text.training.size()),
                           short_bytes(text.validation.size())));
   row("model",
       fmt::format("GPT-2, {} parameters: {} layers of width {}, {} heads, context {}",
-                  grouped(gpt::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
+                  grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
   row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
   row("sharding", options.strategy + (options.shard_group_size == 0
                                           ? std::string()
@@ -36,7 +36,7 @@ std::string settings_table(const Options& options, const TextSplit& text) {
 }
 
 std::string settings_json(const Options& options) {
-  const gpt::Config& model = options.model;
+  const models::ModelConfig& model = options.model;
   const nlohmann::ordered_json json = {{"text", options.text},
                                        {"run", options.run},
                                        {"checkpoint", options.checkpoint},
@@ -45,7 +45,7 @@ std::string settings_json(const Options& options) {
                                        {"width", model.width},
                                        {"layers", model.layers},
                                        {"heads", model.heads},
-                                       {"parameters", gpt::parameter_numel(model)},
+                                       {"parameters", models::parameter_numel(model)},
                                        {"ranks", options.ranks},
                                        {"threads", options.threads},
                                        {"timeout", options.timeout},

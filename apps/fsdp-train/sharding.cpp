@@ -2,7 +2,8 @@
 
 #include <map>
 
-#include "models/gpt.h"
+#include "models/gpt2.h"
+#include "models/llama.h"
 
 namespace trainer {
 
@@ -30,7 +31,7 @@ fsdp::Options sharding_of(const Options& options) {
   if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
   return {.strategy = strategy_of(options.strategy),
           .shard_group_size = static_cast<int>(options.shard_group_size),
-          .units = fsdp::units_of<gpt::BlockImpl>(),
+          .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
           .mixed_precision = precision};
 }
 

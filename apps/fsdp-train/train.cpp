@@ -11,7 +11,7 @@
 #include "data/text.h"
 #include "evaluate.h"
 #include "loss_scale.h"
-#include "models/gpt.h"
+#include "models/language_model.h"
 #include "report.h"
 #include "sample.h"
 #include "settings.h"
@@ -23,12 +23,14 @@ namespace trainer {
 namespace {
 
 fsdp::AdamWOptions adamw_options(const Options& options) {
+  using Kind = models::ParameterKind;
   return {.lr = options.lr,
           .beta1 = Options::kBeta1,
           .beta2 = Options::kBeta2,
           .weight_decay = options.weight_decay,
           // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
-          .groups = {{.patterns = {"*bias", "*norm.weight", "*embedding.weight"}, .weight_decay = 0.0}}};
+          .groups = {{.patterns = models::names_of(options.model, {Kind::Embedding, Kind::Norm, Kind::Bias}),
+                      .weight_decay = 0.0}}};
 }
 
 // Loads the checkpoint, if there is one, and returns the steps that it has done.
@@ -61,7 +63,7 @@ struct Training {
   fsdp::World& world;
   const Options& options;
   std::string_view text;
-  gpt::Gpt& model;
+  models::LanguageModel& model;
   fsdp::ShardedModel& sharded;
   fsdp::AdamW& optimizer;
   fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
@@ -74,7 +76,7 @@ std::vector<float> run_micro_batches(Training& training, DataOrder& order, int64
   for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
     const auto starts = order.window_starts(options.step_shape(), steps_done, training.world.rank(), micro_batch);
     const Batch batch = make_batch(training.text, starts, options.model.context);
-    auto loss = training.model->loss(batch.tokens, batch.targets);  // the module itself, called as ever
+    auto loss = training.model.loss(batch.tokens, batch.targets);  // the module itself, called as ever
     training.scaler.scale(loss).backward();
     losses.push_back(loss.item<float>());
   }
@@ -104,8 +106,9 @@ void save(Training& training, int64_t steps_done) {
 // Every rank runs this; rank 0 alone has a report.
 void train_rank(fsdp::World& world, const Options& options, const TextSplit& text, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
-  gpt::Gpt model(options.model);
-  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
+  const auto made = models::make_model(options.model);
+  models::LanguageModel& model = *made;
+  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(model, world, sharding_of(options)); });
   fsdp::AdamW optimizer(sharded, adamw_options(options));
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.

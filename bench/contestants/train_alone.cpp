@@ -77,7 +77,7 @@ class LoneTraining {
   }
 
   contestant::Batch batch_;
-  gpt::Gpt model_;
+  std::shared_ptr<models::LanguageModel> model_;
   ShareOptimizer optimizer_;
 };
 

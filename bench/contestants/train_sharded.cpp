@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collectives/backends.h"
+#include "models/gpt2.h"
 #include "training.h"
 
 namespace {
@@ -27,7 +28,7 @@ struct Arguments {
 };
 
 fsdp::Options sharding_of(const Arguments& arguments) {
-  fsdp::Options options{.strategy = arguments.strategy, .units = fsdp::units_of<gpt::BlockImpl>()};
+  fsdp::Options options{.strategy = arguments.strategy, .units = fsdp::units_of<models::Gpt2BlockImpl>()};
   const torch::ScalarType dtype = contestant::dtype_of(arguments.training);
   if (dtype != torch::kFloat32) options.mixed_precision.param_dtype = dtype;
   return options;
@@ -60,7 +61,7 @@ class ShardedTraining {
 
  private:
   contestant::Batch batch_;
-  gpt::Gpt model_;
+  std::shared_ptr<models::LanguageModel> model_;
   fsdp::ShardedModel sharded_;
   fsdp::AdamW optimizer_;
 };

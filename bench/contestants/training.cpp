@@ -22,8 +22,8 @@ torch::ScalarType dtype_of(const Training& training) {
   return training.dtype == "bf16" ? torch::kBFloat16 : torch::kFloat32;
 }
 
-gpt::Gpt load_model(const Training& training) {
-  gpt::Gpt model(training.model);
+std::shared_ptr<models::LanguageModel> load_model(const Training& training) {
+  auto model = models::make_model(training.model);
   const auto weights = fsdp::checkpoint::read_safetensors(training.weights);
   const torch::NoGradGuard no_grad;
   for (auto& parameter : model->named_parameters()) parameter.value().copy_(weights.at(parameter.key()));

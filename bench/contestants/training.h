@@ -8,12 +8,12 @@
 #include <string>
 
 #include "conversation.h"
-#include "gpt.h"
+#include "models/language_model.h"
 
 namespace contestant {
 
 struct Training {
-  gpt::Config model;
+  models::ModelConfig model;
   int64_t batch = 4;           // sequences a rank, each as long as the model's context
   std::string dtype = "fp32";  // of the full parameters: fp32 or bf16
   std::string weights;         // a safetensors file with the parameters by name
@@ -25,7 +25,7 @@ void add_options(CLI::App& app, Training& training);
 torch::ScalarType dtype_of(const Training& training);
 
 // The model with the weights of the file, in fp32.
-gpt::Gpt load_model(const Training& training);
+std::shared_ptr<models::LanguageModel> load_model(const Training& training);
 
 struct Batch {
   torch::Tensor tokens, targets;  // [batch, context], int64

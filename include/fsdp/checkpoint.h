@@ -1,8 +1,11 @@
-// Saving and loading the state of a training run.
+// Saving and loading: the state of a training run, and plain Hugging Face files.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fsdp/optim.h"
 #include "fsdp/sharded_model.h"
@@ -27,5 +30,29 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
 
 // The complete checkpoint of the highest step directly under `directory`, if there is one.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
+
+// How a model's parameters and buffers are called and lie in Hugging Face files, where that differs from the model.
+struct PretrainedOptions {
+  // The name in the files of what the model calls `name`; none: the same. The same on every rank.
+  std::function<std::string(const std::string& name)> name_in_file = nullptr;
+  std::string optional_prefix = {};  // of names in the files: those of a file may all, or in part, lack it
+  // Patterns (* and ?) of the model's names: matrices that are transposed in the files.
+  std::vector<std::string> transposed = {};
+  // Patterns of names in the files: passed over where the model has nothing of that name.
+  std::vector<std::string> ignored = {};
+};
+
+// Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json
+// and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes;
+// an optimizer keeps its state. Each rank reads its own part. A collective. Throws `Error`, with nothing changed, with
+// all that differs: names that are missing or left over, shapes and dtypes; and for a file that is damaged.
+void load_pretrained(const std::filesystem::path& path, ShardedModel& model, const PretrainedOptions& options = {});
+
+// Writes the parameters, whole and in fp32, and rank 0's buffers to `directory`/model.safetensors, which
+// `load_pretrained`, and transformers with a config.json beside it, read. The directory is made where there is none;
+// the file appears whole, in place of an older one. Rank 0 holds and writes one unit at a time. A collective. Throws
+// `Error` on every rank when rank 0 cannot write.
+void save_pretrained(const std::filesystem::path& directory, ShardedModel& model,
+                     const PretrainedOptions& options = {});
 
 }  // namespace fsdp

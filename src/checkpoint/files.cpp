@@ -68,4 +68,9 @@ void commit_directory(const std::filesystem::path& partial, const std::filesyste
   std::filesystem::remove_all(partial);  // what was replaced
 }
 
+void commit_file(const std::filesystem::path& partial, const std::filesystem::path& target) {
+  std::filesystem::rename(partial, target);
+  sync_directory(target.parent_path().empty() ? "." : target.parent_path());
+}
+
 }  // namespace fsdp::checkpoint

@@ -26,4 +26,7 @@ class DurableFile {
 // any moment `target` is the old one, the new one, or absent with the old one beside it.
 void commit_directory(const std::filesystem::path& partial, const std::filesystem::path& target);
 
+// The same for a finished and closed file, in place of an older one.
+void commit_file(const std::filesystem::path& partial, const std::filesystem::path& target);
+
 }  // namespace fsdp::checkpoint

@@ -1,14 +1,14 @@
 #include "checkpoint/safetensors.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "checkpoint/files.h"
 
 namespace fsdp::checkpoint {
 
@@ -36,13 +36,7 @@ std::string name_of(torch::ScalarType type) {
   throw_error(message_prefix() + fmt::format("safetensors has no dtype for {}", toString(type)));
 }
 
-// One tensor of a header, checked.
-struct Entry {
-  std::string name;
-  torch::ScalarType type;
-  std::vector<int64_t> shape;
-  int64_t begin, end;
-};
+using Entry = SafetensorsFile::Entry;
 
 // `what` of the tensor, as a number that fits.
 int64_t whole_number(const std::string& file, const std::string& name, const char* what, const Json& value) {
@@ -115,6 +109,23 @@ std::string dump(const std::string& file, const Json& header) {
   }
 }
 
+// Padded to a multiple of 8 bytes.
+std::string header_of(const std::string& file, const std::vector<SafetensorsWriter::Announced>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t offset = 0;
+  for (const auto& [name, type, shape] : tensors) {
+    FSDP_CHECK(!header.contains(name), "{}: two tensors have the name {}", file, name);
+    const auto end = offset + c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));
+    header[name] = {{"dtype", name_of(type)}, {"shape", shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = dump(file, header);
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
 // In the order of their bytes, which leave no hole and end where the file ends.
 std::vector<Entry> parse_entries(const std::string& file, const std::string& text, int64_t data_bytes) {
   std::vector<Entry> entries;
@@ -140,54 +151,77 @@ std::vector<Entry> parse_entries(const std::string& file, const std::string& tex
 
 }  // namespace
 
+// The header comes first: what cannot be announced leaves no file.
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<Announced>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : SafetensorsWriter(file, header_of(file.string(), tensors, metadata)) {}
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::string& header) : out_(file) {
+  const uint64_t length = header.size();
+  out_.write(&length, kLengthBytes);
+  out_.write(header.data(), header.size());
+}
+
+void SafetensorsWriter::write(const torch::Tensor& tensor) {
+  const torch::Tensor contiguous = tensor.detach().contiguous();
+  out_.write(contiguous.const_data_ptr(), contiguous.nbytes());
+}
+
+void SafetensorsWriter::close() { out_.close(); }
+
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  // The widest elements first: every tensor is aligned to its own.
   NamedTensors sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
-  int64_t offset = 0;
-  for (const auto& [name, tensor] : sorted) {
-    FSDP_CHECK(!header.contains(name), "{}: two tensors have the name {}", file.string(), name);
-    const auto end = offset + static_cast<int64_t>(tensor.nbytes());
-    header[name] = {
-        {"dtype", name_of(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = dump(file.string(), header);
-  text.append((8 - text.size() % 8) % 8, ' ');
-  const uint64_t length = text.size();
-  DurableFile out(file);
-  out.write(&length, kLengthBytes);
-  out.write(text.data(), text.size());
-  for (const auto& [name, tensor] : sorted) {
-    const torch::Tensor contiguous = tensor.detach().contiguous();
-    out.write(contiguous.const_data_ptr(), contiguous.nbytes());
-  }
+  std::vector<SafetensorsWriter::Announced> announced;
+  for (const auto& [name, tensor] : sorted) announced.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  SafetensorsWriter out(file, announced, metadata);
+  for (const auto& named : sorted) out.write(named.second);
   out.close();
 }
 
-std::map<std::string, torch::Tensor> read_safetensors(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  std::ifstream in(path, std::ios::binary);
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : file_(path.string()), in_(path, std::ios::binary) {
   std::error_code missing;
   const auto total = static_cast<int64_t>(std::filesystem::file_size(path, missing));
-  FSDP_CHECK(in && !missing, "{}: cannot be read: {}", file, std::strerror(errno));
+  FSDP_CHECK(in_ && !missing, "{}: cannot be read: {}", file_, std::strerror(errno));
   uint64_t length = 0;
-  in.read(reinterpret_cast<char*>(&length), kLengthBytes);
-  FSDP_CHECK(in && length <= kLongestHeader && static_cast<int64_t>(length) <= total - kLengthBytes,
-             "{}: not a safetensors file: its {} bytes cannot hold the header it announces", file, total);
+  in_.read(reinterpret_cast<char*>(&length), kLengthBytes);
+  FSDP_CHECK(in_ && length <= kLongestHeader && static_cast<int64_t>(length) <= total - kLengthBytes,
+             "{}: not a safetensors file: its {} bytes cannot hold the header it announces", file_, total);
   std::string text(length, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(length));
+  in_.read(text.data(), static_cast<std::streamsize>(length));
+  data_begin_ = kLengthBytes + static_cast<int64_t>(length);
+  entries_ = parse_entries(file_, text, total - data_begin_);
+}
+
+void SafetensorsFile::read_bytes(const Entry& entry, int64_t offset, torch::Tensor& into) {
+  in_.clear();
+  in_.seekg(data_begin_ + entry.begin + offset);
+  in_.read(static_cast<char*>(into.mutable_data_ptr()), static_cast<std::streamsize>(into.nbytes()));
+  FSDP_CHECK(in_, "{}: tensor {} cannot be read", file_, entry.name);
+}
+
+torch::Tensor SafetensorsFile::read(const Entry& entry) {
+  torch::Tensor tensor = torch::empty(entry.shape, entry.type);
+  read_bytes(entry, 0, tensor);
+  return tensor;
+}
+
+torch::Tensor SafetensorsFile::read(const Entry& entry, int64_t first, int64_t numel) {
+  const auto width = static_cast<int64_t>(c10::elementSize(entry.type));
+  FSDP_INVARIANT(first >= 0 && numel >= 0 && numel <= (entry.end - entry.begin) / width - first,
+                 "elements from {} on, {} of them, of {} in {}", first, numel, entry.name, file_);
+  torch::Tensor tensor = torch::empty({numel}, entry.type);
+  read_bytes(entry, first * width, tensor);
+  return tensor;
+}
+
+std::map<std::string, torch::Tensor> read_safetensors(const std::filesystem::path& path) {
+  SafetensorsFile file(path);
   std::map<std::string, torch::Tensor> tensors;
-  for (const Entry& entry : parse_entries(file, text, total - kLengthBytes - static_cast<int64_t>(length))) {
-    torch::Tensor tensor = torch::empty(entry.shape, entry.type);
-    in.read(static_cast<char*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
-    FSDP_CHECK(in, "{}: tensor {} cannot be read", file, entry.name);
-    tensors.emplace(entry.name, tensor);
-  }
+  for (const Entry& entry : file.entries()) tensors.emplace(entry.name, file.read(entry));
   return tensors;
 }
 

@@ -7,10 +7,13 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "checkpoint/files.h"
 
 namespace fsdp::checkpoint {
 
@@ -20,8 +23,57 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 
-// Everything in the file. Throws Error, before anything is allocated, for a file that breaks the format: each size,
-// offset and dtype is checked against the file's own size.
+// Writes a file tensor by tensor, for who cannot hold all of them. Throws Error naming the file.
+class SafetensorsWriter {
+ public:
+  struct Announced {
+    std::string name;
+    torch::ScalarType type;
+    std::vector<int64_t> shape;
+  };
+
+  // Creates the file and writes the header. Readers want the tensors of the widest elements first: then each is
+  // aligned.
+  SafetensorsWriter(const std::filesystem::path& file, const std::vector<Announced>& tensors,
+                    const std::map<std::string, std::string>& metadata);
+
+  void write(const torch::Tensor& tensor);  // the next one of those announced
+  void close();                             // and fsyncs
+
+ private:
+  SafetensorsWriter(const std::filesystem::path& file, const std::string& header);
+
+  DurableFile out_;
+};
+
+// A file that is open for reading, its header read and checked: each size, offset and dtype against the file's own
+// size, before anything is allocated. From one thread at a time. Throws Error naming the file.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    torch::ScalarType type;
+    std::vector<int64_t> shape;
+    int64_t begin, end;  // of its bytes, behind the header
+  };
+
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order of their bytes
+  torch::Tensor read(const Entry& entry);
+  // `numel` elements of the entry's, from number `first` on, in row-major order; 1-D. They have to be there.
+  torch::Tensor read(const Entry& entry, int64_t first, int64_t numel);
+
+ private:
+  void read_bytes(const Entry& entry, int64_t offset, torch::Tensor& into);
+
+  std::string file_;
+  std::ifstream in_;
+  int64_t data_begin_ = 0;
+  std::vector<Entry> entries_;
+};
+
+// Everything in the file, checked as above.
 std::map<std::string, torch::Tensor> read_safetensors(const std::filesystem::path& file);
 
 }  // namespace fsdp::checkpoint

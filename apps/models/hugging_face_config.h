@@ -1,0 +1,31 @@
+// Models as Hugging Face's config.json describes them (https://huggingface.co/docs/transformers: GPT2Config,
+// LlamaConfig).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/model_config.h"
+
+namespace models {
+
+// What a config.json holds; the config is one to be built when there are no problems.
+struct ConfigFile {
+  ModelConfig config;
+  std::vector<std::string> problems;  // every one that was found, a sentence each
+};
+
+// Of a file, or of a folder with a config.json. Problems name the file.
+ConfigFile read_hugging_face_config(const std::filesystem::path& path);
+
+// Of the text of one. A key that is absent or null has the value that transformers gives it. Both forms of the rotary
+// embedding are read: rope_parameters, and the older rope_theta with rope_scaling. What these models cannot do (another
+// model_type, activation or rope_type, sliding windows, quantized weights, ...) is a problem that names the key, what
+// was found and what is accepted.
+ConfigFile parse_hugging_face_config(const std::string& text);
+
+// The text of a config.json that transformers, old and new, reads as `config`.
+std::string hugging_face_config(const ModelConfig& config);
+
+}  // namespace models

@@ -1,0 +1,15 @@
+// How the parameters of these models lie in Hugging Face's files.
+#pragma once
+
+#include <fsdp/checkpoint.h>
+
+#include "models/model_config.h"
+
+namespace models {
+
+// For fsdp::load_pretrained and fsdp::save_pretrained: files with and without the prefix that a model with a head gives
+// its body ("transformer.", "model."); GPT-2's four matrices a layer transposed; masks and frequencies that old files
+// hold passed over, and a copy of the embedding where it is the head.
+fsdp::PretrainedOptions pretrained_options(const ModelConfig& config);
+
+}  // namespace models

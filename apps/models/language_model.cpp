@@ -1,0 +1,48 @@
+#include "models/language_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fsdp/error.h>
+
+#include "models/gpt2.h"
+#include "models/llama.h"
+
+namespace models {
+
+void LanguageModel::check(const torch::Tensor& tokens) const {
+  if (tokens.dim() != 2 || tokens.scalar_type() != torch::kInt64 || tokens.size(1) < 1) {
+    throw fsdp::Error(fmt::format("the tokens are {} of shape {}, expected Long of shape [batch, length]",
+                                  toString(tokens.scalar_type()), tokens.sizes().vec()));
+  }
+  if (tokens.size(1) > config_.context) {
+    throw fsdp::Error(
+        fmt::format("a sequence of {} tokens is longer than the model's context of {}. Use shorter sequences, or a "
+                    "model with a larger context.",
+                    tokens.size(1), config_.context));
+  }
+}
+
+torch::Tensor LanguageModel::forward(const torch::Tensor& tokens) {
+  check(tokens);
+  return torch::linear(features(tokens), head());
+}
+
+torch::Tensor LanguageModel::next_token_logits(const torch::Tensor& tokens) {
+  check(tokens);
+  return torch::linear(features(tokens).select(1, -1), head());
+}
+
+torch::Tensor LanguageModel::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {
+  // The logits of a model that runs in 16 bits are; their logarithms and sums want more.
+  const torch::Tensor logits = forward(tokens).to(torch::kFloat32);
+  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+}
+
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
+  const std::vector<std::string> found = problems(config);
+  if (!found.empty()) throw fsdp::Error(fmt::format("no model can have this config: {}", fmt::join(found, " ")));
+  if (config.family == Family::Gpt2) return std::make_shared<Gpt2Impl>(config);
+  return std::make_shared<LlamaImpl>(config);
+}
+
+}  // namespace models

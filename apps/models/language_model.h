@@ -1,0 +1,45 @@
+// What all language models here have in common. Plain torch::nn code: nothing knows that a model can be sharded.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <utility>
+
+#include "models/model_config.h"
+
+namespace models {
+
+// Owned as any torch::nn::Module; one thread at a time. In training mode, which a new model is in, dropout draws from
+// LibTorch's default generator where the config asks for dropout: after torch::manual_seed a pass draws the same.
+class LanguageModel : public torch::nn::Module {
+ public:
+  explicit LanguageModel(ModelConfig config) : config_(std::move(config)) {}
+
+  // Logits [batch, length, vocabulary] for tokens [batch, length], int64, 1 <= length <= context. Throws fsdp::Error
+  // for tokens of another shape, and LibTorch's error for one that is not below the vocabulary.
+  torch::Tensor forward(const torch::Tensor& tokens);
+  // The logits [batch, vocabulary] of what follows the tokens: forward's last ones, without the work for the others.
+  torch::Tensor next_token_logits(const torch::Tensor& tokens);
+  // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64.
+  torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
+
+  const ModelConfig& config() const { return config_; }
+
+ protected:
+  // What the head reads: [batch, length, width].
+  virtual torch::Tensor features(const torch::Tensor& tokens) = 0;
+  // The head's weight [vocabulary, width], its own or the token embedding.
+  virtual const torch::Tensor& head() const = 0;
+
+ private:
+  void check(const torch::Tensor& tokens) const;
+
+  ModelConfig config_;
+};
+
+// A model with first weights from LibTorch's default generator, on the CPU and in fp32. Throws fsdp::Error with all
+// problems of the config.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
+
+}  // namespace models

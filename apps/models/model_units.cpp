@@ -1,0 +1,117 @@
+// The parameters of each family by unit, as gpt2.cpp and llama.cpp register them, and what their sizes come to.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "models/model_config.h"
+
+namespace models {
+
+namespace {
+
+using Parameters = std::vector<Parameter>;
+
+void add_matrix(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias) {
+  parameters.push_back({name + ".weight", {out, in}, ParameterKind::Matrix});
+  if (bias) parameters.push_back({name + ".bias", {out}, ParameterKind::Bias});
+}
+
+void add_layer_norm(Parameters& parameters, const std::string& name, int64_t width) {
+  parameters.push_back({name + ".weight", {width}, ParameterKind::Norm});
+  parameters.push_back({name + ".bias", {width}, ParameterKind::Bias});
+}
+
+Parameters gpt2_root(const ModelConfig& config) {
+  Parameters root{{"transformer.wte.weight", {config.vocabulary, config.width}, ParameterKind::Embedding},
+                  {"transformer.wpe.weight", {config.context, config.width}, ParameterKind::Embedding}};
+  add_layer_norm(root, "transformer.ln_f", config.width);
+  if (!config.tied_embeddings) add_matrix(root, "lm_head", config.vocabulary, config.width, false);
+  return root;
+}
+
+Parameters gpt2_block(const ModelConfig& config, const std::string& name) {
+  const int64_t width = config.width, mlp_width = config.mlp_width_or_default();
+  Parameters block;
+  add_layer_norm(block, name + ".ln_1", width);
+  add_matrix(block, name + ".attn.c_attn", 3 * width, width, true);
+  add_matrix(block, name + ".attn.c_proj", width, width, true);
+  add_layer_norm(block, name + ".ln_2", width);
+  add_matrix(block, name + ".mlp.c_fc", mlp_width, width, true);
+  add_matrix(block, name + ".mlp.c_proj", width, mlp_width, true);
+  return block;
+}
+
+Parameters llama_root(const ModelConfig& config) {
+  Parameters root{{"model.embed_tokens.weight", {config.vocabulary, config.width}, ParameterKind::Embedding},
+                  {"model.norm.weight", {config.width}, ParameterKind::Norm}};
+  if (!config.tied_embeddings) add_matrix(root, "lm_head", config.vocabulary, config.width, false);
+  return root;
+}
+
+Parameters llama_block(const ModelConfig& config, const std::string& name) {
+  const int64_t width = config.width, mlp_width = config.mlp_width_or_default();
+  const int64_t queries = config.heads * config.head_width_or_default();
+  const int64_t keys = config.key_value_heads_or_default() * config.head_width_or_default();
+  Parameters block{{name + ".input_layernorm.weight", {width}, ParameterKind::Norm}};
+  add_matrix(block, name + ".self_attn.q_proj", queries, width, config.attention_bias);
+  add_matrix(block, name + ".self_attn.k_proj", keys, width, config.attention_bias);
+  add_matrix(block, name + ".self_attn.v_proj", keys, width, config.attention_bias);
+  add_matrix(block, name + ".self_attn.o_proj", width, queries, config.attention_bias);
+  block.push_back({name + ".post_attention_layernorm.weight", {width}, ParameterKind::Norm});
+  add_matrix(block, name + ".mlp.gate_proj", mlp_width, width, config.mlp_bias);
+  add_matrix(block, name + ".mlp.up_proj", mlp_width, width, config.mlp_bias);
+  add_matrix(block, name + ".mlp.down_proj", width, mlp_width, config.mlp_bias);
+  return block;
+}
+
+template <typename Range>
+int64_t sum_of_numels(const Range& parts) {
+  return std::accumulate(parts.begin(), parts.end(), int64_t{0},
+                         [](int64_t sum, const auto& part) { return sum + part.numel(); });
+}
+
+// Of embeddings that multiply nothing.
+int64_t looked_up_numel(const ModelConfig& config) {
+  const int64_t positions = config.family == Family::Gpt2 ? config.context * config.width : 0;
+  return positions + (config.tied_embeddings ? 0 : config.vocabulary * config.width);
+}
+
+}  // namespace
+
+int64_t Parameter::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t Unit::numel() const { return sum_of_numels(parameters); }
+
+std::vector<Unit> units(const ModelConfig& config) {
+  const bool gpt2 = config.family == Family::Gpt2;
+  std::vector<Unit> units{{"root", gpt2 ? gpt2_root(config) : llama_root(config)}};
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string name = fmt::format("{}.{}", gpt2 ? "transformer.h" : "model.layers", layer);
+    units.push_back({name, gpt2 ? gpt2_block(config, name) : llama_block(config, name)});
+  }
+  return units;
+}
+
+std::vector<std::string> names_of(const ModelConfig& config, const std::vector<ParameterKind>& kinds) {
+  std::vector<std::string> names;
+  for (const Unit& unit : units(config)) {
+    for (const Parameter& parameter : unit.parameters) {
+      if (std::find(kinds.begin(), kinds.end(), parameter.kind) != kinds.end()) names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
+int64_t parameter_numel(const ModelConfig& config) { return sum_of_numels(units(config)); }
+
+double flops_per_token(const ModelConfig& config, int64_t length) {
+  const auto multiplied = static_cast<double>(parameter_numel(config) - looked_up_numel(config));
+  const auto attended = static_cast<double>(config.layers * config.heads * config.head_width_or_default());
+  return 6 * multiplied + 12 * attended * static_cast<double>(length);
+}
+
+}  // namespace models

@@ -1,0 +1,82 @@
+#include <nlohmann/json.hpp>
+
+#include "models/hugging_face_config.h"
+
+namespace models {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+Json optional(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json gpt2(const ModelConfig& config) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"vocab_size", config.vocabulary},
+          {"n_positions", config.context},
+          {"n_embd", config.width},
+          {"n_layer", config.layers},
+          {"n_head", config.heads},
+          {"n_inner", optional(config.mlp_width)},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", config.norm_epsilon},
+          {"embd_pdrop", config.embedding_dropout},
+          {"attn_pdrop", config.attention_dropout},
+          {"resid_pdrop", config.residual_dropout}};
+}
+
+// Both forms: older readers take no notice of rope_parameters, and would silently run with other wavelengths.
+void add_rope(Json& json, const ModelConfig& config) {
+  Json scaling = nullptr;
+  if (config.rope_scaling) {
+    scaling = {{"rope_type", "llama3"},
+               {"factor", config.rope_scaling->factor},
+               {"low_freq_factor", config.rope_scaling->low_frequency_factor},
+               {"high_freq_factor", config.rope_scaling->high_frequency_factor},
+               {"original_max_position_embeddings", config.rope_scaling->original_context}};
+  }
+  Json parameters = config.rope_scaling ? scaling : Json{{"rope_type", "default"}};
+  parameters["rope_theta"] = config.rope_theta;
+  json["rope_theta"] = config.rope_theta;
+  json["rope_scaling"] = scaling;
+  json["rope_parameters"] = parameters;
+}
+
+Json llama(const ModelConfig& config) {
+  Json json = {{"architectures", {"LlamaForCausalLM"}},
+               {"model_type", "llama"},
+               {"vocab_size", config.vocabulary},
+               {"max_position_embeddings", config.context},
+               {"hidden_size", config.width},
+               {"num_hidden_layers", config.layers},
+               {"num_attention_heads", config.heads},
+               {"num_key_value_heads", config.key_value_heads_or_default()},
+               {"head_dim", config.head_width_or_default()},
+               {"intermediate_size", config.mlp_width_or_default()},
+               {"hidden_act", "silu"},
+               {"rms_norm_eps", config.norm_epsilon},
+               {"attention_bias", config.attention_bias},
+               {"mlp_bias", config.mlp_bias},
+               {"attention_dropout", config.attention_dropout}};
+  add_rope(json, config);
+  return json;
+}
+
+}  // namespace
+
+std::string hugging_face_config(const ModelConfig& config) {
+  Json json = config.family == Family::Gpt2 ? gpt2(config) : llama(config);
+  json["tie_word_embeddings"] = config.tied_embeddings;
+  json["initializer_range"] = config.initializer_range;
+  json["bos_token_id"] = optional(config.begin_token);
+  const auto& end = config.end_tokens;
+  json["eos_token_id"] = end.empty() ? Json(nullptr) : end.size() == 1 ? Json(end[0]) : Json(end);
+  json["torch_dtype"] = "float32";
+  return json.dump(2) + "\n";
+}
+
+}  // namespace models

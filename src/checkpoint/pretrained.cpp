@@ -1,0 +1,67 @@
+#include "checkpoint/pretrained.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "checkpoint/pretrained_files.h"
+#include "engine/model.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+// Two tensors with one name in the file.
+void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector<std::string>& problems) {
+  std::map<std::string, std::string> users;
+  for (const PretrainedTensor& tensor : tensors) {
+    const auto [user, fresh] = users.emplace(tensor.name_in_file, tensor.name);
+    if (fresh) continue;
+    problems.push_back(
+        fmt::format("name_in_file gives {} and {} one name, {}", user->second, tensor.name, tensor.name_in_file));
+  }
+}
+
+// A pattern with a slip of the pen would leave a square matrix as it is, and nobody would notice.
+void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const std::vector<std::string>& transposed,
+                         std::vector<std::string>& problems) {
+  for (const std::string& pattern : transposed) {
+    const bool used =
+        std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) { return matches(pattern, tensor.name); });
+    if (!used) problems.push_back(fmt::format("the pattern '{}' of transposed matches no parameter", pattern));
+  }
+  for (const PretrainedTensor& tensor : tensors) {
+    if (!tensor.transposed || tensor.shape.size() == 2) continue;
+    problems.push_back(
+        fmt::format("{} is to be transposed and has shape {}, expected 2 dimensions", tensor.name, tensor.shape));
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> PretrainedTensor::shape_in_file() const {
+  return transposed ? std::vector<int64_t>(shape.rbegin(), shape.rend()) : shape;
+}
+
+std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, const PretrainedOptions& options) {
+  std::vector<PretrainedTensor> tensors;
+  auto add = [&](const std::string& name, std::vector<int64_t> shape, torch::ScalarType type) {
+    tensors.push_back({.name = name,
+                       .name_in_file = options.name_in_file ? options.name_in_file(name) : name,
+                       .shape = std::move(shape),
+                       .type = type,
+                       .transposed = matches_any(options.transposed, name)});
+  };
+  for (const ShardedParameter& parameter : model.parameters()) {
+    add(parameter.name, parameter.shape, parameter.piece.scalar_type());
+  }
+  for (const auto& [name, buffer] : model.buffers()) add(name, buffer.sizes().vec(), buffer.scalar_type());
+  std::vector<std::string> problems;
+  find_shared_names(tensors, problems);
+  find_wrong_patterns(tensors, options.transposed, problems);
+  throw_if_any(problems, "PretrainedOptions do not fit the model", "Change the options.");
+  return tensors;
+}
+
+}  // namespace fsdp::checkpoint

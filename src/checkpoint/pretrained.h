@@ -1,0 +1,25 @@
+// What a model's parameters and buffers are in Hugging Face files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fsdp/checkpoint.h"
+
+namespace fsdp::checkpoint {
+
+// One parameter or buffer of the model.
+struct PretrainedTensor {
+  std::string name;            // the model's
+  std::string name_in_file;    // with the optional prefix
+  std::vector<int64_t> shape;  // the model's
+  torch::ScalarType type;      // of what the model keeps, which is written
+  bool transposed = false;     // in the file
+  std::vector<int64_t> shape_in_file() const;
+};
+
+// Those of the parameters, in their order, then those of the buffers. Throws Error for options that do not fit the
+// model: two tensors with one name, a pattern that matches nothing or what is no matrix.
+std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, const PretrainedOptions& options);
+
+}  // namespace fsdp::checkpoint

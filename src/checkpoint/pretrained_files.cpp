@@ -1,0 +1,111 @@
+#include "checkpoint/pretrained_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDamagedAdvice = "Fetch the files again.";
+
+// What an index may name: a file beside it. A zero byte would end the name for the system and not for us.
+bool is_bare_name(const std::string& name) {
+  const auto leads_elsewhere = [](char c) { return c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' '; };
+  return name.ends_with(".safetensors") && std::none_of(name.begin(), name.end(), leads_elsewhere);
+}
+
+std::map<std::string, std::string> read_weight_map(const fs::path& index) {
+  std::ifstream in(index, std::ios::binary);
+  FSDP_CHECK(in.good(), "{}: cannot be read", index.string());
+  std::map<std::string, std::string> weight_map;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(in);
+    const nlohmann::json& map = json.at("weight_map");
+    FSDP_CHECK(map.is_object(), "{} is damaged: its weight_map is not an object", index.string());
+    for (const auto& [name, file] : map.items()) weight_map[name] = file.get<std::string>();
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(message_prefix() + fmt::format("{} is damaged: {}", index.string(), error.what()));
+  }
+  return weight_map;
+}
+
+// The files that the map names, where there is nothing wrong with their names.
+std::set<std::string> files_of(const std::map<std::string, std::string>& weight_map, const fs::path& index) {
+  std::set<std::string> names;
+  for (const auto& named : weight_map) names.insert(named.second);
+  std::vector<std::string> problems;
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    if (!is_bare_name(name)) {
+      problems.push_back(
+          fmt::format("it names the file '{}', expected the bare name of a .safetensors file beside it", name));
+    } else if (!fs::is_regular_file(index.parent_path() / name, ignored)) {
+      problems.push_back(fmt::format("it names the file '{}', which is missing", name));
+    }
+  }
+  throw_if_any(problems, index.string(), kDamagedAdvice);
+  return names;
+}
+
+}  // namespace
+
+PretrainedFiles::PretrainedFiles(const fs::path& path) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored);
+  const fs::path file = !folder ? path : fs::exists(path / kModelName, ignored) ? path / kModelName : path / kIndexName;
+  FSDP_CHECK(fs::exists(file, ignored), "{}: found {}, expected a folder with {} or {}, or one of these files",
+             path.string(), folder ? "neither" : "nothing", kModelName, kIndexName);
+  if (file.extension() == ".json") {
+    open_indexed(file);
+  } else {
+    open(file);
+  }
+}
+
+void PretrainedFiles::open(const fs::path& file) {
+  files_.push_back(std::make_unique<SafetensorsFile>(file));
+  for (const auto& entry : files_.back()->entries()) {
+    const bool fresh = tensors_.emplace(entry.name, Tensor{files_.back().get(), &entry}).second;
+    FSDP_CHECK(fresh, "{}: tensor {} lies in another file too. {}", file.string(), entry.name, kDamagedAdvice);
+  }
+}
+
+void PretrainedFiles::open_indexed(const fs::path& index) {
+  const std::map<std::string, std::string> weight_map = read_weight_map(index);
+  std::vector<std::string> problems;
+  size_t found = 0;
+  for (const std::string& name : files_of(weight_map, index)) {
+    open(index.parent_path() / name);
+    for (const auto& entry : files_.back()->entries()) {
+      const auto indexed = weight_map.find(entry.name);
+      if (indexed != weight_map.end() && indexed->second == name) {
+        ++found;
+      } else {
+        problems.push_back(fmt::format("tensor {} lies in {}, expected it in {}", entry.name, name,
+                                       indexed == weight_map.end() ? "no file" : indexed->second));
+      }
+    }
+  }
+  for (const auto& [tensor, name] : weight_map) {
+    if (found == weight_map.size()) break;
+    if (!tensors_.contains(tensor)) problems.push_back(fmt::format("tensor {} is missing in {}", tensor, name));
+  }
+  throw_if_any(problems, index.string(), kDamagedAdvice);
+}
+
+void throw_if_any(const std::vector<std::string>& problems, const std::string& what, const std::string& advice) {
+  constexpr size_t kShown = 30;
+  if (problems.empty()) return;
+  const size_t shown = std::min(problems.size(), kShown);
+  const std::string rest = shown < problems.size() ? fmt::format("; and {} more", problems.size() - shown) : "";
+  FSDP_CHECK(false, "{}: {}{}. {}", what, fmt::join(problems.begin(), problems.begin() + shown, "; "), rest, advice);
+}
+
+}  // namespace fsdp::checkpoint

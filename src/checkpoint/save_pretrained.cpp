@@ -1,0 +1,116 @@
+// From shards to one Hugging Face file: units are made whole one after the other, and rank 0 writes them.
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+#include "base/error.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/files.h"
+#include "checkpoint/pretrained.h"
+#include "checkpoint/pretrained_files.h"
+#include "engine/model.h"
+
+namespace fsdp {
+
+namespace {
+
+using checkpoint::PretrainedTensor;
+using checkpoint::SafetensorsWriter;
+
+// Gives one parameter or buffer after the other, whole on rank 0. A collective, in the same order on every rank.
+class WholeTensors {
+ public:
+  explicit WholeTensors(engine::Model& model) : model_(model) {
+    for (const auto& unit : model.units()) {
+      for (size_t i = 0; i < unit->shapes.size(); ++i) places_.push_back({unit.get(), i});
+    }
+  }
+
+  // Number `i` of pretrained_tensors. Undefined on ranks other than 0.
+  torch::Tensor get(size_t i) {
+    const bool first = model_.group().rank() == 0;
+    if (i >= places_.size()) return first ? model_.buffers()[i - places_.size()].second : torch::Tensor();
+    const auto& [unit, index] = places_[i];
+    if (unit != gathered_) gather(*unit);
+    return first ? unit->view(full_, index) : torch::Tensor();
+  }
+
+ private:
+  void gather(const engine::Unit& unit) {
+    full_ = torch::Tensor();
+    std::vector<torch::Tensor> shards = model_.group().all_gather(unit.shard, "saves the model");
+    shards.resize(static_cast<size_t>(model_.shards()));  // the first shard group's
+    if (model_.group().rank() == 0) full_ = torch::cat(shards);
+    gathered_ = &unit;
+  }
+
+  engine::Model& model_;
+  std::vector<std::pair<const engine::Unit*, size_t>> places_;  // of the parameters
+  const engine::Unit* gathered_ = nullptr;
+  torch::Tensor full_;
+};
+
+// Numbers of the tensors, those of the widest elements first, otherwise in their order.
+std::vector<size_t> order_of(const std::vector<PretrainedTensor>& tensors) {
+  std::vector<size_t> order(tensors.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return c10::elementSize(tensors[a].type) > c10::elementSize(tensors[b].type);
+  });
+  return order;
+}
+
+std::vector<SafetensorsWriter::Announced> announced(const std::vector<PretrainedTensor>& tensors,
+                                                    const std::vector<size_t>& order) {
+  std::vector<SafetensorsWriter::Announced> announced;
+  for (size_t i : order) announced.push_back({tensors[i].name_in_file, tensors[i].type, tensors[i].shape_in_file()});
+  return announced;
+}
+
+}  // namespace
+
+void save_pretrained(const std::filesystem::path& directory, ShardedModel& sharded, const PretrainedOptions& options) {
+  torch::NoGradGuard no_grad;
+  engine::Model& model = sharded.model();
+  model.check_not_full("save_pretrained");
+  collectives::Group& group = model.group();
+  const bool first = group.rank() == 0;
+  const auto tensors = checkpoint::pretrained_tensors(sharded, options);
+  const std::filesystem::path target = std::filesystem::absolute(directory) / checkpoint::kModelName;
+  std::filesystem::path partial = target;
+  partial += ".partial";
+  const std::string what = "save_pretrained " + target.string();
+  try {
+    const std::vector<size_t> order = order_of(tensors);
+    std::optional<SafetensorsWriter> out;
+    checkpoint::all_succeed(group, what, [&] {
+      if (!first) return;
+      std::filesystem::create_directories(partial.parent_path());
+      std::filesystem::remove(partial);  // of a run that died
+      out.emplace(partial, announced(tensors, order), std::map<std::string, std::string>{{"format", "pt"}});
+    });
+    WholeTensors whole(model);
+    std::exception_ptr failure;  // kept until the collectives are over, which the other ranks wait in
+    for (size_t i : order) {
+      const torch::Tensor tensor = whole.get(i);
+      if (!first || failure) continue;
+      try {
+        out->write(tensors[i].transposed ? tensor.t() : tensor);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    checkpoint::all_succeed(group, what, [&] {
+      if (failure) std::rethrow_exception(failure);
+      if (!first) return;
+      out->close();
+      checkpoint::commit_file(partial, target);
+    });
+  } catch (...) {
+    std::error_code ignored;
+    if (first) std::filesystem::remove(partial, ignored);
+    throw;
+  }
+}
+
+}  // namespace fsdp
