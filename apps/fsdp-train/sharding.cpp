@@ -31,7 +31,9 @@ fsdp::Options sharding_of(const Options& options) {
   return {.strategy = strategy_of(options.strategy),
           .shard_group_size = static_cast<int>(options.shard_group_size),
           .units = fsdp::units_of<gpt::BlockImpl>(),
-          .mixed_precision = precision};
+          .mixed_precision = precision,
+          .buffers = static_cast<int>(options.buffers),
+          .prefetch = static_cast<int>(options.prefetch)};
 }
 
 }  // namespace trainer
