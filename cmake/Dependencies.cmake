@@ -42,6 +42,7 @@ macro(fsdp_optional option package debian)
   endif()
 endmacro()
 fsdp_optional(FSDP_BUILD_APPS CLI11 libcli11-dev)
+fsdp_optional(FSDP_BUILD_APPS tomlplusplus libtomlplusplus-dev)
 fsdp_optional(FSDP_BUILD_TESTS GTest "libgtest-dev libgmock-dev")
 fsdp_optional(FSDP_BUILD_BENCHMARKS benchmark libbenchmark-dev)
 

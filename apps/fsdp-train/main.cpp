@@ -1,20 +1,29 @@
-// fsdp-train: trains a GPT-2 on a text, sharded over ranks.
+// fsdp-train: trains language models, sharded over ranks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
+#include "console/terminal.h"
+#include "dry_run.h"
 #include "inputs.h"
-#include "options.h"
+#include "resolve.h"
+#include "sample_command.h"
 #include "train.h"
 
 namespace {
 
+using trainer::Command;
+using trainer::Options;
+using Problems = std::vector<std::string>;
+
 constexpr int kUsageError = 2;
 
-int refuse(const std::vector<std::string>& problems) {
+int refuse(const Problems& problems) {
   fmt::print(stderr, "fsdp-train: {}\n",
              problems.size() == 1 ? "1 problem" : fmt::format("{} problems", problems.size()));
   for (const std::string& problem : problems) fmt::print(stderr, "  {}\n", problem);
@@ -22,19 +31,46 @@ int refuse(const std::vector<std::string>& problems) {
   return kUsageError;
 }
 
+void append(Problems& problems, const Problems& more) { problems.insert(problems.end(), more.begin(), more.end()); }
+
+int run_train(Options options, Problems problems) {
+  const trainer::Inputs inputs = trainer::read_inputs(options);
+  append(problems, inputs.problems);
+  if (problems.empty()) append(problems, trainer::resolve(options, {options.ranks, inputs.windows}));
+  if (!problems.empty()) return refuse(problems);
+  if (!options.dry_run) return trainer::train(options, inputs.text);
+  fmt::print("{}", trainer::dry_run_text(options, inputs.windows));
+  return 0;
+}
+
+int run_sample(const Options& options, Problems problems) {
+  append(problems, trainer::checkpoint_problems(options));
+  return problems.empty() ? trainer::sample_command(options) : refuse(problems);
+}
+
+int run(const trainer::CommandLine& line) {
+  switch (line.command) {
+    case Command::Train:
+      return run_train(line.options, line.problems);
+    case Command::Sample:
+      return run_sample(line.options, line.problems);
+    case Command::Prepare:
+    case Command::Report:
+      break;
+  }
+  Problems problems = line.problems;
+  problems.push_back(fmt::format("this build has no fsdp-train {}.", trainer::entry_of(line.command).word));
+  return refuse(problems);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
-  const trainer::CommandLine command_line = trainer::parse_command_line({arguments + 1, arguments + count});
-  if (!command_line.help.empty()) {
-    fmt::print("{}", command_line.help);
-    return 0;
-  }
-  std::vector<std::string> problems = command_line.problems;
-  const trainer::Inputs inputs = trainer::read_inputs(command_line.options);
-  problems.insert(problems.end(), inputs.problems.begin(), inputs.problems.end());
-  if (!problems.empty()) return refuse(problems);
-  return trainer::train(command_line.options, inputs.text);
+  const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
+  const trainer::CommandLine line = trainer::parse_command_line({arguments + 1, arguments + count}, width);
+  if (line.answer.empty()) return run(line);
+  fmt::print("{}", line.answer);
+  return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "fsdp-train: {}\n", error.what());
   return 1;

@@ -1,98 +1,97 @@
-// Options that are read one by one, so that every wrong one is found: CLI11 alone stops at the first.
+// The options as data, one row each: the command line, the configuration file, the help, what is saved with a run and
+// the tests all read this table. To add an option: a member in options.h and a row in option_rows.cpp.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <optional>
 #include <string>
-#include <type_traits>
-#include <utility>
+#include <variant>
 #include <vector>
+
+#include "commands.h"
+#include "options.h"
 
 namespace trainer {
 
-class OptionTable {
- public:
-  OptionTable(CLI::App& app, std::vector<std::string>& problems) : app_(app), problems_(problems) {
-    app_.allow_extras();  // to name all unknown arguments
-  }
+// Where the value goes. A bool is a switch, given without a value; a vector takes the words that are no option's.
+using Target = std::variant<bool Options::*, int64_t Options::*, double Options::*, std::string Options::*,
+                            std::optional<int64_t> Options::*, std::optional<double> Options::*,
+                            std::optional<StepRange> Options::*, std::vector<std::string> Options::*,
+                            std::string ModelOptions::*, std::optional<bool> ModelOptions::*,
+                            std::optional<int64_t> ModelOptions::*, std::optional<double> ModelOptions::*>;
 
-  // The options that follow are listed under `name` in the help.
-  void group(const std::string& name) { group_ = name; }
-
-  // `target` keeps its value unless the option is given. `shown_default` is for the help; empty: the target's value.
-  template <typename Value>
-  void add(const std::string& name, Value& target, const std::string& description, std::string shown_default = "") {
-    if constexpr (!std::is_same_v<Value, std::optional<int64_t>>) {
-      if (shown_default.empty()) shown_default = fmt::format("{}", target);
-    }
-    if (!shown_default.empty()) shown_default = fmt::format(" [{}]", shown_default);
-    CLI::Option* option = app_.add_option(
-        name, [](const CLI::results_t&) { return true; }, description + shown_default);
-    option->group(group_)->take_last()->expected(0, 1)->type_name(type_name<Value>());
-    rows_.push_back({option, [this, name, &target](const std::string& given) { convert(name, given, target); }});
-  }
-
-  void require(const std::string& name, const std::string& problem) { required_.emplace_back(name, problem); }
-
-  // After the app has parsed: fills the targets and says what is wrong.
-  void read() {
-    for (const Row& row : rows_) {
-      if (row.option->count() > 0) row.read(row.option->results().back());
-    }
-    for (const auto& [name, problem] : required_) {
-      if (app_.count(name) == 0) problems_.push_back(problem);
-    }
-    bool after_unknown_option = false;
-    for (const std::string& extra : app_.remaining()) {
-      const bool is_option = extra.starts_with('-');
-      // A word after an unknown option is its value: naming both would count one mistake twice.
-      if (is_option || !after_unknown_option) {
-        problems_.push_back(fmt::format("'{}' is no option of this program.", extra));
-      }
-      after_unknown_option = is_option;
-    }
-  }
-
- private:
-  struct Row {
-    CLI::Option* option;
-    std::function<void(const std::string&)> read;
-  };
-
-  template <typename Value>
-  static const char* type_name() {
-    if constexpr (std::is_same_v<Value, std::string>) return "TEXT";
-    return std::is_same_v<Value, double> ? "NUMBER" : "N";
-  }
-
-  template <typename Value>
-  void convert(const std::string& name, const std::string& given, Value& target) {
-    if (given == kNoValue || given.empty()) {
-      problems_.push_back(fmt::format("{} needs a value.", name));
-    } else if constexpr (std::is_same_v<Value, std::optional<int64_t>>) {
-      convert(name, given, target.emplace());
-    } else if constexpr (std::is_same_v<Value, std::string>) {
-      target = given;
-    } else {
-      Value value{};
-      if (CLI::detail::lexical_cast(given, value)) {
-        target = value;
-      } else {
-        const char* kind = std::is_same_v<Value, double> ? "number" : "whole number";
-        problems_.push_back(fmt::format("{}: '{}' is not a {}.", name, given, kind));
-      }
-    }
-  }
-
-  static constexpr const char* kNoValue = "{}";  // CLI11's sign for an option that was given none
-
-  CLI::App& app_;
-  std::vector<std::string>& problems_;
-  std::string group_;
-  std::vector<Row> rows_;
-  std::vector<std::pair<std::string, std::string>> required_;
+// What a value may be.
+struct Anything {};
+struct WholeNumbers {
+  int64_t lowest, highest;  // both allowed
 };
+struct Numbers {
+  double lowest, highest;  // finite values between them
+  bool with_lowest, with_highest;
+  const char* expected;  // "a number above 0"
+};
+using Words = std::vector<const char*>;
+struct Form {
+  bool (*holds)(const std::string& value);
+  const char* expected;  // "bytes, FILE.model or train:VOCABULARY"
+};
+using Check = std::variant<Anything, WholeNumbers, Numbers, Words, Form>;
+
+struct Row {
+  const char* flag;  // "--lr"; without dashes: a name for words that are no option's
+  Target target;
+  Check check;
+  unsigned commands;          // that know it
+  const char* unit;           // of the value, or its form: "steps", "FILE"
+  const char* shown_default;  // for the help, in place of the value; "": the value itself
+  const char* description;
+  const char* title = "";    // of its group in the help
+  const char* section = "";  // of the file; "": it is on the command line alone
+
+  bool is_for(Command command) const { return (commands & in(command)) != 0; }
+  bool is_switch() const { return std::holds_alternative<bool Options::*>(target); }
+  bool takes_words() const { return std::holds_alternative<std::vector<std::string> Options::*>(target); }
+  bool in_file() const { return *section != '\0'; }
+  std::string key() const;   // within its section: the flag without dashes before it, and _ for those in it
+  std::string path() const;  // "training.lr"
+};
+
+// In the order of the help, groups together.
+const std::vector<Row>& option_rows();
+
+// The row of a flag; none: nullptr.
+const Row* row_of(const std::string& flag);
+
+// Of two options that say the same, the first gives way to the second where one is in the file and the other on the
+// command line, and is not saved where the second is set.
+struct Rivals {
+  const char* follower;
+  const char* leader;
+  const char* why;
+};
+const std::vector<Rivals>& rival_options();
+
+namespace reach {
+template <typename T>
+T& member(Options& options, T Options::*target) {
+  return options.*target;
+}
+template <typename T>
+const T& member(const Options& options, T Options::*target) {
+  return options.*target;
+}
+template <typename T>
+T& member(Options& options, T ModelOptions::*target) {
+  return options.model_options.*target;
+}
+template <typename T>
+const T& member(const Options& options, T ModelOptions::*target) {
+  return options.model_options.*target;
+}
+}  // namespace reach
+
+// `visitor` applied to what the row is about, whatever its type.
+template <typename AnyOptions, typename Visitor>
+auto visit_target(const Row& row, AnyOptions& options, Visitor visitor) {
+  return std::visit([&](auto target) { return visitor(reach::member(options, target)); }, row.target);
+}
 
 }  // namespace trainer

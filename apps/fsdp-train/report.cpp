@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "configuration_file.h"
 #include "console/units.h"
 #include "metrics/plot.h"
 #include "settings.h"
@@ -30,6 +31,7 @@ fs::path make_run_folder(const Options& options) {
   fs::create_directories(options.run, error);
   if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", options.run, error.message()));
   write_file(fs::path(options.run) / "config.json", settings_json(options));
+  write_file(fs::path(options.run) / "config.toml", configuration_toml(options));
   return options.run;
 }
 

@@ -14,8 +14,8 @@ namespace trainer {
 
 class Report {
  public:
-  // Makes the run folder, and writes RUN/config.json and the head of RUN/metrics.jsonl. Throws fsdp::Error when that
-  // fails.
+  // Makes the run folder, and writes RUN/config.json, RUN/config.toml and the head of RUN/metrics.jsonl. Throws
+  // fsdp::Error when that fails.
   Report(const Options& options, int64_t steps_done);
 
   // Knows of `record` what the step's computation gives; adds time, speed and memory.

@@ -5,8 +5,36 @@
 #include <nlohmann/json.hpp>
 
 #include "console/units.h"
+#include "option_value.h"
 
 namespace trainer {
+
+namespace {
+
+std::string learning_rate_text(const Options& options) {
+  const std::string peak = fmt::format("{:.3g}", options.lr);
+  if (options.schedule == "constant") return peak;
+  const std::string fall = options.schedule == "wsd" ? fmt::format(" in the last {} steps", *options.decay_steps) : "";
+  return fmt::format("{} falling to {:.3g}{} ({})", peak, options.lr * options.final_lr, fall, options.schedule);
+}
+
+std::string step_text(const Options& options) {
+  std::string text =
+      fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
+                  options.micro_batches, options.batch, options.model.context, grouped(options.tokens_per_step()));
+  const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
+  return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
+}
+
+nlohmann::ordered_json json_of(const Row& row, const Options& options) {
+  const std::optional<Scalar> value = value_of(row, options);
+  if (value) return std::visit([](const auto& one) { return nlohmann::ordered_json(one); }, *value);
+  const bool is_text = std::holds_alternative<std::string Options::*>(row.target) ||
+                       std::holds_alternative<std::string ModelOptions::*>(row.target);
+  return is_text ? nlohmann::ordered_json("") : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
 
 std::string settings_table(const Options& options, const TextSplit& text) {
   const models::ModelConfig& model = options.model;
@@ -23,12 +51,12 @@ std::string settings_table(const Options& options, const TextSplit& text) {
                                           : fmt::format(" in groups of {} ranks", options.shard_group_size)));
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
-  row("a step", fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
-                            options.micro_batches, options.batch, model.context, grouped(options.tokens_per_step())));
+  row("a step", step_text(options));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
-  row("AdamW", fmt::format("learning rate {:.3g} falling to {:.3g}, betas {} and {}", options.lr, options.lr / 10,
-                           Options::kBeta1, Options::kBeta2));
-  row("", fmt::format("weight decay {}, gradient clipped at {}", options.weight_decay, options.clip));
+  row("learning rate", learning_rate_text(options));
+  row(options.optimizer == "muon" ? "Muon, AdamW" : "AdamW",
+      fmt::format("betas {} and {}, weight decay {}, gradient clipped at {}", options.beta1, options.beta2,
+                  options.weight_decay, options.clip));
   row("seed", fmt::format("{}", options.seed));
   row("results", options.run);
   if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);
@@ -36,41 +64,18 @@ std::string settings_table(const Options& options, const TextSplit& text) {
 }
 
 std::string settings_json(const Options& options) {
-  const models::ModelConfig& model = options.model;
-  const nlohmann::ordered_json json = {{"text", options.text},
-                                       {"run", options.run},
-                                       {"checkpoint", options.checkpoint},
-                                       {"vocabulary", model.vocabulary},
-                                       {"context", model.context},
-                                       {"width", model.width},
-                                       {"layers", model.layers},
-                                       {"heads", model.heads},
-                                       {"parameters", models::parameter_numel(model)},
-                                       {"ranks", options.ranks},
-                                       {"threads", options.threads},
-                                       {"timeout", options.timeout},
-                                       {"strategy", options.strategy},
-                                       {"shard_group_size", options.shard_group_size},
-                                       {"param_dtype", options.param_dtype},
-                                       {"reduce_dtype", options.reduce_dtype},
-                                       {"steps", options.steps},
-                                       {"batch", options.batch},
-                                       {"micro_batches", options.micro_batches},
-                                       {"tokens_per_step", options.tokens_per_step()},
-                                       {"lr", options.lr},
-                                       {"warmup", *options.warmup},
-                                       {"beta1", Options::kBeta1},
-                                       {"beta2", Options::kBeta2},
-                                       {"weight_decay", options.weight_decay},
-                                       {"clip", options.clip},
-                                       {"seed", options.seed},
-                                       {"log_every", options.log_every},
-                                       {"validate_every", options.validate_every},
-                                       {"save_every", options.save_every},
-                                       {"sample_length", options.sample_length},
-                                       {"temperature", options.temperature},
-                                       {"top_k", options.top_k},
-                                       {"prompt", options.prompt}};
+  nlohmann::ordered_json json;
+  for (const Row& row : option_rows()) {
+    if (row.in_file() && row.is_for(Command::Train)) json[row.key()] = json_of(row, options);
+  }
+  const gpt::Config& model = options.model;
+  json["vocabulary"] = model.vocabulary;
+  json["context"] = model.context;
+  json["width"] = model.width;
+  json["layers"] = model.layers;
+  json["heads"] = model.heads;
+  json["parameters"] = gpt::parameter_numel(model);
+  json["tokens_per_step"] = options.tokens_per_step();
   // Paths and prompts need not be UTF-8, JSON must be.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -11,7 +11,8 @@ namespace trainer {
 // Aligned lines, each ended by a newline.
 std::string settings_table(const Options& options, const TextSplit& text);
 
-// One JSON object, indented, ended by a newline; its keys are the options' names.
+// One JSON object, indented, ended by a newline; its keys are the options' names, with what follows from them:
+// parameters, tokens_per_step, and the shape of the model.
 std::string settings_json(const Options& options);
 
 }  // namespace trainer

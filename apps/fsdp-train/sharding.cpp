@@ -31,8 +31,10 @@ fsdp::Options sharding_of(const Options& options) {
   if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
   return {.strategy = strategy_of(options.strategy),
           .shard_group_size = static_cast<int>(options.shard_group_size),
-          .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
-          .mixed_precision = precision};
+          .units = fsdp::units_of<gpt::BlockImpl>(),
+          .mixed_precision = precision,
+          .buffers = static_cast<int>(options.buffers),
+          .prefetch = static_cast<int>(options.prefetch)};
 }
 
 }  // namespace trainer

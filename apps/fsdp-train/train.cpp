@@ -1,6 +1,7 @@
 #include "train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fsdp/fsdp.h>
 
 #include <optional>
@@ -13,6 +14,7 @@
 #include "loss_scale.h"
 #include "models/language_model.h"
 #include "report.h"
+#include "resolve.h"
 #include "sample.h"
 #include "settings.h"
 #include "sharding.h"
@@ -25,8 +27,9 @@ namespace {
 fsdp::AdamWOptions adamw_options(const Options& options) {
   using Kind = models::ParameterKind;
   return {.lr = options.lr,
-          .beta1 = Options::kBeta1,
-          .beta2 = Options::kBeta2,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.eps,
           .weight_decay = options.weight_decay,
           // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
           .groups = {{.patterns = models::names_of(options.model, {Kind::Embedding, Kind::Norm, Kind::Bias}),
@@ -134,8 +137,9 @@ void train_rank(fsdp::World& world, const Options& options, const TextSplit& tex
 }
 
 // What the job decides, not the command line: under torchrun and its like the number of ranks is theirs.
-Options resolved(Options options, const fsdp::World& world) {
-  options.ranks = world.size();
+Options resolved(Options options, const fsdp::World& world, int64_t windows) {
+  const std::vector<std::string> problems = resolve(options, {.ranks = world.size(), .windows = windows});
+  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, " ")));
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
   return options;
@@ -147,8 +151,9 @@ int train(const Options& given, const std::string& text) {
   constexpr int kUsageError = 2;
   const TextSplit split = split_text(text, given.model.context);
   SharedFlag bad_input;
+  const int64_t windows = windows_in(static_cast<int64_t>(split.training.size()), given.model.context);
   auto rank = [&](fsdp::World& world) {
-    const Options options = resolved(given, world);
+    const Options options = blaming_input(bad_input, [&] { return resolved(given, world, windows); });
     if (world.rank() == 0) fmt::print("{}\n", settings_table(options, split));
     train_rank(world, options, split, bad_input);
   };
