@@ -15,10 +15,11 @@ double mean_loss(fsdp::World& world, const std::vector<float>& losses) {
   return sum / static_cast<double>(losses.size() * of_ranks.size());
 }
 
-std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text) {
+std::optional<double> validation_loss(gpt::Gpt& model, const data::TokenSource* tokens) {
   constexpr int64_t kWindows = 64, kBatch = 8;
+  if (tokens == nullptr) return std::nullopt;
   const int64_t context = model->config().context;
-  const int64_t available = (static_cast<int64_t>(text.size()) - 1) / context;
+  const int64_t available = (tokens->size() - 1) / context;
   if (available < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
   const int64_t windows = std::min(kWindows, available);
@@ -28,7 +29,7 @@ std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text) {
     for (int64_t i = first; i < std::min(first + kBatch, windows); ++i) {
       starts.push_back(i * available / windows * context);
     }
-    const Batch batch = make_batch(text, starts, context);
+    const data::Batch batch = data::make_batch(*tokens, starts, context, model->config().vocabulary);
     sum += model->loss(batch.tokens, batch.targets).item<double>() * static_cast<double>(starts.size());
   }
   return sum / static_cast<double>(windows);

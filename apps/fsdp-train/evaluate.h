@@ -4,9 +4,9 @@
 #include <fsdp/world.h>
 
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "data/token_source.h"
 #include "models/gpt.h"
 
 namespace trainer {
@@ -15,8 +15,8 @@ namespace trainer {
 // order would have other digits on another number of ranks. A collective; every rank has as many.
 double mean_loss(fsdp::World& world, const std::vector<float>& losses);
 
-// The loss over windows spread evenly over the text; none when the text has no window. All ranks call it together, as
-// the gathers are collective, and run the same passes.
-std::optional<double> validation_loss(gpt::Gpt& model, std::string_view text);
+// The loss over windows spread evenly over the tokens; none when there are no tokens, or no window of them. All ranks
+// call it together, as the gathers are collective, and run the same passes.
+std::optional<double> validation_loss(gpt::Gpt& model, const data::TokenSource* tokens);
 
 }  // namespace trainer

@@ -4,9 +4,8 @@
 #include <fsdp/error.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
-
-#include "data/text.h"
 
 namespace trainer {
 
@@ -39,8 +38,8 @@ Inputs read_inputs(const Options& options) {
   Inputs inputs;
   try {
     // What the command line lacks or has wrong has been said already.
-    if (!options.text.empty()) inputs.text = read_text(options.text);
-    if (!options.text.empty() && options.model.context > 0) split_text(inputs.text, options.model.context);
+    const int64_t context = std::max<int64_t>(options.model.context, 1);
+    if (!options.text.empty()) inputs.corpus = data::open_text({.data = options.text, .context = context});
   } catch (const fsdp::Error& error) {
     inputs.problems.push_back(error.what());
   }

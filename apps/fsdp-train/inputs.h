@@ -4,16 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
 #include "options.h"
 
 namespace trainer {
 
 struct Inputs {
-  std::string text;
+  data::Corpus corpus;
   std::vector<std::string> problems;  // every one that was found, a sentence each
 };
 
-// Reads the text, and looks whether the checkpoint can be one and whether the run folder could be written. Writes
+// Opens the text, and looks whether the checkpoint can be one and whether the run folder could be written. Writes
 // nothing.
 Inputs read_inputs(const Options& options);
 

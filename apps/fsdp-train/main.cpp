@@ -34,7 +34,7 @@ int main(int count, char** arguments) try {
   const trainer::Inputs inputs = trainer::read_inputs(command_line.options);
   problems.insert(problems.end(), inputs.problems.begin(), inputs.problems.end());
   if (!problems.empty()) return refuse(problems);
-  return trainer::train(command_line.options, inputs.text);
+  return trainer::train(command_line.options, inputs.corpus);
 } catch (const std::exception& error) {
   fmt::print(stderr, "fsdp-train: {}\n", error.what());
   return 1;

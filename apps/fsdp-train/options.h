@@ -52,7 +52,7 @@ struct Options {
   int64_t top_k = 40;
   std::string prompt = "\n";
 
-  StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }

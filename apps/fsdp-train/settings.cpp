@@ -8,12 +8,14 @@
 
 namespace trainer {
 
-std::string settings_table(const Options& options, const TextSplit& text) {
+std::string settings_table(const Options& options, const data::Corpus& corpus) {
   const gpt::Config& model = options.model;
   std::string table;
   auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
-  row("text", fmt::format("{}: {} to train on, {} held back", options.text, short_bytes(text.training.size()),
-                          short_bytes(text.validation.size())));
+  const int64_t held_back = corpus.validation ? corpus.validation->size() : 0;
+  row("text", fmt::format("{}: {} to train on, {} held back", options.text,
+                          short_bytes(static_cast<size_t>(corpus.training->size())),
+                          short_bytes(static_cast<size_t>(held_back))));
   row("model",
       fmt::format("GPT-2, {} parameters: {} layers of width {}, {} heads, context {}",
                   grouped(gpt::parameter_numel(model)), model.layers, model.width, model.heads, model.context));

@@ -8,7 +8,6 @@
 
 #include "data/batch.h"
 #include "data/data_order.h"
-#include "data/text.h"
 #include "evaluate.h"
 #include "loss_scale.h"
 #include "models/gpt.h"
@@ -60,7 +59,7 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
 struct Training {
   fsdp::World& world;
   const Options& options;
-  std::string_view text;
+  const data::TokenSource& tokens;
   gpt::Gpt& model;
   fsdp::ShardedModel& sharded;
   fsdp::AdamW& optimizer;
@@ -68,12 +67,13 @@ struct Training {
 };
 
 // Adds up the gradients of this rank's micro-batches and returns their losses.
-std::vector<float> run_micro_batches(Training& training, DataOrder& order, int64_t steps_done) {
+std::vector<float> run_micro_batches(Training& training, const data::DataOrder& order, int64_t steps_done) {
   const Options& options = training.options;
   std::vector<float> losses;
   for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
     const auto starts = order.window_starts(options.step_shape(), steps_done, training.world.rank(), micro_batch);
-    const Batch batch = make_batch(training.text, starts, options.model.context);
+    const data::Batch batch =
+        data::make_batch(training.tokens, starts, options.model.context, options.model.vocabulary);
     auto loss = training.model->loss(batch.tokens, batch.targets);  // the module itself, called as ever
     training.scaler.scale(loss).backward();
     losses.push_back(loss.item<float>());
@@ -81,7 +81,7 @@ std::vector<float> run_micro_batches(Training& training, DataOrder& order, int64
   return losses;
 }
 
-StepRecord train_step(Training& training, DataOrder& order, int64_t steps_done) {
+StepRecord train_step(Training& training, const data::DataOrder& order, int64_t steps_done) {
   StepRecord record{.step = steps_done + 1, .lr = training.options.learning_rate().at(steps_done)};
   if (training.options.scales_loss()) record.loss_scale = training.scaler.scale_value();
   const std::vector<float> losses = run_micro_batches(training, order, steps_done);
@@ -102,7 +102,7 @@ void save(Training& training, int64_t steps_done) {
 }
 
 // Every rank runs this; rank 0 alone has a report.
-void train_rank(fsdp::World& world, const Options& options, const TextSplit& text, SharedFlag& bad_input) {
+void train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   gpt::Gpt model(options.model);
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
@@ -114,14 +114,13 @@ void train_rank(fsdp::World& world, const Options& options, const TextSplit& tex
   int64_t steps_done = blaming_input(bad_input, [&] { return resume(options, sharded, optimizer, scaler); });
   std::optional<Report> report;
   if (world.rank() == 0) blaming_input(bad_input, [&] { report.emplace(options, steps_done); });
-  DataOrder order(static_cast<int64_t>(text.training.size()), options.model.context,
-                  static_cast<uint64_t>(options.seed));
-  Training training{world, options, text.training, model, sharded, optimizer, scaler};
+  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed));
+  Training training{world, options, *corpus.training, model, sharded, optimizer, scaler};
 
   while (steps_done < options.steps) {
     StepRecord record = train_step(training, order, steps_done++);
     if (is_due(steps_done, options.validate_every, options.steps)) {
-      record.validation_loss = validation_loss(model, text.validation);
+      record.validation_loss = validation_loss(model, corpus.validation.get());
     }
     if (report) report->step(record);
     if (is_due(steps_done, options.save_every, options.steps)) save(training, steps_done);
@@ -140,14 +139,13 @@ Options resolved(Options options, const fsdp::World& world) {
 
 }  // namespace
 
-int train(const Options& given, const std::string& text) {
+int train(const Options& given, const data::Corpus& corpus) {
   constexpr int kUsageError = 2;
-  const TextSplit split = split_text(text, given.model.context);
   SharedFlag bad_input;
   auto rank = [&](fsdp::World& world) {
     const Options options = resolved(given, world);
-    if (world.rank() == 0) fmt::print("{}\n", settings_table(options, split));
-    train_rank(world, options, split, bad_input);
+    if (world.rank() == 0) fmt::print("{}\n", settings_table(options, corpus));
+    train_rank(world, options, corpus, bad_input);
   };
   const int code = fsdp::launch(
       {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},

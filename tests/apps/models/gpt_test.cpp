@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "data/batch.h"
 #include "fsdp-train/sample.h"
 
 namespace gpt {
@@ -68,12 +67,6 @@ TEST(Gpt, BeginsKnowingNothing) {
       EXPECT_NEAR(deviation, 0.02 / std::sqrt(6.0), 0.001);
     }
   }
-}
-
-TEST(Batch, TargetsAreOneByteLater) {
-  const trainer::Batch batch = trainer::make_batch("abcdefgh\xff", {0, 4}, 4);
-  EXPECT_TRUE(torch::equal(batch.tokens, torch::tensor({{'a', 'b', 'c', 'd'}, {'e', 'f', 'g', 'h'}}, torch::kInt64)));
-  EXPECT_TRUE(torch::equal(batch.targets, torch::tensor({{'b', 'c', 'd', 'e'}, {'f', 'g', 'h', 255}}, torch::kInt64)));
 }
 
 TEST(Sample, FollowsTheSeedAndItsSettings) {
