@@ -46,6 +46,22 @@ fsdp_optional(FSDP_BUILD_APPS tomlplusplus libtomlplusplus-dev)
 fsdp_optional(FSDP_BUILD_TESTS GTest "libgtest-dev libgmock-dev")
 fsdp_optional(FSDP_BUILD_BENCHMARKS benchmark libbenchmark-dev)
 
+# sentencepiece, for the trainer. Its module is loaded with RTLD_DEEPBIND (apps/tokenizers/sentencepiece_module.h), which
+# the sanitizers refuse.
+set(FSDP_WITH_SENTENCEPIECE OFF)
+if(FSDP_BUILD_APPS AND FSDP_SANITIZE)
+  message(STATUS "fsdp-train is built without sentencepiece under sanitizers")
+elseif(FSDP_BUILD_APPS)
+  find_path(FSDP_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
+  find_library(FSDP_SENTENCEPIECE sentencepiece)
+  find_library(FSDP_SENTENCEPIECE_TRAINER sentencepiece_train)
+  if(FSDP_SENTENCEPIECE_INCLUDE AND FSDP_SENTENCEPIECE AND FSDP_SENTENCEPIECE_TRAINER)
+    set(FSDP_WITH_SENTENCEPIECE ON)
+  else()
+    message(STATUS "sentencepiece was not found (Debian: libsentencepiece-dev): fsdp-train is built for bytes as tokens only")
+  endif()
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # Precompiled headers need these liberties: https://ccache.dev/manual/latest.html#_precompiled_headers

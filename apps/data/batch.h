@@ -1,19 +1,22 @@
-// Windows of the text as tensors.
+// Windows of the data as tensors.
 #pragma once
 
 #include <torch/torch.h>
 
-#include <string_view>
 #include <vector>
 
-namespace trainer {
+#include "data/token_source.h"
+
+namespace data {
 
 struct Batch {
   torch::Tensor tokens;   // [windows, context], int64
-  torch::Tensor targets;  // the same, one byte later
+  torch::Tensor targets;  // the same, one token later
 };
 
-// The windows of context + 1 bytes that begin at `starts`.
-Batch make_batch(std::string_view text, const std::vector<int64_t>& starts, int64_t context);
+// The windows of context + 1 tokens that begin at `starts`, each at most tokens.size() - context - 1. Throws
+// fsdp::Error for a token that a model of this vocabulary does not have: it names the file, the place, the token and
+// the vocabulary.
+Batch make_batch(const TokenSource& tokens, const std::vector<int64_t>& starts, int64_t context, int64_t vocabulary);
 
-}  // namespace trainer
+}  // namespace data

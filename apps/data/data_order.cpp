@@ -1,54 +1,41 @@
 #include "data/data_order.h"
 
-#include <cstddef>
-#include <numeric>
-#include <utility>
+#include <fmt/format.h>
+#include <fsdp/error.h>
 
-namespace trainer {
+#include "data/permutation.h"
 
-namespace {
+namespace data {
 
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  // 0 .. bound-1. The bias of the remainder is below bound / 2^64.
-  uint64_t below(uint64_t bound) { return next() % bound; }
+DataOrder::DataOrder(int64_t tokens, int64_t context, uint64_t seed, int64_t epochs)
+    : context_(context), windows_((tokens - 1) / context), seed_(seed), epochs_(epochs) {}
 
- private:
-  uint64_t state_;
-};
-
-}  // namespace
-
-using std::size_t;
-
-std::vector<int64_t> shuffled(int64_t count, uint64_t seed, uint64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  // Through the generator once, so that neighbouring seeds and epochs have nothing in common.
-  SplitMix64 random(SplitMix64(seed).next() + epoch);
-  for (size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
-  return order;
+std::optional<int64_t> DataOrder::steps(const StepShape& shape) const {
+  if (epochs_ == 0) return std::nullopt;
+  const int64_t whole = epochs_ / shape.windows(), rest = epochs_ % shape.windows();  // the product may not fit
+  return windows_ * whole + windows_ * rest / shape.windows();
 }
 
-DataOrder::DataOrder(int64_t text_bytes, int64_t context, uint64_t seed)
-    : context_(context), windows_((text_bytes - 1) / context), seed_(seed) {}
+std::string DataOrder::problem(const StepShape& shape, int64_t steps) const {
+  const std::optional<int64_t> lasts = this->steps(shape);
+  if (!lasts || steps <= *lasts) return "";
+  return fmt::format(
+      "the data lasts {} steps, and the run has {}: there are {} windows of context {}, each visited {}, and a step "
+      "takes "
+      "{}. Use more data, more epochs or fewer steps.",
+      *lasts, steps, windows_, context_, epochs_ == 1 ? "once" : fmt::format("{} times", epochs_), shape.windows());
+}
 
-std::vector<int64_t> DataOrder::window_starts(const StepShape& shape, int64_t step, int64_t rank, int64_t micro_batch) {
+std::vector<int64_t> DataOrder::window_starts(const StepShape& shape, int64_t step, int64_t rank,
+                                              int64_t micro_batch) const {
+  if (const std::string found = problem(shape, step + 1); !found.empty()) throw fsdp::Error(found);
   const int64_t number = (step * shape.micro_batches + micro_batch) * shape.ranks + rank;  // in the whole job
   std::vector<int64_t> starts;
   for (int64_t place = number * shape.batch; place < (number + 1) * shape.batch; ++place) {
-    const int64_t epoch = place / windows_;
-    if (epoch != epoch_) order_ = shuffled(windows_, seed_, static_cast<uint64_t>(epoch_ = epoch));
-    starts.push_back(order_[static_cast<size_t>(place % windows_)] * context_);
+    const Permutation epoch(windows_, seed_, static_cast<uint64_t>(place / windows_));
+    starts.push_back(epoch.at(place % windows_) * context_);
   }
   return starts;
 }
 
-}  // namespace trainer
+}  // namespace data

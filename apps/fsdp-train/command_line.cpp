@@ -88,7 +88,6 @@ void append(std::vector<std::string>& problems, const std::vector<std::string>& 
 void spell_out(Options& options) {
   ModelOptions& spelled = options.model_options;
   if (!spelled.model.empty()) return;
-  spelled.vocabulary = options.model.vocabulary;
   spelled.context = options.model.context;
   spelled.width = options.model.width;
   spelled.layers = options.model.layers;

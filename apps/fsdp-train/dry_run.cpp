@@ -74,7 +74,7 @@ std::string memory_text(const Options& options, const ModelParts& parts) {
 
 std::string step_text(const Options& options, std::optional<int64_t> windows) {
   const auto tokens = static_cast<double>(options.tokens_per_step()), steps = static_cast<double>(options.steps);
-  const double flops = flops_per_token(options.model) * tokens;
+  const double flops = models::flops_per_token(options.model, options.model.context) * tokens;
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));
   text += fmt::format("  {} ranks x {} micro-batches x {} sequences x {} tokens\n", options.ranks,

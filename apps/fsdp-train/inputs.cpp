@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string_view>
 
-#include "data/text.h"
 #include "resolve.h"
 
 namespace trainer {
@@ -14,6 +14,29 @@ namespace trainer {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr int64_t kBytes = 256;                    // the vocabulary of small models
+constexpr std::string_view kTrainWord = "train:";  // of --tokenizer
+
+// Without what a dry run must not do: training a tokenizer, or encoding a text with one.
+bool names_data(const Options& options) {
+  if (options.text.empty()) return !options.data.empty();
+  return !options.dry_run || options.tokenizer == "bytes";
+}
+
+data::Corpus open(const Options& options) {
+  const bool trains_tokenizer = options.tokenizer.starts_with(kTrainWord);
+  const bool is_default = options.tokenizer == "bytes";
+  const data::CorpusOptions corpus = {
+      .data = options.text.empty() ? options.data : options.text,
+      .validation = options.validation,
+      .validation_fraction = options.validation_fraction,
+      .tokenizer = trains_tokenizer || is_default ? "" : options.tokenizer,
+      .trained_vocabulary = trains_tokenizer ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0,
+      .cache = options.cache,
+      .context = options.model.context};
+  return options.text.empty() ? data::open_corpus(corpus) : data::open_text(corpus);
+}
 
 std::string checkpoint_problem(const std::string& checkpoint) {
   std::error_code ignored;
@@ -46,15 +69,15 @@ std::vector<std::string> checkpoint_problems(const Options& options) {
   return problems;
 }
 
+std::optional<int64_t> Inputs::windows(int64_t context) const {
+  return corpus.training ? std::optional(windows_in(corpus.training->size(), context)) : std::nullopt;
+}
+
 Inputs read_inputs(const Options& options) {
   Inputs inputs;
   try {
     // What the command line lacks or has wrong has been said already.
-    if (!options.text.empty()) {
-      inputs.text = read_text(options.text);
-      const TextSplit split = split_text(inputs.text, options.model.context);
-      inputs.windows = windows_in(static_cast<int64_t>(split.training.size()), options.model.context);
-    }
+    if (names_data(options)) inputs.corpus = open(options);
   } catch (const fsdp::Error& error) {
     inputs.problems.push_back(error.what());
   }
@@ -62,6 +85,12 @@ Inputs read_inputs(const Options& options) {
   const std::string problem = options.dry_run ? "" : run_problem(options.run);
   if (!problem.empty()) inputs.problems.push_back(problem);
   return inputs;
+}
+
+std::string fit_vocabulary(Options& options, const data::Corpus& corpus) {
+  const bool is_open = options.model.vocabulary == kBytes && !options.model_options.vocabulary;
+  if (is_open && corpus.tokenizer) options.model.vocabulary = corpus.tokenizer->vocabulary();
+  return data::vocabulary_problem(corpus, options.model.vocabulary);
 }
 
 }  // namespace trainer

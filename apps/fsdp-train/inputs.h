@@ -6,19 +6,26 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
 #include "options.h"
 
 namespace trainer {
 
 struct Inputs {
-  std::string text;
-  std::optional<int64_t> windows;     // of context + 1 tokens, to train on; none: there is no text, or no window
+  data::Corpus corpus;
   std::vector<std::string> problems;  // every one that was found, a sentence each
+
+  // Of context + 1 tokens, to train on; none: no data was named.
+  std::optional<int64_t> windows(int64_t context) const;
 };
 
-// For `train`: reads the text, and looks whether the checkpoint can be one and whether the run folder could be written.
-// Writes nothing.
+// For `train`: opens the data, and looks whether the checkpoint can be one and whether the run folder could be written.
+// Writes nothing but the cache, where a text has to be encoded or a tokenizer trained; with --dry-run it does neither.
 Inputs read_inputs(const Options& options);
+
+// A model whose tokens are bytes takes the tokenizer's vocabulary, unless --vocabulary says otherwise. Returns why the
+// model cannot be trained on the data, empty when it can.
+std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
 
 // Whether the folder that --checkpoint or --resume names can be a checkpoint.
 std::vector<std::string> checkpoint_problems(const Options& options);

@@ -36,10 +36,15 @@ void append(Problems& problems, const Problems& more) { problems.insert(problems
 int run_train(Options options, Problems problems) {
   const trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
-  if (problems.empty()) append(problems, trainer::resolve(options, {options.ranks, inputs.windows}));
+  const auto windows = inputs.windows(options.model.context);
+  if (problems.empty()) append(problems, trainer::resolve(options, {options.ranks, windows}));
+  if (windows) {
+    const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
+    if (!problem.empty()) problems.push_back(problem);
+  }
   if (!problems.empty()) return refuse(problems);
-  if (!options.dry_run) return trainer::train(options, inputs.text);
-  fmt::print("{}", trainer::dry_run_text(options, inputs.windows));
+  if (!options.dry_run) return trainer::train(options, inputs.corpus);
+  fmt::print("{}", trainer::dry_run_text(options, windows));
   return 0;
 }
 

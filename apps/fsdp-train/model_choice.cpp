@@ -2,63 +2,72 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <filesystem>
 
+#include "models/hugging_face_config.h"
+#include "models/model_sizes.h"
+#include "models/toml_config.h"
 #include "nearest.h"
 
 namespace trainer {
 
 namespace {
 
-struct Size {
-  const char* name;
-  gpt::Config config;
-};
+namespace fs = std::filesystem;
 
-// Table 2 of the paper (Radford et al., 2019); heads of width 64, as in the published weights.
-constexpr gpt::Config gpt2(int64_t width, int64_t layers) {
-  return {.vocabulary = 50257, .context = 1024, .width = width, .layers = layers, .heads = width / 64};
+void take_file(const fs::path& path, ModelChoice& choice) {
+  const models::ConfigFile file =
+      path.extension() == ".toml" ? models::read_toml_config(path) : models::read_hugging_face_config(path);
+  choice.config = file.config;
+  choice.problems.insert(choice.problems.end(), file.problems.begin(), file.problems.end());
 }
-constexpr std::array<Size, 4> kSizes = {{{"gpt2", gpt2(768, 12)},
-                                         {"gpt2-medium", gpt2(1024, 24)},
-                                         {"gpt2-large", gpt2(1280, 36)},
-                                         {"gpt2-xl", gpt2(1600, 48)}}};
 
-void take_size(const std::string& name, ModelChoice& choice) {
-  std::vector<std::string> names;
-  for (const Size& size : kSizes) {
-    if (name == size.name) {
-      choice.config = size.config;
-      return;
-    }
-    names.emplace_back(size.name);
+void take_model(const std::string& name, ModelChoice& choice) {
+  std::error_code ignored;
+  if (const auto config = models::config_of_size(name)) {
+    choice.config = *config;
+  } else if (name.find('/') != std::string::npos || fs::path(name).has_extension() || fs::exists(name, ignored)) {
+    take_file(name, choice);
+  } else {
+    choice.problems.push_back(with_hint(fmt::format("--model '{}' is no size that is known, and no file", name),
+                                        nearest(name, models::size_names())));
   }
-  choice.problems.push_back(
-      with_hint(fmt::format("--model '{}' is no size that is known", name), nearest(name, names)));
+}
+
+// What the family does not have cannot be set.
+void refuse_foreign(const ModelOptions& options, ModelChoice& choice) {
+  auto refuse = [&](bool given, const char* flag, const char* what) {
+    if (given) choice.problems.push_back(fmt::format("{} is given, and a GPT-2 has {}.", flag, what));
+  };
+  if (choice.config.family != models::Family::Gpt2) return;
+  refuse(options.key_value_heads.has_value(), "--key-value-heads", "as many as --heads");
+  refuse(options.rope_theta.has_value(), "--rope-theta", "no rotary embedding");
+}
+
+void set_dropout(double dropout, models::ModelConfig& config) {
+  config.attention_dropout = dropout;
+  if (config.family == models::Family::Gpt2) config.embedding_dropout = config.residual_dropout = dropout;
 }
 
 }  // namespace
 
 ModelChoice choose_model(const ModelOptions& options) {
   ModelChoice choice;
-  gpt::Config& config = choice.config;
-  if (!options.model.empty()) take_size(options.model, choice);
+  models::ModelConfig& config = choice.config;
+  if (!options.model.empty()) take_model(options.model, choice);
+  if (!choice.problems.empty()) return choice;
+  refuse_foreign(options, choice);
   config.vocabulary = options.vocabulary.value_or(config.vocabulary);
   config.context = options.context.value_or(config.context);
   config.width = options.width.value_or(config.width);
   config.layers = options.layers.value_or(config.layers);
   config.heads = options.heads.value_or(config.heads);
-  auto refuse = [&](bool given, const char* flag, const char* what) {
-    if (given) choice.problems.push_back(fmt::format("{} is given, and a GPT-2 has {}.", flag, what));
-  };
-  refuse(options.key_value_heads.has_value(), "--key-value-heads", "as many as --heads");
-  refuse(options.mlp_width.has_value(), "--mlp-width", "4 times --width");
-  refuse(options.tie_embeddings == false, "--tie-embeddings false", "no head of its own");
-  refuse(options.dropout.value_or(0) > 0, "--dropout", "none here");
-  refuse(options.rope_theta.has_value(), "--rope-theta", "no rotary embedding");
-  if (config.width % config.heads != 0) {
-    choice.problems.push_back(fmt::format("--width {} is not a multiple of --heads {}.", config.width, config.heads));
-  }
+  config.tied_embeddings = options.tie_embeddings.value_or(config.tied_embeddings);
+  config.rope_theta = options.rope_theta.value_or(config.rope_theta);
+  if (options.key_value_heads) config.key_value_heads = options.key_value_heads;
+  if (options.mlp_width) config.mlp_width = options.mlp_width;
+  if (options.dropout) set_dropout(*options.dropout, config);
+  if (choice.problems.empty()) choice.problems = models::problems(config);
   return choice;
 }
 

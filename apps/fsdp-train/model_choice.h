@@ -9,7 +9,7 @@
 namespace trainer {
 
 struct ModelChoice {
-  gpt::Config config;
+  models::ModelConfig config;
   std::vector<std::string> problems;  // every one that was found, a sentence each
 };
 

@@ -29,7 +29,7 @@ struct StepRange {
 
 // Which model, and what of its shape is to be otherwise; model_choice.h makes a shape of it.
 struct ModelOptions {
-  std::string model;  // a size by name, or a file; empty: the small GPT-2 of gpt::Config
+  std::string model;  // a size by name, or a file; empty: the small GPT-2 of models::ModelConfig
   std::string init_from;
   std::optional<int64_t> vocabulary, context, width, layers, heads, key_value_heads, mlp_width;
   std::optional<bool> tie_embeddings;
@@ -49,7 +49,7 @@ struct Options {
   std::optional<double> epochs;  // given: `steps` follow
 
   ModelOptions model_options;
-  gpt::Config model;  // what they come to
+  models::ModelConfig model;  // what they come to
 
   int64_t ranks = 1;
   int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
@@ -85,7 +85,7 @@ struct Options {
 
   std::string run = "run";
   std::string checkpoint;        // empty: begin anew
-  std::string resume = "never";  // or auto, or a folder
+  std::string resume = "auto";  // or never, or a folder
   int64_t log_every = 0;         // 0: every few seconds
   int64_t validate_every = 0;
   int64_t validation_windows = 64;
@@ -103,7 +103,7 @@ struct Options {
   std::string output;             // what `prepare` and `report` write
   std::vector<std::string> runs;  // that `report` shows
 
-  StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }

@@ -20,7 +20,7 @@ std::string learning_rate_text(const Options& options) {
 
 std::string step_text(const Options& options) {
   std::string text =
-      fmt::format("{} ranks x {} micro-batches x {} sequences x {} bytes = {} tokens", options.ranks,
+      fmt::format("{} ranks x {} micro-batches x {} sequences x {} = {} tokens", options.ranks,
                   options.micro_batches, options.batch, options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
@@ -36,15 +36,20 @@ nlohmann::ordered_json json_of(const Row& row, const Options& options) {
 
 }  // namespace
 
-std::string settings_table(const Options& options, const TextSplit& text) {
+std::string settings_table(const Options& options, const data::Corpus& corpus) {
   const models::ModelConfig& model = options.model;
   std::string table;
   auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
-  row("text", fmt::format("{}: {} to train on, {} held back", options.text, short_bytes(text.training.size()),
-                          short_bytes(text.validation.size())));
-  row("model",
-      fmt::format("GPT-2, {} parameters: {} layers of width {}, {} heads, context {}",
-                  grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
+  const int64_t held_back = corpus.validation ? corpus.validation->size() : 0;
+  row("data", fmt::format("{}: {} tokens to train on, {} held back",
+                          options.text.empty() ? options.data : options.text,
+                          short_number(static_cast<double>(corpus.training->size())),
+                          short_number(static_cast<double>(held_back))));
+  row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
+                            grouped(model.vocabulary)));
+  row("model", fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}",
+                           models::name_of(model.family), grouped(models::parameter_numel(model)), model.layers,
+                           model.width, model.heads, model.context));
   row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
   row("sharding", options.strategy + (options.shard_group_size == 0
                                           ? std::string()
@@ -68,13 +73,13 @@ std::string settings_json(const Options& options) {
   for (const Row& row : option_rows()) {
     if (row.in_file() && row.is_for(Command::Train)) json[row.key()] = json_of(row, options);
   }
-  const gpt::Config& model = options.model;
+  const models::ModelConfig& model = options.model;
   json["vocabulary"] = model.vocabulary;
   json["context"] = model.context;
   json["width"] = model.width;
   json["layers"] = model.layers;
   json["heads"] = model.heads;
-  json["parameters"] = gpt::parameter_numel(model);
+  json["parameters"] = models::parameter_numel(model);
   json["tokens_per_step"] = options.tokens_per_step();
   // Paths and prompts need not be UTF-8, JSON must be.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

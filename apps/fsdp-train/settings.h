@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "data/text.h"
+#include "data/corpus.h"
 #include "options.h"
 
 namespace trainer {
 
 // Aligned lines, each ended by a newline.
-std::string settings_table(const Options& options, const TextSplit& text);
+std::string settings_table(const Options& options, const data::Corpus& corpus);
 
 // One JSON object, indented, ended by a newline; its keys are the options' names, with what follows from them:
 // parameters, tokens_per_step, and the shape of the model.

@@ -25,13 +25,15 @@ torch::ScalarType dtype_of(const std::string& word) {
 
 }  // namespace
 
+torch::ScalarType compute_dtype_of(const Options& options) { return dtype_of(options.param_dtype); }
+
 fsdp::Options sharding_of(const Options& options) {
   fsdp::MixedPrecision precision{.reduce_dtype = dtype_of(options.reduce_dtype)};
   // The model is made in fp32: there is nothing to convert to that.
   if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
   return {.strategy = strategy_of(options.strategy),
           .shard_group_size = static_cast<int>(options.shard_group_size),
-          .units = fsdp::units_of<gpt::BlockImpl>(),
+          .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
           .mixed_precision = precision,
           .buffers = static_cast<int>(options.buffers),
           .prefetch = static_cast<int>(options.prefetch)};

@@ -10,4 +10,7 @@ namespace trainer {
 // How the model is sharded: each of its blocks is a unit.
 fsdp::Options sharding_of(const Options& options);
 
+// Of the passes' matrices.
+torch::ScalarType compute_dtype_of(const Options& options);
+
 }  // namespace trainer

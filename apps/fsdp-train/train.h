@@ -1,14 +1,14 @@
 // A training run from its first rank to its last.
 #pragma once
 
-#include <string>
-
+#include "data/corpus.h"
 #include "options.h"
 
 namespace trainer {
 
 // Starts the ranks, trains, and returns the exit code: 0, 2 when a file that was given or the run folder cannot be
-// used, or that of the rank that failed. `text` is what --text names. Call it before anything uses LibTorch: it forks.
-int train(const Options& options, const std::string& text);
+// used, 128 + signal when SIGINT or SIGTERM ended it, or that of the rank that failed. Call it before anything uses
+// LibTorch: it forks.
+int train(const Options& options, const data::Corpus& corpus);
 
 }  // namespace trainer

@@ -1,19 +1,20 @@
 #include "data/data_order.h"
 
+#include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace trainer {
+namespace data {
 namespace {
 
 constexpr int64_t kContext = 16;
-constexpr int64_t kBytes = 37 * kContext + 5;
+constexpr int64_t kTokens = 37 * kContext + 5;
 
 // The windows of a step, micro-batch by micro-batch, in the job's global order.
 std::vector<std::vector<int64_t>> global_order(const StepShape& shape, int64_t step) {
-  DataOrder order(kBytes, kContext, 7);
+  const DataOrder order(kTokens, kContext, 7);
   std::vector<std::vector<int64_t>> result;
   for (int64_t b = 0; b < shape.micro_batches; ++b) {
     for (int64_t rank = 0; rank < shape.ranks; ++rank) result.push_back(order.window_starts(shape, step, rank, b));
@@ -31,7 +32,7 @@ TEST(DataOrder, IsTheSameForAnyDivisionOfAStep) {
 
 TEST(DataOrder, VisitsEachWindowOnceAnEpoch) {
   const StepShape shape{.batch = 1};
-  DataOrder order(kBytes, kContext, 7);
+  const DataOrder order(kTokens, kContext, 7);
   ASSERT_EQ(order.windows(), 37);
   std::vector<int64_t> expected;
   for (int64_t window = 0; window < 37; ++window) expected.push_back(window * kContext);
@@ -46,32 +47,54 @@ TEST(DataOrder, VisitsEachWindowOnceAnEpoch) {
 
 TEST(DataOrder, DependsOnTheStepAlone) {
   const StepShape shape{.batch = 5};
-  DataOrder from_the_start(kBytes, kContext, 7), resumed(kBytes, kContext, 7);
+  const DataOrder from_the_start(kTokens, kContext, 7), resumed(kTokens, kContext, 7);
   std::vector<int64_t> last;
   for (int64_t step = 0; step <= 20; ++step) last = from_the_start.window_starts(shape, step, 0, 0);
   EXPECT_EQ(resumed.window_starts(shape, 20, 0, 0), last);
 }
 
-TEST(DataOrder, LastWindowEndsInTheText) {
-  for (int64_t bytes = kContext + 1; bytes < 4 * kContext; ++bytes) {
-    DataOrder order(bytes, kContext, 1);
+TEST(DataOrder, LastWindowEndsInTheData) {
+  for (int64_t tokens = kContext + 1; tokens < 4 * kContext; ++tokens) {
+    const DataOrder order(tokens, kContext, 1);
     ASSERT_GE(order.windows(), 1);
-    EXPECT_LE((order.windows() - 1) * kContext + kContext + 1, bytes);
+    EXPECT_LE((order.windows() - 1) * kContext + kContext + 1, tokens);
   }
 }
 
-// Written down, so that another machine, compiler or version of ours that shuffles differently is noticed.
-TEST(Shuffled, IsTheSameEverywhere) {
-  EXPECT_EQ(shuffled(8, 1, 0), shuffled(8, 1, 0));
-  EXPECT_NE(shuffled(8, 1, 0), shuffled(8, 1, 1));
-  EXPECT_NE(shuffled(8, 1, 0), shuffled(8, 2, 0));
-  EXPECT_THAT(shuffled(8, 1, 0), testing::ElementsAre(0, 5, 2, 7, 3, 4, 1, 6));
+TEST(DataOrder, AnyPlaceOfALargeDataSetCostsNoMemory) {
+  const StepShape shape{.ranks = 64, .micro_batches = 4, .batch = 8};
+  const DataOrder order(int64_t{10} << 40, 1024, 7);
+  const int64_t far = 100'000'000;
+  const std::vector<int64_t> starts = order.window_starts(shape, far, 63, 3);
+  ASSERT_EQ(starts.size(), 8u);
+  for (int64_t start : starts) {
+    EXPECT_EQ(start % 1024, 0);
+    EXPECT_LT(start / 1024, order.windows());
+  }
 }
 
-TEST(Shuffled, SmallCounts) {
-  EXPECT_TRUE(shuffled(0, 1, 0).empty());
-  EXPECT_THAT(shuffled(1, 1, 0), testing::ElementsAre(0));
+TEST(DataOrder, LastsForItsEpochs) {
+  const StepShape shape{.ranks = 2, .micro_batches = 1, .batch = 5};
+  EXPECT_EQ(DataOrder(kTokens, kContext, 7).steps(shape), std::nullopt);
+  EXPECT_EQ(DataOrder(kTokens, kContext, 7).problem(shape, 1'000'000), "");
+  const DataOrder once(kTokens, kContext, 7, 1), thrice(kTokens, kContext, 7, 3);
+  EXPECT_EQ(once.steps(shape), 3);     // 37 windows
+  EXPECT_EQ(thrice.steps(shape), 11);  // 111 windows
+  EXPECT_EQ(thrice.problem(shape, 11), "");
+  EXPECT_EQ(
+      once.problem(shape, 4),
+      "the data lasts 3 steps, and the run has 4: there are 37 windows of context 16, each visited once, and a step "
+      "takes 10. Use more data, more epochs or fewer steps.");
+  EXPECT_EQ(once.window_starts(shape, 2, 1, 0).size(), 5u);
+  EXPECT_THROW(once.window_starts(shape, 3, 0, 0), fsdp::Error);
+}
+
+TEST(DataOrder, LastsLongWithManyEpochs) {
+  const DataOrder order(int64_t{1} << 40, 1, 7, int64_t{1} << 40);
+  const StepShape shape{.ranks = 1024, .micro_batches = 1024, .batch = 1024};
+  // (2^40 - 1) windows * 2^40 epochs / 2^30 windows a step
+  EXPECT_EQ(order.steps(shape), ((int64_t{1} << 40) - 1) << 10);
 }
 
 }  // namespace
-}  // namespace trainer
+}  // namespace data

@@ -1,0 +1,59 @@
+#include "data/encode.h"
+
+#include <algorithm>
+#include <future>
+
+namespace data {
+
+namespace {
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }  // RFC 3629
+
+}  // namespace
+
+size_t cut_of(std::string_view text) {
+  if (const size_t newline = text.rfind('\n'); newline != std::string::npos) return newline + 1;
+  if (const size_t space = text.rfind(' '); space != std::string::npos && space > 0) return space;
+  constexpr size_t kLongestCharacter = 4;
+  size_t cut = text.size() - 1;
+  while (cut > 0 && text.size() - cut < kLongestCharacter && continues_character(text[cut])) --cut;
+  return std::max<size_t>(cut, 1);
+}
+
+std::optional<TextPieces::Piece> TextPieces::next() {
+  if (next_ >= part_.last) return std::nullopt;
+  const int64_t end_of_file = part_.text->end_of_file(next_);
+  const int64_t end = std::min(end_of_file, part_.last);
+  Piece piece{.text = std::string(static_cast<size_t>(std::min(end - next_, kPieceBytes)), '\0'), .ends_file = false};
+  part_.text->read(next_, piece.text);
+  if (next_ + static_cast<int64_t>(piece.text.size()) < end) piece.text.resize(cut_of(piece.text));
+  next_ += static_cast<int64_t>(piece.text.size());
+  piece.ends_file = next_ == end_of_file;
+  return piece;
+}
+
+void encode(const TextPart& part, const tokenizers::Tokenizer& tokenizer, int threads, TokenWriter& writer,
+            const OnProgress& progress) {
+  const std::optional<int32_t> end_of_text = tokenizer.end_of_text();
+  const auto policy = threads > 1 ? std::launch::async : std::launch::deferred;
+  TextPieces pieces(part);
+  int64_t done = 0;
+  for (std::optional<TextPieces::Piece> piece = pieces.next(); piece;) {
+    std::vector<TextPieces::Piece> together;
+    for (; piece && together.size() < static_cast<size_t>(std::max(threads, 1)); piece = pieces.next()) {
+      together.push_back(std::move(*piece));
+    }
+    std::vector<std::future<std::vector<int32_t>>> encoded;
+    for (const TextPieces::Piece& one : together) {
+      encoded.push_back(std::async(policy, [&] { return tokenizer.encode(one.text); }));
+    }
+    for (size_t i = 0; i < together.size(); ++i) {
+      writer.append(encoded[i].get());
+      if (together[i].ends_file && end_of_text) writer.append({&*end_of_text, 1});
+      done += static_cast<int64_t>(together[i].text.size());
+    }
+    if (progress) progress(done, part.size());
+  }
+}
+
+}  // namespace data

@@ -1,0 +1,67 @@
+// The text to learn from: a file, or the files under a folder, as one run of bytes that stays on the disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/mapped_file.h"
+
+namespace data {
+
+// Immutable once made: threads, and processes forked from this one, may share it. Large files are memory-mapped; small
+// ones, of which there may be more than a process may map (proc(5): vm.max_map_count), are opened when they are read.
+class TextFiles {
+ public:
+  // `path`: a file, whose bytes are the text as they are; or a folder, of which every file that looks like text (no NUL
+  // byte in its first 8 KiB) is a part, in the order of their paths, each ended by a newline. Throws fsdp::Error that
+  // names what is missing, unreadable or empty.
+  explicit TextFiles(const std::filesystem::path& path);
+
+  int64_t size() const { return files_.back().end; }  // bytes
+  // The bytes from `first` on; 0 <= first and first + bytes.size() <= size(). Throws fsdp::Error when a file has become
+  // shorter, or cannot be read any more.
+  void read(int64_t first, std::span<char> bytes) const;
+  // For messages: "text 'a.txt', byte 17".
+  std::string where(int64_t position) const;
+
+  // The end of the file that holds `position`.
+  int64_t end_of_file(int64_t position) const;
+  // The same for the same names below the path, sizes and times of change, and beginnings and ends of the files.
+  uint64_t fingerprint() const;
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    std::string name;  // below the path
+    int64_t begin, end;
+    int64_t bytes;                       // end - begin, less the newline that it lacks
+    std::unique_ptr<MappedFile> mapped;  // null: it is opened when it is read
+  };
+  void add(const std::filesystem::path& path, const std::string& name, bool ended_by_newline);
+  const File& file_at(int64_t position) const;
+  static void read_file(const File& file, int64_t first, std::span<char> bytes);
+
+  std::vector<File> files_;
+};
+
+// Bytes `first` .. `last - 1` of a text.
+struct TextPart {
+  const TextFiles* text = nullptr;
+  int64_t first = 0, last = 0;
+  int64_t size() const { return last - first; }
+};
+
+TextPart all_of(const TextFiles& text);
+
+struct TextSplit {
+  TextPart training = {}, validation = {};  // an empty one: nothing is held back
+};
+
+// Holds back the last `fraction` (0 .. 1) of the text, from the beginning of the next line on.
+TextSplit split_text(const TextFiles& text, double fraction);
+
+}  // namespace data

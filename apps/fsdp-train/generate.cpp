@@ -1,0 +1,53 @@
+#include "generate.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace trainer {
+
+namespace {
+
+// One of the logits' indices, logits [vocabulary].
+int32_t draw(const torch::Tensor& logits, const Options& options, at::Generator& generator) {
+  if (options.temperature == 0.0) return static_cast<int32_t>(logits.argmax().item<int64_t>());
+  const int64_t count = options.top_k == 0 ? logits.numel() : std::min(options.top_k, logits.numel());
+  auto [values, indices] = logits.topk(count);
+  auto chosen = torch::multinomial(torch::softmax(values / options.temperature, 0), 1, false, generator);
+  return static_cast<int32_t>(indices[chosen.item<int64_t>()].item<int64_t>());
+}
+
+// [1, length], the last `context` of them
+torch::Tensor last_of(const std::vector<int32_t>& tokens, int64_t context) {
+  const auto length = std::min(static_cast<int64_t>(tokens.size()), context);
+  return torch::tensor(std::vector<int64_t>(tokens.end() - length, tokens.end())).unsqueeze(0);
+}
+
+std::vector<int32_t> first_tokens(const tokenizers::Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<int32_t> tokens = tokenizer.encode(prompt);
+  if (!tokens.empty()) return tokens;
+  if (const auto end = tokenizer.end_of_text()) return {*end};
+  return tokenizer.encode("\n");
+}
+
+}  // namespace
+
+std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options) {
+  torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(options.seed));
+  std::vector<int32_t> tokens = first_tokens(tokenizer, options.prompt);
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  for (int64_t i = 0; i < options.sample_length; ++i) {
+    const torch::Tensor logits = model.next_token_logits(last_of(tokens, model.config().context));
+    const int32_t token = draw(logits[0].to(torch::kFloat32), options, generator);
+    if (token == end) break;
+    tokens.push_back(token);
+  }
+  model.train(was_training);
+  return tokenizer.decode(tokens);
+}
+
+}  // namespace trainer

@@ -1,0 +1,166 @@
+#include "prepare.h"
+
+#include <fmt/format.h>
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "console/terminal.h"
+#include "console/units.h"
+#include "data/cache.h"
+#include "data/text_files.h"
+#include "tokenizers/sentencepiece.h"
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int64_t kMostThreads = 1024;
+
+// What `find` throws becomes a problem.
+template <typename Find>
+void collect(std::vector<std::string>& problems, Find find) try {
+  find();
+} catch (const fsdp::Error& error) {
+  problems.emplace_back(error.what());
+}
+
+// The texts, for as long as their parts are used.
+struct Texts {
+  explicit Texts(const PrepareOptions& options) : text(options.text) {
+    if (options.validation_text.empty()) {
+      split = data::split_text(text, options.validation_fraction);
+    } else {
+      validation.emplace(options.validation_text);
+      split = {.training = data::all_of(text), .validation = data::all_of(*validation)};
+    }
+  }
+
+  data::TextFiles text;
+  std::optional<data::TextFiles> validation;
+  data::TextSplit split;
+};
+
+void check_out(const std::string& out) {
+  if (out.empty()) throw fsdp::Error("--out is missing: name a folder for the tokens.");
+  std::error_code ignored;
+  if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) return;
+  throw fsdp::Error(
+      fmt::format("--out '{}' is there already, and nothing is overwritten. Remove it, or name another.", out));
+}
+
+void check_numbers(const PrepareOptions& options, std::vector<std::string>& problems) {
+  const double fraction = options.validation_fraction;
+  if (!(fraction >= 0 && fraction < 1)) {
+    problems.push_back(
+        fmt::format("the fraction to validate with is {}; it must be at least 0 and below 1.", fraction));
+  }
+  if (options.threads < 1 || options.threads > kMostThreads) {
+    problems.push_back(fmt::format("--threads is {}; it must be 1 to {}.", options.threads, kMostThreads));
+  }
+  if (options.trained_vocabulary < 0) {
+    problems.push_back(
+        fmt::format("the vocabulary to train is {}; it must be 0 or above.", options.trained_vocabulary));
+  }
+  if (options.trained_vocabulary > 0 && !tokenizers::has_sentencepiece()) {
+    collect(problems, [&] { tokenizers::train_sentencepiece({}, options.trained_vocabulary); });
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> prepare_problems(const PrepareOptions& options) {
+  std::vector<std::string> problems;
+  if (options.text.empty()) {
+    problems.emplace_back("--text is missing: name a file, or a folder of files.");
+  } else {
+    collect(problems, [&] { data::TextFiles text(options.text); });
+  }
+  if (!options.validation_text.empty()) collect(problems, [&] { data::TextFiles text(options.validation_text); });
+  collect(problems, [&] { check_out(options.out); });
+  collect(problems, [&] { data::token_kind(options.kind); });
+  if (options.trained_vocabulary <= 0) {
+    collect(problems, [&] {
+      const auto tokenizer = tokenizers::make_tokenizer(options.tokenizer);
+      for (data::TokenKind kind : data::kTokenKinds) {
+        if (options.kind == data::format_of(kind).name) data::check_kind(kind, *tokenizer);
+      }
+    });
+  }
+  check_numbers(options, problems);
+  return problems;
+}
+
+Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress) {
+  const Texts texts(options);
+  const data::TextSplit& split = texts.split;
+  const auto tokenizer = options.trained_vocabulary > 0
+                             ? data::cached_tokenizer(data::cache_folder(), split.training, options.trained_vocabulary)
+                             : tokenizers::make_tokenizer(options.tokenizer);
+  const data::TokenCounts tokens = data::write_token_folder(
+      {.path = options.out, .kind = data::token_kind(options.kind), .threads = static_cast<int>(options.threads)},
+      split, *tokenizer, progress);
+  return {.bytes = split.training.size() + split.validation.size(),
+          .tokens = tokens,
+          .vocabulary = tokenizer->vocabulary()};
+}
+
+void run_prepare(const PrepareOptions& options) {
+  const Terminal terminal = standard_output();
+  const Clock::time_point began = Clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  double shown = -1;
+  const data::OnProgress show = [&](int64_t done, int64_t total) {
+    constexpr double kPause = 0.05;
+    if (seconds() - shown < kPause && done < total) return;
+    shown = seconds();
+    fmt::print("\r{}\033[K", prepare_bar(done, total, shown, terminal_width(), terminal.colour));
+    std::fflush(stdout);
+  };
+  const Prepared prepared = prepare(options, terminal.interactive ? show : data::OnProgress());
+  if (terminal.interactive) fmt::print("\r\033[K");
+  fmt::print("{}: {} tokens to train on, {} to validate with, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
+             options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), prepared.vocabulary,
+             options.kind, short_bytes(static_cast<size_t>(prepared.bytes)), duration(seconds()),
+             short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds(), 1e-6))));
+}
+
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour) {
+  const double part = static_cast<double>(done) / static_cast<double>(total);
+  const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;
+  const std::string percent = fmt::format("{:3.0f}%", 100 * part);
+  std::vector<std::string> after = {
+      fmt::format("{} of {}", short_bytes(static_cast<size_t>(done)), short_bytes(static_cast<size_t>(total))),
+      fmt::format("{}/s", short_bytes(static_cast<size_t>(speed))), fmt::format("{} left", duration(left))};
+
+  constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;
+  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
+  auto needed = [&] {
+    size_t sum = percent.size() + kGap;
+    for (const std::string& text : after) sum += kGap + text.size();
+    return sum;
+  };
+  while (!after.empty() && needed() + kShortest > columns) after.erase(after.begin());
+  if (needed() + kShortest > columns) return percent.substr(0, columns);
+  const size_t length = std::min(columns - needed(), kLongest);
+  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(length));
+
+  std::string line = percent + std::string(kGap, ' ') + (colour ? "\033[32m" : "");
+  for (size_t i = 0; i < filled; ++i) line += "█";
+  if (colour) line += "\033[90m";
+  for (size_t i = filled; i < length; ++i) line += "░";
+  if (colour) line += "\033[0m";
+  for (const std::string& text : after) line += std::string(kGap, ' ') + text;
+  return line;
+}
+
+}  // namespace trainer

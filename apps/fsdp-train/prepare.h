@@ -1,0 +1,44 @@
+// `fsdp-train prepare`: turns text into token files, once, so that runs begin at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/token_folder.h"
+
+namespace trainer {
+
+struct PrepareOptions {
+  std::string text = {};              // a file, or a folder of files
+  std::string validation_text = {};   // the same, to validate with; empty: the end of the text
+  double validation_fraction = 0.05;  // of the text; 0: nothing is held back
+  std::string out = {};               // the folder to write; absent or empty
+  std::string tokenizer = "bytes";    // or a sentencepiece model
+  int64_t trained_vocabulary = 0;     // above 0: the tokenizer is a sentencepiece model, trained on the text
+  std::string kind = "nanogpt";       // of the token files (data/token_kind.h)
+  int64_t threads = 1;                // that encode
+};
+
+struct Prepared {
+  int64_t bytes = 0;  // of text
+  data::TokenCounts tokens = {};
+  int64_t vocabulary = 0;
+};
+
+// Everything that is wrong with the options and with what they name, a sentence each. Writes nothing.
+std::vector<std::string> prepare_problems(const PrepareOptions& options);
+
+// Writes OUT/train.bin, OUT/val.bin where text is held back, and the tokenizer as OUT/tokenizer.model or
+// OUT/tokenizer.json: all of it or nothing. Throws fsdp::Error. `progress`, in bytes of text, may be empty, and may
+// throw to end the work.
+Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress);
+
+// The same with a bar on terminals, and one line when it is done.
+void run_prepare(const PrepareOptions& options);
+
+// One line of at most `width` - 1 columns, so that no terminal wraps it: percent, a bar, and what there is room for of
+// bytes, speed and time left. total > 0.
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour);
+
+}  // namespace trainer

@@ -1,0 +1,107 @@
+#include "train_step.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "data/batch.h"
+#include "non_finite.h"
+
+namespace trainer {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+bool has_dropout(const models::ModelConfig& model) {
+  return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0;
+}
+
+// The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step is
+// divided into ranks. 2^40 micro-batches a seed keep neighbouring seeds apart.
+void seed_dropout(const Options& options, int64_t number) {
+  torch::manual_seed((static_cast<uint64_t>(options.seed) << 40) + static_cast<uint64_t>(number) + 1);
+}
+
+// Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
+double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
+  const Options& options = training.options;
+  const data::StepShape shape = options.step_shape();
+  const double waited_before = training.sharded.communication().wait_seconds;
+  double data_seconds = 0;
+  for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
+    const Clock::time_point begin = Clock::now();
+    const auto starts = training.order.window_starts(shape, steps_done, training.world.rank(), micro_batch);
+    const data::Batch batch =
+        data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
+    data_seconds += seconds_since(begin);
+    if (has_dropout(options.model)) {
+      seed_dropout(options, (steps_done * shape.micro_batches + micro_batch) * shape.ranks + training.world.rank());
+    }
+    auto loss = training.model.loss(batch.tokens, batch.targets);  // the module itself, called as ever
+    training.scaler.scale(loss).backward();
+    own.losses.push_back(loss.item<float>());
+    own.seconds += seconds_since(begin);
+  }
+  own.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
+  return data_seconds;
+}
+
+// What is wrong with the losses, empty when nothing is. A collective when something is.
+std::string problem_of_losses(Training& training, const std::vector<StepFacts>& ranks) {
+  const int rank = rank_with_loss_not_finite(ranks);
+  if (rank < 0) return "";
+  const auto parameter = first_parameter_not_finite(training.world, training.sharded);
+  return fmt::format("the loss of rank {} is not finite; {}", rank,
+                     parameter ? fmt::format("the first gradient that is not is that of {}", *parameter)
+                               : "all gradients are");
+}
+
+[[noreturn]] void stop_at(int64_t step, const std::string& problem) {
+  throw fsdp::Error(
+      fmt::format("step {}: {}. Go on from an earlier checkpoint with a lower --lr or --clip, or pass over such steps "
+                  "with --on-nonfinite skip.",
+                  step, problem));
+}
+
+// Clips and updates, or passes over the step; returns what a person should know.
+std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
+  const bool scaled = training.options.scales_loss();  // then the scaler finds what is not finite
+  std::string problem = scaled ? "" : problem_of_losses(training, ranks);
+  if (problem.empty()) {
+    training.scaler.unscale_(training.sharded);
+    record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
+    if (!scaled && !std::isfinite(record.grad_norm)) problem = "the norm of the gradient is not finite";
+  }
+  if (!problem.empty()) {
+    if (training.options.on_nonfinite == "stop") stop_at(record.step, problem);
+    record.skipped = true;
+  } else {
+    record.skipped = !training.scaler.step(training.optimizer.optimizer());
+    training.scaler.update();
+  }
+  training.optimizer.optimizer().zero_grad();
+  return problem.empty() ? "" : problem + "; no parameter was changed";
+}
+
+}  // namespace
+
+StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
+  const Options& options = training.options;
+  StepOutcome outcome{.record = {.step = steps_done + 1}, .ranks = {}, .event = {}};
+  StepRecord& record = outcome.record;
+  record.lr = options.learning_rate().at(steps_done);
+  training.optimizer.set_lr(record.lr / options.lr);
+  if (const auto lr = training.optimizer.muon_lr()) record.learning_rates = {{"matrices", *lr}, {"others", record.lr}};
+  if (options.scales_loss()) record.loss_scale = training.scaler.scale_value();
+  record.data_seconds = run_micro_batches(training, steps_done, own);
+  outcome.ranks = exchange_facts(training.world, own);
+  record.loss = mean_loss(outcome.ranks);
+  outcome.event = update(training, record, outcome.ranks);
+  return outcome;
+}
+
+}  // namespace trainer

@@ -1,0 +1,26 @@
+// What a rank trains with.
+#pragma once
+
+#include <fsdp/fsdp.h>
+
+#include "data/corpus.h"
+#include "data/data_order.h"
+#include "models/language_model.h"
+#include "options.h"
+#include "run_optimizer.h"
+
+namespace trainer {
+
+// References to what train_rank owns, for the functions that a step is made of.
+struct Training {
+  fsdp::World& world;
+  const Options& options;
+  const data::Corpus& corpus;
+  const data::DataOrder& order;
+  models::LanguageModel& model;
+  fsdp::ShardedModel& sharded;
+  RunOptimizer& optimizer;
+  fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
+};
+
+}  // namespace trainer

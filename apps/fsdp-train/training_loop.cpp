@@ -1,0 +1,125 @@
+#include "training_loop.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "evaluate.h"
+#include "generate.h"
+#include "train_step.h"
+
+namespace trainer {
+
+namespace {
+
+bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report, double peak_rate)
+    : training_(training),
+      report_(report),
+      peak_rate_(peak_rate),
+      steps_done_(resumed.steps_done),
+      state_(resumed.state),
+      save_timer_(training.options.save_minutes),
+      slow_ranks_(training.world.size()) {}
+
+int TrainingLoop::run() {
+  while (!is_done()) step();
+  return stop_signal_;
+}
+
+void TrainingLoop::step() {
+  begin_trace();
+  StepOutcome outcome =
+      train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due(), .stop_signal = stop_request_.signal()});
+  ++steps_done_;
+  end_trace();
+  stop_signal_ = stop_signal(outcome.ranks);
+  if (is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps) {
+    validate(outcome.record);
+  }
+  if (report_ != nullptr) {
+    outcome.record.memory = memory();
+    report_->step(outcome.record, peak_rate_);
+  }
+  event(outcome.event);
+  find_slow_rank(outcome.ranks);
+  save(outcome.ranks.front().save_is_due);
+  if (is_multiple(steps_done_, training_.options.sample_every) && !is_done()) write_sample();
+}
+
+void TrainingLoop::begin_trace() {
+  const auto& steps = training_.options.trace_steps;
+  if (steps && steps_done_ + 1 == steps->first) trace_.emplace(training_.sharded.trace());
+}
+
+void TrainingLoop::end_trace() {
+  const auto& steps = training_.options.trace_steps;
+  if (!trace_ || steps_done_ != steps->last) return;
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(training_.options.run) / "traces";
+  fs::create_directories(folder);
+  const fs::path file = trace_->write(folder / fmt::format("steps-{}-{}.json", steps->first, steps->last));
+  trace_.reset();
+  event(fmt::format("trace written: {}", file.string()));
+}
+
+void TrainingLoop::validate(StepRecord& record) {
+  record.validation_loss = validation_loss(training_);
+  if (!record.validation_loss) return;
+  if (*record.validation_loss < state_.best_validation_loss) {
+    state_.best_validation_loss = *record.validation_loss;
+    state_.validations_since_best = 0;
+    return;
+  }
+  ++state_.validations_since_best;
+  const int64_t patience = training_.options.patience;
+  out_of_patience_ = patience > 0 && state_.validations_since_best >= patience;
+}
+
+void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
+  std::vector<double> busy_seconds;
+  for (const StepFacts& rank : ranks) busy_seconds.push_back(rank.seconds - rank.wait_seconds);
+  if (const auto slow = slow_ranks_.step(busy_seconds)) {
+    event(fmt::format("rank {} is slow: its steps take {:.1f} times as long as the others', which wait for it",
+                      slow->rank, slow->times));
+  }
+}
+
+void TrainingLoop::save(bool due_by_clock) {
+  if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return;
+  save_timer_.saved();  // or tried to
+  if (out_of_patience_) {
+    event(fmt::format("stops early: the held-back loss was best, {:.4f}, {} validations ago",
+                      state_.best_validation_loss, state_.validations_since_best));
+  }
+  if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
+  const std::string problem = save_run(training_, state_, steps_done_);
+  if (problem.empty()) return event(fmt::format("saved: {}", training_.options.checkpoint_folder(steps_done_)));
+  if (is_done()) throw fsdp::Error(problem);
+  event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
+}
+
+void TrainingLoop::write_sample() {
+  if (training_.corpus.tokenizer == nullptr) return;
+  const std::string text = generate(training_.model, *training_.corpus.tokenizer, training_.options);
+  if (report_ != nullptr) report_->sample(steps_done_, text);
+}
+
+std::vector<MemoryPart> TrainingLoop::memory() const {
+  const fsdp::MemoryReport report = training_.sharded.memory();
+  return {{"parameters", report.parameter_bytes},
+          {"gradients", report.gradient_bytes},
+          {"optimizer", report.optimizer_bytes},
+          {"full parameters", report.full_parameter_bytes},
+          {"full gradients", report.full_gradient_bytes}};
+}
+
+void TrainingLoop::event(const std::string& text) {
+  if (report_ != nullptr && !text.empty()) report_->event(steps_done_, text);
+}
+
+}  // namespace trainer

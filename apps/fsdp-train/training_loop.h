@@ -1,0 +1,50 @@
+// The loop over steps, with all that happens between them.
+#pragma once
+
+#include <optional>
+
+#include "metrics/step_record.h"
+#include "report.h"
+#include "run_checkpoints.h"
+#include "slow_rank.h"
+#include "stop_request.h"
+#include "training.h"
+
+namespace trainer {
+
+// Of one rank; rank 0 alone has a report. All ranks decide alike, from what they told each other in a step.
+class TrainingLoop {
+ public:
+  // `peak_rate`: floating-point operations a second that all ranks together can reach (matrix_rate.h)
+  TrainingLoop(Training& training, const Resumed& resumed, Report* report, double peak_rate);
+
+  // Trains until the steps are done, patience has run out or a signal asks to stop, and saves. Returns the signal, 0 for
+  // none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
+  int run();
+
+ private:
+  bool is_done() const { return stop_signal_ != 0 || out_of_patience_ || steps_done_ >= training_.options.steps; }
+  void step();
+  void begin_trace();
+  void end_trace();
+  void validate(StepRecord& record);
+  void find_slow_rank(const std::vector<StepFacts>& ranks);
+  void save(bool due_by_clock);
+  void write_sample();
+  std::vector<MemoryPart> memory() const;
+  void event(const std::string& text);
+
+  Training& training_;
+  Report* report_;  // null on all ranks but the first
+  double peak_rate_;
+  int64_t steps_done_;
+  ResumeState state_;
+  StopRequest stop_request_;
+  SaveTimer save_timer_;
+  SlowRankFinder slow_ranks_;
+  std::optional<fsdp::Trace> trace_;
+  int stop_signal_ = 0;
+  bool out_of_patience_ = false;
+};
+
+}  // namespace trainer

@@ -1,0 +1,46 @@
+// Between text and the ids of its tokens.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tokenizers {
+
+// Immutable once made: threads may share one.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  virtual std::string name() const = 0;  // "bytes", or the path of a model
+  virtual int64_t vocabulary() const = 0;
+  // Ids of 0 .. vocabulary()-1. Text that is cut at the ends of its lines gives the same tokens as in one piece, but
+  // for sentencepiece models that begin each text with a space of their own.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The text of the tokens; control tokens have none. Throws fsdp::Error for an id outside of the vocabulary.
+  virtual std::string decode(std::span<const int32_t> tokens) const = 0;
+  // What ends a document, if there is such a token.
+  virtual std::optional<int32_t> end_of_text() const = 0;
+
+  // What make_tokenizer makes this tokenizer from again, as the bytes of a file. Tokenizers with the same bytes give
+  // the same tokens.
+  struct File {
+    std::string name;
+    std::string bytes;
+  };
+  virtual File file() const = 0;
+};
+
+// "bytes"; or the path of a sentencepiece model, of a file that this program wrote, or of a folder that holds one of
+// them as tokenizer.model or tokenizer.json. Throws fsdp::Error that names what is missing, damaged or unknown.
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name);
+
+// Whether make_tokenizer would find one in `folder`.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace tokenizers

@@ -1,0 +1,158 @@
+#include "data/text_files.h"
+
+#include <fsdp/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "apps/data/support.h"
+#include "apps/temporary_folder.h"
+#include "data/byte_tokens.h"
+#include "support/message_of.h"
+
+namespace data {
+namespace {
+
+namespace fs = std::filesystem;
+using fsdp::testing::message_of;
+using ::testing::HasSubstr;
+
+std::string read_all(const TextFiles& text) {
+  std::string bytes(static_cast<size_t>(text.size()), '\0');
+  text.read(0, bytes);
+  return bytes;
+}
+
+std::string text_of(const fs::path& path) { return read_all(TextFiles(path)); }
+
+std::string error_of(const fs::path& path) {
+  return message_of<fsdp::Error>([&] { TextFiles text(path); });
+}
+
+TEST(TextFiles, AFileIsItsBytes) {
+  TemporaryFolder folder;
+  const std::string bytes("caf\xc3\xa9\r\n\0\xff", 9);
+  EXPECT_EQ(text_of(folder.write("a.txt", bytes)), bytes);
+}
+
+TEST(TextFiles, AFolderIsItsTextFilesInTheOrderOfTheirPaths) {
+  TemporaryFolder folder;
+  folder.write("b.txt", "second\n");
+  folder.write("a/deep/one.md", "first");
+  folder.write("c.bin", std::string("\x7f"
+                                    "ELF\0\1",
+                                    6));
+  folder.write("d.txt", "");
+  folder.write("e", "third\n");
+  ASSERT_EQ(symlink("b.txt", (folder / "f").c_str()), 0);
+  ASSERT_EQ(symlink("nowhere", (folder / "g").c_str()), 0);
+  EXPECT_EQ(text_of(folder.path()), "first\nsecond\nthird\nsecond\n");
+}
+
+TEST(TextFiles, ErrorsNameTheThing) {
+  TemporaryFolder folder;
+  EXPECT_EQ(error_of(folder / "none.txt"), "text '" + (folder / "none.txt") + "' does not exist.");
+  EXPECT_EQ(error_of(folder.write("empty.txt", "")), "text '" + (folder / "empty.txt") + "' is empty.");
+  EXPECT_THAT(error_of("/dev/null"), HasSubstr("'/dev/null' is neither a file nor a folder"));
+  TemporaryFolder binary;
+  binary.write("a.bin", std::string(10, '\0'));
+  EXPECT_THAT(error_of(binary.path()), HasSubstr("is a folder without a text file"));
+  ASSERT_EQ(symlink("loop", (folder / "loop").c_str()), 0);
+  EXPECT_THAT(error_of(folder / "loop"), HasSubstr("cannot be read: Too many levels of symbolic links"));
+}
+
+// A large file is mapped and the small ones are not; any range reads the same.
+TEST(TextFiles, LargeAndSmallFilesAreReadAlike) {
+  TemporaryFolder folder;
+  std::string large;
+  while (large.size() < 3'000'000) large += "line " + std::to_string(large.size()) + "\n";
+  large += "no newline";
+  folder.write("b", large);
+  folder.write("a", "first");
+  folder.write("c", "last\n");
+  const TextFiles text(folder.path());
+  const std::string expected = "first\n" + large + "\nlast\n";
+  ASSERT_EQ(text.size(), static_cast<int64_t>(expected.size()));
+  EXPECT_EQ(read_all(text), expected);
+  for (size_t first : {size_t{0}, size_t{3}, size_t{5}, size_t{6}, expected.size() - 12, expected.size() - 6}) {
+    for (size_t count = 1; count < 12 && first + count <= expected.size(); ++count) {
+      std::string found(count, '\0');
+      text.read(static_cast<int64_t>(first), found);
+      EXPECT_EQ(found, expected.substr(first, count));
+    }
+  }
+  EXPECT_EQ(text.where(7), "text '" + (folder / "b") + "', byte 1");
+  EXPECT_EQ(text.end_of_file(0), 6);
+  EXPECT_EQ(text.end_of_file(5), 6);
+}
+
+TEST(TextFiles, NoticesThatAFileHasShrunk) {
+  TemporaryFolder folder;
+  const std::string small = folder.write("a", std::string(1000, 'a')),
+                    large = folder.write("b", std::string(2 << 20, 'b'));
+  const TextFiles text(folder.path());
+  ASSERT_EQ(truncate(small.c_str(), 10), 0);
+  ASSERT_EQ(truncate(large.c_str(), 10), 0);
+  std::string bytes(500, '\0');
+  EXPECT_THAT(message_of<fsdp::Error>([&] { text.read(100, bytes); }), HasSubstr("has shrunk from 1000 to"));
+  EXPECT_THAT(message_of<fsdp::Error>([&] { text.read(2000, bytes); }),
+              HasSubstr("has shrunk from 2097152 to 10 bytes"));
+}
+
+TEST(TextFiles, FingerprintTellsWhatHasChanged) {
+  TemporaryFolder folder;
+  folder.write("a", "abc\n");
+  folder.write("b", "def\n");
+  auto fingerprint = [&] { return TextFiles(folder.path()).fingerprint(); };
+  const uint64_t first = fingerprint();
+  EXPECT_EQ(fingerprint(), first);
+  const auto time = fs::last_write_time(folder / "b");
+  fs::last_write_time(folder / "b", time + std::chrono::seconds(1));
+  const uint64_t touched = fingerprint();
+  EXPECT_NE(touched, first);
+  fs::last_write_time(folder / "b", time);
+  EXPECT_EQ(fingerprint(), first);
+  folder.write("b", "dEf\n");
+  fs::last_write_time(folder / "b", time);
+  EXPECT_NE(fingerprint(), first);
+  folder.write("b", "def\n");
+  fs::last_write_time(folder / "b", time);
+  fs::rename(folder / "b", folder / "c");
+  EXPECT_NE(fingerprint(), first);
+}
+
+TEST(TextSplit, CutsNoLine) {
+  TemporaryFolder folder;
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) bytes += "123456789\n";
+  const TextFiles text(folder.write("a", bytes));
+  const TextSplit at_a_line = split_text(text, 0.05), within = split_text(text, 0.055);
+  EXPECT_EQ(at_a_line.training.size(), 950);
+  EXPECT_EQ(at_a_line.validation.size(), 50);
+  EXPECT_EQ(within.training.size(), 950);
+  EXPECT_EQ(within.validation.first, 950);
+  EXPECT_EQ(split_text(text, 0).validation.size(), 0);
+}
+
+TEST(TextSplit, FindsTheEndOfALongLine) {
+  TemporaryFolder folder;
+  const TextFiles text(folder.write("a", std::string(60'000, 'x') + "\n" + std::string(10'000, 'y')));
+  EXPECT_EQ(split_text(text, 0.5).validation.first, 60'001);
+  const TextFiles one_line(folder.write("b", std::string(60'000, 'x')));
+  EXPECT_EQ(split_text(one_line, 0.5).validation.size(), 0);
+}
+
+TEST(ByteTokens, AreTheTextsBytes) {
+  TemporaryFolder folder;
+  std::string bytes(40'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  const Tokens tokens = byte_tokens(std::make_shared<TextFiles>(folder.write("a", bytes)));
+  EXPECT_EQ(tokens->limit(), 256);
+  const std::vector<int64_t> found = read_all(*tokens);
+  ASSERT_EQ(found.size(), bytes.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], static_cast<int64_t>(i * 7 % 256));
+  EXPECT_EQ(tokens->where(9), "text '" + (folder / "a") + "', byte 9");
+}
+
+}  // namespace
+}  // namespace data

@@ -1,0 +1,66 @@
+#include "tokenizers/tokenizer.h"
+
+#include <fsdp/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "apps/temporary_folder.h"
+#include "support/message_of.h"
+
+namespace tokenizers {
+namespace {
+
+using fsdp::testing::message_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string error_of(const std::string& name) {
+  return message_of<fsdp::Error>([&] { make_tokenizer(name); });
+}
+
+TEST(Bytes, AreTheirOwnTokens) {
+  const auto bytes = make_tokenizer("bytes");
+  EXPECT_EQ(bytes->name(), "bytes");
+  EXPECT_EQ(bytes->vocabulary(), 256);
+  EXPECT_EQ(bytes->end_of_text(), std::nullopt);
+  const std::string text("a\0\xff\n", 4);
+  EXPECT_THAT(bytes->encode(text), ElementsAre(97, 0, 255, 10));
+  EXPECT_EQ(bytes->decode(bytes->encode(text)), text);
+  EXPECT_TRUE(bytes->encode("").empty());
+}
+
+TEST(Bytes, RefuseWhatIsNoByte) {
+  for (int32_t token : {-1, 256}) {
+    EXPECT_THAT(message_of<fsdp::Error>([&] { make_tokenizer("bytes")->decode({{token}}); }),
+                HasSubstr("token " + std::to_string(token) + " is no byte"));
+  }
+}
+
+TEST(Tokenizer, OfBytesIsFoundInItsFolder) {
+  TemporaryFolder folder;
+  EXPECT_FALSE(has_tokenizer(folder.path()));
+  const Tokenizer::File file = make_tokenizer("bytes")->file();
+  folder.write(file.name, file.bytes);
+  EXPECT_TRUE(has_tokenizer(folder.path()));
+  EXPECT_EQ(make_tokenizer(folder.path().string())->name(), "bytes");
+  EXPECT_EQ(make_tokenizer(folder / file.name)->name(), "bytes");
+}
+
+TEST(Tokenizer, ErrorsNameTheThing) {
+  TemporaryFolder folder;
+  EXPECT_THAT(error_of(folder / "none.model"),
+              HasSubstr("none.model' does not exist. Name bytes, a sentencepiece model"));
+  EXPECT_THAT(error_of("byte"), HasSubstr("tokenizer 'byte' does not exist"));
+  EXPECT_THAT(error_of(""), HasSubstr("tokenizer '' does not exist"));
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("holds neither tokenizer.model nor tokenizer.json"));
+  EXPECT_THAT(error_of(folder.write("empty.model", "")), HasSubstr("empty.model' is empty"));
+  EXPECT_THAT(error_of(folder.write("foreign.json", "{\"version\": \"1.0\", \"model\": {}}")),
+              HasSubstr("foreign.json' is JSON, but not {\"tokenizer\": \"bytes\"}, all that is read in this form"));
+  EXPECT_THAT(error_of(folder.write("cut.json", "{\"tokenizer\": \"by")), HasSubstr("is JSON, but not"));
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_of(folder / "pipe"), HasSubstr("is neither a file nor a folder"));
+}
+
+}  // namespace
+}  // namespace tokenizers
