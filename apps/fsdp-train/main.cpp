@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inputs.h"
 #include "options.h"
+#include "report/report_command.h"
 #include "train.h"
 
 namespace {
@@ -25,6 +27,9 @@ int refuse(const std::vector<std::string>& problems) {
 }  // namespace
 
 int main(int count, char** arguments) try {
+  if (count > 1 && std::string_view(arguments[1]) == "report") {
+    return trainer::report_command({arguments + 2, arguments + count});
+  }
   const trainer::CommandLine command_line = trainer::parse_command_line({arguments + 1, arguments + count});
   if (!command_line.help.empty()) {
     fmt::print("{}", command_line.help);

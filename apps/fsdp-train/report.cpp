@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fsdp/error.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 
 #include "console/units.h"
 #include "metrics/plot.h"
+#include "metrics/process_memory.h"
 #include "settings.h"
 
 namespace trainer {
@@ -33,20 +33,14 @@ fs::path make_run_folder(const Options& options) {
   return options.run;
 }
 
-// proc(5), statm: pages, the second number those in memory.
-int64_t resident_bytes() {
-  int64_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
 }  // namespace
 
 Report::Report(const Options& options, int64_t steps_done)
     : options_(options),
       terminal_(standard_output()),
-      metrics_(make_run_folder(options) / "metrics.jsonl", steps_done),
       progress_(options.steps, options.log_every, terminal_),
+      metrics_(make_run_folder(options) / "metrics.jsonl", steps_done, [this](const std::string& text) { tell(text); }),
+      tensorboard_(fs::path(options.run) / "tensorboard", steps_done, [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
       last_(began_) {}
 
@@ -55,16 +49,28 @@ void Report::add_speed(StepRecord& record) {
   const double seconds = std::chrono::duration<double>(now - last_).count();
   step_seconds_ = step_seconds_ == 0 ? seconds : 0.95 * step_seconds_ + 0.05 * seconds;
   last_ = now;
-  record.seconds = std::chrono::duration<double>(now - began_).count();
+  if (record.step_seconds == 0) record.step_seconds = seconds;
+  if (record.tokens == 0) record.tokens = record.step * options_.tokens_per_step();
+  record.seconds = seconds_since_beginning();
   record.seconds_left = static_cast<double>(options_.steps - record.step) * step_seconds_;
   record.tokens_per_second = static_cast<double>(options_.tokens_per_step()) / step_seconds_;
-  record.memory_bytes = resident_bytes();
+  const ProcessMemory memory = process_memory();
+  record.memory_bytes = memory.resident_bytes;
+  record.peak_memory_bytes = memory.peak_bytes;
+}
+
+double Report::seconds_since_beginning() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+void Report::event(int64_t step, const std::string& text) {
+  metrics_.write(Event{.step = step, .text = text, .seconds = seconds_since_beginning()});
+  tell(fmt::format("step {}: {}", step, text));
 }
 
 void Report::step(StepRecord record) {
   add_speed(record);
   if (record.validation_loss) validation_loss_ = record.validation_loss;
   metrics_.write(record);
+  tensorboard_.write(record);
   progress_.show(record);
 }
 

@@ -81,6 +81,14 @@ std::vector<float> run_micro_batches(Training& training, DataOrder& order, int64
   return losses;
 }
 
+std::vector<MemoryPart> memory_parts(const fsdp::MemoryReport& memory) {
+  return {{"parameters", memory.parameter_bytes},
+          {"gradients", memory.gradient_bytes},
+          {"optimizer", memory.optimizer_bytes},
+          {"full parameters", memory.full_parameter_bytes},
+          {"full gradients", memory.full_gradient_bytes}};
+}
+
 StepRecord train_step(Training& training, DataOrder& order, int64_t steps_done) {
   StepRecord record{.step = steps_done + 1, .lr = training.options.learning_rate().at(steps_done)};
   if (training.options.scales_loss()) record.loss_scale = training.scaler.scale_value();
@@ -90,6 +98,7 @@ StepRecord train_step(Training& training, DataOrder& order, int64_t steps_done) 
   training.optimizer.set_lr(record.lr);
   record.skipped = !training.scaler.step(training.optimizer);
   training.scaler.update();
+  record.memory = memory_parts(training.sharded.memory());
   training.optimizer.zero_grad();
   record.loss = mean_loss(training.world, losses);
   return record;
