@@ -126,7 +126,8 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t st
 
 void TensorBoardFile::write(const StepRecord& record) {
   Message summary;
-  for (const auto& [name, value] : to_json(record).items()) {
+  const nlohmann::ordered_json json = to_json(record);
+  for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
     if (value.is_object()) {
       for (const auto& [part, number] : value.items()) add_scalar(summary, fmt::format("{}/{}", name, part), number);

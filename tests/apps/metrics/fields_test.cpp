@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -28,7 +29,8 @@ StepRecord with_everything() {
 template <typename Record>
 std::vector<std::string> names_in(const Record& record) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : to_json(record).items()) names.push_back(name);
+  const nlohmann::ordered_json json = to_json(record);
+  for (const auto& [name, value] : json.items()) names.push_back(name);
   return names;
 }
 

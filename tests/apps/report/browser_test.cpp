@@ -13,6 +13,7 @@
 namespace {
 
 using nlohmann::json;
+using namespace nlohmann::literals;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -53,12 +54,14 @@ class Browser : public testing::Test {
   std::vector<std::string> requests() const {
     const json log = json::parse(read_bytes(folder_ / "net.json"), nullptr, /*allow_exceptions=*/false);
     std::vector<std::string> addresses;
+    EXPECT_TRUE(log.is_object() && log.contains("events"));
+    if (!log.is_object()) return addresses;
     for (const json& event : log.value("events", json::array())) {
-      const std::string address = event.value("params", json::object()).value("url", "");
-      if (!address.empty() && !address.starts_with("file:///") && !address.starts_with("data:"))
-        addresses.push_back(address);
+      const json address = event.value("/params/url"_json_pointer, json());
+      if (!address.is_string()) continue;
+      const std::string text = address;
+      if (!text.starts_with("file:///") && !text.starts_with("data:")) addresses.push_back(text);
     }
-    EXPECT_TRUE(log.contains("events"));
     return addresses;
   }
 
