@@ -87,17 +87,18 @@ void write_whole(const std::string& bytes, const fs::path& file) {
 }  // namespace
 
 std::string report_page(const std::vector<Run>& runs) {
-  return filled(asset("page.html"), {{"title", html(title_of(runs))},
-                                     {"subtitle", html(subtitle_of(runs))},
-                                     {"style", joined_assets({"style.css"})},
-                                     {"summary", summary_table(runs)},
-                                     {"problems", problems_section(runs)},
-                                     {"configuration", configuration_section(runs)},
-                                     {"events", events_section(runs)},
-                                     {"samples", samples_section(runs)},
-                                     {"curves", curves_json(runs)},
-                                     {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js",
-                                                               "chart.js", "hover.js", "memory.js", "page.js"})}});
+  return filled(asset("page.html"),
+                {{"title", html(title_of(runs))},
+                 {"subtitle", html(subtitle_of(runs))},
+                 {"style", joined_assets({"style.css"})},
+                 {"summary", summary_table(runs)},
+                 {"problems", problems_section(runs)},
+                 {"configuration", configuration_section(runs)},
+                 {"events", events_section(runs)},
+                 {"samples", samples_section(runs)},
+                 {"curves", curves_json(runs)},
+                 {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",
+                                           "chart.js", "hover.js", "memory.js", "page.js"})}});
 }
 
 void write_report(const std::vector<fs::path>& folders, const fs::path& file) {

@@ -1,75 +1,5 @@
 // A chart: the curves of all visible runs over one axis.
 
-const MARGIN = {left: 62, right: 14, top: 14, bottom: 24};
-const HEIGHT = 240;
-const AXES = {
-  step: {name: 'step', format: value => Math.round(value).toLocaleString('en'), short: shortStep, ticks: (...range) => linearTicks(...range).filter(Number.isInteger)},
-  tokens: {name: 'tokens', format: FORMATS.count, short: FORMATS.count, ticks: linearTicks},
-  seconds: {name: 'time', format: clockTime, short: clockTime, ticks: clockTicks},
-};
-
-// A path through the points, with a gap wherever one is not known.
-function linePath(points, x, y) {
-  let path = '';
-  let down = false;
-  for (const point of points) {
-    const drawable = point.mean !== null && (!y.log || point.mean > 0);
-    if (drawable) path += `${down ? 'L' : 'M'}${x.place(point.x).toFixed(1)},${y.place(point.mean).toFixed(1)}`;
-    down = drawable;
-  }
-  return path;
-}
-
-// The outline of all that lies between low and high.
-function bandPath(points, x, y) {
-  const known = points.filter(point => point.mean !== null && (!y.log || point.low > 0));
-  if (known.length < 2) return '';
-  const corner = (point, value) => `${x.place(point.x).toFixed(1)},${y.place(value).toFixed(1)}`;
-  const there = known.map(point => corner(point, point.high));
-  const back = known.reverse().map(point => corner(point, point.low));
-  return `M${there.join('L')}L${back.join('L')}Z`;
-}
-
-function drawAxes(picture, x, y, axis, format) {
-  const left = MARGIN.left;
-  const right = x.place(x.high);
-  const bottom = HEIGHT - MARGIN.bottom;
-  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 5)) {
-    const at = y.place(tick).toFixed(1);
-    picture.append(
-        svg('line', {class: 'grid', x1: left, x2: right, y1: at, y2: at}),
-        svg('text', {x: left - 6, y: at, dy: '.35em', 'text-anchor': 'end'}, format(tick)));
-  }
-  for (const tick of axis.ticks(x.low, x.high, Math.max(2, Math.floor((right - left) / 90)))) {
-    const at = x.place(tick).toFixed(1);
-    picture.append(
-        svg('line', {class: 'axis', x1: at, x2: at, y1: bottom, y2: bottom + 4}),
-        svg('text', {x: at, y: bottom + 16, 'text-anchor': 'middle'}, axis.short(tick)));
-  }
-  picture.append(svg('line', {class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom}));
-}
-
-// What is drawn of one series of one run.
-function drawCurve(group, curve, x, y) {
-  const kind = curve.isValidation ? 'curve validation' : 'curve';
-  if (curve.raw.some(point => point.low !== point.high)) group.append(svg('path', {class: 'band', d: bandPath(curve.raw, x, y)}));
-  if (curve.points !== curve.raw) group.append(svg('path', {class: 'raw', d: linePath(curve.raw, x, y)}));
-  group.append(svg('path', {class: kind, d: linePath(curve.points, x, y)}));
-  if (curve.points.length > 1 && !(curve.isValidation && curve.points.length <= 60)) return;
-  for (const point of curve.points) {
-    if (point.mean === null || (y.log && point.mean <= 0)) continue;
-    group.append(svg('circle', {class: 'point', r: 2.5, cx: x.place(point.x).toFixed(1), cy: y.place(point.mean).toFixed(1)}));
-  }
-}
-
-function drawEvents(group, events, x, isFew) {
-  for (const event of events) {
-    const at = x.place(event.x);
-    if (isFew) group.append(svg('line', {class: 'event', x1: at, x2: at, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom}));
-    group.append(svg('path', {class: 'event-mark', d: `M${at - 4},${MARGIN.top - 9}h8l-4,7Z`}));
-  }
-}
-
 class Chart {
   constructor(parent, spec, state) {
     this.spec = spec;
@@ -79,9 +9,10 @@ class Chart {
     this.button.addEventListener('click', () => this.toggleLog());
     this.holder = html('div');
     this.tooltip = html('div', {class: 'tooltip', hidden: ''});
-    this.figure = html('figure', {class: spec.wide ? 'chart wide' : 'chart'},
-        html('figcaption', {}, spec.title, html('span', {class: 'unit'}, spec.unit || ''), this.button),
-        this.holder, this.tooltip);
+    this.figure = html(
+        'figure', {class: spec.wide ? 'chart wide' : 'chart'},
+        html('figcaption', {}, spec.title, html('span', {class: 'unit'}, spec.unit || ''), this.button), this.holder,
+        this.tooltip);
     parent.append(this.figure);
     addHover(this);
   }
@@ -95,26 +26,36 @@ class Chart {
   // The series of all visible runs, as they are and smoothed.
   curves() {
     const {axis, smoothing} = this.state;
-    return visibleRuns(this.state).flatMap(run => this.spec.series.map(name => {
-      const raw = pointsOf(run, name, axis);
-      const isValidation = name === 'validation_loss';
-      const isSmooth = smoothing > 0 && !this.spec.exact && !isValidation && raw.length > 20;
-      return {run, isValidation, raw, points: isSmooth ? smoothed(raw, smoothing) : raw};
-    })).filter(curve => curve.points.some(point => point.mean !== null));
+    return visibleRuns(this.state)
+        .flatMap(run => this.spec.series.map(name => {
+          const raw = pointsOf(run, name, axis);
+          const isValidation = name === 'validation_loss';
+          const isSmooth = smoothing > 0 && !this.spec.exact && !isValidation && raw.length > 20;
+          return {run, isValidation, raw, points: isSmooth ? smoothed(raw, smoothing) : raw};
+        }))
+        .filter(curve => curve.points.some(point => point.mean !== null));
+  }
+
+  // So that all that is drawn fits between the margins.
+  fitScales(width) {
+    const all = this.drawn.flatMap(curve => curve.points === curve.raw ? curve.raw : curve.raw.concat(curve.points));
+    const {log, spec: {fromZero}, state: {outliers}} = this;
+    const [low, high] = rangeOf(all.map(point => point.mean), {log, outliers, fromZero});
+    this.y = scaleOf(low, high, HEIGHT - MARGIN.bottom, MARGIN.top, log);
+    const places = all.map(point => point.x);
+    let first = places.reduce((a, b) => Math.min(a, b), Infinity);
+    let last = places.reduce((a, b) => Math.max(a, b), -Infinity);
+    if (!(last > first)) [first, last] = [(places[0] || 0) - 1, (places[0] || 0) + 1];
+    this.x = scaleOf(first, last, MARGIN.left, width - MARGIN.right, false);
   }
 
   draw() {
     this.tooltip.hidden = true;
     this.drawn = this.curves();
     const width = Math.max(this.holder.clientWidth, 200);
-    const all = this.drawn.flatMap(curve => curve.points === curve.raw ? curve.raw : curve.raw.concat(curve.points));
-    const [low, high] = rangeOf(all.map(point => point.mean), {log: this.log, outliers: this.state.outliers, fromZero: this.spec.fromZero});
-    const places = all.map(point => point.x);
-    const [first, last] = places.reduce(([a, b], place) => [Math.min(a, place), Math.max(b, place)], [Infinity, -Infinity]);
-    const isWide = last > first;
-    this.x = scaleOf(isWide ? first : (places[0] || 0) - 1, isWide ? last : (places[0] || 0) + 1, MARGIN.left, width - MARGIN.right, false);
-    this.y = scaleOf(low, high, HEIGHT - MARGIN.bottom, MARGIN.top, this.log);
-    this.picture = svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': this.spec.title});
+    this.fitScales(width);
+    this.picture =
+        svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': this.spec.title});
     drawAxes(this.picture, this.x, this.y, AXES[this.state.axis], FORMATS[this.spec.format]);
     this.drawContent(width);
     this.holder.replaceChildren(this.picture);
@@ -122,10 +63,17 @@ class Chart {
 
   drawContent(width) {
     const clip = `clip-${this.spec.series[0]}`;
-    const frame = svg('rect', {x: MARGIN.left, y: MARGIN.top - 2, width: width - MARGIN.left - MARGIN.right, height: HEIGHT - MARGIN.top - MARGIN.bottom + 4});
+    const frame = svg('rect', {
+      x: MARGIN.left,
+      y: MARGIN.top - 2,
+      width: width - MARGIN.left - MARGIN.right,
+      height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
+    });
     this.picture.append(svg('clipPath', {id: clip}, frame));
-    this.events = visibleRuns(this.state).flatMap(run => run.events.map(
-        event => ({x: placeOf(run, this.state.axis, event.step), text: event.text, run})));
+    this.events = visibleRuns(this.state)
+                      .flatMap(
+                          run => run.events.map(
+                              event => ({x: placeOf(run, this.state.axis, event.step), text: event.text, run})));
     this.events = this.events.filter(event => event.x >= this.x.low && event.x <= this.x.high);
     for (const run of visibleRuns(this.state)) {
       const marks = svg('g', {class: `run-${run.index % 8}`});

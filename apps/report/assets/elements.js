@@ -8,14 +8,10 @@ function dress(element, attributes, children) {
   return element;
 }
 
-function html(tag, attributes = {}, ...children) {
-  return dress(document.createElement(tag), attributes, children);
-}
+function html(tag, attributes = {}, ...children) { return dress(document.createElement(tag), attributes, children); }
 
 function svg(tag, attributes = {}, ...children) {
   return dress(document.createElementNS(SVG, tag), attributes, children);
 }
 
-function swatch(kind, index) {
-  return html('span', {class: `swatch ${kind}-${index % 8}`});
-}
+function swatch(kind, index) { return html('span', {class: `swatch ${kind}-${index % 8}`}); }

@@ -1,8 +1,6 @@
 // Under the pointer: a line through the chart, and the values there.
 
-function tooltipRow(run, text) {
-  return html('div', {}, swatch('run', run.index), text);
-}
+function tooltipRow(run, text) { return html('div', {}, swatch('run', run.index), text); }
 
 function describe(chart, at) {
   const {axis, runs} = chart.state;
@@ -12,8 +10,11 @@ function describe(chart, at) {
     const point = nearest(curve.points, at);
     if (point === null) continue;
     const raw = nearest(curve.raw, at);
-    const name = [runs.length > 1 ? curve.run.name : '', curve.isValidation ? 'held-back' : ''].filter(Boolean).join(', ');
-    const range = raw.low !== raw.high ? ` (${format(raw.low)} to ${format(raw.high)})` : curve.points !== curve.raw ? ` (${format(raw.mean)})` : '';
+    const name =
+        [runs.length > 1 ? curve.run.name : '', curve.isValidation ? 'held-back' : ''].filter(Boolean).join(', ');
+    const range = raw.low !== raw.high ? ` (${format(raw.low)} to ${format(raw.high)})` :
+        curve.points !== curve.raw ? ` (${format(raw.mean)})` :
+                                     '';
     rows.push(tooltipRow(curve.run, `${name ? `${name}: ` : ''}${format(point.mean)}${range}`));
   }
   const close = 6 * (chart.x.high - chart.x.low) / (chart.picture.clientWidth || 1);

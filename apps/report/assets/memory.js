@@ -7,7 +7,9 @@ function stackOf(run) {
   const base = run.step.map(() => 0);
   const stack = run.memory.filter(part => part.name !== RESIDENT && part.bytes.some(bytes => bytes > 0)).map(part => {
     const low = base.slice();
-    part.bytes.forEach((bytes, i) => { base[i] += bytes || 0; });
+    part.bytes.forEach((bytes, i) => {
+      base[i] += bytes || 0;
+    });
     return {name: part.name, low, high: base.slice()};
   });
   const resident = run.memory.find(part => part.name === RESIDENT);
@@ -25,8 +27,11 @@ function areaPath(part, places, y) {
 
 function memoryKey(stack) {
   const last = stack.length > 0 ? stack[0].high.length - 1 : 0;
-  return html('div', {class: 'key'}, ...stack.map((part, i) => html('span', {}, swatch('part', i),
-      `${part.name} ${FORMATS.bytes(part.high[last] - part.low[last])}`)));
+  return html(
+      'div', {class: 'key'},
+      ...stack.map(
+          (part, i) =>
+              html('span', {}, swatch('part', i), `${part.name} ${FORMATS.bytes(part.high[last] - part.low[last])}`)));
 }
 
 function drawMemory(parent, state) {
@@ -42,14 +47,18 @@ function drawMemory(parent, state) {
     // Of a single record the area has no width: it is drawn as wide as the picture.
     const ends = [xs[0], xs[xs.length - 1] > xs[0] ? xs[xs.length - 1] : xs[0] + 1];
     const x = scaleOf(ends[0], ends[1], MARGIN.left, width - MARGIN.right, false);
-    const y = scaleOf(0, 1.05 * Math.max(...stack[stack.length - 1].high, 1), HEIGHT - MARGIN.bottom, MARGIN.top, false);
-    const picture = svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': `memory of ${run.name}`});
+    const y =
+        scaleOf(0, 1.05 * Math.max(...stack[stack.length - 1].high, 1), HEIGHT - MARGIN.bottom, MARGIN.top, false);
+    const picture = svg(
+        'svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': `memory of ${run.name}`});
     drawAxes(picture, x, y, AXES[state.axis], FORMATS.bytes);
     const places = xs.map(x.place);
-    const drawnTwice = values => ({...values, low: [...values.low, ...values.low], high: [...values.high, ...values.high]});
+    const drawnTwice = values =>
+        ({...values, low: [...values.low, ...values.low], high: [...values.high, ...values.high]});
     stack.forEach((part, i) => picture.append(svg('path', {
       class: `area part-${i % 8}`,
-      d: places.length > 1 ? areaPath(part, places, y) : areaPath(drawnTwice(part), [MARGIN.left, width - MARGIN.right], y),
+      d: places.length > 1 ? areaPath(part, places, y) :
+                             areaPath(drawnTwice(part), [MARGIN.left, width - MARGIN.right], y),
     })));
     holder.append(picture);
   }

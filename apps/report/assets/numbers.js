@@ -2,7 +2,8 @@
 
 function plain(value) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0+e/, 'e').replace('e+', 'e');
+  if (size !== 0 && (size < 1e-3 || size >= 1e5))
+    return value.toExponential(2).replace(/\.?0+e/, 'e').replace('e+', 'e');
   return String(Number(value.toPrecision(4)));
 }
 
@@ -24,9 +25,7 @@ function shortStep(step) {
   return step >= 1e4 && step % 100 === 0 ? `${step / 1e3}k` : String(step);
 }
 
-function shortTime(seconds) {
-  return Math.abs(seconds) < 1 ? `${plain(1000 * seconds)} ms` : `${plain(seconds)} s`;
-}
+function shortTime(seconds) { return Math.abs(seconds) < 1 ? `${plain(1000 * seconds)} ms` : `${plain(seconds)} s`; }
 
 function clockTime(seconds) {
   const whole = Math.round(seconds);

@@ -1,19 +1,29 @@
 // Puts the page together and draws it again when something is chosen.
 
 const CHARTS = [
-  {series: ['loss', 'validation_loss'], title: 'Loss', unit: 'nats a token; dashed: held-back text', format: 'number', wide: true},
+  {
+    series: ['loss', 'validation_loss'],
+    title: 'Loss',
+    unit: 'nats a token; dashed: held-back text',
+    format: 'number',
+    wide: true
+  },
   {series: ['grad_norm'], title: 'Gradient norm', unit: 'before clipping', format: 'number'},
   {series: ['lr'], title: 'Learning rate', format: 'number', exact: true, fromZero: true},
   {series: ['tokens_per_second'], title: 'Throughput', unit: 'tokens/s', format: 'count', fromZero: true},
   {series: ['step_seconds'], title: 'Time of a step', format: 'time', fromZero: true},
   {series: ['mfu'], title: 'Model FLOPs utilisation', unit: 'of the measured peak', format: 'percent', fromZero: true},
-  {series: ['data_seconds'], title: 'Outside forward, backward and optimizer', unit: 'a step', format: 'time', fromZero: true},
+  {
+    series: ['data_seconds'],
+    title: 'Outside forward, backward and optimizer',
+    unit: 'a step',
+    format: 'time',
+    fromZero: true
+  },
   {series: ['loss_scale'], title: 'Loss scale', format: 'count', exact: true, fromZero: true},
 ];
 
-function visibleRuns(state) {
-  return state.runs.filter(run => run.isVisible);
-}
+function visibleRuns(state) { return state.runs.filter(run => run.isVisible); }
 
 function addLegend(state, draw) {
   if (state.runs.length < 2) return;
@@ -23,7 +33,8 @@ function addLegend(state, draw) {
       run.isVisible = box.checked;
       draw();
     });
-    document.getElementById('legend').append(html('label', {class: 'choice'}, box, html('span', {}, swatch('run', run.index), run.name)));
+    document.getElementById('legend').append(
+        html('label', {class: 'choice'}, box, html('span', {}, swatch('run', run.index), run.name)));
   }
 }
 
@@ -33,7 +44,12 @@ function listen(id, event, change) {
 }
 
 function show() {
-  const state = {runs: JSON.parse(document.getElementById('data').textContent).runs, axis: 'step', smoothing: 0.6, outliers: false};
+  const state = {
+    runs: JSON.parse(document.getElementById('data').textContent).runs,
+    axis: 'step',
+    smoothing: 0.6,
+    outliers: false
+  };
   state.runs.forEach((run, index) => Object.assign(run, {index, isVisible: true}));
   const specs = CHARTS.filter(spec => state.runs.some(run => spec.series.some(name => run.series[name])));
   const charts = specs.map(spec => new Chart(document.getElementById('charts'), spec, state));
@@ -42,10 +58,21 @@ function show() {
     drawMemory(document.getElementById('memory-charts'), state);
   };
   addLegend(state, draw);
-  listen('axis', 'change', select => { state.axis = select.value; draw(); });
-  listen('smoothing', 'input', range => { state.smoothing = Number(range.value); draw(); });
-  listen('outliers', 'change', box => { state.outliers = box.checked; draw(); });
-  listen('only-differences', 'change', box => document.getElementById('settings').classList.toggle('only-differences', box.checked));
+  listen('axis', 'change', select => {
+    state.axis = select.value;
+    draw();
+  });
+  listen('smoothing', 'input', range => {
+    state.smoothing = Number(range.value);
+    draw();
+  });
+  listen('outliers', 'change', box => {
+    state.outliers = box.checked;
+    draw();
+  });
+  listen(
+      'only-differences', 'change',
+      box => document.getElementById('settings').classList.toggle('only-differences', box.checked));
   window.addEventListener('resize', draw);
   draw();
 }

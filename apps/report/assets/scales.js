@@ -7,7 +7,8 @@ function linearTicks(low, high, wanted) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(factor => factor * power).find(candidate => candidate >= rough) || 10 * power;
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) ticks.push(Number((i * step).toPrecision(12)));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
+    ticks.push(Number((i * step).toPrecision(12)));
   return ticks;
 }
 

@@ -12,9 +12,7 @@ function interpolated(xs, ys, at) {
 }
 
 // Where on the axis ('step', 'tokens' or 'seconds') a step of the run lies.
-function placeOf(run, axis, step) {
-  return axis === 'step' ? step : interpolated(run.step, run[axis], step);
-}
+function placeOf(run, axis, step) { return axis === 'step' ? step : interpolated(run.step, run[axis], step); }
 
 function pointsOf(run, name, axis) {
   const series = run.series[name];
