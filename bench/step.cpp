@@ -12,7 +12,7 @@
 #include <cmath>
 #include <vector>
 
-#include "gpt.h"
+#include "models/gpt.h"
 #include "median.h"
 
 namespace {

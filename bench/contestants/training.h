@@ -8,7 +8,7 @@
 #include <string>
 
 #include "conversation.h"
-#include "gpt.h"
+#include "models/gpt.h"
 
 namespace contestant {
 

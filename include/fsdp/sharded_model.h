@@ -50,6 +50,7 @@ struct CommunicationReport {
   int64_t reductions = 0;        // units whose gradients were reduced
   int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
   int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
+  double wait_seconds = 0;       // that this rank waited for others
 };
 
 struct FullParametersOptions {

@@ -41,8 +41,11 @@ NamedTensors contents_of(const Checkpoint& checkpoint) {
 
 Manifest manifest_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
-  Manifest manifest{
-      .world_size = model.group().size(), .shards = model.shards(), .step = checkpoint.step, .parameters = {}};
+  Manifest manifest{.world_size = model.group().size(),
+                    .shards = model.shards(),
+                    .step = checkpoint.step,
+                    .parameters = {},
+                    .notes = checkpoint.notes};
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->shapes.size(); ++i) {
       manifest.parameters.push_back({unit->parameters[i].name(), unit->shapes[i].sizes, unit->shapes[i].strides});

@@ -84,6 +84,10 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
   return manifest.step;
 }
 
+std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory) {
+  return checkpoint::read_manifest(directory).notes;
+}
+
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory) {
   std::optional<std::filesystem::path> latest;
   int64_t step = -1;

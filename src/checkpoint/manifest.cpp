@@ -26,8 +26,10 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
     parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}, {"strides", parameter.strides}});
   }
   const Json json = {{"format", kFormat},         {"version", kVersion},   {"world_size", manifest.world_size},
-                     {"shards", manifest.shards}, {"step", manifest.step}, {"parameters", parameters}};
-  const std::string text = json.dump(2) + "\n";
+                     {"shards", manifest.shards}, {"step", manifest.step}, {"notes", manifest.notes},
+                     {"parameters", parameters}};
+  // A note may hold any bytes, JSON only UTF-8.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   DurableFile file(directory / kManifestName);
   file.write(text.data(), text.size());
   file.close();
@@ -45,7 +47,8 @@ Manifest read_manifest(const std::filesystem::path& directory) {
     Manifest manifest{.world_size = json.at("world_size").get<int>(),
                       .shards = json.at("shards").get<int>(),
                       .step = json.at("step").get<int64_t>(),
-                      .parameters = {}};
+                      .parameters = {},
+                      .notes = json.value("notes", std::map<std::string, std::string>())};
     for (const Json& parameter : json.at("parameters")) {
       manifest.parameters.push_back({.name = parameter.at("name").get<std::string>(),
                                      .shape = parameter.at("shape").get<std::vector<int64_t>>(),

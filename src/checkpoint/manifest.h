@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Manifest {
   int shards = 1;  // ranks that hold the model once, and files
   int64_t step = 0;
   std::vector<Parameter> parameters;
+  std::map<std::string, std::string> notes;  // the loop's own
 };
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);

@@ -89,7 +89,7 @@ class Model final : public interpose::Listener {
 
   void add_optimizer_bytes(int64_t bytes) { optimizer_bytes_ += bytes; }
   MemoryReport memory() const;
-  CommunicationReport communication() const { return communication_; }
+  CommunicationReport communication() const;
   std::string schedule_text() const;
   // One at a time.
   void begin_trace();

@@ -31,6 +31,14 @@ class Recorder {
   // `unit` is kNoUnit for waits that concern none.
   const Waited& waited(Activity wait, int unit = kNoUnit) const { return waited_[index_of(wait)][unit + 1]; }
 
+  Waited all_waited() const {
+    Waited all;
+    for (const auto& units : waited_) {
+      for (const Waited& waited : units) all.count += waited.count, all.nanoseconds += waited.nanoseconds;
+    }
+    return all;
+  }
+
   void begins(Activity communication, int unit) {
     if (timeline_) timeline_->begins(communication, unit);
   }

@@ -30,6 +30,12 @@ MemoryReport Model::memory() const {
   return report;
 }
 
+CommunicationReport Model::communication() const {
+  CommunicationReport report = communication_;
+  report.wait_seconds = static_cast<double>(recorder_.all_waited().nanoseconds) * 1e-9;
+  return report;
+}
+
 void Model::begin_trace() {
   std::lock_guard lock(mutex_);
   FSDP_CHECK(!recorder_.traced(), "trace: the model is traced already. Write or destroy that trace first.");

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace fsdp::engine {
 
@@ -85,7 +86,7 @@ Json order(const char* what, int rank, int row, int place) {
 
 std::string trace_events(const std::vector<Span>& spans, const std::vector<std::string>& units, int rank) {
   std::vector<Span> sorted = spans;
-  std::ranges::stable_sort(sorted, {}, &Span::begin);
+  std::ranges::sort(sorted, {}, [](const Span& span) { return std::tuple(span.begin, -span.end, span.activity); });
   std::map<std::string, Rows> rows;
   Json events = Json::array();
   events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));

@@ -38,7 +38,10 @@ TEST(Checkpoint, ARunGoesOnWithTheSameBits) {
     AdamW optimizer(sharded);
     train(model, sharded, optimizer, world, 0, 3);
     save_checkpoint(directory / "step-3", {.model = &sharded, .optimizer = &optimizer, .step = 3});
-    save_checkpoint(directory / "step-3", {.model = &sharded, .optimizer = &optimizer, .step = 3});  // replaces
+    const std::map<std::string, std::string> notes = {{"data", "epoch 2, \"place\" 17\n"}, {"empty", ""}};
+    save_checkpoint(directory / "step-3",
+                    {.model = &sharded, .optimizer = &optimizer, .step = 3, .notes = notes});  // replaces
+    EXPECT_EQ(checkpoint_notes(directory / "step-3"), notes);
     EXPECT_EQ(latest_checkpoint(directory), directory / "step-3");
     train(model, sharded, optimizer, world, 3, 6);
 

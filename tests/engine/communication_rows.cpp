@@ -44,6 +44,7 @@ CommunicationReport operator-(CommunicationReport after, const CommunicationRepo
   after.reductions -= before.reductions;
   after.late_gradients -= before.late_gradients;
   after.all_reductions -= before.all_reductions;
+  after.wait_seconds -= before.wait_seconds;
   return after;
 }
 

@@ -63,6 +63,14 @@ struct Read {
     return names;
   }
 
+  double microseconds(const std::string& title) const {
+    double sum = 0;
+    for (const auto& [row, events] : rows) {
+      for (const Event& event : events) sum += row.starts_with(title) ? event.end - event.begin : 0;
+    }
+    return sum;
+  }
+
   std::string process;
   std::set<int> processes;
   std::map<std::string, std::vector<Event>> rows;
@@ -103,6 +111,8 @@ TEST_P(TraceOfAModel, HasEveryUnitEveryRowAndWhatWasCounted) {
     EXPECT_EQ(read.process, fmt::format("rank {}", world.rank()));
     EXPECT_EQ(read.processes, std::set<int>{world.rank()});
     expect_no_overlap(read);
+    const double waited = 1e6 * (after.wait_seconds - before.wait_seconds);
+    EXPECT_NEAR(read.microseconds("waits"), waited, 1e-3 * waited + 1);  // each span is rounded to nanoseconds
     EXPECT_EQ(read.names("gather").size(), after.gathers - before.gathers);
     EXPECT_EQ(read.names("reduce").size(), after.reductions - before.reductions);
     for (const auto& unit : sharded.model().units()) {

@@ -1,4 +1,4 @@
-"""The model of apps/fsdp-train/gpt.h in plain torch.nn: the same architecture, initialisation, names and loss."""
+"""The model of apps/models/gpt.h in plain torch.nn: the same architecture, initialisation, names and loss."""
 
 import math
 

@@ -1,0 +1,61 @@
+#include "checkpoints.h"
+
+#include <fmt/format.h>
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kManifest = "manifest.json";  // without it a folder is no checkpoint
+
+std::optional<int64_t> step_of(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "step-";
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  std::error_code ignored;
+  if (error != std::errc() || rest != end || !fs::is_regular_file(folder / kManifest, ignored)) return std::nullopt;
+  return step;
+}
+
+void remove(const fs::path& checkpoint) {
+  std::error_code error;
+  fs::remove(checkpoint / kManifest, error);
+  if (!error) fs::remove_all(checkpoint, error);
+  if (error) {
+    throw fsdp::Error(
+        fmt::format("the old checkpoint '{}' cannot be removed: {}.", checkpoint.string(), error.message()));
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> checkpoints_of(const fs::path& run) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code missing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run, missing)) {
+    if (const auto step = step_of(entry.path())) found.emplace_back(*step, entry.path());
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<fs::path> newest_first;
+  for (auto& [step, path] : found) newest_first.push_back(std::move(path));
+  return newest_first;
+}
+
+void remove_old_checkpoints(const fs::path& run, int64_t keep) {
+  if (keep == 0) return;
+  const std::vector<fs::path> all = checkpoints_of(run);
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) remove(all[i]);
+}
+
+}  // namespace trainer

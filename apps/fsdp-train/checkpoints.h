@@ -1,0 +1,36 @@
+// The checkpoints of a run: RUN/step-N, when they are due, which are kept, and which one to go on from.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+// The complete checkpoints directly under `run`, the newest first. Whether their files are whole shows when they are
+// loaded.
+std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
+
+// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. One that is removed stops being a checkpoint
+// before its files go. Throws fsdp::Error when one cannot be removed.
+void remove_old_checkpoints(const std::filesystem::path& run, int64_t keep);
+
+// When a checkpoint is due by the clock.
+class SaveTimer {
+ public:
+  // minutes 0: never
+  explicit SaveTimer(double minutes) : minutes_(minutes), saved_(Clock::now()) {}
+  bool is_due() const {
+    return minutes_ > 0 && std::chrono::duration<double, std::ratio<60>>(Clock::now() - saved_).count() >= minutes_;
+  }
+  void saved() { saved_ = Clock::now(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double minutes_;
+  Clock::time_point saved_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// Finds a rank that all others wait for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace trainer {
+
+struct SlowRank {
+  int rank;
+  double times;  // as long as the median of all ranks
+};
+
+// Ranks run in step, so a slow one does not show in the time of its steps but in how little it waits: what counts is
+// the time that a rank spent on a step without waiting for another.
+class SlowRankFinder {
+ public:
+  explicit SlowRankFinder(int ranks) : busy_seconds_(static_cast<size_t>(ranks)) {}
+
+  // `busy_seconds[r]` of rank r in the step that ended. Every kSteps steps it returns the slowest rank, when its median
+  // over them is kTimes that of all ranks or more, and was not the last time.
+  std::optional<SlowRank> step(const std::vector<double>& busy_seconds);
+
+  static constexpr size_t kSteps = 20;
+  static constexpr double kTimes = 1.5;
+
+ private:
+  std::vector<std::vector<double>> busy_seconds_;  // of each rank, since the last answer
+  int told_ = -1;
+};
+
+}  // namespace trainer

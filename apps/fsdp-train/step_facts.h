@@ -1,0 +1,31 @@
+// What the ranks tell each other of a step: one exchange, after which all of them know the same and decide alike.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include <vector>
+
+namespace trainer {
+
+struct StepFacts {
+  std::vector<float> losses;  // of this rank's micro-batches; as many on every rank
+  double seconds = 0;         // that its passes took
+  double wait_seconds = 0;    // of these, for other ranks
+  bool save_is_due = false;   // by its clock
+  int stop_signal = 0;        // 0: none
+};
+
+// Of every rank, in rank order. A collective.
+std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own);
+
+// The mean of all losses, added in the order of the micro-batches in the job (data_order.h): a sum in any other order
+// would have other digits on another number of ranks.
+double mean_loss(const std::vector<StepFacts>& ranks);
+
+// The first rank that has a loss which is not finite; -1 for none.
+int rank_with_loss_not_finite(const std::vector<StepFacts>& ranks);
+
+// The signal that any rank received, 0 for none.
+int stop_signal(const std::vector<StepFacts>& ranks);
+
+}  // namespace trainer

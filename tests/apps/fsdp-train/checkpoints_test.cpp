@@ -1,0 +1,78 @@
+#include "fsdp-train/checkpoints.h"
+
+#include <fsdp/error.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <limits>
+
+#include "apps/temporary_folder.h"
+#include "fsdp-train/resume_state.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+void make_checkpoint(const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "manifest.json") << "{}";
+  std::ofstream(folder / "shard-00001-of-00001.safetensors") << "bytes";
+}
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  fs::path run_ = folder_.path();
+};
+
+TEST_F(Checkpoints, AreFoundNewestFirstByNumber) {
+  for (const char* name : {"step-9", "step-100", "step-20"}) make_checkpoint(run_ / name);
+  EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-100", run_ / "step-20", run_ / "step-9"));
+}
+
+TEST_F(Checkpoints, AreNoneOfWhatOnlyLooksLikeOne) {
+  for (const char* name : {"step-5.partial", "step-", "step-x", "other"}) make_checkpoint(run_ / name);
+  fs::create_directories(run_ / "step-7");  // without a manifest
+  EXPECT_THAT(checkpoints_of(run_), IsEmpty());
+  EXPECT_THAT(checkpoints_of(run_ / "missing"), IsEmpty());
+}
+
+TEST_F(Checkpoints, TheNewestAreKeptAndNothingElseIsTouched) {
+  for (const char* name : {"step-1", "step-2", "step-3"}) make_checkpoint(run_ / name);
+  fs::create_directories(run_ / "step-0");
+  std::ofstream(run_ / "metrics.jsonl") << "{}\n";
+  remove_old_checkpoints(run_, 0);
+  EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-3", run_ / "step-2", run_ / "step-1"));
+  remove_old_checkpoints(run_, 2);
+  EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-3", run_ / "step-2"));
+  EXPECT_FALSE(fs::exists(run_ / "step-1"));
+  EXPECT_TRUE(fs::exists(run_ / "step-0"));
+  EXPECT_TRUE(fs::exists(run_ / "metrics.jsonl"));
+}
+
+TEST(ResumeState, IsTheSameAfterItsNotes) {
+  const ResumeState state{
+      .loss_scale = 1024, .finite_steps = 17, .best_validation_loss = 1.0 / 3, .validations_since_best = 2};
+  const ResumeState read = from_notes(to_notes(state));
+  EXPECT_EQ(read.loss_scale, state.loss_scale);
+  EXPECT_EQ(read.finite_steps, state.finite_steps);
+  EXPECT_EQ(read.best_validation_loss, state.best_validation_loss);
+  EXPECT_EQ(read.validations_since_best, state.validations_since_best);
+}
+
+TEST(ResumeState, OfARunWithoutAValidation) {
+  EXPECT_EQ(from_notes(to_notes({})).best_validation_loss, std::numeric_limits<double>::infinity());
+}
+
+TEST(ResumeState, OfAnotherProgramsCheckpointIsTheBeginning) { EXPECT_EQ(from_notes({}).validations_since_best, 0); }
+
+TEST(ResumeState, RefusesWhatIsNoNumber) {
+  EXPECT_THROW(from_notes({{"finite_steps", "12 monkeys"}}), fsdp::Error);
+  EXPECT_THROW(from_notes({{"loss_scale", ""}}), fsdp::Error);
+}
+
+}  // namespace
+}  // namespace trainer
