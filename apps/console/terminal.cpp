@@ -3,8 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
 namespace trainer {
 
@@ -15,6 +15,11 @@ Terminal standard_output() {
   const bool plain = no_color != nullptr && *no_color != '\0';
   const bool interactive = isatty(STDOUT_FILENO) == 1 && capable;
   return {.interactive = interactive, .colour = interactive && !plain};
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 int terminal_width() {

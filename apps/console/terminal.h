@@ -1,6 +1,8 @@
 // What standard output is.
 #pragma once
 
+#include <string_view>
+
 namespace trainer {
 
 struct Terminal {
@@ -9,6 +11,9 @@ struct Terminal {
 };
 
 Terminal standard_output();
+
+// Prints it at once. What cannot be printed is lost: no program should end because its log file's disk is full.
+void print(std::string_view text);
 
 // Columns of the terminal as it is now, 80 where it does not say.
 int terminal_width();

@@ -39,7 +39,8 @@ std::optional<double> validation_loss(Training& training) {
     const std::vector<int64_t> starts = starts_of(number, windows, available, context);
     const data::Batch batch = data::make_batch(tokens, starts, context, vocabulary);
     const double loss = training.model.loss(batch.tokens, batch.targets).item<double>();
-    const auto all = training.world.all_gather(torch::tensor({loss * static_cast<double>(starts.size())}, torch::kFloat64));
+    const auto all =
+        training.world.all_gather(torch::tensor({loss * static_cast<double>(starts.size())}, torch::kFloat64));
     for (int64_t rank = 0; rank < std::min(ranks, batches - first); ++rank) sums.push_back(all[rank].item<double>());
   }
   training.model.train();

@@ -24,15 +24,19 @@ bool names_data(const Options& options) {
   return !options.dry_run || options.tokenizer == "bytes";
 }
 
+// Of the tokenizer that is to be trained; 0: none is.
+int64_t trained_vocabulary(const Options& options) {
+  return options.tokenizer.starts_with(kTrainWord) ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0;
+}
+
 data::Corpus open(const Options& options) {
-  const bool trains_tokenizer = options.tokenizer.starts_with(kTrainWord);
   const bool is_default = options.tokenizer == "bytes";
   const data::CorpusOptions corpus = {
       .data = options.text.empty() ? options.data : options.text,
       .validation = options.validation,
       .validation_fraction = options.validation_fraction,
-      .tokenizer = trains_tokenizer || is_default ? "" : options.tokenizer,
-      .trained_vocabulary = trains_tokenizer ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0,
+      .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
+      .trained_vocabulary = trained_vocabulary(options),
       .cache = options.cache,
       .context = options.model.context};
   return options.text.empty() ? data::open_corpus(corpus) : data::open_text(corpus);
@@ -85,6 +89,18 @@ Inputs read_inputs(const Options& options) {
   const std::string problem = options.dry_run ? "" : run_problem(options.run);
   if (!problem.empty()) inputs.problems.push_back(problem);
   return inputs;
+}
+
+PrepareOptions prepare_options(const Options& options) {
+  const int64_t vocabulary = trained_vocabulary(options);
+  return {.text = options.text,
+          .validation_text = options.validation,
+          .validation_fraction = options.validation_fraction,
+          .out = options.output,
+          .tokenizer = vocabulary > 0 ? "" : options.tokenizer,
+          .trained_vocabulary = vocabulary,
+          .kind = options.kind,
+          .threads = options.threads > 0 ? options.threads : 1};
 }
 
 std::string fit_vocabulary(Options& options, const data::Corpus& corpus) {

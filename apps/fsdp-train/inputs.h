@@ -8,6 +8,7 @@
 
 #include "data/corpus.h"
 #include "options.h"
+#include "prepare.h"
 
 namespace trainer {
 
@@ -26,6 +27,9 @@ Inputs read_inputs(const Options& options);
 // A model whose tokens are bytes takes the tokenizer's vocabulary, unless --vocabulary says otherwise. Returns why the
 // model cannot be trained on the data, empty when it can.
 std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
+
+// What --tokenizer, --validation and the like come to for `prepare`.
+PrepareOptions prepare_options(const Options& options);
 
 // Whether the folder that --checkpoint or --resume names can be a checkpoint.
 std::vector<std::string> checkpoint_problems(const Options& options);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,15 @@
 #include "console/terminal.h"
 #include "dry_run.h"
 #include "inputs.h"
+#include "prepare.h"
+#include "report/page.h"
 #include "resolve.h"
 #include "sample_command.h"
 #include "train.h"
 
 namespace {
 
+namespace fs = std::filesystem;
 using trainer::Command;
 using trainer::Options;
 using Problems = std::vector<std::string>;
@@ -48,24 +52,41 @@ int run_train(Options options, Problems problems) {
   return 0;
 }
 
+int run_prepare(const Options& options, Problems problems) {
+  const trainer::PrepareOptions prepare = trainer::prepare_options(options);
+  if (problems.empty()) append(problems, trainer::prepare_problems(prepare));
+  if (!problems.empty()) return refuse(problems);
+  trainer::run_prepare(prepare);
+  return 0;
+}
+
 int run_sample(const Options& options, Problems problems) {
   append(problems, trainer::checkpoint_problems(options));
   return problems.empty() ? trainer::sample_command(options) : refuse(problems);
 }
 
+int run_report(const Options& options, const Problems& problems) {
+  if (!problems.empty()) return refuse(problems);
+  const fs::path file = options.output.empty()
+                            ? fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html"
+                            : fs::path(options.output);
+  trainer::write_report({options.runs.begin(), options.runs.end()}, file);
+  fmt::print("{}\n", file.string());
+  return 0;
+}
+
 int run(const trainer::CommandLine& line) {
   switch (line.command) {
-    case Command::Train:
-      return run_train(line.options, line.problems);
+    case Command::Prepare:
+      return run_prepare(line.options, line.problems);
     case Command::Sample:
       return run_sample(line.options, line.problems);
-    case Command::Prepare:
     case Command::Report:
+      return run_report(line.options, line.problems);
+    case Command::Train:
       break;
   }
-  Problems problems = line.problems;
-  problems.push_back(fmt::format("this build has no fsdp-train {}.", trainer::entry_of(line.command).word));
-  return refuse(problems);
+  return run_train(line.options, line.problems);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace trainer {
 inline constexpr std::array<const char*, 6> kStrategies = {"full-shard", "shard-grad-op", "shard-optimizer",
                                                            "no-shard",   "hybrid-shard",  "hybrid-shard-grad-op"};
 inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
+inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2", "llmc-llama3"};
 inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
 
@@ -84,9 +85,9 @@ struct Options {
   std::optional<int64_t> decay_steps;  // of WSD; none on the command line: a tenth of the steps
 
   std::string run = "run";
-  std::string checkpoint;        // empty: begin anew
+  std::string checkpoint;       // empty: begin anew
   std::string resume = "auto";  // or never, or a folder
-  int64_t log_every = 0;         // 0: every few seconds
+  int64_t log_every = 0;        // 0: every few seconds
   int64_t validate_every = 0;
   int64_t validation_windows = 64;
   int64_t save_every = 0;
@@ -100,6 +101,7 @@ struct Options {
   int64_t top_k = 40;
   std::string prompt = "\n";
 
+  std::string kind = "nanogpt";   // of the token files that `prepare` writes; one of kTokenKinds
   std::string output;             // what `prepare` and `report` write
   std::vector<std::string> runs;  // that `report` shows
 

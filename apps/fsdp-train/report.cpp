@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fsdp/error.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "configuration_file.h"
 #include "console/units.h"
 #include "metrics/plot.h"
+#include "metrics/process_memory.h"
 #include "settings.h"
 
 namespace trainer {
@@ -26,29 +26,29 @@ void write_file(const fs::path& path, const std::string& bytes) {
   if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", path.string()));
 }
 
-fs::path make_run_folder(const Options& options) {
+fs::path make_run_folder(const Options& options, const tokenizers::Tokenizer* tokenizer) {
   std::error_code error;
   fs::create_directories(options.run, error);
   if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", options.run, error.message()));
   write_file(fs::path(options.run) / "config.json", settings_json(options));
   write_file(fs::path(options.run) / "config.toml", configuration_toml(options));
+  if (tokenizer != nullptr) {
+    const tokenizers::Tokenizer::File file = tokenizer->file();
+    write_file(fs::path(options.run) / file.name, file.bytes);
+  }
   return options.run;
-}
-
-// proc(5), statm: pages, the second number those in memory.
-int64_t resident_bytes() {
-  int64_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace
 
-Report::Report(const Options& options, int64_t steps_done)
+Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_rate)
     : options_(options),
+      peak_rate_(peak_rate),
       terminal_(standard_output()),
-      metrics_(make_run_folder(options) / "metrics.jsonl", steps_done),
       progress_(options.steps, options.log_every, terminal_),
+      metrics_(make_run_folder(options, tokenizer) / "metrics.jsonl", steps_done,
+               [this](const std::string& text) { tell(text); }),
+      tensorboard_(fs::path(options.run) / "tensorboard", steps_done, [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
       last_(began_) {}
 
@@ -57,32 +57,51 @@ void Report::add_speed(StepRecord& record) {
   const double seconds = std::chrono::duration<double>(now - last_).count();
   step_seconds_ = step_seconds_ == 0 ? seconds : 0.95 * step_seconds_ + 0.05 * seconds;
   last_ = now;
-  record.seconds = std::chrono::duration<double>(now - began_).count();
+  if (record.step_seconds == 0) record.step_seconds = seconds;
+  if (record.tokens == 0) record.tokens = record.step * options_.tokens_per_step();
+  record.seconds = seconds_since_beginning();
   record.seconds_left = static_cast<double>(options_.steps - record.step) * step_seconds_;
   record.tokens_per_second = static_cast<double>(options_.tokens_per_step()) / step_seconds_;
-  record.memory_bytes = resident_bytes();
+  const double flops = models::flops_per_token(options_.model, options_.model.context);
+  record.mfu = flops * static_cast<double>(options_.tokens_per_step()) / (record.step_seconds * peak_rate_);
+  const ProcessMemory memory = process_memory();
+  record.memory_bytes = memory.resident_bytes;
+  record.peak_memory_bytes = memory.peak_bytes;
+}
+
+double Report::seconds_since_beginning() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+void Report::event(int64_t step, const std::string& text) {
+  metrics_.write(Event{.step = step, .text = text, .seconds = seconds_since_beginning()});
+  tell(fmt::format("step {}: {}", step, text));
 }
 
 void Report::step(StepRecord record) {
   add_speed(record);
   if (record.validation_loss) validation_loss_ = record.validation_loss;
   metrics_.write(record);
+  tensorboard_.write(record);
   progress_.show(record);
 }
 
-void Report::finish(const std::string& sample) {
+void Report::sample(int64_t step, const std::string& text) {
+  write_file(fs::path(options_.run) / fmt::format("sample-{}.txt", step), text);
+  tell(fmt::format("step {} writes: {}", step, printable(text)));
+}
+
+void Report::finish(int64_t steps_done, const std::string& sample) {
   progress_.finish();
-  write_file(fs::path(options_.run) / "sample.txt", sample);
-  fmt::print("\nloss, nats a byte, by step:\n\n{}",
+  if (!sample.empty()) write_file(fs::path(options_.run) / "sample.txt", sample);
+  fmt::print("\nloss, nats a token, by step:\n\n{}",
              plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
                                       .first_step = metrics_.first_step(),
                                       .colour = terminal_.colour}));
   if (validation_loss_) {
-    fmt::print("\nloss on held-back text: {:.4f} nats a byte ({:.2f} bits)\n", *validation_loss_,
+    fmt::print("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
                *validation_loss_ / std::log(2.0));
   }
-  if (options_.sample_length > 0) fmt::print("\nsample:\n\n{}\n", printable(sample));
-  fmt::print("\ncheckpoint: {}\n", options_.checkpoint_folder(options_.steps));
+  if (options_.sample_length > 0 && !sample.empty()) fmt::print("\nsample:\n\n{}\n", printable(sample));
+  fmt::print("\ncheckpoint: {}\n", options_.checkpoint_folder(steps_done));
   std::fflush(stdout);
 }
 

@@ -8,29 +8,42 @@
 #include "metrics/metrics.h"
 #include "metrics/progress.h"
 #include "metrics/step_record.h"
+#include "metrics/tensorboard.h"
 #include "options.h"
+#include "tokenizers/tokenizer.h"
 
 namespace trainer {
 
 class Report {
  public:
-  // Makes the run folder, and writes RUN/config.json, RUN/config.toml and the head of RUN/metrics.jsonl. Throws
-  // fsdp::Error when that fails.
-  Report(const Options& options, int64_t steps_done);
+  // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
+  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_rate`: floating-point
+  // operations a second that the job can reach (matrix_rate.h).
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_rate);
 
-  // Knows of `record` what the step's computation gives; adds time, speed and memory.
+  // Knows of `record` what the step's computation gives; adds time, speed and memory, and the step's own seconds and
+  // the tokens so far where they are 0.
   void step(StepRecord record);
-  // The loss curve, and RUN/sample.txt.
-  void finish(const std::string& sample);
+  // What happened after `step` steps, for the record and for who watches: "checkpoint saved".
+  void event(int64_t step, const std::string& text);
+  // For who watches alone.
+  void tell(const std::string& text) { progress_.tell(text); }
+  // What the model wrote after `step` steps: RUN/sample-N.txt.
+  void sample(int64_t step, const std::string& text);
+  // The loss curve after `steps_done` steps, and RUN/sample.txt.
+  void finish(int64_t steps_done, const std::string& sample);
 
  private:
   using Clock = std::chrono::steady_clock;
   void add_speed(StepRecord& record);
+  double seconds_since_beginning() const;
 
   Options options_;
+  double peak_rate_;
   Terminal terminal_;
-  MetricsFile metrics_;
   Progress progress_;
+  MetricsFile metrics_;
+  TensorBoardFile tensorboard_;
   Clock::time_point began_, last_;
   double step_seconds_ = 0;  // a moving average
   std::optional<double> validation_loss_;

@@ -14,8 +14,8 @@ namespace {
 Resumed load(Training& training, const fs::path& checkpoint) {
   Resumed resumed;
   resumed.state = from_notes(fsdp::checkpoint_notes(checkpoint));
-  resumed.steps_done = fsdp::load_checkpoint(
-      checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
+  resumed.steps_done =
+      fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
   if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }

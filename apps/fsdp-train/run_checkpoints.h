@@ -10,8 +10,8 @@
 
 namespace trainer {
 
-// Saves RUN/step-N with the state, and removes old ones as --keep asks. Returns what went wrong, the same on every rank,
-// empty when nothing did: a full disk need not end a run. A collective.
+// Saves RUN/step-N with the state, and removes old ones as --keep asks. Returns what went wrong, the same on every
+// rank, empty when nothing did: a full disk need not end a run. A collective.
 std::string save_run(Training& training, ResumeState state, int64_t steps_done);
 
 struct Resumed {

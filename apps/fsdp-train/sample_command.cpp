@@ -3,24 +3,58 @@
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "console/units.h"
-#include "models/gpt.h"
-#include "sample.h"
+#include "generate.h"
+#include "models/language_model.h"
 #include "sharding.h"
 #include "shared_flag.h"
 
 namespace trainer {
 
-int sample_command(const Options& options) {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The ranks that hold the model once among them, in which each has what a file of the checkpoint has.
+int64_t shards_of(const fs::path& checkpoint) {
+  std::ifstream file(checkpoint / "manifest.json");
+  const auto manifest = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const int64_t shards = manifest.is_object() ? manifest.value("shards", int64_t{0}) : 0;
+  if (shards > 0) return shards;
+  throw fsdp::Error(fmt::format("'{}' is damaged: it does not say of how many shards it is.",
+                                (checkpoint / "manifest.json").string()));
+}
+
+// The one that was kept with the run; otherwise what --tokenizer names.
+std::shared_ptr<const tokenizers::Tokenizer> tokenizer_of(const Options& options) {
+  const fs::path run = (fs::path(options.checkpoint) / "").parent_path().parent_path();
+  return tokenizers::make_tokenizer(tokenizers::has_tokenizer(run) ? run.string() : options.tokenizer);
+}
+
+}  // namespace
+
+int sample_command(const Options& given) {
   constexpr int kUsageError = 2, kThrew = 1;
+  const auto tokenizer = tokenizer_of(given);
+  Options options = given;
+  options.ranks = shards_of(given.checkpoint);
+  options.strategy = "full-shard";
+  options.shard_group_size = 0;
+  if (!options.model_options.vocabulary) {
+    options.model.vocabulary = std::max(options.model.vocabulary, tokenizer->vocabulary());
+  }
   SharedFlag bad_input;
   auto rank = [&](fsdp::World& world) {
     if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
-    gpt::Gpt model(options.model);
+    const auto model = models::make_model(options.model);
     try {
       auto sharded = fsdp::shard(*model, world, sharding_of(options));
       fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
-      const std::string text = sample(model, options);
+      const std::string text = generate(*model, *tokenizer, options);
       if (world.rank() == 0) fmt::print("{}\n", printable(text));
     } catch (const fsdp::Error&) {
       bad_input.set();

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-// Starts the ranks, as many as saved the checkpoint, loads it, prints a sample, and returns the exit code as `train`
-// does. Call it before anything uses LibTorch: it forks.
+// Starts as many ranks as the checkpoint has shards, loads it, prints a sample, and returns the exit code as `train`
+// does. The tokenizer is the run's. Call it before anything uses LibTorch: it forks.
 int sample_command(const Options& options);
 
 }  // namespace trainer

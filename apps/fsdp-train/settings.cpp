@@ -20,8 +20,8 @@ std::string learning_rate_text(const Options& options) {
 
 std::string step_text(const Options& options) {
   std::string text =
-      fmt::format("{} ranks x {} micro-batches x {} sequences x {} = {} tokens", options.ranks,
-                  options.micro_batches, options.batch, options.model.context, grouped(options.tokens_per_step()));
+      fmt::format("{} ranks x {} micro-batches x {} sequences x {} = {} tokens", options.ranks, options.micro_batches,
+                  options.batch, options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
 }
@@ -41,15 +41,14 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   std::string table;
   auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
   const int64_t held_back = corpus.validation ? corpus.validation->size() : 0;
-  row("data", fmt::format("{}: {} tokens to train on, {} held back",
-                          options.text.empty() ? options.data : options.text,
+  row("data", fmt::format("{}: {} tokens to train on, {} held back", options.text.empty() ? options.data : options.text,
                           short_number(static_cast<double>(corpus.training->size())),
                           short_number(static_cast<double>(held_back))));
   row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
                             grouped(model.vocabulary)));
-  row("model", fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}",
-                           models::name_of(model.family), grouped(models::parameter_numel(model)), model.layers,
-                           model.width, model.heads, model.context));
+  row("model",
+      fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}", models::name_of(model.family),
+                  grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
   row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
   row("sharding", options.strategy + (options.shard_group_size == 0
                                           ? std::string()

@@ -1,6 +1,7 @@
 #include "train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 
@@ -56,16 +57,26 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
   std::optional<Report> report;
   if (world.rank() == 0) {
-    blaming_input(bad_input, [&] { report.emplace(options, resumed.steps_done); });
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_rate); });
     if (!resumed.told.empty()) report->tell(resumed.told);
   }
-  TrainingLoop loop(training, resumed, report ? &*report : nullptr, peak_rate);
+  TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();
   if (signal != 0) return signal;
   const std::string written =
       corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options) : std::string();
-  if (report) report->finish(written);
+  if (report) report->finish(loop.steps_done(), written);
   return 0;
+}
+
+// What the job decides, not the command line: under torchrun and its like the number of ranks is theirs.
+Options resolved(Options options, const fsdp::World& world, const data::Corpus& corpus) {
+  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const std::vector<std::string> problems = resolve(options, {.ranks = world.size(), .windows = windows});
+  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, " ")));
+  if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
+  options.threads = torch::get_num_threads();
+  return options;
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ bool has_dropout(const models::ModelConfig& model) {
   return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0;
 }
 
-// The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step is
-// divided into ranks. 2^40 micro-batches a seed keep neighbouring seeds apart.
+// The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step
+// is divided into ranks. 2^40 micro-batches a seed keep neighbouring seeds apart.
 void seed_dropout(const Options& options, int64_t number) {
   torch::manual_seed((static_cast<uint64_t>(options.seed) << 40) + static_cast<uint64_t>(number) + 1);
 }
@@ -55,9 +55,9 @@ std::string problem_of_losses(Training& training, const std::vector<StepFacts>& 
   const int rank = rank_with_loss_not_finite(ranks);
   if (rank < 0) return "";
   const auto parameter = first_parameter_not_finite(training.world, training.sharded);
-  return fmt::format("the loss of rank {} is not finite; {}", rank,
-                     parameter ? fmt::format("the first gradient that is not is that of {}", *parameter)
-                               : "all gradients are");
+  return fmt::format(
+      "the loss of rank {} is not finite; {}", rank,
+      parameter ? fmt::format("the first gradient that is not is that of {}", *parameter) : "all gradients are");
 }
 
 [[noreturn]] void stop_at(int64_t step, const std::string& problem) {

@@ -17,10 +17,9 @@ bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report, double peak_rate)
+TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report)
     : training_(training),
       report_(report),
-      peak_rate_(peak_rate),
       steps_done_(resumed.steps_done),
       state_(resumed.state),
       save_timer_(training.options.save_minutes),
@@ -43,7 +42,7 @@ void TrainingLoop::step() {
   }
   if (report_ != nullptr) {
     outcome.record.memory = memory();
-    report_->step(outcome.record, peak_rate_);
+    report_->step(outcome.record);
   }
   event(outcome.event);
   find_slow_rank(outcome.ranks);

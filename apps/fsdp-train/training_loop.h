@@ -15,12 +15,12 @@ namespace trainer {
 // Of one rank; rank 0 alone has a report. All ranks decide alike, from what they told each other in a step.
 class TrainingLoop {
  public:
-  // `peak_rate`: floating-point operations a second that all ranks together can reach (matrix_rate.h)
-  TrainingLoop(Training& training, const Resumed& resumed, Report* report, double peak_rate);
+  TrainingLoop(Training& training, const Resumed& resumed, Report* report);
 
-  // Trains until the steps are done, patience has run out or a signal asks to stop, and saves. Returns the signal, 0 for
-  // none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
+  // Trains until the steps are done, patience has run out or a signal asks to stop, and saves. Returns the signal, 0
+  // for none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
   int run();
+  int64_t steps_done() const { return steps_done_; }
 
  private:
   bool is_done() const { return stop_signal_ != 0 || out_of_patience_ || steps_done_ >= training_.options.steps; }
@@ -36,7 +36,6 @@ class TrainingLoop {
 
   Training& training_;
   Report* report_;  // null on all ranks but the first
-  double peak_rate_;
   int64_t steps_done_;
   ResumeState state_;
   StopRequest stop_request_;

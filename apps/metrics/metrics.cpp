@@ -1,11 +1,12 @@
 #include "metrics/metrics.h"
 
 #include <fmt/format.h>
-#include <fsdp/error.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <fstream>
+#include <utility>
+
+#include "metrics/fields.h"
 
 namespace trainer {
 
@@ -13,47 +14,57 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  return lines;
-}
-
 // JSON has no infinity: a run that diverged says null.
 double number_or_nan(const Json& json) { return json.is_number() ? json.get<double>() : std::nan(""); }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t steps_done) : path_(path) {
-  const std::vector<std::string> before = steps_done > 0 ? lines_of(path) : std::vector<std::string>{};
-  file_.open(path, std::ios::trunc);
-  for (const std::string& line : before) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("step", steps_done + 1) > steps_done || !record.contains("loss")) continue;
-    remember(record["step"], number_or_nan(record["loss"]));
-    file_ << line << '\n';
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t steps_done, Tell tell)
+    : path_(path), tell_(std::move(tell)) {
+  file_.emplace(path, steps_done > 0 ? kept_bytes(steps_done) : 0);
+}
+
+// Steps rise from line to line, so what is kept is the file's beginning: cutting it needs no room on the disk, and no
+// record is ever without a place. A damaged line in it stays: it is no worse than a hole.
+int64_t MetricsFile::kept_bytes(int64_t steps_done) {
+  std::ifstream file(path_, std::ios::binary);
+  int64_t kept = 0, number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const bool has_end = !file.eof();
+    const std::optional<Json> record = parse_record(line);
+    if (!record && !has_end) {
+      tell_(fmt::format("'{}', line {}: cut off, as the run was killed while writing it.", path_.string(), number));
+      break;
+    }
+    if (!record) tell_(fmt::format("'{}', line {}: not a record; it is left as it is.", path_.string(), number));
+    if (record && record->at("step").get<int64_t>() > steps_done) break;
+    if (record && record->contains("loss")) remember(record->at("step"), number_or_nan(record->at("loss")));
+    kept += static_cast<int64_t>(line.size()) + (has_end ? 1 : 0);
+    if (!has_end) waiting_ = "\n";  // the line is whole but for that
   }
-  file_.flush();
-  if (!file_) throw fsdp::Error(fmt::format("'{}' cannot be written.", path.string()));
+  return kept;
 }
 
 void MetricsFile::write(const StepRecord& record) {
-  Json json = {{"step", record.step},
-               {"loss", record.loss},
-               {"grad_norm", record.grad_norm},
-               {"lr", record.lr},
-               {"tokens_per_second", record.tokens_per_second},
-               {"memory_bytes", record.memory_bytes},
-               {"seconds", record.seconds}};
-  if (record.validation_loss) json["validation_loss"] = *record.validation_loss;
-  if (record.loss_scale) {
-    json["loss_scale"] = *record.loss_scale;
-    json["skipped"] = record.skipped;
-  }
-  file_ << json.dump() << std::endl;
-  if (!file_) throw fsdp::Error(fmt::format("'{}' cannot be written: is the disk full?", path_.string()));
+  write_line(line_of(to_json(record)));
   remember(record.step, record.loss);
+}
+
+void MetricsFile::write(const Event& event) { write_line(line_of(to_json(event))); }
+
+void MetricsFile::write_line(const std::string& line) {
+  waiting_ += line;
+  waiting_ += '\n';
+  const std::string reason = file_->append(waiting_);
+  if (reason.empty()) {
+    if (is_full_) tell_(fmt::format("'{}' is complete again.", path_.string()));
+    waiting_.clear();
+  } else if (!is_full_) {
+    tell_(fmt::format("'{}' cannot be written: {}. Training goes on, and what is to be written waits for room.",
+                      path_.string(), reason));
+  }
+  is_full_ = !reason.empty();
 }
 
 void MetricsFile::remember(int64_t step, double loss) {

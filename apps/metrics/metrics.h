@@ -1,33 +1,49 @@
-// RUN/metrics.jsonl: one JSON object a step.
+// RUN/metrics.jsonl: one JSON object a step or event, the one source of what a run was like.
 #pragma once
 
 #include <filesystem>
-#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "metrics/output_file.h"
 #include "metrics/step_record.h"
 
 namespace trainer {
 
+// One thread at a time.
 class MetricsFile {
  public:
-  // Keeps the records of the first `steps_done` steps that the file has, and drops what an interrupted run wrote after
-  // its checkpoint. Throws fsdp::Error when it cannot be written.
-  MetricsFile(const std::filesystem::path& path, int64_t steps_done);
+  // Says a sentence to whoever follows the run.
+  using Tell = std::function<void(const std::string&)>;
 
-  // Written through at once, so that others can follow the run.
+  // Keeps what the file has of the first `steps_done` steps, to the byte, and cuts off what an interrupted run wrote
+  // after its checkpoint; where that is half a line, it tells. With `steps_done` 0 the file begins anew. Throws
+  // fsdp::Error when it cannot be written.
+  MetricsFile(const std::filesystem::path& path, int64_t steps_done, Tell tell);
+
+  // Written through at once, so that others can follow the run. A disk that is full stops no training: the lines wait
+  // in memory until there is room, and it tells once.
   void write(const StepRecord& record);
+  void write(const Event& event);
+
   // The losses of the run, one a record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }
   int64_t first_step() const { return first_step_; }
 
  private:
+  int64_t kept_bytes(int64_t steps_done);
+  void write_line(const std::string& line);
   void remember(int64_t step, double loss);
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  Tell tell_;
   std::vector<double> losses_;
   int64_t first_step_ = 1;
+  std::string waiting_;  // for room on the disk
+  bool is_full_ = false;
+  std::optional<OutputFile> file_;
 };
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace trainer {
@@ -85,6 +86,19 @@ std::string x_axis(int margin, int columns, int64_t first, int64_t last) {
 
 }  // namespace
 
+std::vector<double> averaged(const std::vector<double>& values, size_t most) {
+  const size_t together = (values.size() + most - 1) / most;
+  if (together <= 1) return values;
+  std::vector<double> means;
+  for (size_t first = 0; first < values.size(); first += together) {
+    const size_t end = std::min(first + together, values.size());
+    const double sum = std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                       values.begin() + static_cast<std::ptrdiff_t>(end), 0.0);
+    means.push_back(sum / static_cast<double>(end - first));
+  }
+  return means;
+}
+
 std::vector<double> smoothed(const std::vector<double>& values) {
   const auto reach = static_cast<int64_t>(values.size() / 60);
   const auto count = static_cast<int64_t>(values.size());
@@ -99,7 +113,8 @@ std::vector<double> smoothed(const std::vector<double>& values) {
 }
 
 std::string plot(const std::vector<double>& values, const PlotOptions& options) {
-  const std::vector<double> curve = smoothed(values);
+  // More points than dots cost time, the square of their number, and do not show.
+  const std::vector<double> curve = smoothed(averaged(values, 10'000));
   const Range range = range_of(curve);
   if (!(range.low < range.high)) return "(no finite loss to draw)\n";
   constexpr int kMargin = 9;  // the labels and a space

@@ -14,6 +14,9 @@ struct PlotOptions {
   bool colour = false;
 };
 
+// Means of runs of neighbours, all of one length but the last, as many as it takes for at most `most` of them.
+std::vector<double> averaged(const std::vector<double>& values, size_t most);
+
 // The mean of each value and its neighbours, as many as give a calm line.
 std::vector<double> smoothed(const std::vector<double>& values);
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <vector>
 
 #include "console/units.h"
@@ -11,6 +11,17 @@
 namespace trainer {
 
 namespace {
+
+// Three digits or more.
+std::string milliseconds(double seconds) {
+  const double count = 1000 * seconds;
+  return fmt::format("{:.{}f}", count, count < 9.995 ? 2 : count < 99.95 ? 1 : 0);
+}
+
+// As many columns for what went astray as for what did not.
+std::string decimal(double number, int decimals) {
+  return std::abs(number) < 1e4 ? fmt::format("{:.{}f}", number, decimals) : fmt::format("{:.1e}", number);
+}
 
 // A part of the bar line. Parts are dropped from the highest `rank` on.
 struct Part {
@@ -20,13 +31,16 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const StepRecord& record, int64_t steps) {
-  return {{"", fmt::format("{}/{}", record.step, steps), 0},
-          {"loss ", fmt::format("{:.3f}", record.loss), 1},
-          {"norm ", fmt::format("{:.2f}", record.grad_norm), 4},
-          {"lr ", scientific(record.lr), 5},
-          {"", short_number(record.tokens_per_second) + " tok/s", 3},
-          {"", short_bytes(static_cast<size_t>(record.memory_bytes)), 6},
-          {"", duration(record.seconds_left) + " left", 2}};
+  std::vector<Part> parts = {{"", fmt::format("{}/{}", record.step, steps), 0},
+                             {"loss ", decimal(record.loss, 3), 1},
+                             {"norm ", decimal(record.grad_norm, 2), 4},
+                             {"lr ", scientific(record.lr), 5},
+                             {"", short_number(record.tokens_per_second) + " tok/s", 3},
+                             {"", short_bytes(static_cast<size_t>(record.memory_bytes)), 6},
+                             {"", milliseconds(record.step_seconds) + " ms", 7},
+                             {"", duration(record.seconds_left) + " left", 2}};
+  if (record.mfu) parts.insert(parts.end() - 1, Part{"MFU ", fmt::format("{:.1f} %", 100 * *record.mfu), 8});
+  return parts;
 }
 
 std::string bar(double done, size_t columns, bool colour) {
@@ -81,10 +95,12 @@ std::string progress_bar(const StepRecord& record, int64_t steps, int width, boo
 
 std::string progress_line(const StepRecord& record, int64_t steps) {
   const size_t digits = fmt::format("{}", steps).size();
-  std::string line = fmt::format(
-      "step {:>{}}/{}  loss {:>7.4f}  norm {:>8.3f}  lr {:>8.2e}  {:>6} tok/s  memory {:>7}  left {:>7}", record.step,
-      digits, steps, record.loss, record.grad_norm, record.lr, short_number(record.tokens_per_second),
-      short_bytes(static_cast<size_t>(record.memory_bytes)), duration(record.seconds_left));
+  std::string line = fmt::format("step {:>{}}/{}  loss {:>7}  norm {:>8}  lr {:>8.2e}  {:>6} tok/s", record.step,
+                                 digits, steps, decimal(record.loss, 4), decimal(record.grad_norm, 3), record.lr,
+                                 short_number(record.tokens_per_second));
+  if (record.mfu) line += fmt::format("  MFU {:>4.1f} %", 100 * *record.mfu);
+  line += fmt::format("  memory {:>7}  {:>5} ms  left {:>7}", short_bytes(static_cast<size_t>(record.memory_bytes)),
+                      milliseconds(record.step_seconds), duration(record.seconds_left));
   if (record.validation_loss) line += fmt::format("  held-back loss {:.4f}", *record.validation_loss);
   if (record.skipped) line += fmt::format("  skipped at loss scale {}", *record.loss_scale);
   return line;
@@ -92,6 +108,8 @@ std::string progress_line(const StepRecord& record, int64_t steps) {
 
 Progress::Progress(int64_t steps, int64_t log_every, Terminal terminal)
     : steps_(steps), log_every_(log_every), terminal_(terminal) {}
+
+Progress::~Progress() { finish(); }
 
 bool Progress::is_due(const StepRecord& record) const {
   if (!shown_ || record.step == steps_) return true;
@@ -104,19 +122,29 @@ void Progress::show(const StepRecord& record) {
   if (!is_due(record)) return;
   shown_ = Clock::now();
   if (terminal_.interactive) {
-    // The width is asked for each time: terminals change theirs. The rest of an older, longer line is erased.
-    fmt::print("\r{}\033[K", progress_bar(record, steps_, terminal_width(), terminal_.colour));
-    line_open_ = true;
+    drawn_ = record;
+    draw();
   } else {
-    fmt::print("{}\n", progress_line(record, steps_));
+    print(progress_line(record, steps_) + "\n");
   }
-  std::fflush(stdout);
+}
+
+// The width is asked for each time: terminals change theirs. One that became narrower has wrapped the line that is
+// there; as the cursor waits at its beginning, what is wrapped lies behind the new line, where it is erased.
+void Progress::draw() {
+  print(fmt::format("\r{}\033[J\r", progress_bar(*drawn_, steps_, terminal_width(), terminal_.colour)));
+}
+
+void Progress::tell(const std::string& text) {
+  print(fmt::format("{}{}\n", drawn_ ? "\r\033[J" : "", printable(text)));
+  if (drawn_) draw();
 }
 
 void Progress::finish() {
-  if (line_open_) fmt::print("\n");
-  line_open_ = false;
-  std::fflush(stdout);
+  if (!drawn_) return;
+  draw();  // once more, lest something wrapped remains below
+  print("\n");
+  drawn_.reset();
 }
 
 }  // namespace trainer

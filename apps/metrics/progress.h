@@ -19,23 +19,30 @@ std::string progress_bar(const StepRecord& record, int64_t steps, int width, boo
 // The same aligned under each other for records of one run.
 std::string progress_line(const StepRecord& record, int64_t steps);
 
+// One thread at a time.
 class Progress {
  public:
   // log_every: steps between plain lines, 0: five seconds
   Progress(int64_t steps, int64_t log_every, Terminal terminal);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   void show(const StepRecord& record);
+  // A line of its own, above the one that is redrawn. Control characters in it are replaced.
+  void tell(const std::string& text);
   // Ends the line in place, so that other output may follow.
   void finish();
 
  private:
   using Clock = std::chrono::steady_clock;
   bool is_due(const StepRecord& record) const;
+  void draw();
 
   int64_t steps_, log_every_;
   Terminal terminal_;
   std::optional<Clock::time_point> shown_;
-  bool line_open_ = false;
+  std::optional<StepRecord> drawn_;  // what the line in place shows, while there is one
 };
 
 }  // namespace trainer

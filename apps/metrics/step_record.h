@@ -1,23 +1,49 @@
-// What is known of one step when it is done.
+// What is known of one step when it is done, and what else may happen in a run.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace trainer {
 
+struct MemoryPart {
+  std::string name;  // "parameters", "gradients", "optimizer", ...
+  int64_t bytes = 0;
+};
+
+struct GroupRate {
+  std::string group;
+  double lr = 0;
+};
+
 struct StepRecord {
   int64_t step = 0;  // steps done, this one included
-  double loss = 0;   // the mean over all micro-batches of all ranks, in nats a byte
+  double loss = 0;   // the mean over all micro-batches of all ranks, in nats a token
   double grad_norm = 0;
-  double lr = 0;
+  double lr = 0;                 // of the first group of parameters
   double tokens_per_second = 0;  // of the whole job
   int64_t memory_bytes = 0;      // resident in rank 0
   double seconds = 0;            // since the first step of this process began
   double seconds_left = 0;
   std::optional<double> validation_loss = std::nullopt;
-  std::optional<double> loss_scale = std::nullopt;  // that the loss was multiplied by, where it was
-  bool skipped = false;                             // its gradients were not finite: no parameter has changed
+  std::optional<double> loss_scale = std::nullopt;          // that the loss was multiplied by, where it was
+  bool skipped = false;                                     // its gradients were not finite: no parameter has changed
+  int64_t tokens = 0;                                       // trained on so far, this step's included, by the whole job
+  double step_seconds = 0;                                  // that this step took
+  std::optional<double> data_seconds = std::nullopt;        // of those, outside forward, backward and optimizer
+  std::optional<double> mfu = std::nullopt;                 // model FLOPs utilisation: 1 is the measured peak
+  std::optional<int64_t> peak_memory_bytes = std::nullopt;  // the most that was ever resident in rank 0
+  std::vector<MemoryPart> memory = {};                      // what rank 0 holds, as far as it is known by part
+  std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own
+};
+
+// What a person should know of: "checkpoint saved", "loss not finite".
+struct Event {
+  int64_t step = 0;  // after which it happened
+  std::string text;
+  double seconds = 0;  // as in StepRecord
 };
 
 }  // namespace trainer

@@ -1,5 +1,6 @@
 // The arithmetic alone; planned_memory_test.cpp compares it with runs.
 #include "fsdp-train/memory_plan.h"
+#include "models/model_sizes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,20 +75,22 @@ TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
 }
 
 TEST(ModelParts, AreAllOfTheModel) {
-  for (const gpt::Config& config : {gpt::Config{}, gpt::Config{50257, 1024, 768, 12, 12}}) {
+  for (const std::string& size : models::size_names()) {
+    SCOPED_TRACE(size);
+    const models::ModelConfig config = *models::config_of_size(size);
     const ModelParts parts = parts_of(config);
-    EXPECT_EQ(parts.numel(), gpt::parameter_numel(config));
+    EXPECT_EQ(parts.numel(), models::parameter_numel(config));
     int64_t numel = 0;
     for (const PlannedUnit& unit : parts.units) numel += numel_of(unit);
-    EXPECT_EQ(numel, gpt::parameter_numel(config));
+    EXPECT_EQ(numel, models::parameter_numel(config));
   }
 }
 
 TEST(ModelParts, KnowGpt2) {
-  const gpt::Config gpt2{.vocabulary = 50257, .context = 1024, .width = 768, .layers = 12, .heads = 12};
+  const models::ModelConfig gpt2 = *models::config_of_size("gpt2");
   EXPECT_EQ(parts_of(gpt2).numel(), 124'439'808);  // of the published weights
   // 6 x (85 + 39) million, and 12 layers x 12 x 768 x 1024
-  EXPECT_DOUBLE_EQ(flops_per_token(gpt2), 6.0 * (84'934'656 + 38'597'376) + 12.0 * 12 * 768 * 1024);
+  EXPECT_DOUBLE_EQ(models::flops_per_token(gpt2, 1024), 6.0 * (84'934'656 + 38'597'376) + 12.0 * 12 * 768 * 1024);
 }
 
 TEST(DryRun, TellsAModelOfEightBillionParameters) {

@@ -4,7 +4,7 @@
 
 #include "fsdp-train/memory_plan.h"
 #include "fsdp-train/sharding.h"
-#include "models/gpt.h"
+#include "models/language_model.h"
 #include "support/run_ranks.h"
 #include "support/variable.h"
 
@@ -22,7 +22,7 @@ Options small_run(const fsdp::World& world) {
 
 // At the end of the backward of the third step.
 fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
-  gpt::Gpt model(options.model);
+  const auto model = models::make_model(options.model);
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
   std::unique_ptr<fsdp::Optimizer> optimizer;
   if (options.optimizer == "muon") {

@@ -1,21 +1,8 @@
 #include "apps/fsdp-train/train_program.h"
 
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <fstream>
 
 using nlohmann::json;
-
-Ending run_command(const std::string& command) {
-  FILE* pipe = popen(("NO_COLOR= " + command + " 2>&1 < /dev/null").c_str(), "r");
-  Ending ending;
-  char buffer[4096];
-  while (size_t count = fread(buffer, 1, sizeof buffer, pipe)) ending.output.append(buffer, count);
-  const int status = pclose(pipe);
-  ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ending;
-}
 
 Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
 

@@ -7,15 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/command.h"
 #include "apps/temporary_folder.h"
 
-struct Ending {
-  int code = -1;       // 128 + signal when it was killed
-  std::string output;  // standard output and error
-};
-
-// The shell's quoting is left to the tests: their arguments need none.
-Ending run_command(const std::string& command);
 Ending run_train(const std::string& arguments);
 
 // What RUN/metrics.jsonl holds: nothing before the file is there.

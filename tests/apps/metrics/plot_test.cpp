@@ -70,5 +70,14 @@ TEST(Smoothed, KeepsLinesAndEnds) {
   for (size_t i = 0; i < line.size(); ++i) EXPECT_DOUBLE_EQ(calm[i], line[i]);
 }
 
+TEST(Averaged, KeepsShortListsAndTheMeanOfLongOnes) {
+  EXPECT_THAT(averaged({1, 2, 3}, 3), testing::ElementsAre(1.0, 2.0, 3.0));
+  EXPECT_THAT(averaged({1, 2, 3, 4, 5}, 3), testing::ElementsAre(1.5, 3.5, 5.0));
+  EXPECT_THAT(averaged({}, 3), testing::IsEmpty());
+  EXPECT_EQ(averaged(std::vector<double>(1'000'001, 2.5), 1000), std::vector<double>(1000, 2.5));
+}
+
+TEST(Plot, OfAMillionStepsHasTheirNumbers) { EXPECT_THAT(plot(falling(1'000'000), {}), HasSubstr("1000000")); }
+
 }  // namespace
 }  // namespace trainer

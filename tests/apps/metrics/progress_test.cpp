@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "apps/columns.h"
 
 namespace trainer {
@@ -18,7 +20,9 @@ StepRecord some_record() {
           .lr = 3e-3,
           .tokens_per_second = 14213,
           .memory_bytes = 212'000'000,
-          .seconds_left = 83};
+          .seconds_left = 83,
+          .step_seconds = 0.1234,
+          .mfu = 0.417};
 }
 
 TEST(Progress, BarFitsAnyTerminal) {
@@ -35,6 +39,14 @@ TEST(Progress, BarSaysAllIn80Columns) {
        {"120/600", "█", "░", "loss 2.135", "norm 0.81", "lr 3.0e-3", "14.2k tok/s", "212 MB", "1:23 left"}) {
     EXPECT_THAT(line, HasSubstr(part));
   }
+}
+
+TEST(Progress, BarSaysStillMoreWhereThereIsRoom) {
+  const std::string line = progress_bar(some_record(), 600, 120, false);
+  for (const char* part : {"MFU 41.7 %", "123 ms", "212 MB"}) EXPECT_THAT(line, HasSubstr(part));
+  StepRecord unmeasured = some_record();
+  unmeasured.mfu.reset();
+  EXPECT_THAT(progress_bar(unmeasured, 600, 120, false), Not(HasSubstr("MFU")));
 }
 
 TEST(Progress, BarKeepsWhatMattersMostWhereItIsNarrow) {
@@ -57,7 +69,17 @@ TEST(Progress, PlainLinesAreAlignedAndPlain) {
   const std::string a = progress_line(some_record(), 600), b = progress_line(last, 600);
   EXPECT_EQ(a.size(), b.size());
   EXPECT_FALSE(has_control_characters(a));
-  EXPECT_THAT(a, HasSubstr("step 120/600  loss  2.1346"));
+  EXPECT_EQ(a,
+            "step 120/600  loss  2.1346  norm    0.812  lr 3.00e-03   14.2k tok/s  MFU 41.7 %  memory  212 MB    123 ms"
+            "  left    1:23");
+}
+
+TEST(Progress, NumbersThatWentAstrayBreakNoLine) {
+  StepRecord astray = some_record();
+  astray.loss = 1e300;
+  astray.grad_norm = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(progress_line(astray, 600).size(), progress_line(some_record(), 600).size());
+  EXPECT_THAT(progress_bar(astray, 600, 80, false), HasSubstr("loss 1.0e+300"));
 }
 
 // What is printed for steps 1 .. 10.
@@ -88,6 +110,24 @@ TEST(Progress, OnATerminalItRedrawsOneLine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_THAT(text, HasSubstr("\r1/10"));
   EXPECT_THAT(text, HasSubstr("\r10/10"));
+}
+
+std::string told(Terminal terminal) {
+  testing::internal::CaptureStdout();
+  {
+    Progress progress(10, 1, terminal);
+    progress.show({.step = 1});
+    progress.tell("slow rank 2\x1b[2J");
+  }
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Progress, TellsAboveTheLineThatItRedraws) {
+  const std::string piped = told({});
+  EXPECT_TRUE(piped.ends_with("\nslow rank 2\uFFFD[2J\n")) << piped;
+  const std::string drawn = told({.interactive = true});
+  EXPECT_THAT(drawn, HasSubstr("\r\033[Jslow rank 2\uFFFD[2J\n\r1/10"));
+  EXPECT_TRUE(drawn.ends_with("\n"));
 }
 
 }  // namespace

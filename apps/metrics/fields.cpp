@@ -1,0 +1,80 @@
+#include "metrics/fields.h"
+
+#include <array>
+
+namespace trainer {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr bool kAlways = true, kWhereKnown = false;
+constexpr bool kSame = true, kVaries = false;
+
+constexpr std::array<Field, 17> kStepFields = {{{"step", "steps", kAlways, kSame},
+                                                {"loss", "nats a token", kAlways, kSame},
+                                                {"grad_norm", "", kAlways, kSame},
+                                                {"lr", "", kAlways, kSame},
+                                                {"tokens_per_second", "tokens/s", kAlways, kVaries},
+                                                {"memory_bytes", "bytes", kAlways, kVaries},
+                                                {"seconds", "s", kAlways, kVaries},
+                                                {"tokens", "tokens", kAlways, kSame},
+                                                {"step_seconds", "s", kAlways, kVaries},
+                                                {"validation_loss", "nats a token", kWhereKnown, kSame},
+                                                {"loss_scale", "", kWhereKnown, kSame},
+                                                {"skipped", "", kWhereKnown, kSame},
+                                                {"learning_rates", "", kWhereKnown, kSame},
+                                                {"data_seconds", "s", kWhereKnown, kVaries},
+                                                {"mfu", "", kWhereKnown, kVaries},
+                                                {"peak_memory_bytes", "bytes", kWhereKnown, kVaries},
+                                                {"memory", "bytes", kWhereKnown, kVaries}}};
+
+constexpr std::array<Field, 3> kEventFields = {
+    {{"step", "steps", kAlways, kSame}, {"event", "", kAlways, kSame}, {"seconds", "s", kAlways, kVaries}}};
+
+void add_where_known(Json& json, const StepRecord& record) {
+  if (record.validation_loss) json["validation_loss"] = *record.validation_loss;
+  if (record.loss_scale) {
+    json["loss_scale"] = *record.loss_scale;
+    json["skipped"] = record.skipped;
+  }
+  for (const GroupRate& rate : record.learning_rates) json["learning_rates"][rate.group] = rate.lr;
+  if (record.data_seconds) json["data_seconds"] = *record.data_seconds;
+  if (record.mfu) json["mfu"] = *record.mfu;
+  if (record.peak_memory_bytes) json["peak_memory_bytes"] = *record.peak_memory_bytes;
+  for (const MemoryPart& part : record.memory) json["memory"][part.name] = part.bytes;
+}
+
+}  // namespace
+
+std::span<const Field> step_fields() { return kStepFields; }
+std::span<const Field> event_fields() { return kEventFields; }
+
+Json to_json(const StepRecord& record) {
+  Json json = {{"step", record.step},
+               {"loss", record.loss},
+               {"grad_norm", record.grad_norm},
+               {"lr", record.lr},
+               {"tokens_per_second", record.tokens_per_second},
+               {"memory_bytes", record.memory_bytes},
+               {"seconds", record.seconds},
+               {"tokens", record.tokens},
+               {"step_seconds", record.step_seconds}};
+  add_where_known(json, record);
+  return json;
+}
+
+Json to_json(const Event& event) { return {{"step", event.step}, {"event", event.text}, {"seconds", event.seconds}}; }
+
+std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::optional<Json> parse_record(std::string_view line) {
+  Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object()) return std::nullopt;
+  const auto step = record.find("step");
+  // A number beyond int64 would be negative as one.
+  if (step == record.end() || !step->is_number_integer() || step->get<int64_t>() < 0) return std::nullopt;
+  return record;
+}
+
+}  // namespace trainer

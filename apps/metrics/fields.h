@@ -1,0 +1,35 @@
+// The records of RUN/metrics.jsonl: their fields, in the order in which they are written. docs/metrics.md explains
+// each.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "metrics/step_record.h"
+
+namespace trainer {
+
+struct Field {
+  std::string_view name;
+  std::string_view unit;  // empty: a pure number, a text, or yes and no
+  bool always;            // every record has it; others have it where it is known
+  bool reproducible;      // the same bits in a run that is repeated or resumed: neither time nor memory
+};
+
+// Of a step, and of an event.
+std::span<const Field> step_fields();
+std::span<const Field> event_fields();
+
+// A number that is not finite becomes null; every other number is read back as the same bits.
+nlohmann::ordered_json to_json(const StepRecord& record);
+nlohmann::ordered_json to_json(const Event& event);
+
+// One line, without its end. What is not UTF-8 in it becomes U+FFFD.
+std::string line_of(const nlohmann::ordered_json& record);
+
+// The record in a line; none when it is no JSON object with a step.
+std::optional<nlohmann::ordered_json> parse_record(std::string_view line);
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// Reads RUN/metrics.jsonl back, a column a field.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "metrics/step_record.h"
+
+namespace trainer {
+
+struct RunMetrics {
+  std::vector<int64_t> steps;  // rising; at least one
+  // A number a step, NaN where the record has none. Every field that holds numbers is one, known to this program or
+  // not; those of an object are "memory.parameters", and yes is 1.
+  std::map<std::string, std::vector<double>> columns;
+  std::vector<Event> events;
+  std::vector<std::string> problems;  // what had to be left out, a sentence each with file and line
+
+  // The column, or one of NaN where no record has that field.
+  std::vector<double> column(const std::string& name) const;
+};
+
+// Damaged lines are left out and told in `problems`. A step that comes again, as a run goes on that was cut off, takes
+// the place of what was there from that step on. Throws fsdp::Error for a file that cannot be read or has no step.
+RunMetrics read_metrics(const std::filesystem::path& path);
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// A file that is written through to the system at once, and whose writer learns how much of it is safe there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+// One thread at a time.
+class OutputFile {
+ public:
+  // Opens `path`, makes it where it is not there, and keeps its first `size` bytes. Throws fsdp::Error, also where the
+  // file is shorter.
+  OutputFile(const std::filesystem::path& path, int64_t size);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Adds `bytes` at the end: all of them, or none that count; then the next call writes over what half of them left.
+  // Returns why none could be written, "No space left on device" say; empty: they are written.
+  [[nodiscard]] std::string append(std::string_view bytes);
+
+ private:
+  int descriptor_;
+  int64_t size_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,42 @@
+// The curves of a run for TensorBoard: an event file in its own format, a scalar a number of the step's record.
+//
+// A file is a row of records: length (u64), checksum of the length (u32), a protocol buffer `Event`, its checksum
+// (u32), all little-endian; a checksum is a rotated CRC-32C. Source: tensorflow/core/lib/io/record_writer.h and
+// tensorflow/core/util/event.proto.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "metrics/output_file.h"
+#include "metrics/step_record.h"
+
+namespace trainer {
+
+// One thread at a time.
+class TensorBoardFile {
+ public:
+  using Tell = std::function<void(const std::string&)>;
+
+  // Makes `folder`, and in it a file of its own; a run that goes on after `steps_done` has one a process, and
+  // TensorBoard forgets what others say of later steps. Throws fsdp::Error when it cannot be written.
+  TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done, Tell tell);
+
+  // The tags are the field's names, "memory/parameters" for those of a part. TensorBoard's scalars are of 32 bits. When
+  // the disk is full it tells, and writes no more: RUN/metrics.jsonl has it all.
+  void write(const StepRecord& record);
+
+ private:
+  void append(const std::string& event);
+
+  std::filesystem::path path_;
+  Tell tell_;
+  bool is_broken_ = false;
+  OutputFile file_;
+};
+
+// What a file holds for `event`, the bytes of a protocol buffer.
+std::string framed(const std::string& event);
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// Axes: from numbers to places in the picture.
+
+// Steps of 1, 2 or 5 times a power of ten, `wanted` of them or a few more.
+function linearTicks(low, high, wanted) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(factor => factor * power).find(candidate => candidate >= rough) || 10 * power;
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
+    ticks.push(Number((i * step).toPrecision(12)));
+  return ticks;
+}
+
+function logTicks(low, high, wanted) {
+  for (const factors of [[1], [1, 3], [1, 2, 5]]) {
+    const ticks = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power) {
+      for (const factor of factors) ticks.push(Number((factor * 10 ** power).toPrecision(6)));
+    }
+    const visible = ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
+    if (visible.length >= 3) {
+      const every = Math.ceil(visible.length / (2 * wanted));
+      return visible.filter((tick, i) => i % every === 0);
+    }
+  }
+  return linearTicks(low, high, wanted);
+}
+
+// Steps of a clock: seconds, minutes and hours.
+function clockTicks(low, high, wanted) {
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+  const step = steps.find(candidate => (high - low) / candidate <= wanted);
+  if (!step) return linearTicks(low, high, wanted);
+  const ticks = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push(at);
+  return ticks;
+}
+
+// {low, high, log, place(value)}: `from` and `to` are the places of the ends.
+function scaleOf(low, high, from, to, log) {
+  const transform = log ? Math.log10 : value => value;
+  const begin = transform(low);
+  const length = transform(high) - begin || 1;
+  return {low, high, log, place: value => from + (to - from) * (transform(value) - begin) / length};
+}
+
+// The range of the values, with some air; on a logarithmic axis, of those above zero.
+function rangeOf(values, {log, outliers, fromZero}) {
+  const usable = values.filter(value => value !== null && (!log || value > 0)).sort((a, b) => a - b);
+  if (usable.length === 0) return log ? [1, 10] : [0, 1];
+  const cut = outliers ? Math.floor(usable.length * 0.01) : 0;
+  let low = usable[cut];
+  let high = usable[usable.length - 1 - cut];
+  if (log) return high > low ? [low / 1.05, high * 1.05] : [low / 2, high * 2];
+  if (fromZero) low = Math.min(0, low);
+  const air = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
+  return [fromZero ? low : low - air, high + air];
+}

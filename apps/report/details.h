@@ -1,0 +1,21 @@
+// The parts of a report that are words: configuration, events, samples and what could not be read. Each is HTML, and
+// empty where there is nothing to show.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/run.h"
+
+namespace trainer {
+
+// Rows whose values differ between runs have the class "differs".
+std::string configuration_section(const std::vector<Run>& runs);
+std::string events_section(const std::vector<Run>& runs);
+std::string samples_section(const std::vector<Run>& runs);
+std::string problems_section(const std::vector<Run>& runs);
+
+// The newest events of a run: a report of all would be long, and its curves hidden behind marks.
+std::vector<Event> shown_events(const RunMetrics& metrics);
+
+}  // namespace trainer

@@ -1,0 +1,119 @@
+#include "report/page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fsdp/error.h>
+
+#include <fstream>
+#include <map>
+
+#include "console/units.h"
+#include "report/assets.h"
+#include "report/curves.h"
+#include "report/details.h"
+#include "report/summary.h"
+#include "report/text.h"
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "{{name}}" in the text becomes the value of that name. Values are not looked at again, whatever they say.
+std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string result;
+  for (size_t begin; (begin = text.find("{{")) != std::string_view::npos;) {
+    const size_t end = text.find("}}", begin);
+    result += text.substr(0, begin);
+    result += values.at(std::string(text.substr(begin + 2, end - begin - 2)));
+    text.remove_prefix(end + 2);
+  }
+  result += text;
+  return result;
+}
+
+std::string joined_assets(std::initializer_list<const char*> names) {
+  std::string result;
+  for (const char* name : names) result += asset(name);
+  return result;
+}
+
+std::string title_of(const std::vector<Run>& runs) {
+  if (runs.size() == 1) return runs.front().name;
+  std::vector<std::string> names;
+  for (const Run& run : runs) names.push_back(run.name);
+  constexpr size_t kNamed = 4;
+  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string subtitle_of(const std::vector<Run>& runs) {
+  if (runs.size() > 1) return fmt::format("{} runs of fsdp-train", runs.size());
+  const RunMetrics& metrics = runs.front().metrics;
+  return fmt::format("a run of fsdp-train: steps {} to {}", grouped(metrics.steps.front()),
+                     grouped(metrics.steps.back()));
+}
+
+// Two folders of one name in different places would be one curve to the eye.
+void tell_apart(std::vector<Run>& runs, const std::vector<fs::path>& folders) {
+  std::map<std::string, int> uses;
+  for (const Run& run : runs) ++uses[run.name];
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (uses[runs[i].name] > 1) runs[i].name = folders[i].string();
+  }
+}
+
+void write_whole(const std::string& bytes, const fs::path& file) {
+  const fs::path partial = file.string() + ".partial";
+  std::error_code error;
+  {
+    std::ofstream stream(partial, std::ios::binary);
+    stream << bytes << std::flush;
+    if (!stream) {
+      fs::remove(partial, error);
+      throw fsdp::Error(
+          fmt::format("'{}' cannot be written. Is there such a folder, and room on its disk?", file.string()));
+    }
+  }
+  fs::rename(partial, file, error);
+  if (!error) return;
+  const std::string reason = error.message();
+  fs::remove(partial, error);
+  throw fsdp::Error(fmt::format("'{}' cannot be written: {}.", file.string(), reason));
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<Run>& runs) {
+  return filled(asset("page.html"),
+                {{"title", html(title_of(runs))},
+                 {"subtitle", html(subtitle_of(runs))},
+                 {"style", joined_assets({"style.css"})},
+                 {"summary", summary_table(runs)},
+                 {"problems", problems_section(runs)},
+                 {"configuration", configuration_section(runs)},
+                 {"events", events_section(runs)},
+                 {"samples", samples_section(runs)},
+                 {"curves", curves_json(runs)},
+                 {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",
+                                           "chart.js", "hover.js", "memory.js", "page.js"})}});
+}
+
+void write_report(const std::vector<fs::path>& folders, const fs::path& file) {
+  std::vector<Run> runs;
+  std::vector<std::string> problems;
+  for (const fs::path& folder : folders) {
+    try {
+      runs.push_back(read_run(folder));
+    } catch (const fsdp::Error& error) {
+      problems.push_back(error.what());
+    }
+  }
+  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, "\n")));
+  tell_apart(runs, folders);
+  write_whole(report_page(runs), file);
+}
+
+}  // namespace trainer

@@ -1,0 +1,35 @@
+// What a run folder holds, as far as a report shows it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "metrics/metrics_reader.h"
+
+namespace trainer {
+
+struct Sample {
+  std::string file, text;  // the text as the model wrote it, its first kSampleBytes
+};
+
+constexpr size_t kSampleBytes = 16 * 1024;
+constexpr size_t kSamples = 12;  // the last ones, where there are more
+
+struct Run {
+  std::string name;
+  RunMetrics metrics = {};  // its problems are all of the run's
+  // "model.width" and its value, in the order of config.json.
+  std::vector<std::pair<std::string, std::string>> configuration = {};
+  std::vector<Sample> samples = {};  // from the first to the last
+};
+
+// Reads RUN/metrics.jsonl, RUN/config.json and RUN/sample*.txt. Only the first has to be there: throws fsdp::Error
+// where it cannot be read.
+Run read_run(const std::filesystem::path& folder);
+
+// Seconds that the run had taken at each record, over all processes that worked on it: the clock of each starts at 0.
+std::vector<double> elapsed_seconds(const RunMetrics& metrics);
+
+}  // namespace trainer

@@ -1,0 +1,17 @@
+// What a run came to, in a few numbers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/run.h"
+
+namespace trainer {
+
+// An HTML table, a row a run.
+std::string summary_table(const std::vector<Run>& runs);
+
+// The value in the middle of the finite ones, NaN where there is none.
+double median(std::vector<double> values);
+
+}  // namespace trainer

@@ -1,0 +1,117 @@
+#include "metrics/tensorboard.h"
+
+#include <fsdp/error.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/temporary_folder.h"
+#include "metrics/checksum.h"
+#include "metrics/fields.h"
+
+namespace trainer {
+namespace {
+
+using nlohmann::json;
+
+const TensorBoardFile::Tell kQuietly = [](const std::string&) {};
+
+// RFC 3720, appendix B.4.
+TEST(Checksum, IsThatOfItsStandard) {
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST(TensorBoard, FramesARecordWithItsLength) {
+  const std::string record = framed("abc");
+  ASSERT_EQ(record.size(), 8u + 4 + 3 + 4);
+  EXPECT_EQ(record.substr(0, 8), std::string("\3\0\0\0\0\0\0\0", 8));
+  EXPECT_EQ(record.substr(12, 3), "abc");
+}
+
+class TensorBoardReader : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(FSDP_PYTHON).empty() || run_command(FSDP_PYTHON " -c 'import tensorboard'").code != 0) {
+      GTEST_SKIP() << "the Python package tensorboard is not there: scripts/setup installs it";
+    }
+  }
+
+  json scalars() const {
+    const Ending ending = run_command(FSDP_PYTHON " " FSDP_READ_EVENTS " " + (folder_ / "board"));
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    // The last line; those before are what TensorBoard has to say.
+    return json::parse(ending.output.substr(ending.output.rfind('\n') + 1), nullptr, /*allow_exceptions=*/false);
+  }
+
+  TemporaryFolder folder_;
+};
+
+StepRecord record_of(int64_t step) {
+  const double x = static_cast<double>(step);
+  return {.step = step,
+          .loss = 5 / x,
+          .grad_norm = 1e30 / x,
+          .lr = 1e-4 * x,
+          .tokens_per_second = 123456.7,
+          .memory_bytes = 7'000'000'000,
+          .validation_loss = step % 2 == 0 ? std::optional(4 / x) : std::nullopt,
+          .loss_scale = 65536,
+          .skipped = step == 3,
+          .tokens = 1000 * step,
+          .memory = {{"parameters", 100}},
+          .learning_rates = {{"matrices", 0.02}}};
+}
+
+void expect_value(const json& found, int64_t step, double value) {
+  EXPECT_EQ(found[0], step);
+  EXPECT_EQ(found[1].get<double>(), static_cast<double>(static_cast<float>(value)));
+}
+
+TEST_F(TensorBoardReader, FindsEveryNumberOfEveryStep) {
+  {
+    TensorBoardFile file(folder_ / "board", 0, kQuietly);
+    for (int64_t step = 1; step <= 200; ++step) file.write(record_of(step));
+  }
+  const json found = scalars();
+  ASSERT_EQ(found["loss"].size(), 200u);
+  ASSERT_EQ(found["validation_loss"].size(), 100u);
+  for (int64_t step = 1; step <= 200; ++step) {
+    const auto at = static_cast<size_t>(step - 1);
+    const StepRecord record = record_of(step);
+    expect_value(found["loss"][at], step, record.loss);
+    expect_value(found["grad_norm"][at], step, record.grad_norm);
+    expect_value(found["memory_bytes"][at], step, 7e9);
+    expect_value(found["skipped"][at], step, step == 3 ? 1 : 0);
+    expect_value(found["memory/parameters"][at], step, 100);
+    expect_value(found["learning_rates/matrices"][at], step, 0.02);
+    if (step % 2 == 0) expect_value(found["validation_loss"][at / 2], step, *record.validation_loss);
+  }
+  const nlohmann::ordered_json first = to_json(record_of(1));
+  for (const auto& [name, value] : first.items()) {
+    if (value.is_number() && name != "step") EXPECT_TRUE(found.contains(name)) << name;
+  }
+}
+
+TEST_F(TensorBoardReader, SeesAResumedRunAsOneCurve) {
+  {
+    TensorBoardFile file(folder_ / "board", 0, kQuietly);
+    for (int64_t step = 1; step <= 8; ++step) file.write(StepRecord{.step = step, .loss = 1});
+  }
+  TensorBoardFile file(folder_ / "board", 5, kQuietly);  // steps 6 to 8 came after the checkpoint
+  for (int64_t step = 6; step <= 9; ++step) file.write(StepRecord{.step = step, .loss = 2});
+  const json loss = scalars()["loss"];
+  ASSERT_EQ(loss.size(), 9u);
+  for (int64_t step = 1; step <= 9; ++step) expect_value(loss[static_cast<size_t>(step - 1)], step, step <= 5 ? 1 : 2);
+}
+
+TEST(TensorBoard, ThatCannotBeWrittenIsAnError) {
+  TemporaryFolder folder;
+  EXPECT_THROW(TensorBoardFile(folder.write("file", "") + "/board", 0, kQuietly), fsdp::Error);
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,131 @@
+// The report as a browser shows it: headless Chromium runs the program on the page.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/report/sample_runs.h"
+#include "apps/temporary_folder.h"
+#include "report/page.h"
+
+namespace {
+
+using nlohmann::json;
+using namespace nlohmann::literals;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class Browser : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(FSDP_CHROMIUM).empty()) GTEST_SKIP() << "Chromium is not there: scripts/setup --all installs it";
+    const auto first = write_sample_run(folder_.path(), "first");
+    const auto second =
+        write_sample_run(folder_.path(), "<b>second", {.config = R"({"lr": 0.01})", .event = "slow rank 2"});
+    trainer::write_report({first}, folder_ / "one.html");
+    trainer::write_report({first, second}, folder_ / "two.html");
+  }
+
+  // What Chromium makes of the page, and all that it has to say. It logs each request in net.json.
+  std::string visit(const std::string& page) const {
+    const Ending ending =
+        run_command("timeout -k 5 60 " FSDP_CHROMIUM
+                    " --headless --no-sandbox --disable-gpu --no-first-run --disable-extensions "
+                    "--disable-component-update --disable-background-networking --disable-sync --disable-dev-shm-usage "
+                    "--user-data-dir=" +
+                    (folder_ / "profile") + " --log-net-log=" + (folder_ / "net.json") +
+                    " --enable-logging=stderr --v=0 --window-size=1280,2400 --dump-dom file://" + (folder_ / page));
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    return ending.output;
+  }
+
+  // The page with a program of the test at its end.
+  std::string with_program(const std::string& page, const std::string& program) const {
+    std::string text = read_bytes(folder_ / page);
+    text.insert(text.rfind("</body>"), "<script>" + program + "</script>");
+    folder_.write("program.html", text);
+    return "program.html";
+  }
+
+  // Addresses that were asked for, but for the page itself.
+  std::vector<std::string> requests() const {
+    const json log = json::parse(read_bytes(folder_ / "net.json"), nullptr, /*allow_exceptions=*/false);
+    std::vector<std::string> addresses;
+    EXPECT_TRUE(log.is_object() && log.contains("events"));
+    if (!log.is_object()) return addresses;
+    for (const json& event : log.value("events", json::array())) {
+      const json address = event.value("/params/url"_json_pointer, json());
+      if (!address.is_string()) continue;
+      const std::string text = address;
+      if (!text.starts_with("file:///") && !text.starts_with("data:")) addresses.push_back(text);
+    }
+    return addresses;
+  }
+
+  TemporaryFolder folder_;
+};
+
+// How many curves there are of more than ten points.
+int curves_in(const std::string& page) {
+  const std::string beginning = "<path class=\"curve";
+  int count = 0;
+  for (size_t at = page.find(beginning); at != std::string::npos; at = page.find(beginning, at + 1)) {
+    const auto path = page.begin() + static_cast<std::ptrdiff_t>(at);
+    if (std::count(path, std::find(path, page.end(), '>'), 'L') > 10) ++count;
+  }
+  return count;
+}
+
+TEST_F(Browser, DrawsEveryCurveWithoutAnErrorAndARequest) {
+  const std::string page = visit("one.html");
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(requests(), IsEmpty());
+  EXPECT_EQ(curves_in(page), 8);  // loss, held-back loss, norm, lr, tokens/s, time of a step, MFU, time outside
+  EXPECT_THAT(page, HasSubstr("class=\"area part-5\""));
+  EXPECT_THAT(page, HasSubstr("class=\"event-mark\""));
+}
+
+TEST_F(Browser, DrawsTwoRunsIntoTheSamePlots) {
+  const std::string page = visit("two.html");
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(requests(), IsEmpty());
+  EXPECT_EQ(curves_in(page), 16);
+  EXPECT_THAT(page, Not(HasSubstr("<b>second")));
+}
+
+TEST_F(Browser, WouldTellOfARequest) {
+  const std::string page = with_program("one.html", "fetch('http://127.0.0.1:9/').catch(() => 0);");
+  EXPECT_THAT(visit(page), HasSubstr("CONSOLE"));
+}
+
+TEST_F(Browser, TakesEveryChoice) {
+  const std::string page = visit(with_program("two.html", R"(
+    for (const axis of ['tokens', 'seconds']) {
+      document.getElementById('axis').value = axis;
+      document.getElementById('axis').dispatchEvent(new Event('change'));
+    }
+    for (const button of document.querySelectorAll('.chart button')) button.click();
+    document.getElementById('smoothing').value = '0';
+    document.getElementById('smoothing').dispatchEvent(new Event('input'));
+    for (const box of document.querySelectorAll('#outliers, #only-differences')) box.click();
+    document.querySelectorAll('#legend input')[1].click();
+    const holder = document.querySelector('.chart > div');
+    const place = holder.getBoundingClientRect();
+    holder.dispatchEvent(new PointerEvent('pointermove', {clientX: place.left + place.width / 2, clientY: place.top + 50}));
+    window.dispatchEvent(new Event('resize'));
+    holder.dispatchEvent(new PointerEvent('pointermove', {clientX: place.left + place.width / 2, clientY: place.top + 50}));
+    document.title = 'all chosen: ' + document.querySelector('.tooltip').textContent;
+  )"));
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page, HasSubstr("<title>all chosen: time 0:2"));
+  EXPECT_THAT(page, HasSubstr("first: 1."));
+  EXPECT_EQ(curves_in(page), 8);
+  EXPECT_THAT(page, Not(HasSubstr("class=\"raw\"")));
+  EXPECT_THAT(page, Not(HasSubstr("NaN")));
+  EXPECT_THAT(page, HasSubstr("id=\"settings\" class=\"only-differences\""));
+}
+
+}  // namespace
