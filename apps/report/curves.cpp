@@ -111,7 +111,7 @@ std::string events_json(const RunMetrics& metrics) {
   return events.text();
 }
 
-std::string run_json(const Run& run, size_t most) {
+std::string run_json(const RunFolder& run, size_t most) {
   const RunMetrics& metrics = run.metrics;
   const Grid grid = grid_of(metrics.steps.size(), most);
   return fmt::format(
@@ -123,10 +123,10 @@ std::string run_json(const Run& run, size_t most) {
 
 }  // namespace
 
-std::string curves_json(const std::vector<Run>& runs) {
+std::string curves_json(const std::vector<RunFolder>& runs) {
   const size_t most = std::clamp(kGroupsOfAll / std::max<size_t>(runs.size(), 1), kFewestGroups, kMostGroups);
   List all;
-  for (const Run& run : runs) all.add(run_json(run, most));
+  for (const RunFolder& run : runs) all.add(run_json(run, most));
   return fmt::format("{{\"runs\":[{}]}}", all.text());
 }
 

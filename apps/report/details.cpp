@@ -19,9 +19,9 @@ std::string section(const char* id, const char* title, const std::string& conten
 }
 
 // Names of all runs, each where it first appears.
-std::vector<std::string> configuration_names(const std::vector<Run>& runs) {
+std::vector<std::string> configuration_names(const std::vector<RunFolder>& runs) {
   std::vector<std::string> names;
-  for (const Run& run : runs) {
+  for (const RunFolder& run : runs) {
     for (const auto& [name, value] : run.configuration) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
@@ -29,17 +29,17 @@ std::vector<std::string> configuration_names(const std::vector<Run>& runs) {
   return names;
 }
 
-std::string value_of(const Run& run, const std::string& name) {
+std::string value_of(const RunFolder& run, const std::string& name) {
   for (const auto& [key, value] : run.configuration) {
     if (key == name) return value.empty() ? "(empty)" : value;
   }
   return "–";
 }
 
-std::string configuration_row(const std::vector<Run>& runs, const std::string& name) {
+std::string configuration_row(const std::vector<RunFolder>& runs, const std::string& name) {
   std::string cells;
   bool differs = false;
-  for (const Run& run : runs) {
+  for (const RunFolder& run : runs) {
     const std::string value = value_of(run, name);
     differs = differs || value != value_of(runs.front(), name);
     cells += fmt::format("<td>{}</td>", html(value));
@@ -50,11 +50,11 @@ std::string configuration_row(const std::vector<Run>& runs, const std::string& n
 
 }  // namespace
 
-std::string configuration_section(const std::vector<Run>& runs) {
+std::string configuration_section(const std::vector<RunFolder>& runs) {
   std::string rows, heads;
   for (const std::string& name : configuration_names(runs)) rows += configuration_row(runs, name);
   if (rows.empty()) return "";
-  for (const Run& run : runs) heads += fmt::format("<th>{}</th>", html(run.name));
+  for (const RunFolder& run : runs) heads += fmt::format("<th>{}</th>", html(run.name));
   const std::string choice =
       runs.size() < 2 ? ""
                       : "<label class=\"choice\"><input type=\"checkbox\" id=\"only-differences\"> only what differs"
@@ -70,7 +70,7 @@ std::vector<Event> shown_events(const RunMetrics& metrics) {
   return {metrics.events.begin() + static_cast<std::ptrdiff_t>(first), metrics.events.end()};
 }
 
-std::string events_section(const std::vector<Run>& runs) {
+std::string events_section(const std::vector<RunFolder>& runs) {
   std::string content;
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::vector<Event> shown = shown_events(runs[i].metrics);
@@ -92,7 +92,7 @@ std::string events_section(const std::vector<Run>& runs) {
   return section("events", "Events", content);
 }
 
-std::string samples_section(const std::vector<Run>& runs) {
+std::string samples_section(const std::vector<RunFolder>& runs) {
   std::string content;
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const Sample& sample : runs[i].samples) {
@@ -105,9 +105,9 @@ std::string samples_section(const std::vector<Run>& runs) {
   return section("samples", "Samples", content);
 }
 
-std::string problems_section(const std::vector<Run>& runs) {
+std::string problems_section(const std::vector<RunFolder>& runs) {
   std::string items;
-  for (const Run& run : runs) {
+  for (const RunFolder& run : runs) {
     for (const std::string& problem : run.metrics.problems) items += fmt::format("<li>{}</li>\n", html(problem));
   }
   return section("problems", "What could not be read", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");

@@ -10,10 +10,10 @@
 namespace trainer {
 
 // Rows whose values differ between runs have the class "differs".
-std::string configuration_section(const std::vector<Run>& runs);
-std::string events_section(const std::vector<Run>& runs);
-std::string samples_section(const std::vector<Run>& runs);
-std::string problems_section(const std::vector<Run>& runs);
+std::string configuration_section(const std::vector<RunFolder>& runs);
+std::string events_section(const std::vector<RunFolder>& runs);
+std::string samples_section(const std::vector<RunFolder>& runs);
+std::string problems_section(const std::vector<RunFolder>& runs);
 
 // The newest events of a run: a report of all would be long, and its curves hidden behind marks.
 std::vector<Event> shown_events(const RunMetrics& metrics);

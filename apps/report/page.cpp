@@ -39,17 +39,17 @@ std::string joined_assets(std::initializer_list<const char*> names) {
   return result;
 }
 
-std::string title_of(const std::vector<Run>& runs) {
+std::string title_of(const std::vector<RunFolder>& runs) {
   if (runs.size() == 1) return runs.front().name;
   std::vector<std::string> names;
-  for (const Run& run : runs) names.push_back(run.name);
+  for (const RunFolder& run : runs) names.push_back(run.name);
   constexpr size_t kNamed = 4;
   const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
   names.resize(names.size() - more);
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-std::string subtitle_of(const std::vector<Run>& runs) {
+std::string subtitle_of(const std::vector<RunFolder>& runs) {
   if (runs.size() > 1) return fmt::format("{} runs of fsdp-train", runs.size());
   const RunMetrics& metrics = runs.front().metrics;
   return fmt::format("a run of fsdp-train: steps {} to {}", grouped(metrics.steps.front()),
@@ -57,9 +57,9 @@ std::string subtitle_of(const std::vector<Run>& runs) {
 }
 
 // Two folders of one name in different places would be one curve to the eye.
-void tell_apart(std::vector<Run>& runs, const std::vector<fs::path>& folders) {
+void tell_apart(std::vector<RunFolder>& runs, const std::vector<fs::path>& folders) {
   std::map<std::string, int> uses;
-  for (const Run& run : runs) ++uses[run.name];
+  for (const RunFolder& run : runs) ++uses[run.name];
   for (size_t i = 0; i < runs.size(); ++i) {
     if (uses[runs[i].name] > 1) runs[i].name = folders[i].string();
   }
@@ -86,7 +86,7 @@ void write_whole(const std::string& bytes, const fs::path& file) {
 
 }  // namespace
 
-std::string report_page(const std::vector<Run>& runs) {
+std::string report_page(const std::vector<RunFolder>& runs) {
   return filled(asset("page.html"),
                 {{"title", html(title_of(runs))},
                  {"subtitle", html(subtitle_of(runs))},
@@ -102,7 +102,7 @@ std::string report_page(const std::vector<Run>& runs) {
 }
 
 void write_report(const std::vector<fs::path>& folders, const fs::path& file) {
-  std::vector<Run> runs;
+  std::vector<RunFolder> runs;
   std::vector<std::string> problems;
   for (const fs::path& folder : folders) {
     try {

@@ -10,7 +10,7 @@
 namespace trainer {
 
 // The page. Runs, at least one, share the plots, and each of the first eight has a colour of its own.
-std::string report_page(const std::vector<Run>& runs);
+std::string report_page(const std::vector<RunFolder>& runs);
 
 // Reads the runs and writes their page to `file`, whole or not at all. Throws fsdp::Error that names all folders that
 // cannot be read, or says why the file cannot be written.

@@ -89,8 +89,8 @@ std::string name_of(const fs::path& folder) {
 
 }  // namespace
 
-Run read_run(const fs::path& folder) {
-  Run run{.name = name_of(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
+RunFolder read_run(const fs::path& folder) {
+  RunFolder run{.name = name_of(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   run.configuration = read_configuration(folder / "config.json", run.metrics.problems);
   run.samples = read_samples(folder);
   return run;

@@ -17,7 +17,7 @@ struct Sample {
 constexpr size_t kSampleBytes = 16 * 1024;
 constexpr size_t kSamples = 12;  // the last ones, where there are more
 
-struct Run {
+struct RunFolder {
   std::string name;
   RunMetrics metrics = {};  // its problems are all of the run's
   // "model.width" and its value, in the order of config.json.
@@ -27,7 +27,7 @@ struct Run {
 
 // Reads RUN/metrics.jsonl, RUN/config.json and RUN/sample*.txt. Only the first has to be there: throws fsdp::Error
 // where it cannot be read.
-Run read_run(const std::filesystem::path& folder);
+RunFolder read_run(const std::filesystem::path& folder);
 
 // Seconds that the run had taken at each record, over all processes that worked on it: the clock of each starts at 0.
 std::vector<double> elapsed_seconds(const RunMetrics& metrics);

@@ -47,7 +47,7 @@ std::string step_time(double seconds) {
 
 std::string bytes(double count) { return short_bytes(static_cast<size_t>(std::max(count, 0.0))); }
 
-std::string row(const Run& run, size_t index) {
+std::string row(const RunFolder& run, size_t index) {
   const RunMetrics& metrics = run.metrics;
   const double peak = std::fmax(highest(metrics.column("peak_memory_bytes")), highest(metrics.column("memory_bytes")));
   std::string cells;
@@ -75,7 +75,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string summary_table(const std::vector<Run>& runs) {
+std::string summary_table(const std::vector<RunFolder>& runs) {
   std::string rows;
   for (size_t i = 0; i < runs.size(); ++i) rows += row(runs[i], i);
   return fmt::format(

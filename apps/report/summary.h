@@ -9,7 +9,7 @@
 namespace trainer {
 
 // An HTML table, a row a run.
-std::string summary_table(const std::vector<Run>& runs);
+std::string summary_table(const std::vector<RunFolder>& runs);
 
 // The value in the middle of the finite ones, NaN where there is none.
 double median(std::vector<double> values);

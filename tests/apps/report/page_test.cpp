@@ -67,12 +67,13 @@ TEST(Page, ComparesRuns) {
 
 TEST(Page, OfAMillionStepsIsBelow3Megabytes) {
   EXPECT_LT(report_page({sample_run("long", 1'000'000)}).size(), 1'000'000u);
-  const Run shorter = sample_run("shorter", 20'000);
-  for (const size_t runs : {2, 6, 8, 30}) EXPECT_LT(report_page(std::vector<Run>(runs, shorter)).size(), 3'000'000u);
+  const RunFolder shorter = sample_run("shorter", 20'000);
+  for (const size_t runs : {2, 6, 8, 30})
+    EXPECT_LT(report_page(std::vector<RunFolder>(runs, shorter)).size(), 3'000'000u);
 }
 
 TEST(Page, OfAShortOrDivergedRunIsStillOne) {
-  Run one{.name = "one"};
+  RunFolder one{.name = "one"};
   one.metrics.steps = {7};
   EXPECT_THAT(report_page({one}), HasSubstr("steps 7 to 7"));
   one.metrics.columns["loss"] = {std::nan("")};
@@ -81,7 +82,7 @@ TEST(Page, OfAShortOrDivergedRunIsStillOne) {
 
 TEST(Curves, AreJsonWithTheNumbersOfTheRun) {
   TemporaryFolder folder;
-  const Run run = read_run(write_sample_run(folder.path(), "first"));
+  const RunFolder run = read_run(write_sample_run(folder.path(), "first"));
   const json found = json::parse(curves_json({run}))["runs"][0];
   ASSERT_EQ(found["step"].size(), 300u);
   EXPECT_EQ(found["step"][41], 42);

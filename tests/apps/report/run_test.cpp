@@ -18,9 +18,9 @@ using testing::SizeIs;
 
 const std::string kStep = "{\"step\":1,\"loss\":2}\n";
 
-TEST(Run, IsItsMetricsConfigurationAndSamples) {
+TEST(RunFolder, IsItsMetricsConfigurationAndSamples) {
   TemporaryFolder folder;
-  const Run run = read_run(write_sample_run(folder.path(), "first") / "");  // with a slash at its end
+  const RunFolder run = read_run(write_sample_run(folder.path(), "first") / "");  // with a slash at its end
   EXPECT_EQ(run.name, "first");
   EXPECT_EQ(run.metrics.steps.size(), 300u);
   EXPECT_THAT(run.configuration,
@@ -30,17 +30,17 @@ TEST(Run, IsItsMetricsConfigurationAndSamples) {
   EXPECT_THAT(run.metrics.problems, IsEmpty());
 }
 
-TEST(Run, NeedsNothingButMetrics) {
+TEST(RunFolder, NeedsNothingButMetrics) {
   TemporaryFolder folder;
   folder.write("run/metrics.jsonl", kStep);
-  const Run run = read_run(folder / "run");
+  const RunFolder run = read_run(folder / "run");
   EXPECT_THAT(run.configuration, IsEmpty());
   EXPECT_THAT(run.samples, IsEmpty());
   EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' cannot be read")));
   EXPECT_THROW(read_run(folder / "none"), fsdp::Error);
 }
 
-TEST(Run, HasItsSamplesInTheOrderOfTheirNumbers) {
+TEST(RunFolder, HasItsSamplesInTheOrderOfTheirNumbers) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", kStep);
   for (const char* name :
@@ -53,17 +53,17 @@ TEST(Run, HasItsSamplesInTheOrderOfTheirNumbers) {
   EXPECT_THAT(names, ElementsAre("sample-0003.txt", "sample-20.txt", "sample-100.txt", "sample.txt"));
 }
 
-TEST(Run, ShowsTheLastSamplesAndTheBeginningOfALongOne) {
+TEST(RunFolder, ShowsTheLastSamplesAndTheBeginningOfALongOne) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", kStep);
   for (int i = 1; i <= 30; ++i) folder.write("sample-" + std::to_string(i) + ".txt", std::string(100'000, 'a'));
-  const Run run = read_run(folder.path());
+  const RunFolder run = read_run(folder.path());
   ASSERT_EQ(run.samples.size(), kSamples);
   EXPECT_EQ(run.samples.back().file, "sample-30.txt");
   EXPECT_EQ(run.samples.back().text.size(), kSampleBytes);
 }
 
-TEST(Run, SurvivesAnyConfiguration) {
+TEST(RunFolder, SurvivesAnyConfiguration) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", kStep);
   std::string deep = "1";
@@ -78,7 +78,7 @@ TEST(Run, SurvivesAnyConfiguration) {
               ElementsAre(Pair("list", "[1,2]"), Pair("nothing", "null"), Pair("empty", "{}"), Pair("yes", "true")));
 }
 
-TEST(Run, AddsUpTheTimeOfAllItsProcesses) {
+TEST(RunFolder, AddsUpTheTimeOfAllItsProcesses) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl",
                "{\"step\":1,\"seconds\":1}\n{\"step\":2,\"seconds\":2}\n{\"step\":3,\"seconds\":1}\n{\"step\":4}\n"

@@ -42,8 +42,8 @@ StepRecord sample_record(int64_t step, int64_t steps) {
 
 }  // namespace
 
-trainer::Run sample_run(const std::string& name, int64_t steps) {
-  trainer::Run run{.name = name};
+trainer::RunFolder sample_run(const std::string& name, int64_t steps) {
+  trainer::RunFolder run{.name = name};
   std::map<std::string, std::vector<double>>& columns = run.metrics.columns;
   for (int64_t step = 1; step <= steps; ++step) {
     const StepRecord record = sample_record(step, steps);

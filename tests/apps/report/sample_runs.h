@@ -8,7 +8,7 @@
 #include "report/run.h"
 
 // A run in memory, with every field that a step may have.
-trainer::Run sample_run(const std::string& name, int64_t steps);
+trainer::RunFolder sample_run(const std::string& name, int64_t steps);
 
 // A run folder `folder`/`name` of 300 steps; the rest of its files are given. Returns its path.
 struct SampleFiles {
