@@ -28,7 +28,7 @@ std::optional<int64_t> step_of(const fs::path& folder) {
   return step;
 }
 
-void remove(const fs::path& checkpoint) {
+void remove_checkpoint(const fs::path& checkpoint) {
   std::error_code error;
   fs::remove(checkpoint / kManifest, error);
   if (!error) fs::remove_all(checkpoint, error);
@@ -55,7 +55,7 @@ std::vector<fs::path> checkpoints_of(const fs::path& run) {
 void remove_old_checkpoints(const fs::path& run, int64_t keep) {
   if (keep == 0) return;
   const std::vector<fs::path> all = checkpoints_of(run);
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) remove(all[i]);
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) remove_checkpoint(all[i]);
 }
 
 }  // namespace trainer

@@ -8,7 +8,7 @@
 namespace trainer {
 
 struct StepFacts {
-  std::vector<float> losses;  // of this rank's micro-batches; as many on every rank
+  std::vector<float> losses = {};  // of this rank's micro-batches; as many on every rank
   double seconds = 0;         // that its passes took
   double wait_seconds = 0;    // of these, for other ranks
   bool save_is_due = false;   // by its clock

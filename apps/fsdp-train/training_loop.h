@@ -7,6 +7,7 @@
 #include "report.h"
 #include "run_checkpoints.h"
 #include "slow_rank.h"
+#include "step_facts.h"
 #include "stop_request.h"
 #include "training.h"
 
