@@ -178,6 +178,8 @@ std::vector<Group> last_groups() {
          "a checkpoint to go on from, or to write from"},
         {"--resume", &O::resume, Anything{}, kTrain, "WHAT", "",
          "never; auto: go on from the newest checkpoint in RUN, if there is one; or a checkpoint's folder"},
+        {"--export", &O::export_model, Anything{}, kTrain, "", "",
+         "write RUN/model at the end, a folder that Hugging Face's transformers reads"},
         {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "steps that are traced, for Perfetto"},
         {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
          "the folder for tokens, or the HTML page"},

@@ -94,6 +94,7 @@ struct Options {
   double save_minutes = 0;
   int64_t keep = 0;  // 0: all
   std::optional<StepRange> trace_steps;
+  bool export_model = false;
 
   int64_t sample_every = 0;
   int64_t sample_length = 400;

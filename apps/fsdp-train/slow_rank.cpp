@@ -25,8 +25,9 @@ std::optional<SlowRank> SlowRankFinder::step(const std::vector<double>& busy_sec
     of_rank.clear();
   }
   const auto slowest = std::ranges::max_element(medians);
-  const SlowRank found{.rank = static_cast<int>(slowest - medians.begin()), .times = *slowest / median(medians)};
-  if (!(found.times >= kTimes)) {
+  const double usual = median(medians);
+  const SlowRank found{.rank = static_cast<int>(slowest - medians.begin()), .times = *slowest / usual};
+  if (*slowest < kTimes * usual || *slowest < usual + kSeconds) {
     told_ = -1;
     return std::nullopt;
   }

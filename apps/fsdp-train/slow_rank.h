@@ -19,11 +19,12 @@ class SlowRankFinder {
   explicit SlowRankFinder(int ranks) : busy_seconds_(static_cast<size_t>(ranks)) {}
 
   // `busy_seconds[r]` of rank r in the step that ended. Every kSteps steps it returns the slowest rank, when its median
-  // over them is kTimes that of all ranks or more, and was not the last time.
+  // over them is kTimes that of all ranks or more, and kSeconds longer, and was not the last time.
   std::optional<SlowRank> step(const std::vector<double>& busy_seconds);
 
   static constexpr size_t kSteps = 20;
   static constexpr double kTimes = 1.5;
+  static constexpr double kSeconds = 0.05;  // below, what else a machine does looks like a slow rank
 
  private:
   std::vector<std::vector<double>> busy_seconds_;  // of each rank, since the last answer

@@ -9,10 +9,10 @@ namespace trainer {
 
 struct StepFacts {
   std::vector<float> losses = {};  // of this rank's micro-batches; as many on every rank
-  double seconds = 0;         // that its passes took
-  double wait_seconds = 0;    // of these, for other ranks
-  bool save_is_due = false;   // by its clock
-  int stop_signal = 0;        // 0: none
+  double seconds = 0;              // that its passes took
+  double wait_seconds = 0;         // of these, for other ranks
+  bool save_is_due = false;        // by its clock
+  int stop_signal = 0;             // 0: none
 };
 
 // Of every rank, in rank order. A collective.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "generate.h"
 #include "matrix_rate.h"
+#include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
 #include "report.h"
 #include "resolve.h"
@@ -41,6 +44,16 @@ Resumed begin(Training& training) {
                   options.checkpoint, resumed.steps_done, options.steps));
 }
 
+// RUN/model, as transformers reads it. A collective.
+void export_model(Training& training) {
+  const std::filesystem::path folder = std::filesystem::path(training.options.run) / "model";
+  fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
+  if (training.world.rank() != 0) return;
+  std::ofstream file(folder / "config.json");
+  file << models::hugging_face_config(training.options.model) << std::flush;
+  if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", (folder / "config.json").string()));
+}
+
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
 int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
@@ -60,9 +73,14 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_rate); });
     if (!resumed.told.empty()) report->tell(resumed.told);
   }
+  if (resumed.steps_done >= options.steps) {
+    if (report) report->tell(fmt::format("all {} steps are done: use more --steps, or another --run.", options.steps));
+    return 0;
+  }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();
   if (signal != 0) return signal;
+  if (options.export_model) export_model(training);
   const std::string written =
       corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options) : std::string();
   if (report) report->finish(loop.steps_done(), written);

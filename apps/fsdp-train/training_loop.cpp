@@ -97,7 +97,7 @@ void TrainingLoop::save(bool due_by_clock) {
   }
   if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
   const std::string problem = save_run(training_, state_, steps_done_);
-  if (problem.empty()) return event(fmt::format("saved: {}", training_.options.checkpoint_folder(steps_done_)));
+  if (problem.empty()) return tell(fmt::format("saved {}", training_.options.checkpoint_folder(steps_done_)));
   if (is_done()) throw fsdp::Error(problem);
   event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
 }
@@ -115,6 +115,11 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
           {"optimizer", report.optimizer_bytes},
           {"full parameters", report.full_parameter_bytes},
           {"full gradients", report.full_gradient_bytes}};
+}
+
+void TrainingLoop::tell(const std::string& text) {
+  // What comes at the end says where the last one is.
+  if (report_ != nullptr && !is_done()) report_->tell(fmt::format("step {}: {}", steps_done_, text));
 }
 
 void TrainingLoop::event(const std::string& text) {

@@ -33,7 +33,8 @@ class TrainingLoop {
   void save(bool due_by_clock);
   void write_sample();
   std::vector<MemoryPart> memory() const;
-  void event(const std::string& text);
+  void tell(const std::string& text);   // to who watches
+  void event(const std::string& text);  // for the record as well
 
   Training& training_;
   Report* report_;  // null on all ranks but the first

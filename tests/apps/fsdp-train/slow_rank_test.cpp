@@ -45,6 +45,11 @@ TEST(SlowRank, IsNeverASingleRank) {
   EXPECT_FALSE(answer(finder, {1.0}));
 }
 
+TEST(SlowRank, IsNotFoundInStepsOfMoments) {
+  SlowRankFinder finder(2);
+  EXPECT_FALSE(answer(finder, {0.04, 0.001}));
+}
+
 TEST(SlowRank, IsNotFoundWhereNothingTakesTime) {
   SlowRankFinder finder(2);
   EXPECT_FALSE(answer(finder, {0.0, 0.0}));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -93,6 +94,21 @@ TEST_F(TrainProgram, EndsAfterTheTimeoutWhenARankIsStopped) {
   EXPECT_EQ(outcome.ending.code, 1) << outcome.ending.output;
   EXPECT_THAT(outcome.ending.output, HasSubstr("rank 1 did not answer within 3000 ms"));
   EXPECT_LT(outcome.after, timeout + kFaultDeadline);
+}
+
+TEST_F(TrainProgram, SavesAndEndsWhenAskedTo) {
+  for (const int ranks : {1, 2}) {
+    const std::string run = "terminated-" + std::to_string(ranks);
+    const std::string arguments = tiny_arguments(run, "--schedule constant --ranks " + std::to_string(ranks));
+    Job job(arguments, folder_ / run, folder_ / "pid");
+    const Job::Outcome outcome = job.outcome_of(SIGTERM, job.launcher());
+    EXPECT_EQ(outcome.ending.code, 128 + SIGTERM) << outcome.ending.output;
+    const size_t steps = losses_of(folder_ / run).size();
+    EXPECT_TRUE(std::filesystem::exists(folder_ / (run + "/step-" + std::to_string(steps) + "/manifest.json")));
+    const Ending resumed = run_train(arguments + " --steps " + std::to_string(steps + 2));
+    EXPECT_EQ(resumed.code, 0) << resumed.output;
+    EXPECT_EQ(losses_of(folder_ / run).size(), steps + 2);
+  }
 }
 
 TEST_F(TrainProgram, EndsAllRanksOnInterrupt) {

@@ -15,7 +15,9 @@ std::vector<json> metrics_of(const std::string& run) {
 
 std::vector<double> losses_of(const std::string& run) {
   std::vector<double> losses;
-  for (const json& record : metrics_of(run)) losses.push_back(record["loss"]);
+  for (const json& record : metrics_of(run)) {
+    if (record.contains("loss")) losses.push_back(record["loss"]);  // otherwise it is an event
+  }
   return losses;
 }
 

@@ -1,0 +1,172 @@
+// What happens between the steps of a run: going on, stopping, saving, and what is told.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "apps/fsdp-train/train_program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+namespace fs = std::filesystem;
+
+using TrainLoop = TrainProgram;
+
+std::vector<std::string> events_of(const std::string& run) {
+  std::vector<std::string> events;
+  for (const json& record : metrics_of(run)) {
+    if (record.contains("event")) events.push_back(record["event"]);
+  }
+  return events;
+}
+
+TEST_F(TrainLoop, GoesOnByItselfWithTheSameBits) {
+  const std::string job = "--ranks 2 --schedule constant --export --dropout 0.1 ";
+  ASSERT_EQ(tiny("whole", job + "--steps 9").code, 0);
+  ASSERT_EQ(tiny("parts", job + "--steps 4").code, 0);
+  const Ending second = tiny("parts", job + "--steps 9");
+  ASSERT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("goes on from " + (folder_ / "parts/step-4")));
+  EXPECT_EQ(losses_of(folder_ / "parts"), losses_of(folder_ / "whole"));
+  EXPECT_EQ(read_bytes(folder_ / "parts/model/model.safetensors"),
+            read_bytes(folder_ / "whole/model/model.safetensors"));
+}
+
+TEST_F(TrainLoop, LeavesARunAloneThatIsDone) {
+  ASSERT_EQ(tiny("run", "--steps 3").code, 0);
+  const std::string before = read_bytes(folder_ / "run/metrics.jsonl");
+  const Ending again = tiny("run", "--steps 3");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("all 3 steps are done"));
+  EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), before);
+}
+
+TEST_F(TrainLoop, GoesOnFromTheNewestCheckpointThatIsWhole) {
+  ASSERT_EQ(tiny("run", "--steps 4 --save-every 2").code, 0);
+  fs::resize_file(folder_ / "run/step-4/shard-00001-of-00001.safetensors", 100);
+  const Ending again = tiny("run", "--steps 5");
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output,
+              AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("step-4 cannot be loaded")));
+  EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(5));
+}
+
+TEST_F(TrainLoop, KeepsTheNewestCheckpoints) {
+  ASSERT_EQ(tiny("run", "--steps 5 --save-every 1 --keep 2").code, 0);
+  std::vector<std::string> kept;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / "run")) {
+    if (entry.path().filename().string().starts_with("step-")) kept.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(kept, testing::UnorderedElementsAre("step-4", "step-5"));
+}
+
+TEST_F(TrainLoop, SavesByTheClock) {
+  ASSERT_EQ(tiny("run", "--steps 3 --save-minutes 1e-9").code, 0);
+  for (const char* step : {"run/step-1", "run/step-2", "run/step-3"}) EXPECT_TRUE(fs::exists(folder_ / step));
+}
+
+TEST_F(TrainLoop, StopsWhenThePatienceRunsOut) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 50 --lr 1e-30 --validate-every 1 --patience 2");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(3));
+  EXPECT_THAT(events_of(folder_ / "run"), ElementsAre(HasSubstr("stops early")));
+  EXPECT_TRUE(fs::exists(folder_ / "run/step-3/manifest.json"));
+}
+
+TEST_F(TrainLoop, StopsAtALossThatIsNotFinite) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 20 --lr 1e30");
+  EXPECT_EQ(ending.code, 1);
+  EXPECT_THAT(ending.output,
+              AllOf(HasSubstr("step 2: the loss of rank 0 is not finite; the first gradient that is not is "
+                              "that of transformer."),
+                    HasSubstr("--on-nonfinite skip")));
+}
+
+TEST_F(TrainLoop, PassesOverStepsThatAreNotFinite) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 4 --lr 1e30 --on-nonfinite skip --sample-length 0");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(events_of(folder_ / "run"), SizeIs(3));
+  EXPECT_THAT(events_of(folder_ / "run").front(), HasSubstr("no parameter was changed"));
+}
+
+TEST_F(TrainLoop, WritesSamplesAndTracesOnTheWay) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 4 --sample-every 2 --trace-steps 2..3").code, 0);
+  EXPECT_THAT(read_bytes(folder_ / "run/sample-2.txt"), Not(testing::IsEmpty()));
+  for (const char* rank : {"0", "1"}) {
+    const std::string file = folder_ / ("run/traces/steps-2-3.rank" + std::string(rank) + ".json");
+    EXPECT_THAT(read_bytes(file), HasSubstr("reduce "));
+  }
+}
+
+TEST_F(TrainLoop, IsTheSameOnAnyNumberOfRanks) {
+  for (const std::string& model :
+       {std::string("--model llama-tiny --key-value-heads 1"), std::string("--dropout 0.2 --optimizer muon")}) {
+    std::vector<double> losses;
+    std::string weights;
+    for (const int ranks : {1, 2, 4}) {
+      const std::string run = "run-" + std::to_string(ranks);
+      const std::string divided = " --ranks " + std::to_string(ranks) + " --micro-batches " + std::to_string(4 / ranks);
+      fs::remove_all(folder_ / run);
+      const Ending ending = tiny(run, model + divided + " --steps 4 --validate-every 2 --export");
+      ASSERT_EQ(ending.code, 0) << ending.output;
+      const std::string bytes = read_bytes(folder_ / (run + "/model/model.safetensors"));
+      if (ranks == 1) {
+        losses = losses_of(folder_ / run), weights = bytes;
+      } else {
+        EXPECT_EQ(losses_of(folder_ / run), losses) << model << divided;
+        EXPECT_EQ(bytes, weights) << model << divided;
+      }
+    }
+    EXPECT_THAT(losses, SizeIs(4));
+  }
+}
+
+TEST_F(TrainLoop, BeginsWithWeightsFromElsewhere) {
+  ASSERT_EQ(tiny("first", "--ranks 2 --steps 30 --lr 0.01 --export").code, 0);
+  const Ending ending = tiny("second", "--steps 1 --init-from " + (folder_ / "first/model"));
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_LT(losses_of(folder_ / "second").front(), losses_of(folder_ / "first").front() - 0.5);
+}
+
+TEST_F(TrainLoop, TrainsOnPreparedTokensAsOnTheirText) {
+  ASSERT_EQ(tiny("text", "--steps 4").code, 0);
+  const Ending prepared = run_train("prepare --text " + text_ + " --output " + (folder_ / "tokens"));
+  ASSERT_EQ(prepared.code, 0) << prepared.output;
+  const Ending ending =
+      run_train("--data " + (folder_ / "tokens") + " --run " + (folder_ / "tokens-run") +
+                " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --warmup 0 --steps 4");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_EQ(losses_of(folder_ / "tokens-run"), losses_of(folder_ / "text"));
+}
+
+TEST_F(TrainLoop, TrainsATokenizerAndSamplesWithIt) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 3 --tokenizer train:300 --cache " + (folder_ / "cache"));
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("a vocabulary of 300"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/tokenizer.model"));
+  const Ending sample = run_train("sample --prompt word --checkpoint " + (folder_ / "run/step-3"));
+  EXPECT_EQ(sample.code, 0) << sample.output;
+  EXPECT_THAT(sample.output, testing::StartsWith("word"));
+}
+
+TEST_F(TrainLoop, GoesOnWhenTheDiskIsFull) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small disk";
+  const std::string arguments = "--text " + text_ +
+                                " --run disk/run --width 128 --layers 3 --context 16 --batch 2 "
+                                "--threads 1 --steps 4 --save-every 2 --sample-length 0";
+  const Ending ending = run_command("unshare -m sh -c 'cd " + folder_.path().string() +
+                                    " && mkdir disk && mount -t tmpfs -o size=2m none disk && " FSDP_TRAIN_PROGRAM " " +
+                                    arguments + "; code=$?; cat disk/run/metrics.jsonl; ls disk/run; exit $code'");
+  EXPECT_EQ(ending.code, 1);
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("the checkpoint could not be saved, training goes on"),
+                                   HasSubstr("No space left"), HasSubstr("\"step\":4")));
+  EXPECT_THAT(ending.output, Not(HasSubstr("partial\n")));
+}
+
+}  // namespace
