@@ -53,17 +53,18 @@ Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, i
       last_(began_) {}
 
 void Report::add_speed(StepRecord& record) {
+  const auto average = [](double before, double now) { return before == 0 ? now : 0.95 * before + 0.05 * now; };
   const Clock::time_point now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - last_).count();
-  step_seconds_ = step_seconds_ == 0 ? seconds : 0.95 * step_seconds_ + 0.05 * seconds;
+  seconds_a_step_ = average(seconds_a_step_, std::chrono::duration<double>(now - last_).count());
+  training_seconds_ = average(training_seconds_, record.step_seconds);
   last_ = now;
-  if (record.step_seconds == 0) record.step_seconds = seconds;
+  const auto tokens = static_cast<double>(options_.tokens_per_step());
   if (record.tokens == 0) record.tokens = record.step * options_.tokens_per_step();
   record.seconds = seconds_since_beginning();
-  record.seconds_left = static_cast<double>(options_.steps - record.step) * step_seconds_;
-  record.tokens_per_second = static_cast<double>(options_.tokens_per_step()) / step_seconds_;
-  const double flops = models::flops_per_token(options_.model, options_.model.context);
-  record.mfu = flops * static_cast<double>(options_.tokens_per_step()) / (record.step_seconds * peak_rate_);
+  record.seconds_left = static_cast<double>(options_.steps - record.step) * seconds_a_step_;
+  record.tokens_per_second = tokens / training_seconds_;
+  record.mfu =
+      models::flops_per_token(options_.model, options_.model.context) * tokens / (record.step_seconds * peak_rate_);
   const ProcessMemory memory = process_memory();
   record.memory_bytes = memory.resident_bytes;
   record.peak_memory_bytes = memory.peak_bytes;

@@ -21,8 +21,8 @@ class Report {
   // operations a second that the job can reach (matrix_rate.h).
   Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_rate);
 
-  // Knows of `record` what the step's computation gives; adds time, speed and memory, and the step's own seconds and
-  // the tokens so far where they are 0.
+  // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
+  // and the tokens so far where they are 0.
   void step(StepRecord record);
   // What happened after `step` steps, for the record and for who watches: "checkpoint saved".
   void event(int64_t step, const std::string& text);
@@ -45,7 +45,8 @@ class Report {
   MetricsFile metrics_;
   TensorBoardFile tensorboard_;
   Clock::time_point began_, last_;
-  double step_seconds_ = 0;  // a moving average
+  // Moving averages: between the ends of two steps, with all that comes between them; and of the steps alone.
+  double seconds_a_step_ = 0, training_seconds_ = 0;
   std::optional<double> validation_loss_;
 };
 

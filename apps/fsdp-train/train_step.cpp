@@ -90,6 +90,7 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
 }  // namespace
 
 StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
+  const Clock::time_point begin = Clock::now();
   const Options& options = training.options;
   StepOutcome outcome{.record = {.step = steps_done + 1}, .ranks = {}, .event = {}};
   StepRecord& record = outcome.record;
@@ -101,6 +102,7 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
   outcome.ranks = exchange_facts(training.world, own);
   record.loss = mean_loss(outcome.ranks);
   outcome.event = update(training, record, outcome.ranks);
+  record.step_seconds = seconds_since(begin);
   return outcome;
 }
 

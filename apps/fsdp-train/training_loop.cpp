@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 
@@ -42,7 +43,10 @@ void TrainingLoop::step() {
   }
   if (report_ != nullptr) {
     outcome.record.memory = memory();
+    *outcome.record.data_seconds += report_seconds_;
+    const auto begin = std::chrono::steady_clock::now();
     report_->step(outcome.record);
+    report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   event(outcome.event);
   find_slow_rank(outcome.ranks);

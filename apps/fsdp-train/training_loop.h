@@ -43,6 +43,7 @@ class TrainingLoop {
   StopRequest stop_request_;
   SaveTimer save_timer_;
   SlowRankFinder slow_ranks_;
+  double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;
   int stop_signal_ = 0;
   bool out_of_patience_ = false;
