@@ -14,6 +14,7 @@
 #include "console/units.h"
 #include "data/cache.h"
 #include "data/text_files.h"
+#include "prepare_bar.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {
@@ -131,36 +132,6 @@ void run_prepare(const PrepareOptions& options) {
              options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), prepared.vocabulary,
              options.kind, short_bytes(static_cast<size_t>(prepared.bytes)), duration(seconds()),
              short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds(), 1e-6))));
-}
-
-std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour) {
-  const double part = static_cast<double>(done) / static_cast<double>(total);
-  const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-  const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;
-  const std::string percent = fmt::format("{:3.0f}%", 100 * part);
-  std::vector<std::string> after = {
-      fmt::format("{} of {}", short_bytes(static_cast<size_t>(done)), short_bytes(static_cast<size_t>(total))),
-      fmt::format("{}/s", short_bytes(static_cast<size_t>(speed))), fmt::format("{} left", duration(left))};
-
-  constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;
-  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
-  auto needed = [&] {
-    size_t sum = percent.size() + kGap;
-    for (const std::string& text : after) sum += kGap + text.size();
-    return sum;
-  };
-  while (!after.empty() && needed() + kShortest > columns) after.erase(after.begin());
-  if (needed() + kShortest > columns) return percent.substr(0, columns);
-  const size_t length = std::min(columns - needed(), kLongest);
-  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(length));
-
-  std::string line = percent + std::string(kGap, ' ') + (colour ? "\033[32m" : "");
-  for (size_t i = 0; i < filled; ++i) line += "█";
-  if (colour) line += "\033[90m";
-  for (size_t i = filled; i < length; ++i) line += "░";
-  if (colour) line += "\033[0m";
-  for (const std::string& text : after) line += std::string(kGap, ' ') + text;
-  return line;
 }
 
 }  // namespace trainer

@@ -37,8 +37,4 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
 // The same with a bar on terminals, and one line when it is done.
 void run_prepare(const PrepareOptions& options);
 
-// One line of at most `width` - 1 columns, so that no terminal wraps it: percent, a bar, and what there is room for of
-// bytes, speed and time left. total > 0.
-std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour);
-
 }  // namespace trainer

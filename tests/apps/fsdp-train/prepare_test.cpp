@@ -13,6 +13,7 @@
 #include "apps/tokenizers/sentences.h"
 #include "data/corpus.h"
 #include "data/token_file.h"
+#include "fsdp-train/prepare_bar.h"
 #include "support/message_of.h"
 
 namespace trainer {

@@ -1,0 +1,51 @@
+#include "prepare_bar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "console/units.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;  // columns
+
+std::string bar(double part, size_t length, bool colour) {
+  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(length));
+  std::string text = colour ? "\033[32m" : "";
+  for (size_t i = 0; i < filled; ++i) text += "█";
+  if (colour) text += "\033[90m";
+  for (size_t i = filled; i < length; ++i) text += "░";
+  return text + (colour ? "\033[0m" : "");
+}
+
+}  // namespace
+
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour) {
+  const double part = static_cast<double>(done) / static_cast<double>(total);
+  const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;
+  const std::string percent = fmt::format("{:3.0f}%", 100 * part);
+  // What matters least comes first, and is left out first.
+  std::vector<std::string> texts = {
+      fmt::format("{} of {}", short_bytes(static_cast<size_t>(done)), short_bytes(static_cast<size_t>(total))),
+      fmt::format("{}/s", short_bytes(static_cast<size_t>(speed))), fmt::format("{} left", duration(left))};
+
+  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
+  auto needed = [&] {
+    size_t sum = percent.size() + kGap;
+    for (const std::string& text : texts) sum += kGap + text.size();
+    return sum;
+  };
+  while (!texts.empty() && needed() + kShortest > columns) texts.erase(texts.begin());
+  if (needed() + kShortest > columns) return percent.substr(0, columns);
+  const std::string gap(kGap, ' ');
+  std::string line = percent + gap + bar(part, std::min(columns - needed(), kLongest), colour);
+  for (const std::string& text : texts) line += gap + text;
+  return line;
+}
+
+}  // namespace trainer
