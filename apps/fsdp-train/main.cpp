@@ -65,7 +65,11 @@ int run_sample(const Options& options, Problems problems) {
   return problems.empty() ? trainer::sample_command(options) : refuse(problems);
 }
 
-int run_report(const Options& options, const Problems& problems) {
+int run_report(const Options& options, Problems problems) {
+  for (const std::string& run : options.runs) {
+    std::error_code ignored;
+    if (!fs::is_directory(run, ignored)) problems.push_back(fmt::format("'{}' is no folder.", run));
+  }
   if (!problems.empty()) return refuse(problems);
   const fs::path file = options.output.empty()
                             ? fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html"

@@ -17,7 +17,7 @@ inline int columns(const std::string& line) {
 
 inline bool has_control_characters(const std::string& text) {
   for (char byte : text) {
-    if (static_cast<unsigned char>(byte) < 0x20 && byte != '\n') return true;
+    if (static_cast<unsigned char>(byte) < 0x20 && byte != '\n' && byte != '\t') return true;
   }
   return false;
 }

@@ -43,14 +43,14 @@ TEST(Options, AreTakenAsGiven) {
 }
 
 TEST(Options, AllProblemsAreFoundAtOnce) {
-  EXPECT_THAT(problems_of({"--ranks", "0", "--steps", "many", "--widht", "12", "--heads", "3", "--lr", "-1", "--warmup",
-                           "400", "--clip"}),
-              UnorderedElementsAre(
-                  "--ranks is 0; it must be at least 1.", "--steps: 'many' is not a whole number.",
-                  "'--widht' is no option of this program; did you mean --width?",
-                  "width 128 is not a multiple of heads 3.", "--lr is -1; it must be a number above 0.",
-                  "--warmup 400 is more than --steps 300.", "--clip needs a value.",
-                  "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."));
+  EXPECT_THAT(
+      problems_of({"--ranks", "0", "--steps", "many", "--widht", "12", "--heads", "3", "--lr", "-1", "--warmup", "400",
+                   "--clip"}),
+      UnorderedElementsAre(
+          "--ranks is 0; it must be at least 1.", "--steps: 'many' is not a whole number.",
+          "'--widht' is no option of this program; did you mean --width?", "width 128 is not a multiple of heads 3.",
+          "--lr is -1; it must be a number above 0.", "--warmup 400 is more than --steps 300.", "--clip needs a value.",
+          "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."));
 }
 
 TEST(Options, AForgottenValueDoesNotSwallowTheNextOption) {

@@ -33,7 +33,8 @@ TEST_F(TrainProgram, LeavesMetricsACheckpointAndASample) {
   EXPECT_TRUE(fs::exists(folder_ / "run/step-5/manifest.json"));
   EXPECT_EQ(json::parse(read_bytes(folder_ / "run/config.json"))["ranks"], 2);
   EXPECT_THAT(read_bytes(folder_ / "run/sample.txt"), testing::StartsWith("And"));
-  for (const char* part : {"parameters", "step 1/5", "step 5/5", "loss, nats a byte", "sample:\n\nAnd", "run/step-5"}) {
+  for (const char* part :
+       {"parameters", "step 1/5", "step 5/5", "loss, nats a token", "sample:\n\nAnd", "run/step-5"}) {
     EXPECT_THAT(ending.output, HasSubstr(part));
   }
   EXPECT_FALSE(has_control_characters(ending.output)) << ending.output;
@@ -90,7 +91,8 @@ TEST_F(RefusingTrainProgram, RefusesAWrongArgumentAndAMissingTextTogether) {
 TEST_F(RefusingTrainProgram, RefusesTextsThatAreNone) {
   expect_refused(tiny("run", "--text " + (folder_ / "none")), "run", "none' does not exist");
   expect_refused(tiny("run", "--text " + folder_.write("empty", "")), "run", "empty' is empty");
-  expect_refused(tiny("run", "--text " + folder_.write("short", "too short")), "run", "the text has 9 bytes");
+  expect_refused(tiny("run", "--text " + folder_.write("short", "too short")), "run",
+                 "has 9 tokens, and one window of context 16 needs 17");
   fs::create_directory(folder_ / "void");
   expect_refused(tiny("run", "--text " + (folder_ / "void")), "run", "void' is a folder without a text file");
 }

@@ -93,7 +93,13 @@ TEST_F(TrainProgram, ReportsOnARun) {
   const Ending ending = run_train("report " + (folder_ / "run"));
   EXPECT_EQ(ending.code, 0) << ending.output;
   EXPECT_THAT(read_bytes(folder_ / "run/report.html"), HasSubstr("<title>run</title>"));
-  EXPECT_EQ(run_train("report " + (folder_ / "none")).code, 2);
+  const Ending none = run_train("report " + (folder_ / "none") + " " + (folder_ / "never") + " --colour");
+  EXPECT_EQ(none.code, 2);
+  for (const char* problem : {"none' is no folder", "never' is no folder", "'--colour' is no option"}) {
+    EXPECT_THAT(none.output, HasSubstr(problem));
+  }
+  EXPECT_EQ(run_train("report " + folder_.path().string()).code, 1);  // a folder of no run
+  EXPECT_EQ(run_train("report " + (folder_ / "run") + " --output " + (folder_ / "no/folder/page.html")).code, 1);
 }
 
 }  // namespace
