@@ -80,10 +80,12 @@ TEST_F(TrainSharding, GoesOnWithTheLossScaleOfItsCheckpoint) {
   EXPECT_EQ(rest, std::vector<double>(whole.begin() + 4, whole.end()));
   EXPECT_LT(metrics_of(folder_ / "rest")[0]["loss_scale"], 65536);
 
-  folder_.write("whole/step-4/loss_scale.json", "{\"scale\": ");
+  json manifest = json::parse(read_bytes(checkpoint + "/manifest.json"));
+  manifest["notes"]["finite_steps"] = "many";
+  folder_.write("whole/step-4/manifest.json", manifest.dump());
   const Ending ending = tiny("damaged", kOverflowing + "--steps 8 --checkpoint " + checkpoint);
   EXPECT_EQ(ending.code, 2);
-  EXPECT_THAT(ending.output, HasSubstr("loss_scale.json' is damaged"));
+  EXPECT_THAT(ending.output, HasSubstr("note 'finite_steps' is damaged: found 'many'"));
 }
 
 TEST_F(TrainSharding, RefusesWhatCannotBeTogether) {
