@@ -30,10 +30,11 @@ std::string model_text(const Options& options, const ModelParts& parts) {
     const double share = 100.0 * static_cast<double>(numel) / static_cast<double>(parts.numel());
     text += fmt::format("  {:<20}{:>18}{:>7.1f} %{}\n", part, grouped(numel), share, note);
   };
-  line("embeddings", parts.embeddings_numel, "  the head's matrix among them");
+  const bool tied = options.model.tied_embeddings;
+  line("embeddings", parts.embeddings_numel, tied ? "  the head's matrix among them" : "");
   line("blocks", parts.blocks_numel,
        fmt::format("  {} of {}", options.model.layers, grouped(parts.blocks_numel / options.model.layers)));
-  line("head", parts.head_numel, "  the last norm");
+  line("head", parts.head_numel, tied ? "  the last norm" : "  the last norm and the head's matrix");
   return text;
 }
 
