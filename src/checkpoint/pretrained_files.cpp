@@ -21,6 +21,9 @@ bool is_bare_name(const std::string& name) {
   return name.ends_with(".safetensors") && std::none_of(name.begin(), name.end(), leads_elsewhere);
 }
 
+// Safe to print, and whole in a message, whatever is in it.
+std::string quoted(const std::string& name) { return nlohmann::json(name).dump(); }
+
 std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   std::ifstream in(index, std::ios::binary);
   FSDP_CHECK(in.good(), "{}: cannot be read", index.string());
@@ -45,9 +48,9 @@ std::set<std::string> files_of(const std::map<std::string, std::string>& weight_
     std::error_code ignored;
     if (!is_bare_name(name)) {
       problems.push_back(
-          fmt::format("it names the file '{}', expected the bare name of a .safetensors file beside it", name));
+          fmt::format("it names the file {}, expected the bare name of a .safetensors file beside it", quoted(name)));
     } else if (!fs::is_regular_file(index.parent_path() / name, ignored)) {
-      problems.push_back(fmt::format("it names the file '{}', which is missing", name));
+      problems.push_back(fmt::format("it names the file {}, which is missing", quoted(name)));
     }
   }
   throw_if_any(problems, index.string(), kDamagedAdvice);

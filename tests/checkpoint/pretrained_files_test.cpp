@@ -88,8 +88,9 @@ TEST_F(PretrainedIndex, MayNotLeadElsewhere) {
 TEST_F(PretrainedIndex, NamesAllFilesThatAreMissingOrElsewhere) {
   json map = with("c", "../x.safetensors");
   map["b"] = "none.safetensors";
-  EXPECT_THAT(refusal(map), AllOf(HasSubstr("'../x.safetensors'"), HasSubstr("'none.safetensors', which is missing")));
-  EXPECT_THAT(refusal(with("c", ".safetensors")), HasSubstr("'.safetensors', which is missing"));
+  EXPECT_THAT(refusal(map),
+              AllOf(HasSubstr(R"("../x.safetensors")"), HasSubstr(R"("none.safetensors", which is missing)")));
+  EXPECT_THAT(refusal(with("c", ".safetensors")), HasSubstr(R"(".safetensors", which is missing)"));
 }
 
 TEST_F(PretrainedIndex, HasToAgreeWithTheFiles) {

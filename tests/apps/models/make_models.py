@@ -63,6 +63,13 @@ def randomise(model):
             parameter.add_(torch.randn_like(parameter) * 0.2)
 
 
+def read(kind, folder):
+    """The model of the folder, in fp32, and what was missing and left over in its files."""
+    return kind.from_pretrained(
+        folder, attn_implementation="eager", output_loading_info=True, dtype=torch.float32
+    )
+
+
 def save(model, folder):
     model.save_pretrained(folder)
 
@@ -72,10 +79,14 @@ def save_in_shards(model, folder):
     assert (folder / "model.safetensors.index.json").exists()
 
 
-def save_in_bf16(model, folder):
-    """The model goes on with the values that bf16 holds."""
-    model.to(torch.bfloat16).save_pretrained(folder)
-    model.to(torch.float32)
+def save_in_bf16(model, folder, **more):
+    """Returns a model with the values that bf16 holds: the rotary embedding of this one stays rounded, too."""
+    model.to(torch.bfloat16).save_pretrained(folder, **more)
+    return read(type(model), folder)[0]
+
+
+def save_in_bf16_shards(model, folder):
+    return save_in_bf16(model, folder, max_shard_size="10KB")
 
 
 def save_body(model, folder):
@@ -131,13 +142,13 @@ def models():
     theta = {"rope_type": "default", "rope_theta": 500.0}
     yield "llama-theta", llama(rope_parameters=dict(theta)), save
     yield "llama-theta-older", llama(rope_parameters=dict(theta)), with_older_rope("type")
-    yield "llama-sharded-bf16", llama(num_key_value_heads=2).to(torch.bfloat16), save_in_shards
+    yield "llama-sharded-bf16", llama(num_key_value_heads=2), save_in_bf16_shards
     yield "llama-bf16", llama(tie_word_embeddings=True), save_in_bf16
     yield "llama-body", llama(tie_word_embeddings=True), save_body
 
 
 def expect(model, folder):
-    model.to(torch.float32).train()
+    model.train()
     torch.manual_seed(8)
     tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1))
     tokens, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -155,8 +166,7 @@ def make(root):
         folder = root / name
         folder.mkdir()
         randomise(model)
-        save_model(model, folder)
-        expect(model, folder)
+        expect(save_model(model, folder) or model, folder)
     (root / "made").touch()
 
 
@@ -164,9 +174,7 @@ def check(root):
     different = []
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         expected = load_file(folder / "expected.safetensors")
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            folder / "saved", attn_implementation="eager", output_loading_info=True, dtype=torch.float32
-        )
+        model, report = read(transformers.AutoModelForCausalLM, folder / "saved")
         with torch.no_grad():
             logits = model(input_ids=expected["tokens"]).logits
         if not torch.allclose(logits, expected["logits"], rtol=TOLERANCE, atol=TOLERANCE):
@@ -180,6 +188,7 @@ def check(root):
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
     root = pathlib.Path(sys.argv[2])
     sys.exit(make(root) if sys.argv[1] == "make" else check(root))
