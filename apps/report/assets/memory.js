@@ -34,33 +34,36 @@ function memoryKey(stack) {
               html('span', {}, swatch('part', i), `${part.name} ${FORMATS.bytes(part.high[last] - part.low[last])}`)));
 }
 
+function memoryPicture(run, stack, axis, width) {
+  const xs = run[axis].includes(null) ? run.step : run[axis];
+  const isWide = xs[xs.length - 1] > xs[0];
+  const x = scaleOf(xs[0], isWide ? xs[xs.length - 1] : xs[0] + 1, MARGIN.left, width - MARGIN.right, false);
+  const highest = Math.max(...stack[stack.length - 1].high, 1);
+  const y = scaleOf(0, 1.05 * highest, HEIGHT - MARGIN.bottom, MARGIN.top, false);
+  const label = `memory of ${run.name}`;
+  const picture = svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': label});
+  drawAxes(picture, x, y, AXES[axis], FORMATS.bytes);
+  // The area of a single record would have no width: it is drawn as wide as the picture.
+  const places = isWide ? xs.map(x.place) : [MARGIN.left, width - MARGIN.right];
+  const spread = values => isWide ? values : [values[0], values[0]];
+  stack.forEach((part, i) => picture.append(svg('path', {
+    class: `area part-${i % 8}`,
+    d: areaPath({low: spread(part.low), high: spread(part.high)}, places, y),
+  })));
+  return picture;
+}
+
 function drawMemory(parent, state) {
-  parent.replaceChildren();
-  for (const run of visibleRuns(state)) {
-    const stack = stackOf(run);
-    if (stack.length === 0) continue;
+  const known = visibleRuns(state).map(run => ({run, stack: stackOf(run)})).filter(({stack}) => stack.length > 0);
+  const holders = known.map(() => html('div'));
+  parent.replaceChildren(...known.map(({run, stack}, i) => {
     const name = state.runs.length > 1 ? [swatch('run', run.index), run.name] : ['Memory'];
-    const holder = html('div');
-    parent.append(html('figure', {class: 'chart'}, html('figcaption', {}, ...name), holder, memoryKey(stack)));
-    const width = Math.max(holder.clientWidth, 200);
-    const xs = run[state.axis].includes(null) ? run.step : run[state.axis];
-    // Of a single record the area has no width: it is drawn as wide as the picture.
-    const ends = [xs[0], xs[xs.length - 1] > xs[0] ? xs[xs.length - 1] : xs[0] + 1];
-    const x = scaleOf(ends[0], ends[1], MARGIN.left, width - MARGIN.right, false);
-    const y =
-        scaleOf(0, 1.05 * Math.max(...stack[stack.length - 1].high, 1), HEIGHT - MARGIN.bottom, MARGIN.top, false);
-    const picture = svg(
-        'svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': `memory of ${run.name}`});
-    drawAxes(picture, x, y, AXES[state.axis], FORMATS.bytes);
-    const places = xs.map(x.place);
-    const drawnTwice = values =>
-        ({...values, low: [...values.low, ...values.low], high: [...values.high, ...values.high]});
-    stack.forEach((part, i) => picture.append(svg('path', {
-      class: `area part-${i % 8}`,
-      d: places.length > 1 ? areaPath(part, places, y) :
-                             areaPath(drawnTwice(part), [MARGIN.left, width - MARGIN.right], y),
-    })));
-    holder.append(picture);
-  }
-  document.getElementById('memory').hidden = parent.childElementCount === 0;
+    return html(
+        'figure', {class: 'chart'}, html('figcaption', {}, html('span', {}, ...name)), holders[i], memoryKey(stack));
+  }));
+  // How wide each is, is known when all are there.
+  known.forEach(({run, stack}, i) => {
+    holders[i].append(memoryPicture(run, stack, state.axis, Math.max(holders[i].clientWidth, 200)));
+  });
+  document.getElementById('memory').hidden = known.length === 0;
 }

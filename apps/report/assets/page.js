@@ -15,8 +15,8 @@ const CHARTS = [
   {series: ['mfu'], title: 'Model FLOPs utilisation', unit: 'of the measured peak', format: 'percent', fromZero: true},
   {
     series: ['data_seconds'],
-    title: 'Outside forward, backward and optimizer',
-    unit: 'a step',
+    title: 'Data and logging',
+    unit: 'outside forward, backward and optimizer',
     format: 'time',
     fromZero: true
   },
