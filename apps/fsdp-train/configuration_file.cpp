@@ -29,7 +29,7 @@ class Reader {
     } catch (const toml::parse_error& error) {
       add(error.source().begin, fmt::format("{}.", error.description()));
     }
-    std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
+    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
       return std::tie(a.position.line, a.position.column) < std::tie(b.position.line, b.position.column);
     });
     for (const Found& found : found_) file_.problems.push_back(found.problem);

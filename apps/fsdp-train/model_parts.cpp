@@ -1,6 +1,7 @@
 #include "model_parts.h"
 
 #include <array>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
