@@ -1,5 +1,6 @@
 #include "model_parts.h"
 
+#include <cstddef>
 #include <numeric>
 
 namespace trainer {
