@@ -163,7 +163,7 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
   out.write(&length, kLengthBytes);
   out.write(text.data(), text.size());
   for (const auto& [name, tensor] : sorted) {
-    const torch::Tensor contiguous = tensor.detach().contiguous();
+    const torch::Tensor contiguous = tensor.detach().cpu().contiguous();
     out.write(contiguous.const_data_ptr(), contiguous.nbytes());
   }
   out.close();
