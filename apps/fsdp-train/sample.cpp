@@ -34,7 +34,7 @@ std::string sample(gpt::Gpt& model, const Options& options) {
   std::string text = options.prompt;
   for (int64_t i = 0; i < options.sample_length; ++i) {
     auto logits = model->forward(last_bytes(text, model->config().context));
-    text.push_back(static_cast<char>(draw(logits[0][-1].to(torch::kFloat32), options, generator)));
+    text.push_back(static_cast<char>(draw(logits[0][-1].to(torch::kCPU, torch::kFloat32), options, generator)));
   }
   return text;
 }

@@ -105,6 +105,7 @@ void save(Training& training, int64_t steps_done) {
 void train_rank(fsdp::World& world, const Options& options, const TextSplit& text, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   gpt::Gpt model(options.model);
+  model->to(world.device());
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   fsdp::AdamW optimizer(sharded, adamw_options(options));
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});

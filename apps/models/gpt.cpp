@@ -59,7 +59,8 @@ void GptImpl::initialise() {
   }
 }
 
-torch::Tensor GptImpl::forward(const torch::Tensor& tokens) {
+torch::Tensor GptImpl::forward(const torch::Tensor& given) {
+  const torch::Tensor tokens = given.to(token_embedding_->weight.device());
   auto positions = torch::arange(tokens.size(1), tokens.options());
   auto x = token_embedding_(tokens) + position_embedding_(positions);
   for (const auto& block : *blocks_) x = block->as<BlockImpl>()->forward(std::move(x));
@@ -69,7 +70,7 @@ torch::Tensor GptImpl::forward(const torch::Tensor& tokens) {
 torch::Tensor GptImpl::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {
   // The logits of a model that runs in 16 bits are; their logarithms and sums want more.
   const torch::Tensor logits = forward(tokens).to(torch::kFloat32);
-  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.to(logits.device()).flatten());
 }
 
 }  // namespace gpt

@@ -28,7 +28,8 @@ class GptImpl : public torch::nn::Module {
  public:
   explicit GptImpl(const Config& config);
 
-  // Logits [batch, length, vocabulary] for tokens [batch, length], int64, length <= context.
+  // Logits [batch, length, vocabulary] for tokens [batch, length], int64, length <= context. Tokens and targets are
+  // brought to the model's device.
   torch::Tensor forward(const torch::Tensor& tokens);
   // The mean cross entropy, in nats and in fp32, of targets [batch, length].
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
