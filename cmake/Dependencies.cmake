@@ -1,6 +1,10 @@
 # Everything that is not ours. What is required stops the configuration; what is optional switches a part off, and says
 # so.
 
+# LibTorch with CUDA: its own CMake files ask for the CUDA toolkit with its compiler, unless this target is there. What
+# compiles no kernels needs the headers alone, which Cuda.cmake finds.
+add_library(torch::cudart INTERFACE IMPORTED)
+
 # LibTorch: the user's own through CMAKE_PREFIX_PATH, otherwise the one that scripts/setup put into .venv.
 find_package(Torch QUIET)
 if(NOT Torch_FOUND)
@@ -16,6 +20,7 @@ if(NOT Torch_FOUND)
   message(FATAL_ERROR "LibTorch was not found. Run scripts/setup, or pass -DCMAKE_PREFIX_PATH=<your libtorch>.")
 endif()
 message(STATUS "LibTorch ${Torch_VERSION}: ${TORCH_INSTALL_PREFIX}")
+include(Cuda)
 
 find_package(nlohmann_json 3.10 REQUIRED)
 

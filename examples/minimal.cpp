@@ -22,11 +22,12 @@ void train(fsdp::World& world, const std::string& run) {
   auto layer = nn::TransformerEncoderLayerOptions(kWidth, 4).dim_feedforward(4 * kWidth).dropout(0.0);
   nn::Sequential model(nn::Embedding(kTokens, kWidth), nn::TransformerEncoder(nn::TransformerEncoderLayer(layer), 2),
                        nn::Linear(kWidth, kTokens));
+  model->to(world.device());
 
   auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_of<nn::TransformerEncoderLayerImpl>()});
   fsdp::AdamW optimizer(sharded, {.lr = 3e-3});
   for (int64_t step = 1; step <= kSteps; ++step) {
-    auto tokens = next_batch();
+    auto tokens = next_batch().to(world.device());
     auto logits = model->forward(tokens);  // the module itself, called as ever
     auto loss = nn::functional::cross_entropy(logits.flatten(0, 1), ((tokens + 1) % kTokens).flatten());
     loss.backward();

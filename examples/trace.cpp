@@ -31,11 +31,12 @@ void train(fsdp::World& world, const std::string& file) {
   torch::set_num_threads(1);
   torch::manual_seed(world.rank());
   Transformer model;
+  model->to(world.device());
   auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_of<nn::TransformerEncoderLayerImpl>()});
   fsdp::AdamW optimizer(sharded);
   auto train_steps = [&](int64_t steps) {
     for (int64_t step = 0; step < steps; ++step) {
-      auto tokens = torch::randint(kTokens, {kLength, kBatch}, torch::kInt64);
+      auto tokens = torch::randint(kTokens, {kLength, kBatch}, torch::kInt64).to(world.device());
       nn::functional::cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward();
       optimizer.step();
       optimizer.zero_grad();

@@ -30,6 +30,7 @@ std::optional<double> validation_loss(Training& training) {
   if (available < 1) return std::nullopt;
   const int64_t windows = std::min(training.options.validation_windows, available);
   const int64_t batches = (windows + kBatch - 1) / kBatch, ranks = training.world.size();
+  const torch::Device device = training.world.device();
   torch::NoGradGuard no_grad;
   training.model.eval();
   std::vector<double> sums;  // of the batches' losses, in their order
@@ -38,7 +39,7 @@ std::optional<double> validation_loss(Training& training) {
     const int64_t number = std::min(first + training.world.rank(), batches - 1);
     const std::vector<int64_t> starts = starts_of(number, windows, available, context);
     const data::Batch batch = data::make_batch(tokens, starts, context, vocabulary);
-    const double loss = training.model.loss(batch.tokens, batch.targets).item<double>();
+    const double loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device)).item<double>();
     const auto all =
         training.world.all_gather(torch::tensor({loss * static_cast<double>(starts.size())}, torch::kFloat64));
     for (int64_t rank = 0; rank < std::min(ranks, batches - first); ++rank) sums.push_back(all[rank].item<double>());

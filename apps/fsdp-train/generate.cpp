@@ -33,7 +33,8 @@ std::vector<int32_t> first_tokens(const tokenizers::Tokenizer& tokenizer, const 
 
 }  // namespace
 
-std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options) {
+std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options,
+                     torch::Device device) {
   torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
@@ -41,8 +42,8 @@ std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& 
   std::vector<int32_t> tokens = first_tokens(tokenizer, options.prompt);
   const std::optional<int32_t> end = tokenizer.end_of_text();
   for (int64_t i = 0; i < options.sample_length; ++i) {
-    const torch::Tensor logits = model.next_token_logits(last_of(tokens, model.config().context));
-    const int32_t token = draw(logits[0].to(torch::kFloat32), options, generator);
+    const torch::Tensor logits = model.next_token_logits(last_of(tokens, model.config().context).to(device));
+    const int32_t token = draw(logits[0].to(torch::kCPU, torch::kFloat32), options, generator);
     if (token == end) break;
     tokens.push_back(token);
   }

@@ -51,10 +51,11 @@ int sample_command(const Options& given) {
   auto rank = [&](fsdp::World& world) {
     if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
     const auto model = models::make_model(options.model);
+    model->to(world.device());
     try {
       auto sharded = fsdp::shard(*model, world, sharding_of(options));
       fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
-      const std::string text = generate(*model, *tokenizer, options);
+      const std::string text = generate(*model, *tokenizer, options, world.device());
       if (world.rank() == 0) fmt::print("{}\n", printable(text));
     } catch (const fsdp::Error&) {
       bad_input.set();

@@ -58,6 +58,7 @@ void export_model(Training& training) {
 int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   const auto model = models::make_model(options.model);
+  model->to(world.device());
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   RunOptimizer optimizer(options, sharded);
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
@@ -82,7 +83,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   if (signal != 0) return signal;
   if (options.export_model) export_model(training);
   const std::string written =
-      corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options) : std::string();
+      corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
   if (report) report->finish(loop.steps_done(), written);
   return 0;
 }

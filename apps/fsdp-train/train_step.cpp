@@ -41,7 +41,8 @@ double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own)
     if (has_dropout(options.model)) {
       seed_dropout(options, (steps_done * shape.micro_batches + micro_batch) * shape.ranks + training.world.rank());
     }
-    auto loss = training.model.loss(batch.tokens, batch.targets);  // the module itself, called as ever
+    const torch::Device device = training.world.device();
+    auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
     training.scaler.scale(loss).backward();
     own.losses.push_back(loss.item<float>());
     own.seconds += seconds_since(begin);

@@ -108,7 +108,8 @@ void TrainingLoop::save(bool due_by_clock) {
 
 void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
-  const std::string text = generate(training_.model, *training_.corpus.tokenizer, training_.options);
+  const std::string text =
+      generate(training_.model, *training_.corpus.tokenizer, training_.options, training_.world.device());
   if (report_ != nullptr) report_->sample(steps_done_, text);
 }
 

@@ -24,12 +24,15 @@ class State;
 //
 // All ranks of the group call the collectives below in the same order, each from one thread. Every wait ends after the
 // world's timeout with an `Error` that names the rank that did not answer; after a failure each later call fails too.
+// Tensors are on the CPU or on `device()`.
 class World {
  public:
   int rank() const;        // 0 <= rank() < size()
   int size() const;        // ranks in this group
   int local_rank() const;  // among the ranks of this host
   int local_size() const;  // ranks of this host
+  // Where this rank computes: the CPU, or its GPU, to which a module is moved (`module->to(world.device())`) before it
+  // is sharded. See LaunchOptions::backend.
   torch::Device device() const;
 
   void barrier();
@@ -54,7 +57,10 @@ struct LaunchOptions {
   int ranks = 1;  // without a launcher: on this machine
   // shm: shared memory, on one host. gloo. hosts: shared memory within each host and Gloo between them, for as many
   // ranks on every host, numbered one host's after another's; it adds up gradients host by host (docs/determinism.md).
-  // auto: shm on one host, hosts on several where they are so and have more than one rank each, otherwise gloo.
+  // These compute on the CPU. nccl: each rank on a GPU of its own, the rank's local number modulo the host's GPUs.
+  // auto, where there is a GPU: on it, by nccl, or by shared memory where ranks have one GPU between them
+  // (docs/cuda.md). auto, where there is none: shm on one host, hosts on several where they are so and have more than
+  // one rank each, otherwise gloo.
   std::string backend = "auto";
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of every wait for another rank
   int max_restarts = 0;                                          // whole-job restarts after a rank failed

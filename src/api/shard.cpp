@@ -28,14 +28,14 @@ void check_options(const Options& options) {
   FSDP_CHECK(options.prefetch >= 0, "shard: found prefetch {}, expected 0 or more", options.prefetch);
 }
 
-void check_parameter(const std::string& name, const torch::Tensor& tensor) {
+void check_parameter(const std::string& name, const torch::Tensor& tensor, const torch::Device& device) {
   FSDP_CHECK(interpose::UnitStorage::of(tensor) == nullptr,
              "shard: the parameter {} is sharded already. Call fsdp::shard once for a module.", name);
-  FSDP_CHECK(
-      is_supported(tensor.scalar_type()) && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
-      "shard: the parameter {} is {} on {}, expected float32, bfloat16 or float16 on the CPU. Convert the module "
-      "first, or leave the parameter alone with options.ignored.",
-      name, toString(tensor.scalar_type()), tensor.device().str());
+  FSDP_CHECK(is_supported(tensor.scalar_type()) && tensor.device() == device && tensor.layout() == torch::kStrided,
+             "shard: the parameter {} is {} on {}, expected float32, bfloat16 or float16 on {}, this rank's device. "
+             "Convert the "
+             "module first (module->to(world.device())), or leave the parameter alone with options.ignored.",
+             name, toString(tensor.scalar_type()), tensor.device().str(), device.str());
   FSDP_CHECK(
       tensor.is_leaf(),
       "shard: the parameter {} is computed from others, expected a leaf of autograd's graph. Make it a parameter "
@@ -124,7 +124,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
     for (const auto& [name, tensor] : unit.parameters) {
-      check_parameter(name, tensor);
+      check_parameter(name, tensor, world.device());
       FSDP_CHECK_UNIT(seen.insert(tensor.unsafeGetTensorImpl()).second, unit.name,
                       "shard: the parameter {} is in two units, expected in one", name);
     }
@@ -134,6 +134,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   const MixedPrecision& precision = options.mixed_precision;
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                                                                  .group = world.state()->new_group(),
+                                                                 .device = world.device(),
                                                                  .strategy = options.strategy,
                                                                  .shards = sharding.shards,
                                                                  .full_until = sharding.full_until,

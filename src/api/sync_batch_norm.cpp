@@ -44,7 +44,7 @@ Moments combine(const std::vector<Tensor>& of_ranks) {
 Moments moments_of(const Tensor& input, World& world) {
   const torch::NoGradGuard no_grad;
   const int64_t count = input.numel() / input.size(1);
-  Tensor own = torch::zeros({3, input.size(1)}, torch::kFloat64);  // count, mean, squares
+  Tensor own = torch::zeros({3, input.size(1)}, input.options().dtype(torch::kFloat64));  // count, mean, squares
   if (count > 0) {
     const auto [variance, mean] = torch::var_mean(input, reduced_dims(input), /*correction=*/0);
     own[0].fill_(static_cast<double>(count));

@@ -19,7 +19,9 @@ void poison(torch::Tensor buffer) {
   if (poisons()) buffer.view(torch::kUInt8).fill_(0xff);
 }
 
-torch::Tensor allocate_plain(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+Allocate allocate_plain(torch::Device device) {
+  return [=](int64_t bytes) { return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device)); };
+}
 
 torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
   while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();

@@ -19,13 +19,13 @@ bool poisons();
 
 // Where a buffer comes from: [bytes] of uint8.
 using Allocate = std::function<torch::Tensor(int64_t bytes)>;
-torch::Tensor allocate_plain(int64_t bytes);
+Allocate allocate_plain(torch::Device device);
 
 // One kind of buffer.
 class Pool {
  public:
   // The first `shared` buffers serve any unit and have `shared_bytes`; each other is as large as its largest use.
-  Pool(int shared, int64_t shared_bytes, Allocate allocate = allocate_plain)
+  Pool(int shared, int64_t shared_bytes, Allocate allocate = allocate_plain(torch::kCPU))
       : shared_(shared), shared_bytes_(shared_bytes), allocate_(std::move(allocate)) {}
   // Buffer `index` as [numel] of `dtype`; the same memory each time.
   torch::Tensor at(int index, int64_t numel, torch::ScalarType dtype);

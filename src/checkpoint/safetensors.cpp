@@ -163,7 +163,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const st
 }
 
 void SafetensorsWriter::write(const torch::Tensor& tensor) {
-  const torch::Tensor contiguous = tensor.detach().contiguous();
+  const torch::Tensor contiguous = tensor.detach().cpu().contiguous();
   out_.write(contiguous.const_data_ptr(), contiguous.nbytes());
 }
 

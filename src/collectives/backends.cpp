@@ -1,18 +1,19 @@
 #include "collectives/backends.h"
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
 
 #include "base/error.h"
 
 namespace fsdp::collectives {
 
-std::vector<std::string> backend_names() { return {"shm", "gloo", "hosts"}; }
+namespace {
 
-std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec) {
-  std::vector<std::string> names = backend_names();
-  FSDP_CHECK(backend == "auto" || std::count(names.begin(), names.end(), backend) > 0,
-             "backend '{}' is not known. Use auto or one of: {}.", backend, fmt::join(names, ", "));
-  if (spec.size == 1) return make_single_group();
+constexpr char kNccl[] = "nccl";
+
+// For tensors on the CPU, of more ranks than one.
+std::unique_ptr<Group> make_cpu_group(const std::string& backend, const GroupSpec& spec) {
   if (backend == "gloo") return make_gloo_group(spec);
   if (spec.one_host) return make_shm_group(spec);
   FSDP_CHECK(backend != "shm",
@@ -26,6 +27,42 @@ std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& s
       "another's. Start them so (SLURM: --distribution=block), or use auto or gloo.",
       spec.size);
   return make_gloo_group(spec);
+}
+
+// For tensors on GPUs.
+std::unique_ptr<Group> make_gpu_group(const std::string& backend, const GroupSpec& spec) {
+  FSDP_CHECK(backend != kNccl || !spec.shares_device,
+             "backend nccl: some of the {} ranks of this group have one GPU between them, and NCCL needs one for each. "
+             "Start as many ranks as there are GPUs, or use auto.",
+             spec.size);
+  GroupSpec on_cpu = spec;
+  on_cpu.store = c10::make_intrusive<c10d::PrefixStore>("host", spec.store);
+  std::unique_ptr<Group> host = make_cpu_group("auto", on_cpu);
+  if (has_nccl() && !spec.shares_device) return make_nccl_group(spec, std::move(host));
+  return make_staged_group(std::move(host), spec.device);
+}
+
+}  // namespace
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names{"shm", "gloo", "hosts"};
+  if (has_nccl()) names.push_back(kNccl);
+  return names;
+}
+
+std::string problem_of_backend(const std::string& backend) {
+  const std::vector<std::string> names = backend_names();
+  if (backend == "auto" || std::count(names.begin(), names.end(), backend) > 0) return {};
+  return fmt::format("backend is '{}', {}expected auto or one of: {}.", backend,
+                     backend == kNccl ? "which this build of libfsdp lacks (docs/cuda.md), " : "",
+                     fmt::join(names, ", "));
+}
+
+std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec) {
+  const std::string problem = problem_of_backend(backend);
+  FSDP_CHECK(problem.empty(), "{}", problem);
+  if (spec.size == 1) return make_single_group(spec.device);
+  return spec.device.is_cpu() ? make_cpu_group(backend, spec) : make_gpu_group(backend, spec);
 }
 
 }  // namespace fsdp::collectives

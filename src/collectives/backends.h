@@ -22,17 +22,28 @@ struct GroupSpec {
   // Of each of several hosts, where all have as many, numbered one host's after another's; 0: it is not so.
   int ranks_of_a_host = 0;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  std::vector<int> world_ranks = {};  // how messages call the ranks of a smaller group; empty: by their own number
+  torch::Device device = torch::kCPU;  // of this rank's units
+  bool shares_device = false;          // whether some ranks of the group have one GPU between them
+  std::vector<int> world_ranks = {};   // how messages call the ranks of a smaller group; empty: by their own number
 };
 
 // The names that `make_group` takes besides "auto".
 std::vector<std::string> backend_names();
+// Why `make_group` would not take the name; empty where it does.
+std::string problem_of_backend(const std::string& backend);
 
 // "auto" takes the best for these ranks. Throws Error for a name that is not known or not in this build.
 std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec);
 
 // One rank alone: hands out its own memory. (one file a backend)
-std::unique_ptr<Group> make_single_group();
+std::unique_ptr<Group> make_single_group(torch::Device device = torch::kCPU);
+// Over `host`, a group of the same ranks on the CPU, with copies to and from it.
+std::unique_ptr<Group> make_staged_group(std::unique_ptr<Group> host, torch::Device device);
+// For ranks with a GPU each. `host` is of the same ranks, on the CPU.
+std::unique_ptr<Group> make_nccl_group(const GroupSpec& spec, std::unique_ptr<Group> host);
+bool has_nccl();
+// The same for two ranks of a host that have one GPU between them.
+std::string name_of_gpu(torch::Device device);
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec);
 // For ranks of one host.
 std::unique_ptr<Group> make_shm_group(const GroupSpec& spec);

@@ -3,8 +3,10 @@
 //
 // Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
 // and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
-// that did not answer. Sums are fp32 and in rank order, the same bits on every backend but one: between hosts that sum
-// up among themselves first, gradients are added host by host (docs/determinism.md).
+// that did not answer. Sums are fp32 and in rank order, the same bits on every backend but two: between hosts that sum
+// up among themselves first, gradients are added host by host, and NCCL adds them in an order of its own
+// (docs/determinism.md). Tensors are on the device of the group's units, or on the CPU. On a device that has streams, a
+// wait makes the caller's current stream wait, and not the caller.
 #pragma once
 
 #include <torch/types.h>
@@ -98,6 +100,8 @@ class Group {
   virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;  // may be a collective
   // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
   virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+  // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
+  virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
 
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32

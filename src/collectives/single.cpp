@@ -10,8 +10,8 @@ namespace {
 
 class SingleUnit final : public UnitCollectives {
  public:
-  explicit SingleUnit(const UnitSpec& spec)
-      : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype))) {}
+  SingleUnit(const UnitSpec& spec, torch::Device device)
+      : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))) {}
 
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return false; }
@@ -40,10 +40,15 @@ class SingleUnit final : public UnitCollectives {
 
 class SingleGroup final : public Group {
  public:
+  explicit SingleGroup(torch::Device device) : device_(device) {}
+
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
-    return std::make_unique<SingleUnit>(spec);
+    return std::make_unique<SingleUnit>(spec, device_);
+  }
+  torch::Tensor allocate(int64_t bytes) override {
+    return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
   }
   void barrier() override {}
   void all_reduce_(torch::Tensor&) override {}
@@ -51,10 +56,13 @@ class SingleGroup final : public Group {
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
     return {tensor.detach().clone()};
   }
+
+ private:
+  torch::Device device_;
 };
 
 }  // namespace
 
-std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
+std::unique_ptr<Group> make_single_group(torch::Device device) { return std::make_unique<SingleGroup>(device); }
 
 }  // namespace fsdp::collectives

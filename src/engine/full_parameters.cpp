@@ -54,7 +54,7 @@ void Model::open_full(FullParametersOptions options) {
 
 // The unit, whole, in memory of its own.
 torch::Tensor Model::gather_alone(Unit& unit) {
-  torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()));
+  torch::Tensor full = torch::empty({unit.layout.full_numel()}, on_device(unit.dtype()));
   unit.collectives->begin_gather(full);
   void* bytes = unit.collectives->wait_gather();
   if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
@@ -108,7 +108,7 @@ void Model::close_full() {
 }
 
 void Model::take_from_rank0(Unit& unit) {
-  if (!unit.full.defined()) unit.full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()));
+  if (!unit.full.defined()) unit.full = torch::empty({unit.layout.full_numel()}, on_device(unit.dtype()));
   guarded([&] { group_->broadcast_(unit.full, 0); });
 }
 

@@ -22,7 +22,9 @@ NamedTensors Model::full_state(const FullStateOptions& options) {
     }
   });
   if (!wanted) return state;
-  for (const auto& [name, buffer] : buffers_) state.emplace_back(name, buffer.clone());
+  for (const auto& [name, buffer] : buffers_) {
+    state.emplace_back(name, buffer.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  }
   return state;
 }
 

@@ -81,7 +81,7 @@ torch::Tensor Model::own(const torch::Tensor& gradient, const Shape& shape) cons
   if (unshared(gradient) && gradient.scalar_type() == reduce_dtype_ && gradient.strides() == shape.strides) {
     return gradient.detach();
   }
-  return torch::empty_strided(shape.sizes, shape.strides, torch::dtype(reduce_dtype_)).copy_(gradient);
+  return torch::empty_strided(shape.sizes, shape.strides, on_device(reduce_dtype_)).copy_(gradient);
 }
 
 void Model::open_gradient(const schedule::Action& action) {
@@ -110,8 +110,8 @@ void Model::lay_out_gradients(Unit& unit) {
   const bool same = wanted == unit.gradient_layout.wanted();
   if (same && unit.sum.values.defined()) return;
   const layout::GradientLayout before = std::exchange(unit.gradient_layout, {unit.layout, std::move(wanted)});
-  const torch::Tensor values =
-      std::exchange(unit.sum.values, torch::zeros({unit.gradient_layout.shard_of(rank).numel()}));
+  const torch::Tensor values = std::exchange(
+      unit.sum.values, torch::zeros({unit.gradient_layout.shard_of(rank).numel()}, on_device(torch::kFloat32)));
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     if (!unit.sum.held[i]) continue;
     const layout::Range from = before.piece_of(i, rank), to = unit.gradient_layout.piece_of(i, rank);
@@ -254,6 +254,7 @@ void Model::reduce_open() {
     reduce_rest(account);
     perform(schedule_->open_ends());
     wait_sums();
+    group_->reductions_end(/*everywhere=*/true);
   });
   unreduced_ = false;
 }

@@ -94,6 +94,7 @@ void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& gr
 
 Model::Model(ModelSpec spec)
     : group_(std::move(spec.group)),
+      device_(spec.device),
       strategy_(spec.strategy),
       shards_(spec.shards),
       reduce_dtype_(spec.reduce_dtype),
@@ -146,9 +147,10 @@ void Model::plan(const ModelSpec& spec) {
   const int shared = spec.full_until == FullUntil::BufferNeeded ? spec.buffers : 0;
   const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kSharedGradientBuffers;
   auto for_reductions = [this](int64_t bytes) { return group_->allocate(bytes); };
-  arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shared, full),
+  const buffers::Allocate plain = buffers::allocate_plain(device_);
+  arena_ = std::make_unique<buffers::Arena>(buffers::Arena{buffers::Pool(shared, full, plain),
                                                            buffers::Pool(shared_gradients, gradients, for_reductions),
-                                                           buffers::Pool(shared_gradients, staging)});
+                                                           buffers::Pool(shared_gradients, staging, plain)});
 }
 
 Model::~Model() {
@@ -170,19 +172,20 @@ void Model::add_unit(const UnitSpec& unit_spec, const ModelSpec& spec) {
                                          .gradient_dtype = reduce_dtype_});
   for (const auto& parameter : named.parameters) unit->shapes.push_back(shape_of(parameter.second));
 
-  torch::Tensor full = torch::zeros({unit->layout.full_numel()});
+  torch::Tensor full = torch::zeros({unit->layout.full_numel()}, on_device(torch::kFloat32));
   for (size_t i = 0; i < numels.size(); ++i) unit->view(full, i).copy_(named.parameters[i].second.detach());
   if (spec.sync_module_states) group_->broadcast_(full, 0);
   const layout::Range own = unit->layout.shard_of(group_->rank());
-  unit->shard =
-      unit_spec.dtype == torch::kFloat32 ? unit->collectives->shard() : torch::empty({unit->layout.shard_numel()});
+  unit->shard = unit_spec.dtype == torch::kFloat32
+                    ? unit->collectives->shard()
+                    : torch::empty({unit->layout.shard_numel()}, on_device(torch::kFloat32));
   unit->shard.copy_(full.slice(0, own.begin, own.end));
   publish(*unit);
 
   unit->sum.held.assign(numels.size(), 0);
   unit->storage = c10::make_intrusive<interpose::UnitStorage>(
       id, named.name, unit->layout.full_numel() * c10::elementSize(unit_spec.dtype), unit_spec.dtype,
-      spec.casts_activations, link_);
+      spec.casts_activations, link_, device_);
   unit->first_piece = parameters_.size();
   interpose::Unwatched ours;
   const torch::Tensor pieces = interpose::watched(unit->shard, interpose::PieceStorage::Holds::Parameters, link_);
@@ -267,6 +270,7 @@ void Model::check_changed(int unit, schedule::Mode mode) {
 
 void Model::abandon_backward() {
   perform(schedule_->backward_abandoned());
+  group_->reductions_end(/*everywhere=*/false);
   for (auto& unit : units_) unit->late.clear();
 }
 
@@ -347,6 +351,7 @@ void Model::end_backward(const std::vector<int64_t>& account) {
   reduce_rest(account);
   perform(schedule_->backward_ends(account));
   wait_sums();
+  group_->reductions_end(/*everywhere=*/true);
   unreduced_ = no_sync_ > 0;
   followed_ = follows_ = false;
   schedule_->set_followed(false);

@@ -33,6 +33,7 @@ struct UnitSpec {
 struct ModelSpec {
   std::vector<UnitSpec> units;
   std::unique_ptr<collectives::Group> group;
+  torch::Device device = torch::kCPU;       // of parameters, shards and gradients, and of the group's units
   Strategy strategy = Strategy::FullShard;  // by name; what it means follows
   int shards = 1;                           // ranks that share one copy of the state; divides the group's size
   schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
@@ -152,6 +153,7 @@ class Model final : public interpose::Listener {
   void show(torch::Tensor& piece, const torch::Tensor& gradient);
   // One rank's gradients are their own sum: they stay where autograd made them.
   bool alone() const { return group_->size() == 1; }
+  torch::TensorOptions on_device(torch::ScalarType dtype) const { return torch::dtype(dtype).device(device_); }
   bool holds_gradients() const;
   // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>
@@ -159,6 +161,7 @@ class Model final : public interpose::Listener {
 
   mutable std::mutex mutex_;
   std::unique_ptr<collectives::Group> group_;
+  torch::Device device_;
   Strategy strategy_;
   int shards_;
   torch::ScalarType reduce_dtype_;

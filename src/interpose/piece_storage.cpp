@@ -10,7 +10,7 @@ PieceStorage::PieceStorage(const torch::Tensor& memory, Holds holds, std::shared
     : StorageImpl(use_byte_size_t(), memory.nbytes(),
                   at::DataPtr(
                       memory.data_ptr(), new torch::Tensor(memory),
-                      [](void* owner) { delete static_cast<torch::Tensor*>(owner); }, at::kCPU),
+                      [](void* owner) { delete static_cast<torch::Tensor*>(owner); }, memory.device()),
                   nullptr, false),
       holds_(holds),
       link_(std::move(link)) {}

@@ -39,8 +39,9 @@ namespace {
 
 // Autocast would keep a copy of every parameter that it casts, whole, on every rank, until it ends.
 void check_autocast(const UnitStorage& unit, const char* operation) {
-  if (!at::autocast::is_autocast_enabled(at::kCPU)) return;
-  const torch::ScalarType dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  const torch::DeviceType device = unit.device_type();
+  if (!at::autocast::is_autocast_enabled(device)) return;
+  const torch::ScalarType dtype = at::autocast::get_autocast_dtype(device);
   FSDP_CHECK_UNIT(dtype == unit.dtype(), unit.name(),
                   "{} runs under autocast to {}, but the unit's parameters are {}: autocast would keep full copies of "
                   "them. Leave autocast off and set options.mixed_precision.param_dtype.",

@@ -5,8 +5,8 @@
 namespace fsdp::interpose {
 
 UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::ScalarType dtype, bool casts_activations,
-                         std::shared_ptr<Link> link)
-    : StorageImpl(use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), nullptr, false),
+                         std::shared_ptr<Link> link, torch::Device device)
+    : StorageImpl(use_byte_size_t(), bytes, at::DataPtr(nullptr, device), nullptr, false),
       unit_(unit),
       name_(std::move(name)),
       refusal_(message_prefix(name_) +
@@ -20,11 +20,11 @@ UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::Scalar
 
 void UnitStorage::bind(void* bytes) {
   set_data_ptr_noswap(at::DataPtr(
-      bytes, bytes, [](void*) {}, at::kCPU));
+      bytes, bytes, [](void*) {}, device()));
 }
 
 void UnitStorage::unbind() {
-  set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+  set_data_ptr_noswap(at::DataPtr(nullptr, device()));
   forbid_access();
 }
 

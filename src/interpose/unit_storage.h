@@ -19,9 +19,9 @@ namespace fsdp::interpose {
 
 class UnitStorage final : public c10::StorageImpl {
  public:
-  // `casts_activations`: see activations.h.
+  // `casts_activations`: see activations.h. `device` is where its bytes will be.
   UnitStorage(int unit, std::string name, size_t bytes, torch::ScalarType dtype, bool casts_activations,
-              std::shared_ptr<Link> link);
+              std::shared_ptr<Link> link, torch::Device device = torch::kCPU);
 
   int unit() const { return unit_; }
   const std::string& name() const { return name_; }

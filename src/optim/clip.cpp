@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "optim/device_norm.h"
 #include "optim/norm.h"
 
 namespace fsdp::optim {
@@ -13,12 +14,18 @@ namespace {
 NormSum own_norm(engine::Model& model, double norm_type) {
   const std::vector<float> factors = model.take_factors();
   NormSum norm(norm_type);
+  std::vector<torch::Tensor> elsewhere;
   for (const ShardedParameter& parameter : model.parameters()) {
     torch::Tensor gradient = parameter.piece.grad();
     if (!gradient.defined()) continue;
     for (float factor : factors) gradient.mul_(factor);
+    if (!gradient.is_cpu()) {
+      elsewhere.push_back(gradient);
+      continue;
+    }
     norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
   }
+  if (!elsewhere.empty()) norm.add(norm_on_device(elsewhere, norm_type));
   return norm;
 }
 

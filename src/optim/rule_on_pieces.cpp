@@ -5,6 +5,7 @@
 #include <ATen/ops/_foreach_mul.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -24,8 +25,11 @@ void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
   }
 }
 
-// What one block's gradients and optimizer state take of a cache is still there when the next operation comes.
-int64_t block_numel() { return int64_t{1 << 17} * at::get_num_threads(); }
+// What one block's gradients and optimizer state take of a cache is still there when the next operation comes. A GPU is
+// better served by few calls.
+int64_t block_numel(const torch::Device& device) {
+  return device.is_cpu() ? int64_t{1 << 17} * at::get_num_threads() : std::numeric_limits<int64_t>::max();
+}
 
 void append(Batch& to, const Batch& from, size_t i, int64_t begin, int64_t end) {
   to.parameters.push_back(from.parameters[i]);
@@ -48,7 +52,7 @@ std::vector<Batch> blocks_of(const Batch& batch) {
       if (room < kAligned) {
         blocks.push_back({.unit = batch.unit});
         blocks.back().states.resize(batch.states.size());
-        room = block_numel();
+        room = block_numel(batch.pieces[i].device());
       }
       end = std::min(numel, begin + room / kAligned * kAligned);
       append(blocks.back(), batch, i, begin, end);
@@ -80,8 +84,9 @@ RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std:
 // Frozen parameters have none until they are unfrozen.
 void RuleOnPieces::make_state(size_t parameter) {
   const torch::Tensor& piece = model_->parameters()[parameter].piece;
-  for (auto& state : states_) state[parameter] = torch::zeros({piece.numel()});
-  steps_[parameter] = torch::zeros({});
+  const auto beside_piece = torch::TensorOptions(piece.device());
+  for (auto& state : states_) state[parameter] = torch::zeros({piece.numel()}, beside_piece);
+  steps_[parameter] = torch::zeros({}, beside_piece);
   const auto bytes = static_cast<int64_t>(states_.size() * piece.nbytes());
   bytes_ += bytes;
   model_->add_optimizer_bytes(bytes);

@@ -64,7 +64,7 @@ std::vector<int> WholeMatrices::choose_workers(const engine::Unit& unit, const s
 
 std::vector<torch::Tensor> WholeMatrices::gather(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
                                                  const std::vector<int>& workers) {
-  torch::Tensor message = torch::zeros({largest_part(unit, pieces, group_.size())});
+  torch::Tensor message = torch::zeros({largest_part(unit, pieces, group_.size())}, unit.shard.options());
   int64_t end = 0;
   for (const MatrixPiece& one : pieces) {
     message.slice(0, end, end + one.piece.numel()).copy_(one.piece);
@@ -73,7 +73,8 @@ std::vector<torch::Tensor> WholeMatrices::gather(const engine::Unit& unit, const
   const std::vector<torch::Tensor> parts = group_.all_gather(message);
   std::vector<torch::Tensor> wholes(pieces.size());
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (workers[i] == group_.rank()) wholes[i] = torch::empty({unit.layout.numel_of(pieces[i].parameter)});
+    if (workers[i] == group_.rank())
+      wholes[i] = torch::empty({unit.layout.numel_of(pieces[i].parameter)}, unit.shard.options());
   }
   for (int rank = 0; rank < group_.size(); ++rank) {
     int64_t begin = 0;
@@ -100,7 +101,7 @@ void WholeMatrices::give_back(const engine::Unit& unit, const std::vector<Matrix
     if (worker == group_.rank()) results.push_back(wholes[i]);
   }
   if (theirs.empty()) return;
-  torch::Tensor values = worker == group_.rank() ? torch::cat(results) : torch::empty({numel});
+  torch::Tensor values = worker == group_.rank() ? torch::cat(results) : torch::empty({numel}, unit.shard.options());
   group_.broadcast_(values, worker);
   int64_t begin = 0;
   for (size_t i : theirs) {

@@ -136,13 +136,16 @@ std::vector<int64_t> Reductions::begun() const {
 
 void Reductions::begin_next(std::span<const int64_t> account, Actions& actions) {
   if (local_) return;
+  // Every first reduction is begun before any unit's second one waits for its first.
+  UnitId next = -1;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    if (units_[unit].begun >= account[unit]) continue;
-    open(unit, actions);
-    reduce(unit, actions);
-    units_[unit].over |= follows_;
-    return;
+    const bool wanted = units_[unit].begun < account[unit];
+    if (wanted && (next < 0 || units_[unit].begun < units_[next].begun)) next = unit;
   }
+  if (next < 0) return;
+  open(next, actions);
+  reduce(next, actions);
+  units_[next].over |= follows_;
 }
 
 void Reductions::repeat(Actions& actions) {

@@ -26,10 +26,8 @@ void say(const std::string& message) { std::cerr << message_prefix() + message +
 std::vector<std::string> problems_of(const LaunchOptions& options) {
   std::vector<std::string> problems;
   if (options.ranks < 1) problems.push_back(fmt::format("ranks is {}, expected at least 1.", options.ranks));
-  std::vector<std::string> names = collectives::backend_names();
-  if (options.backend != "auto" && std::find(names.begin(), names.end(), options.backend) == names.end())
-    problems.push_back(
-        fmt::format("backend is '{}', expected auto or one of: {}.", options.backend, fmt::join(names, ", ")));
+  const std::string problem = collectives::problem_of_backend(options.backend);
+  if (!problem.empty()) problems.push_back(problem);
   if (options.timeout.count() <= 0)
     problems.push_back(fmt::format("timeout is {} ms, expected more than 0.", options.timeout.count()));
   if (options.max_restarts < 0)

@@ -6,11 +6,13 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "world/device.h"
 
 namespace fsdp::world {
 
@@ -35,13 +37,15 @@ int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>(
 }  // namespace
 
 State::State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
-             c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks)
+             c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks, std::optional<torch::Device> device)
     : identity_(identity),
       backend_(std::move(backend)),
       timeout_(timeout),
       store_(std::move(store)),
       world_ranks_(world_ranks.empty() ? all_ranks(identity.size) : std::move(world_ranks)),
+      device_(device ? *device : take_device(backend_, identity.local_rank)),
       ranks_of_a_host_(ask_ranks_of_every_host()),
+      shares_device_(ask_whether_devices_are_shared()),
       group_(connect("world")) {}
 
 c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
@@ -49,26 +53,40 @@ c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) cons
   return c10::make_intrusive<c10d::PrefixStore>(name, store_);
 }
 
-// Every rank says through the store where it is.
-int State::ask_ranks_of_every_host() const {
-  if (!store_ || identity_.local_size == identity_.size) return identity_.size;
-  auto key_of = [](int rank) { return fmt::format("place/{}", rank); };
-  auto bytes_of = [](const std::string& text) { return std::vector<uint8_t>(text.begin(), text.end()); };
+// What every rank says through the store, in their order; `what` it is about, as a clause.
+std::vector<std::string> State::tell_every_rank(const std::string& what, const std::string& text) const {
+  auto key_of = [&](int rank) { return fmt::format("{}/{}", what, rank); };
   store_->setTimeout(timeout_);
-  store_->set(key_of(identity_.rank), bytes_of(encode({machine(), identity_.local_rank, identity_.local_size})));
-  std::vector<Place> places;
+  store_->set(key_of(identity_.rank), std::vector<uint8_t>(text.begin(), text.end()));
+  std::vector<std::string> all;
   for (int rank = 0; rank < identity_.size; ++rank) {
     try {
       const std::vector<uint8_t> bytes = store_->get(key_of(rank));
-      places.push_back(decode_place({bytes.begin(), bytes.end()}));
+      all.emplace_back(bytes.begin(), bytes.end());
     } catch (const std::exception& failure) {
-      const std::string text = failure.what();
+      const std::string reason = failure.what();
       throw collectives::PeerLost(
-          fmt::format("{}rank {} did not say within {} ms on which host it is: {}. Check that every rank has started.",
-                      message_prefix(), world_ranks_[rank], timeout_.count(), text.substr(0, text.find('\n'))));
+          fmt::format("{}rank {} did not say within {} ms {}: {}. Check that every rank has started.", message_prefix(),
+                      world_ranks_[rank], timeout_.count(), what, reason.substr(0, reason.find('\n'))));
     }
   }
+  return all;
+}
+
+int State::ask_ranks_of_every_host() const {
+  if (!store_ || identity_.local_size == identity_.size) return identity_.size;
+  std::vector<Place> places;
+  for (const std::string& text :
+       tell_every_rank("on which host it is", encode({machine(), identity_.local_rank, identity_.local_size})))
+    places.push_back(decode_place(text));
   return ranks_of_every_host(places);
+}
+
+bool State::ask_whether_devices_are_shared() const {
+  if (!store_ || device_.is_cpu() || identity_.size == 1) return false;
+  const std::vector<std::string> all =
+      tell_every_rank("which GPU it has", machine() + collectives::name_of_gpu(device_));
+  return std::set<std::string>(all.begin(), all.end()).size() < all.size();
 }
 
 std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
@@ -78,6 +96,8 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
                                             .one_host = identity_.local_size == identity_.size,
                                             .ranks_of_a_host = ranks_of_a_host_,
                                             .timeout = timeout_,
+                                            .device = device_,
+                                            .shares_device = shares_device_,
                                             .world_ranks = world_ranks_});
 }
 
@@ -109,7 +129,7 @@ std::shared_ptr<State> State::split(int color) {
     world_ranks.push_back(world_ranks_[rank]);
   }
   auto store = store_under(fmt::format("split{}/{}", children_++, color));
-  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks));
+  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_);
   split->before_calls_ = before_calls_;
   return split;
 }

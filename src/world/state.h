@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,14 @@ namespace fsdp::world {
 class State {
  public:
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
-  // ranks; empty: by their own number. A collective.
+  // ranks; empty: by their own number. `device` is this rank's; none: the one that the backend and the rank's place on
+  // its host say. A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
-        c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {});
+        c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {},
+        std::optional<torch::Device> device = std::nullopt);
 
   const Identity& identity() const { return identity_; }
+  const torch::Device& device() const { return device_; }
   collectives::Group& group() { return *group_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
@@ -39,7 +43,9 @@ class State {
   std::shared_ptr<State> split(int color);
 
  private:
+  std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
   int ask_ranks_of_every_host() const;
+  bool ask_whether_devices_are_shared() const;
   std::unique_ptr<collectives::Group> connect(const std::string& name);
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
@@ -48,8 +54,10 @@ class State {
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<int> world_ranks_;
+  torch::Device device_;
   int ranks_of_a_host_;
-  int children_ = 0;  // groups and splits made from this one so far: names them in the store
+  bool shares_device_;  // some ranks have one between them
+  int children_ = 0;    // groups and splits made from this one so far: names them in the store
   std::unique_ptr<collectives::Group> group_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();

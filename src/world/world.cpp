@@ -51,9 +51,13 @@ std::string describe(const torch::Tensor& header) {
 
 // Throws on every rank, naming the first that differs from rank 0.
 void begin_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
-  FSDP_CHECK(tensor.defined() && tensor.device().is_cpu() && tensor.layout() == torch::kStrided,
-             "{}: found {}, expected a dense tensor on the CPU.", name_of(operation),
-             tensor.defined() ? "one on " + tensor.device().str() : "an undefined tensor");
+  const torch::Device& device = state.device();
+  FSDP_CHECK(tensor.defined() && (tensor.is_cpu() || tensor.device() == device) && tensor.layout() == torch::kStrided,
+             "{}: found {}, expected a dense tensor on the CPU{}.", name_of(operation),
+             tensor.defined()
+                 ? fmt::format("a {} one on {}", c10::toString(tensor.scalar_type()), tensor.device().str())
+                 : "an undefined tensor",
+             device.is_cpu() ? "" : fmt::format(" or on {}", device.str()));
   FSDP_CHECK(tensor.dim() <= kMaxDims, "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.",
              name_of(operation), tensor.dim(), kMaxDims);
   state.begin_call();
@@ -80,7 +84,7 @@ int World::rank() const { return state_->identity().rank; }
 int World::size() const { return state_->identity().size; }
 int World::local_rank() const { return state_->identity().local_rank; }
 int World::local_size() const { return state_->identity().local_size; }
-torch::Device World::device() const { return torch::kCPU; }
+torch::Device World::device() const { return state_->device(); }
 
 void World::barrier() {
   state_->begin_call();

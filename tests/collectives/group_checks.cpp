@@ -56,11 +56,15 @@ std::vector<uint8_t> random_flags(size_t count, double share, torch::Generator r
   return result;
 }
 
-MicroBatch make_batch(const GradientLayout& layout, torch::ScalarType dtype, int ranks, int64_t seed) {
+torch::Tensor make_gradients(int64_t numel, Values values, torch::Generator random) {
+  return values == Values::Any ? torch::randn({numel}, random) : torch::randint(-4, 5, {numel}, random);
+}
+
+MicroBatch make_batch(const GradientLayout& layout, torch::ScalarType dtype, int ranks, int64_t seed, Values values) {
   MicroBatch batch;
   auto random = generator(seed);
   for (int rank = 0; rank < ranks; ++rank) {
-    batch.gradients.push_back(torch::randn({layout.full_numel()}, random).to(dtype));
+    batch.gradients.push_back(make_gradients(layout.full_numel(), values, random).to(dtype));
     batch.present.push_back(random_flags(layout.parameters(), 0.6, random));
     for (size_t i = 0; i < layout.parameters(); ++i) batch.present[rank][i] &= layout.wanted()[i];
   }
@@ -115,8 +119,8 @@ void expect_same_pieces(const UnitLayout& unit, const GradientLayout& layout, in
 }
 
 // Four steps of three micro-batches.
-void check_reduce(Group& group, const UnitLayout& unit, int together, torch::ScalarType dtype, int id,
-                  double trainable) {
+void check_reduce(Group& group, const UnitLayout& unit, int together, torch::ScalarType dtype, int id, double trainable,
+                  Values values) {
   auto collectives = group.open_unit({.id = id, .name = "unit", .layout = unit, .gradient_dtype = dtype});
   GradientLayout layout(unit, random_flags(unit.parameters(), trainable, generator(id)));
   for (int64_t step = 0; step < 4; ++step) {
@@ -124,7 +128,7 @@ void check_reduce(Group& group, const UnitLayout& unit, int together, torch::Sca
     torch::Tensor full = torch::zeros({unit.full_numel()});
     std::vector<uint8_t> held(unit.parameters());
     for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
-      MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number);
+      MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number, values);
       add_naively(unit, layout, batch, together, full, held);
       reduce(group, *collectives, layout, batch, sum);
     }
@@ -161,14 +165,14 @@ void check_gather(Group& group) {
     }
 }
 
-void check_reduce(Group& group, int ranks_of_a_host) {
+void check_reduce(Group& group, int ranks_of_a_host, Values values) {
   int id = 100;
   for (const UnitLayout& layout : layouts(group.size())) {
     // Shard groups that have parts of hosts do without them.
     const bool fits = layout.shards() % ranks_of_a_host == 0 || ranks_of_a_host % layout.shards() == 0;
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf})
       for (double trainable : {1.1, 0.5})
-        check_reduce(group, layout, fits ? ranks_of_a_host : 1, dtype, id++, trainable);
+        check_reduce(group, layout, fits ? ranks_of_a_host : 1, dtype, id++, trainable, values);
   }
 }
 

@@ -1,0 +1,50 @@
+#include "collectives/device/context.h"
+
+#include <utility>
+
+namespace fsdp::collectives::device {
+
+Context::Context(std::shared_ptr<Group> host, Connect connect, torch::Device device)
+    : host_(std::move(host)), connect_(std::move(connect)), device_(device) {}
+
+Context::~Context() {
+  const bool in_order = !failure_ && std::uncaught_exceptions() == 0;
+  for (auto& [name, channel] : channels_) {
+    try {
+      in_order ? channel->shutdown() : channel->abort();
+    } catch (const std::exception&) {
+      // Whoever still needs it will be told.
+    }
+  }
+}
+
+const c10::intrusive_ptr<c10d::Backend>& Context::channel(const std::string& name, int rank, int size) {
+  c10::intrusive_ptr<c10d::Backend>& channel = channels_[name];
+  if (!channel) channel = connect_(name, rank, size);
+  return channel;
+}
+
+Channels Context::channels(const layout::UnitLayout& layout) {
+  const int rank = host_->rank(), shards = layout.shards(), groups = layout.ranks() / shards;
+  const int shard = layout.shard_index(rank), group = layout.group_index(rank);
+  Channels channels;
+  if (shards > 1)
+    channels.gather = groups == 1 ? everyone() : channel(fmt::format("gather/{}/{}", shards, group), shard, shards);
+  channels.reduce = channel(fmt::format("reduce/{}", shards), shard * groups + group, layout.ranks());
+  if (groups > 1) channels.replicas = channel(fmt::format("replicas/{}/{}", shards, shard), group, groups);
+  return channels;
+}
+
+// What the device is in the midst of would wait for peers that may never come.
+void Context::fail(std::exception_ptr failure) noexcept {
+  failure_ = std::move(failure);
+  for (auto& [name, channel] : channels_) {
+    try {
+      channel->abort();
+    } catch (const std::exception&) {
+      // It is the first failure that counts.
+    }
+  }
+}
+
+}  // namespace fsdp::collectives::device

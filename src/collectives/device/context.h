@@ -1,0 +1,84 @@
+// What a group over a device's own collectives and its units have in common: c10d's process groups, a group on the CPU
+// beside them, the order of reductions, and the first failure.
+//
+// Process groups move the device's tensors: each runs on a stream of its own, which waits for the caller's current one
+// when something is begun; waiting makes the current stream wait, and not the host. The group on the CPU carries what
+// ranks tell each other: so a rank that died or diverged is named, as on every other backend. A failure gives up what
+// the device still waits for; every later call throws it again. One thread at a time.
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "collectives/device/reduction_order.h"
+#include "collectives/group.h"
+#include "layout/unit_layout.h"
+
+namespace fsdp::collectives::device {
+
+class Unit;
+
+// A process group of `size` ranks, of which the caller is number `rank`; `name` is that of no other that this rank is
+// in, and the same on all of them.
+using Connect = std::function<c10::intrusive_ptr<c10d::Backend>(const std::string& name, int rank, int size)>;
+
+// What the units of one shard group size talk over.
+struct Channels {
+  c10::intrusive_ptr<c10d::Backend> gather;    // those of this one's shard group, by the shards they own; null for one
+  c10::intrusive_ptr<c10d::Backend> reduce;    // all ranks, by the slices they add up
+  c10::intrusive_ptr<c10d::Backend> replicas;  // those with the same shard, by the slices of it; null for one
+};
+
+class Context {
+ public:
+  Context(std::shared_ptr<Group> host, Connect connect, torch::Device device);
+  // Ends the process groups: after a failure at once, otherwise when the peers do as well.
+  ~Context();
+
+  Group& host() { return *host_; }
+  const torch::Device& device() const { return device_; }
+  ReductionOrder& order() { return order_; }
+  // All ranks, by their numbers.
+  const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
+  Channels channels(const layout::UnitLayout& layout);
+
+  void add(int id, Unit& unit) { units_[id] = &unit; }
+  void remove(int id) { units_.erase(id); }
+  Unit& unit(int id) { return *units_.at(id); }
+
+  // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
+  template <typename Operation>
+  auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
+    if (failure_) std::rethrow_exception(failure_);
+    try {
+      return operation();
+    } catch (const Error&) {
+      fail(std::current_exception());
+    } catch (const std::exception& error) {
+      fail(std::make_exception_ptr(Error(fmt::format("{}{}: {}", prefix, name, first_line(error.what())))));
+    }
+    std::rethrow_exception(failure_);
+  }
+
+ private:
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+  const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
+  void fail(std::exception_ptr failure) noexcept;
+
+  std::shared_ptr<Group> host_;
+  Connect connect_;
+  torch::Device device_;
+  std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
+  std::map<int, Unit*> units_;  // those that live
+  ReductionOrder order_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace fsdp::collectives::device

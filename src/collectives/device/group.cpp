@@ -1,0 +1,116 @@
+#include "collectives/device/group.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/all_reduce.h"
+#include "collectives/device/unit.h"
+
+namespace fsdp::collectives::device {
+
+namespace {
+
+// What a slice's end may lie behind the unit's gradients by, a rank (layout/unit_layout.h).
+constexpr int64_t kSliceRoundingBytes = (layout::kAlignmentNumel + 1) * static_cast<int64_t>(sizeof(float));
+// What a sum of whole tensors takes of each rank at once.
+constexpr int64_t kPartBytes = int64_t{16} << 20;
+
+// Of a contiguous tensor, whatever its dtype.
+torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).view(torch::kUInt8); }
+
+class DeviceGroup final : public Group {
+ public:
+  DeviceGroup(std::unique_ptr<Group> host, Connect connect, torch::Device device)
+      : context_(std::make_shared<Context>(std::move(host), std::move(connect), device)) {}
+
+  int rank() const override { return context_->host().rank(); }
+  int size() const override { return context_->host().size(); }
+  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
+    return std::make_unique<Unit>(context_, spec);
+  }
+  torch::Tensor allocate(int64_t bytes) override;
+  void reductions_end(bool everywhere) override;
+
+  void barrier() override { context_->host().barrier(); }
+  void all_reduce_(torch::Tensor& tensor) override;
+  void broadcast_(torch::Tensor& tensor, int source) override;
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+
+ private:
+  // Every rank says what it is about to do on the device, where nobody would find out that a peer does another thing.
+  void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
+  std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
+
+  std::shared_ptr<Context> context_;
+};
+
+// A reduce-scatter takes slices of equal lengths, the last ones with nothing behind the unit's end.
+torch::Tensor DeviceGroup::allocate(int64_t bytes) {
+  const auto options = torch::dtype(torch::kUInt8).device(context_->device());
+  return torch::empty({bytes + size() * kSliceRoundingBytes}, options).narrow(0, 0, bytes);
+}
+
+void DeviceGroup::reductions_end(bool everywhere) {
+  context_->guarded(message_prefix(), "end of backward", [&] {
+    ReductionOrder& order = context_->order();
+    if (everywhere && order.surprised()) {
+      torch::Tensor units = torch::tensor(order.begun_in_order(), torch::kInt32);
+      context_->host().broadcast_(units, 0);
+      const int* first = units.const_data_ptr<int>();
+      order.expect({first, first + units.numel()});
+    }
+    order.end();
+  });
+}
+
+std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor own = bytes_of(tensor.detach());
+  torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
+  if (own.numel() > 0) context_->everyone()->_allgather_base(all, own)->wait();
+  std::vector<torch::Tensor> parts;
+  for (int rank = 0; rank < size(); ++rank)
+    parts.push_back(all.narrow(0, rank * own.numel(), own.numel()).view(tensor.scalar_type()).view(tensor.sizes()));
+  return parts;
+}
+
+std::vector<torch::Tensor> DeviceGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
+  if (tensor.device() != context_->device()) return context_->host().all_gather(tensor, purpose);
+  return context_->guarded(message_prefix(), "all_gather", [&] {
+    agree(purpose);
+    return gather_parts(tensor);
+  });
+}
+
+void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
+  if (tensor.device() != context_->device()) return context_->host().broadcast_(tensor, source);
+  context_->guarded(message_prefix(), "broadcast", [&] {
+    agree("enters a broadcast");
+    std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
+    c10d::BroadcastOptions options;
+    options.rootRank = source;
+    if (bytes[0].numel() > 0) context_->everyone()->broadcast(bytes, options)->wait();
+  });
+}
+
+// Gathered and added up here, so that the sum is in rank order.
+void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
+  if (tensor.device() != context_->device()) return context_->host().all_reduce_(tensor);
+  context_->guarded(message_prefix(), "all_reduce", [&] {
+    torch::NoGradGuard no_grad;
+    agree("enters an all_reduce");
+    const torch::Tensor flat = tensor.detach().view({-1});
+    const auto part_numel = kPartBytes / static_cast<int64_t>(flat.element_size());
+    for (torch::Tensor part : flat.split(part_numel)) part.copy_(sum_in_order(gather_parts(part)));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Group> make_group(std::unique_ptr<Group> host, Connect connect, torch::Device device) {
+  return std::make_unique<DeviceGroup>(std::move(host), std::move(connect), device);
+}
+
+}  // namespace fsdp::collectives::device

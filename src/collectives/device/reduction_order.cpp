@@ -1,0 +1,53 @@
+#include "collectives/device/reduction_order.h"
+
+#include <algorithm>
+#include <set>
+
+namespace fsdp::collectives::device {
+
+void ReductionOrder::add_one(Counts& counts, int unit) {
+  if (unit >= static_cast<int>(counts.size())) counts.resize(unit + 1);
+  ++counts[unit];
+}
+
+void ReductionOrder::send(int unit, std::vector<int>& sent) {
+  add_one(sent_, unit);
+  sent.push_back(unit);
+}
+
+std::vector<int> ReductionOrder::begin(int unit) {
+  add_one(begun_, unit);
+  if (begun_[unit] == 1) first_begun_.push_back(unit);
+  std::vector<int> sent;
+  while (next_ < expected_.size() && count_of(begun_, expected_[next_]) > 0) send(expected_[next_++], sent);
+  return sent;
+}
+
+std::vector<int> ReductionOrder::flush(int unit) {
+  std::vector<int> sent;
+  for (; next_ < expected_.size(); ++next_) {
+    if (count_of(begun_, expected_[next_]) > 0) send(expected_[next_], sent);
+  }
+  // Backwards come by the units that were registered last first.
+  const int last_round = count_of(begun_, unit);
+  for (int round = 1; round <= last_round; ++round) {
+    for (int other = static_cast<int>(begun_.size()) - 1; other >= 0; --other) {
+      if (begun_[other] >= round && count_of(sent_, other) < round) send(other, sent);
+    }
+  }
+  return sent;
+}
+
+bool ReductionOrder::surprised() const {
+  if (first_begun_.empty()) return false;  // nothing was reduced: there is nothing to learn
+  return std::set<int>(first_begun_.begin(), first_begun_.end()) != std::set<int>(expected_.begin(), expected_.end());
+}
+
+void ReductionOrder::end() {
+  next_ = 0;
+  begun_.clear();
+  sent_.clear();
+  first_begun_.clear();
+}
+
+}  // namespace fsdp::collectives::device

@@ -1,0 +1,194 @@
+#include "collectives/device/unit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/presence.h"
+#include "collectives/shapes.h"
+
+namespace fsdp::collectives::device {
+
+namespace {
+
+using layout::Range;
+
+// As many parameters, of no elements.
+layout::UnitLayout without_elements(const layout::UnitLayout& layout) {
+  return {std::vector<int64_t>(layout.parameters()), layout.ranks(), layout.shards()};
+}
+
+enum class Addition { None, Store, Add };
+
+Addition addition_of(bool present, bool held) {
+  return !present ? Addition::None : held ? Addition::Add : Addition::Store;
+}
+
+}  // namespace
+
+Unit::Unit(std::shared_ptr<Context> context, const UnitSpec& spec)
+    : context_(std::move(context)),
+      spec_(spec),
+      flags_layout_(without_elements(spec.layout)),
+      flags_gradient_layout_(flags_layout_, std::vector<uint8_t>(spec.layout.parameters(), 1)) {
+  const layout::UnitLayout& layout = spec_.layout;
+  FSDP_INVARIANT(layout.ranks() == context_->host().size(), "unit {} is laid out for {} ranks, the group has {}",
+                 spec_.name, layout.ranks(), context_->host().size());
+  context_->guarded(message_prefix(spec_.name), "open", [&] {
+    channels_ = context_->channels(layout);
+    flags_ = context_->host().open_unit({.id = spec_.id, .name = spec_.name, .layout = flags_layout_});
+    const auto on_device = torch::TensorOptions(context_->device());
+    shard_ = torch::zeros({layout.shard_numel()}, on_device.dtype(spec_.dtype));
+    if (channels_.replicas) replica_sums_ = torch::zeros({layout.shard_numel()}, on_device);
+  });
+  present_.values = torch::empty({0});
+  context_->add(spec_.id, *this);
+}
+
+Unit::~Unit() { context_->remove(spec_.id); }
+
+void Unit::begin_write() {
+  context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
+    if (gather_) gather_->wait();
+  });
+}
+
+void Unit::begin_gather(const torch::Tensor& buffer) {
+  FSDP_INVARIANT(!gather_, "unit {} is being gathered already", spec_.name);
+  if (!gathers_into_buffer()) return;
+  FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
+                 "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
+                 spec_.layout.full_numel());
+  buffer_ = buffer;
+  if (buffer_.numel() == 0) return;
+  context_->guarded(message_prefix(spec_.name), "gather",
+                    [&] { gather_ = channels_.gather->_allgather_base(buffer_, shard_); });
+}
+
+void* Unit::wait_gather() {
+  if (!gathers_into_buffer()) return shard_.mutable_data_ptr();
+  context_->guarded(message_prefix(spec_.name), "gather", [&] {
+    if (const Work gather = std::exchange(gather_, {})) gather->wait();
+  });
+  return buffer_.mutable_data_ptr();
+}
+
+void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+  FSDP_INVARIANT(!gradients_.layout, "unit {} is being reduced already", spec_.name);
+  check_shapes(gradients, sum, spec_);
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    gradients_ = std::move(gradients);
+    sum_ = &sum;
+    layout_ = gradients_.layout;
+    clear_missing();
+    present_.held.assign(layout_->parameters(), 0);
+    const torch::Tensor nothing = context_->host().allocate(0).view(torch::kFloat32);
+    flags_->begin_reduce({&flags_gradient_layout_, nothing, gradients_.present, nothing}, present_);
+    for (int id : context_->order().begin(spec_.id)) context_->unit(id).send();
+  });
+}
+
+// What this rank lacks adds nothing to the peers' gradients.
+void Unit::clear_missing() {
+  for (size_t i = 0; i < layout_->parameters(); ++i) {
+    if (!layout_->wanted()[i] || gradients_.present[i] != kMissing) continue;
+    gradients_.values.narrow(0, layout_->offset_of(i), spec_.layout.numel_of(i)).zero_();
+  }
+}
+
+void Unit::send() {
+  torch::Tensor& values = gradients_.values;
+  if (values.numel() == 0) return;
+  const std::vector<uint8_t>& wanted = layout_->wanted();
+  if (!std::all_of(wanted.begin(), wanted.end(), [](uint8_t one) { return one != 0; })) {
+    std::vector<torch::Tensor> whole{values};
+    reduction_ = channels_.reduce->allreduce(whole);
+    return;
+  }
+  const int64_t each = spec_.layout.slice_numel(), all = each * spec_.layout.ranks();
+  const auto room = static_cast<int64_t>(values.storage().nbytes() / values.element_size()) - values.storage_offset();
+  FSDP_INVARIANT(room >= all, "unit {}: the gradients have room for {} elements, expected {}", spec_.name, room, all);
+  torch::Tensor input = values.as_strided({all}, {1});
+  torch::Tensor output = input.narrow(0, spec_.layout.slice_of(rank()).begin, each);
+  reduction_ = channels_.reduce->_reduce_scatter_base(output, input);
+}
+
+bool Unit::wait_begun() {
+  return context_->guarded(message_prefix(spec_.name), "reduce",
+                           [&] { return !context_->order().held_back(spec_.id) && flags_->wait_begun(); });
+}
+
+void Unit::wait_reduce() {
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    flags_->wait_reduce();
+    if (context_->order().held_back(spec_.id)) {
+      for (int id : context_->order().flush(spec_.id)) context_->unit(id).send();
+    }
+    if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
+    add_to_sum();
+  });
+  gradients_ = {};
+}
+
+torch::Tensor Unit::own_slice_of(const torch::Tensor& sum) const {
+  const Range slice = layout_->slice_of(rank());
+  return sum.narrow(0, slice.begin - layout_->shard_of(rank()).begin, slice.numel());
+}
+
+// Neighbours that are treated alike are one run: usually all of them.
+void Unit::add_to_sum() {
+  torch::NoGradGuard no_grad;
+  const Range slice = layout_->slice_of(rank());
+  const torch::Tensor added = gradients_.values.narrow(0, slice.begin, slice.numel());
+  const torch::Tensor sum = own_slice_of(sum_->values);
+  Range run;
+  Addition of_run = Addition::None;
+  auto finish = [&] {
+    torch::Tensor target = sum.slice(0, run.begin, run.end);
+    if (of_run == Addition::Store) target.copy_(added.slice(0, run.begin, run.end));
+    if (of_run == Addition::Add) target.add_(added.slice(0, run.begin, run.end));
+  };
+  for (size_t i = 0; i < layout_->parameters(); ++i) {
+    const Range segment = layout_->segment_of(i, rank());
+    if (segment.numel() == 0) continue;
+    const Addition addition = addition_of(present_.held[i], sum_->held[i]);
+    if (addition != of_run) {
+      finish();
+      of_run = addition;
+      run.begin = segment.begin;
+    }
+    run.end = segment.end;
+  }
+  finish();
+  for (size_t i = 0; i < layout_->parameters(); ++i) sum_->held[i] |= present_.held[i];
+  replicas_differ_ = channels_.replicas != nullptr;
+}
+
+// All ranks come by the units in the same order here.
+void Unit::wait_sum() {
+  if (!std::exchange(replicas_differ_, false)) return;
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    torch::NoGradGuard no_grad;
+    flags_->wait_sum();
+    if (layout_->full_numel() == 0) return;
+    take_from_replicas();
+  });
+}
+
+void Unit::take_from_replicas() {
+  const layout::UnitLayout& unit = spec_.layout;
+  const int64_t each = unit.slice_numel();
+  const torch::Tensor ours = own_slice_of(sum_->values);
+  torch::Tensor own = replica_sums_.narrow(0, unit.group_index(rank()) * each, each);
+  own.narrow(0, 0, ours.numel()).copy_(ours);
+  channels_.replicas->_allgather_base(replica_sums_, own)->wait();
+  for (int peer = 0; peer < unit.ranks(); ++peer) {
+    if (peer == rank() || unit.shard_index(peer) != unit.shard_index(rank())) continue;
+    const Range theirs = layout_->slice_of(peer);
+    const int64_t begin = theirs.begin - layout_->shard_of(rank()).begin;
+    sum_->values.narrow(0, begin, theirs.numel())
+        .copy_(replica_sums_.narrow(0, unit.group_index(peer) * each, theirs.numel()));
+  }
+}
+
+}  // namespace fsdp::collectives::device

@@ -1,0 +1,74 @@
+// One unit's collectives on a device, over c10d's process groups.
+//
+// A gather is one all-gather, straight from the shards into the caller's buffer. A reduction is one reduce-scatter in
+// place: the gradients are where autograd wrote them, in the dtype of the wire, and the sum over the ranks replaces
+// this rank's slice of them; no copies, no casts. The slice is added to the shard's sum on the caller's stream, when it
+// is waited for. Where some parameters are frozen, slices differ in length, and one all-reduce takes the place. At the
+// end of a backward replicas give each other the slices of their shard's sum.
+//
+// Which gradients there are travels by the host's group, as a reduction of no elements: it says when every rank has
+// begun, finds ranks that diverged and names those that are gone. Reductions go out in the order that ReductionOrder
+// finds. The sum over ranks is in the order that the process group adds them in, and in the wire's dtype.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/device/context.h"
+#include "collectives/group.h"
+
+namespace fsdp::collectives::device {
+
+class Unit final : public UnitCollectives {
+ public:
+  Unit(std::shared_ptr<Context> context, const UnitSpec& spec);
+  ~Unit() override;
+
+  torch::Tensor shard() const override { return shard_; }
+  bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
+  bool gathers_alone() const override { return spec_.layout.shards() == 1; }
+  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
+  int64_t reduction_bytes() const override { return replica_sums_.defined() ? replica_sums_.nbytes() : 0; }
+  void begin_write() override;
+  void publish() override {}
+  void begin_gather(const torch::Tensor& buffer) override;
+  void* wait_gather() override;
+  void release() override { buffer_ = torch::Tensor(); }
+  void begin_reduce(Gradients gradients, GradientSum& sum) override;
+  bool wait_begun() override;
+  void wait_reduce() override;
+  void wait_sum() override;
+
+  // Its reduction goes out now.
+  void send();
+
+ private:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  int rank() const { return context_->host().rank(); }
+  void clear_missing();
+  torch::Tensor own_slice_of(const torch::Tensor& sum) const;
+  void add_to_sum();
+  void take_from_replicas();
+
+  std::shared_ptr<Context> context_;
+  UnitSpec spec_;
+  Channels channels_;
+  torch::Tensor shard_;
+  torch::Tensor buffer_;
+  Work gather_;
+  // On the host: the flags of the reduction under way, and whose there are.
+  layout::UnitLayout flags_layout_;
+  layout::GradientLayout flags_gradient_layout_;
+  std::unique_ptr<UnitCollectives> flags_;
+  GradientSum present_;
+  Gradients gradients_;
+  GradientSum* sum_ = nullptr;
+  Work reduction_;
+  const layout::GradientLayout* layout_ = nullptr;  // of the sum
+  torch::Tensor replica_sums_;                      // the shard's, a slice of slice_numel from each replica
+  bool replicas_differ_ = false;                    // the sum lacks what they added up
+};
+
+}  // namespace fsdp::collectives::device

@@ -1,0 +1,161 @@
+// A group whose tensors lie on a device, over any group of the same ranks on the CPU: for ranks that share a GPU, and
+// where there is no NCCL.
+//
+// Everything goes through the host's memory, on the calling thread, which waits for the copies: shards when they are
+// published, full units when they are waited for, gradients and the sum that they are added to. So the sums are those
+// of the group on the CPU, to the bit.
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/backends.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+class StagedUnit final : public UnitCollectives {
+ public:
+  StagedUnit(std::shared_ptr<Group> host, const UnitSpec& spec, torch::Device device)
+      : group_(std::move(host)),
+        layout_(spec.layout),
+        dtype_(spec.dtype),
+        shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))),
+        unit_(group_->open_unit(spec)) {}
+
+  torch::Tensor shard() const override { return shard_; }
+  bool gathers_into_buffer() const override { return layout_.shards() > 1; }
+  bool gathers_alone() const override { return unit_->gathers_alone(); }
+  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
+  int64_t gathered_bytes() const override { return unit_->shard().nbytes() + unit_->gathered_bytes(); }
+  int64_t reduction_bytes() const override { return host_sum_bytes() + unit_->reduction_bytes(); }
+  void begin_write() override { unit_->begin_write(); }
+  void publish() override;
+  void begin_gather(const torch::Tensor& buffer) override;
+  void* wait_gather() override;
+  void release() override { buffer_ = torch::Tensor(); }
+  void begin_reduce(Gradients gradients, GradientSum& sum) override;
+  bool wait_begun() override { return unit_->wait_begun(); }
+  void wait_reduce() override;
+  void wait_sum() override;
+
+ private:
+  int64_t host_sum_bytes() const { return host_sum_.values.defined() ? host_sum_.values.nbytes() : 0; }
+  void fetch(const torch::Tensor& sum);
+  void show_sum();
+
+  std::shared_ptr<Group> group_;
+  layout::UnitLayout layout_;
+  torch::ScalarType dtype_;
+  torch::Tensor shard_;
+  torch::Tensor buffer_;
+  torch::Tensor host_full_;  // of a gather under way, where the group on the CPU needs a buffer
+  GradientSum* sum_ = nullptr;
+  GradientSum host_sum_;
+  bool shown_ = true;  // `sum_` has what `host_sum_` has
+  std::unique_ptr<UnitCollectives> unit_;
+};
+
+void StagedUnit::publish() {
+  torch::NoGradGuard no_grad;
+  unit_->shard().copy_(shard_);
+  unit_->publish();
+}
+
+void StagedUnit::begin_gather(const torch::Tensor& buffer) {
+  buffer_ = buffer;
+  if (unit_->gathers_into_buffer()) host_full_ = torch::empty({layout_.full_numel()}, torch::dtype(dtype_));
+  unit_->begin_gather(host_full_);
+}
+
+void* StagedUnit::wait_gather() {
+  torch::NoGradGuard no_grad;
+  void* bytes = unit_->wait_gather();
+  if (gathers_into_buffer()) buffer_.copy_(torch::from_blob(bytes, {layout_.full_numel()}, torch::dtype(dtype_)));
+  unit_->release();
+  host_full_ = torch::Tensor();
+  return gathers_into_buffer() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
+}
+
+// The sum goes on from what it holds: where replicas add to it still, that is here.
+void StagedUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
+  torch::NoGradGuard no_grad;
+  const torch::ScalarType dtype = gradients.values.scalar_type();
+  torch::Tensor values = group_->allocate(static_cast<int64_t>(gradients.values.nbytes())).view(dtype);
+  values.copy_(gradients.values);
+  torch::Tensor staging = torch::empty({unit_->staging_numel(*gradients.layout)}, torch::dtype(dtype));
+  if (shown_) fetch(sum.values);
+  sum_ = &sum;
+  host_sum_.held = sum.held;
+  unit_->begin_reduce({gradients.layout, values, std::move(gradients.present), staging}, host_sum_);
+}
+
+void StagedUnit::fetch(const torch::Tensor& sum) {
+  torch::Tensor& values = host_sum_.values;
+  if (!values.defined() || values.numel() != sum.numel()) values = torch::empty({sum.numel()});
+  values.copy_(sum);
+}
+
+void StagedUnit::wait_reduce() {
+  unit_->wait_reduce();
+  sum_->held = host_sum_.held;
+  shown_ = false;
+  if (layout_.shards() == layout_.ranks()) show_sum();
+}
+
+void StagedUnit::wait_sum() {
+  unit_->wait_sum();
+  if (!shown_) show_sum();
+}
+
+void StagedUnit::show_sum() {
+  torch::NoGradGuard no_grad;
+  sum_->values.copy_(host_sum_.values);
+  shown_ = true;
+}
+
+class StagedGroup final : public Group {
+ public:
+  StagedGroup(std::unique_ptr<Group> host, torch::Device device) : host_(std::move(host)), device_(device) {}
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
+    return std::make_unique<StagedUnit>(host_, spec, device_);
+  }
+  torch::Tensor allocate(int64_t bytes) override {
+    return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
+  }
+
+  void barrier() override { host_->barrier(); }
+  void all_reduce_(torch::Tensor& tensor) override {
+    in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });
+  }
+  void broadcast_(torch::Tensor& tensor, int source) override {
+    in_host_memory(tensor, [&](torch::Tensor& values) { host_->broadcast_(values, source); });
+  }
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
+    std::vector<torch::Tensor> all = host_->all_gather(tensor.detach().cpu(), purpose);
+    for (torch::Tensor& one : all) one = one.to(tensor.device());
+    return all;
+  }
+
+ private:
+  template <typename Exchange>
+  void in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
+    torch::NoGradGuard no_grad;
+    torch::Tensor values = tensor.detach().cpu();  // itself, where it is there already
+    exchange(values);
+    if (!tensor.is_cpu()) tensor.copy_(values);
+  }
+
+  std::shared_ptr<Group> host_;
+  torch::Device device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_staged_group(std::unique_ptr<Group> host, torch::Device device) {
+  return std::make_unique<StagedGroup>(std::move(host), device);
+}
+
+}  // namespace fsdp::collectives

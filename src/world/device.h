@@ -1,0 +1,19 @@
+// Which device a rank computes on.
+//
+// In the rank's own process: a process that has asked CUDA anything cannot be forked into ranks any more.
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+namespace fsdp::world {
+
+// With `gpus` of them in sight: backend nccl wants one, auto takes one where there is one, the others are for the CPU.
+// Ranks of a host take them in turn. Throws Error where one is wanted and there is none.
+torch::Device choose_device(const std::string& backend, int local_rank, int gpus);
+
+// The same for the GPUs that this process sees. A GPU becomes the thread's current one.
+torch::Device take_device(const std::string& backend, int local_rank);
+
+}  // namespace fsdp::world

@@ -1,0 +1,113 @@
+// Ranks that begin reductions in different orders send them in one.
+#include "collectives/device/reduction_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace fsdp::collectives::device {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Units = std::vector<int>;
+
+ReductionOrder expecting(Units units) {
+  ReductionOrder order;
+  order.expect(std::move(units));
+  return order;
+}
+
+TEST(ReductionOrder, SendsWhatComesAsExpectedAtOnce) {
+  ReductionOrder order = expecting({3, 1, 2});
+  EXPECT_THAT(order.begin(3), ElementsAre(3));
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
+  EXPECT_THAT(order.begin(2), ElementsAre(2));
+  EXPECT_FALSE(order.held_back(2));
+  EXPECT_FALSE(order.surprised());
+}
+
+TEST(ReductionOrder, HoldsBackWhatComesTooEarly) {
+  ReductionOrder order = expecting({3, 1, 2});
+  EXPECT_THAT(order.begin(1), IsEmpty());
+  EXPECT_TRUE(order.held_back(1));
+  EXPECT_THAT(order.begin(3), ElementsAre(3, 1));
+  EXPECT_FALSE(order.held_back(1));
+}
+
+TEST(ReductionOrder, WithoutAnExpectationSendsAllAtTheEndOfBackward) {
+  ReductionOrder order;
+  EXPECT_THAT(order.begin(0), IsEmpty());
+  EXPECT_THAT(order.begin(2), IsEmpty());
+  EXPECT_THAT(order.begin(1), IsEmpty());
+  EXPECT_THAT(order.flush(0), ElementsAre(2, 1, 0));
+  EXPECT_TRUE(order.surprised());
+  EXPECT_THAT(order.begun_in_order(), ElementsAre(0, 2, 1));
+}
+
+TEST(ReductionOrder, PassesOverAUnitThatTheBackwardDoesNotReduce) {
+  ReductionOrder order = expecting({3, 2, 1});
+  EXPECT_THAT(order.begin(3), ElementsAre(3));
+  EXPECT_THAT(order.begin(1), IsEmpty());
+  EXPECT_THAT(order.flush(1), ElementsAre(1));
+  EXPECT_TRUE(order.surprised());
+}
+
+TEST(ReductionOrder, SendsSecondReductionsAfterAllFirstOnes) {
+  ReductionOrder order = expecting({2, 1});
+  order.begin(2);
+  EXPECT_THAT(order.begin(2), IsEmpty());
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
+  EXPECT_TRUE(order.held_back(2));
+  EXPECT_THAT(order.flush(2), ElementsAre(2));
+  EXPECT_FALSE(order.held_back(2));
+}
+
+TEST(ReductionOrder, StartsAnewWithTheNextBackward) {
+  ReductionOrder order = expecting({1, 0});
+  order.begin(1);
+  order.end();
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
+  EXPECT_THAT(order.begin(0), ElementsAre(0));
+}
+
+TEST(ReductionOrder, LearnsNothingFromABackwardWithoutReductions) {
+  ReductionOrder order = expecting({1, 0});
+  EXPECT_FALSE(order.surprised());
+}
+
+// What one rank sends in a backward in which it begins `begun`, and then waits for all.
+Units sent_by(const Units& expected, const Units& begun) {
+  ReductionOrder order = expecting(expected);
+  Units sent;
+  auto add = [&](const Units& more) { sent.insert(sent.end(), more.begin(), more.end()); };
+  for (int unit : begun) add(order.begin(unit));
+  for (int unit : begun) {
+    if (order.held_back(unit)) add(order.flush(unit));
+  }
+  return sent;
+}
+
+TEST(ReductionOrder, IsTheSameOnEveryRankWhateverTheyBeginFirst) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 2000; ++trial) {
+    Units expected{0, 1, 2, 3, 4, 5};
+    std::shuffle(expected.begin(), expected.end(), random);
+    Units reduced = expected;
+    reduced.resize(1 + random() % reduced.size());  // the others are not, or were not known
+    reduced.push_back(6);
+    expected.resize(4);
+    Units here = reduced, there = reduced;
+    std::shuffle(here.begin(), here.end(), random);
+    std::shuffle(there.begin(), there.end(), random);
+    const Units sent = sent_by(expected, here);
+    EXPECT_EQ(sent, sent_by(expected, there)) << ::testing::PrintToString(here) << ::testing::PrintToString(there);
+    EXPECT_THAT(sent, ::testing::UnorderedElementsAreArray(reduced));
+  }
+}
+
+}  // namespace
+}  // namespace fsdp::collectives::device

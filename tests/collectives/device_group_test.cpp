@@ -1,0 +1,91 @@
+// The collectives of a device, with the CPU in its place and c10d's Gloo in NCCL's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <csignal>
+
+#include "collectives/group_checks.h"
+#include "support/device_over_gloo.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::make_device_group_over_gloo;
+using testing::run_ranks;
+using testing::run_ranks_to_end;
+
+class Device : public ::testing::TestWithParam<int> {};
+
+TEST_P(Device, Gathers) {
+  run_ranks(GetParam(), [](World& world) { collectives::check_gather(*make_device_group_over_gloo(world)); });
+}
+// Its sums are in the order of the process group, so the gradients are whole numbers, whose sums have no order.
+TEST_P(Device, Reduces) {
+  run_ranks(GetParam(), [](World& world) {
+    collectives::check_reduce(*make_device_group_over_gloo(world), 1, collectives::Values::Whole);
+  });
+}
+TEST_P(Device, MovesWholeTensors) {
+  run_ranks(GetParam(), [](World& world) { collectives::check_whole_tensors(*make_device_group_over_gloo(world)); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Device, ::testing::Values(2, 4));
+
+// Each rank begins its reductions in an order of its own.
+TEST(DeviceGroup, RanksMayBeginReductionsInDifferentOrders) {
+  run_ranks(2, [](World& world) {
+    auto group = make_device_group_over_gloo(world);
+    const layout::UnitLayout layout({100}, 2, 2);
+    const layout::GradientLayout gradients(layout, {1});
+    struct Reduced {
+      std::unique_ptr<collectives::UnitCollectives> unit;
+      collectives::GradientSum sum{torch::zeros({64}), {0}};
+    };
+    std::vector<Reduced> units(3);
+    for (int id = 0; id < 3; ++id) units[id].unit = group->open_unit({id, fmt::format("unit{}", id), layout});
+    for (int backward = 0; backward < 3; ++backward) {
+      for (int i = 0; i < 3; ++i) {
+        const int id = world.rank() == 0 ? i : (i + backward) % 3;
+        torch::Tensor values = group->allocate(128 * 4).view(torch::kFloat32);
+        values.fill_(static_cast<float>((id + 1) * (world.rank() + 1)));
+        units[id].unit->begin_reduce({&gradients, values, {1}, {}}, units[id].sum);
+      }
+      for (int i = 0; i < 3; ++i) units[world.rank() == 0 ? i : 2 - i].unit->wait_reduce();
+      group->reductions_end(/*everywhere=*/true);
+    }
+    const int64_t own = world.rank() == 0 ? 64 : 36;
+    for (int id = 0; id < 3; ++id) {
+      const torch::Tensor expected = torch::full({own}, 3 * 3.0f * static_cast<float>(id + 1));
+      EXPECT_TRUE(units[id].sum.values.narrow(0, 0, own).equal(expected)) << "unit " << id;
+    }
+  });
+}
+
+TEST(DeviceGroup, NamesARankThatDied) {
+  auto result = run_ranks_to_end(2, [](World& world) {
+    auto group = make_device_group_over_gloo(world);
+    auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 2, 2)});
+    group->barrier();
+    if (world.rank() == 1) raise(SIGKILL);
+    group->barrier();
+  });
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("[fsdp rank 0/2] barrier: rank 1"));
+  EXPECT_LT(result.duration, std::chrono::seconds(10));
+}
+
+TEST(DeviceGroup, NamesARankThatDiverged) {
+  auto result = run_ranks_to_end(2, [](World& world) {
+    auto group = make_device_group_over_gloo(world);
+    torch::Tensor values = torch::zeros({4});
+    world.rank() == 0 ? group->broadcast_(values, 0) : group->all_reduce_(values);
+  });
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("rank 1 enters an all_reduce where rank 0 enters a broadcast"));
+}
+
+}  // namespace
+}  // namespace fsdp

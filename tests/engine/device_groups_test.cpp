@@ -1,0 +1,89 @@
+// Sharded models over the groups that serve GPUs, with the CPU in the device's place: the whole way of a step but for
+// the device's own streams.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <unordered_set>
+
+#include "collectives/backends.h"
+#include "engine/model.h"
+#include "support/device_over_gloo.h"
+#include "support/experts.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+#include "world/state.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using ::testing::IsEmpty;
+using testing_models::TestModel;
+using testing_models::Training;
+
+// A unit for each child that has parameters of its own.
+std::vector<engine::UnitSpec> units_of(const torch::nn::Module& module) {
+  std::unordered_set<const at::TensorImpl*> seen;
+  std::vector<engine::UnitSpec> units;
+  const auto add = [&](const std::string& name, const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
+    NamedUnit unit{name, {}, {}};
+    for (const auto& parameter : parameters) {
+      if (seen.insert(parameter.value().unsafeGetTensorImpl()).second)
+        unit.parameters.emplace_back(name + "." + parameter.key(), parameter.value());
+    }
+    if (!unit.parameters.empty()) units.push_back({std::move(unit)});
+  };
+  for (const auto& child : module.named_modules("", /*include_self=*/false)) {
+    if (child.value()->children().empty()) add(child.key(), child.value()->named_parameters());
+  }
+  add("rest", module.named_parameters());
+  return units;
+}
+
+using MakeGroup = std::unique_ptr<collectives::Group> (*)(World& world);
+
+std::unique_ptr<collectives::Group> staged_over_shm(World& world) {
+  return collectives::make_staged_group(world.state()->new_group(), torch::kCPU);
+}
+
+// `shards` ranks share a copy of the state.
+void expect_same_bits(World& world, MakeGroup make_group, int shards, const Training& training) {
+  for (const auto& kind : testing_models::model_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const TestModel model = kind.make();
+    engine::ModelSpec spec{.units = units_of(*model.module), .group = make_group(world), .shards = shards};
+    if (shards == 1) spec.full_until = schedule::FullUntil::ShardsChange;
+    ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
+    testing_models::train(model, sharded, world, training);
+    const auto found = testing_models::whole_weights(*model.module, sharded);
+    if (world.rank() == 0) {
+      EXPECT_THAT(testing_models::differences(testing_models::train_unsharded(kind.make(), training), found),
+                  IsEmpty());
+    }
+  }
+}
+
+class StagedModel : public ::testing::TestWithParam<int> {};
+
+TEST_P(StagedModel, HasTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
+    for (int shards : {1, world.size()})
+      expect_same_bits(world, staged_over_shm, shards, {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StagedModel, ::testing::Values(2, 4));
+
+#ifdef FSDP_WITH_GLOO
+// Two ranks with a micro-batch each: a sum of two has one order.
+TEST(DeviceModel, HasTheBitsOfOneProcess) {
+  run_ranks(2, [](World& world) {
+    for (int shards : {1, 2})
+      expect_same_bits(world, testing::make_device_group_over_gloo, shards,
+                       {.steps = 4, .micro_batches = 2, .clip = 0.05});
+  });
+}
+#endif
+
+}  // namespace
+}  // namespace fsdp

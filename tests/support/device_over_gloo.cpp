@@ -1,0 +1,42 @@
+#include "support/device_over_gloo.h"
+
+#ifndef USE_C10D_GLOO  // LibTorch's own CMake files may say so already
+#define USE_C10D_GLOO
+#endif
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "collectives/device/group.h"
+#include "world/state.h"
+
+namespace fsdp::testing {
+
+namespace {
+
+using c10d::ProcessGroupGloo;
+
+// The ranks of a job have one parent. The store removes its file with the last of them.
+std::string store_file() {
+  static int stores = 0;
+  return std::filesystem::temp_directory_path() / fmt::format("fsdp-device-{}-{}", getppid(), stores++);
+}
+
+}  // namespace
+
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
+  auto shared = c10::make_intrusive<c10d::FileStore>(store_file(), world.size());
+  auto connect = [shared](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
+    auto options = ProcessGroupGloo::Options::create(std::chrono::seconds(20));
+    options->devices.push_back(ProcessGroupGloo::createDeviceForInterface("lo"));
+    auto store = c10::make_intrusive<c10d::PrefixStore>(name, shared);
+    return c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options));
+  };
+  return collectives::device::make_group(world.state()->new_group(), std::move(connect), torch::kCPU);
+}
+
+}  // namespace fsdp::testing
