@@ -32,6 +32,11 @@ class UnitExchange final : public UnitCollectives {
     return layout.slice_of(rank()).numel() * (wire_->size() - 1);
   }
   void begin_write() override;
+  // The peers take what they gather of this rank by themselves.
+  bool try_begin_write() override {
+    begin_write();
+    return true;
+  }
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
@@ -40,6 +45,7 @@ class UnitExchange final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() const override { return replica_sums_.complete(); }
 
  private:
   // A reduction under way.

@@ -36,6 +36,9 @@ class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
 TEST_P(HostsCollectives, Gathers) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
 }
+TEST_P(HostsCollectives, WritesInAnyOrder) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });
+}
 TEST_P(HostsCollectives, ReducesHostByHost) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
 }

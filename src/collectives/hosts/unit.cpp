@@ -10,6 +10,8 @@ namespace fsdp::collectives::hosts {
 
 namespace {
 
+constexpr const char* kWaitingForReaders = "waiting for the readers of this rank's shard";
+
 UnitMemory open_memory(Levels& levels, const UnitSpec& spec) {
   return levels.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(levels, spec); });
 }
@@ -45,10 +47,17 @@ void Unit::wait_fetched(const char* operation) {
 }
 
 void Unit::begin_write() {
-  constexpr const char* kOperation = "waiting for the readers of this rank's shard";
   levels_->wire()->begins("is about to write unit " + spec_.name);
-  wait_fetched(kOperation);
-  levels_->in_memory(prefix_, kOperation, [&] { memory_.begin_write(); });
+  begin_write_in_any_order();
+}
+
+void Unit::begin_write_in_any_order() {
+  wait_fetched(kWaitingForReaders);
+  levels_->in_memory(prefix_, kWaitingForReaders, [&] { memory_.begin_write(); });
+}
+
+bool Unit::try_begin_write() {
+  return fetched_ && levels_->in_memory(prefix_, kWaitingForReaders, [&] { return memory_.try_begin_write(); });
 }
 
 void Unit::publish() {

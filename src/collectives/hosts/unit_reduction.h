@@ -35,6 +35,7 @@ class UnitReduction final : public shm::Work {
   bool wait_begun();
   void wait();
   void wait_sum();
+  bool sum_is_complete() const { return replica_sums_.complete(); }
 
   bool advance() override;
 
