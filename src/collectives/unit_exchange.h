@@ -60,7 +60,7 @@ class UnitExchange final : public UnitCollectives {
   const void* own_part(int rank) const;  // of our gradients: the rank's slice
   void* staged_part(int peer) const;     // where the peer's part of our slice arrives
   int tag(UnitMessage kind) const;
-  void exchange_slices(int peer);
+  void exchange_slices(int peer, int slice_tag);
   void add_up();
 
   std::shared_ptr<Wire> wire_;

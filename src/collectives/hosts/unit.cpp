@@ -24,6 +24,7 @@ Unit::Unit(std::shared_ptr<Levels> levels, UnitSpec spec)
       prefix_(message_prefix(spec_.name)),
       memory_(open_memory(*levels_, spec_)),
       reduction_(*levels_, memory_.members(), spec_) {
+  check_number(spec_);
   fetch_.arrived = [this] { memory_.publish(); };
 }
 
