@@ -70,8 +70,8 @@ bool Wire::wait_unless_stalled(Messages& messages) {
   return true;
 }
 
-void Wire::while_waiting(std::span<const std::unique_ptr<Message>> messages, const std::function<void()>& wait) {
-  Watched watched(watch_, messages);
+void Wire::while_waiting(const std::function<void()>& wait) {
+  Watched watched(watch_, {});
   wait();
 }
 

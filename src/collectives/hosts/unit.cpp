@@ -12,6 +12,18 @@ namespace {
 
 constexpr const char* kWaitingForReaders = "waiting for the readers of this rank's shard";
 
+// A consignment as one message to wait for.
+class Delivery final : public Message {
+ public:
+  Delivery(Courier& courier, Consignment& consignment) : courier_(courier), consignment_(consignment) {}
+  void wait() override { courier_.wait(consignment_); }
+  void abort() override { courier_.abort(); }
+
+ private:
+  Courier& courier_;
+  Consignment& consignment_;
+};
+
 UnitMemory open_memory(Levels& levels, const UnitSpec& spec) {
   return levels.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(levels, spec); });
 }
@@ -40,8 +52,9 @@ Unit::~Unit() {
 void Unit::wait_fetched(const char* operation) {
   if (fetched_) return;
   levels_->on_wire(prefix_, operation, [&] {
-    const Progress::Scope going_on(levels_->progress());
-    levels_->wire()->while_waiting(fetch_.messages, [&] { levels_->courier().wait(fetch_); });
+    Messages all;
+    all.push_back(std::make_unique<Delivery>(levels_->courier(), fetch_));
+    levels_->wait_all(all);
     fetch_.messages.clear();
   });
   fetched_ = true;
