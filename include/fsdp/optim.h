@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +56,21 @@ struct ParameterGroup {
 namespace optim {
 class RuleOnPieces;
 }
+namespace engine {
+struct Unit;
+}
+
+// A scope whose backward is the last of its step (`PieceOptimizer::step_in_backward`).
+class StepInBackward {
+ public:
+  explicit StepInBackward(std::shared_ptr<engine::Model> model);
+  StepInBackward(StepInBackward&&) noexcept = default;
+  StepInBackward& operator=(StepInBackward&&) = delete;
+  ~StepInBackward();
+
+ private:
+  std::shared_ptr<engine::Model> model_;
+};
 
 // What the optimizers below have in common: they step on the pieces of a model's parameters, each group by its own
 // settings. A parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
@@ -67,6 +84,24 @@ class PieceOptimizer : public Optimizer {
   void zero_grad() override;
   State state() override;
   engine::Model& model() const override { return *model_; }
+  // Inside of the scope that it returns, the step begins while the backward runs: a unit's shard is updated and
+  // published as soon as its gradients are reduced and the backward needs the unit no more, and its gradients are given
+  // back. `step` ends the step, after the backward, inside or behind the scope:
+  //
+  //   {
+  //     auto in_backward = optimizer.step_in_backward();
+  //     model->loss(batch).backward();  // the step's last; those before it are run outside of the scope
+  //   }
+  //   optimizer.step();
+  //
+  // The bits are those of a step after the backward. The first backward is recorded and done as ever, and so is what
+  // cannot be done early: units that the backward still uses or leaves without some of their gradients, those of
+  // ShardOptimizer and NoShard, and those whose sums other hosts' replicas complete. Gradients are gone after `step`,
+  // so that `zero_grad` has nothing to do, and cannot be clipped, unscaled or read: each is an `Error`, and so is
+  // whatever uses or writes the parameters, the rate or the divisor between that backward and `step`, and a second
+  // backward. A backward that uses a unit otherwise than the one before, after the unit was stepped, is an `Error` on
+  // every rank that finds it so, and needs a checkpoint. Throws `Error` for Muon, which needs whole matrices.
+  [[nodiscard]] StepInBackward step_in_backward();
   // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
   void set_lr(double lr);
 
@@ -76,8 +111,11 @@ class PieceOptimizer : public Optimizer {
   Rules& rules() { return rules_; }
 
  private:
+  using Update = std::function<void(const engine::Unit& unit, std::span<const float> factors)>;
+
   std::shared_ptr<engine::Model> model_;
   Rules rules_;
+  std::shared_ptr<const Update> update_;  // by all rules
 };
 
 struct AdamWOptions {

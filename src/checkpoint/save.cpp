@@ -8,7 +8,7 @@ namespace fsdp {
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   FSDP_CHECK(checkpoint.model != nullptr, "save_checkpoint: the model is missing; set .model = &sharded");
   engine::Model& model = checkpoint.model->model();
-  model.check_not_full("save_checkpoint");
+  model.check_settled("save_checkpoint");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();

@@ -62,6 +62,11 @@ class UnitCollectives {
   virtual int64_t reduction_bytes() const { return 0; }
   // Waits until no rank reads this rank's shard any more.
   virtual void begin_write() = 0;
+  // The same where ranks may write their units in different orders.
+  virtual void begin_write_in_any_order() { begin_write(); }
+  // The same without waiting for what a peer has yet to compute: this rank reads the unit no more until `publish`.
+  // False where a peer may still do so: then ask again, or begin the write in any order.
+  virtual bool try_begin_write() = 0;
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
@@ -81,6 +86,8 @@ class UnitCollectives {
   virtual void wait_reduce() = 0;
   // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.
   virtual void wait_sum() = 0;
+  // Whether `wait_sum` has nothing to wait for.
+  virtual bool sum_is_complete() const = 0;
 };
 
 struct UnitSpec {

@@ -11,6 +11,7 @@ ReplicaSums::ReplicaSums(Wire& wire, const layout::UnitLayout& layout, int unit)
 
 // Every rank knows every rank's flags, so what each replica's slice holds is known without a word.
 void ReplicaSums::begin(const layout::GradientLayout& gradients, const torch::Tensor& sum) {
+  if (replicas_.empty()) return;
   sum_ = sum;
   // They lie in the sum as in the shard.
   auto slice_of = [&](int rank) {
@@ -23,6 +24,11 @@ void ReplicaSums::begin(const layout::GradientLayout& gradients, const torch::Te
   }
   const torch::Tensor ours = slice_of(wire_->rank());
   for (int replica : replicas_) messages_.push_back(wire_->send(ours.const_data_ptr(), ours.nbytes(), replica, tag_));
+}
+
+void ReplicaSums::wait() {
+  wire_->wait_all(messages_);
+  sum_ = torch::Tensor();
 }
 
 }  // namespace fsdp::collectives

@@ -21,7 +21,8 @@ class ReplicaSums {
   // Sends this rank's slice of `sum`, which is as long as the shard in `gradients`, and receives the others into their
   // places. `sum` stays where it is, and this rank's slice as it is, until `wait`.
   void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
-  void wait() { wire_->wait_all(messages_); }
+  void wait();
+  bool complete() const { return messages_.empty(); }
 
  private:
   Wire* wire_;

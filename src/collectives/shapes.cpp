@@ -1,8 +1,17 @@
 #include "collectives/shapes.h"
 
 #include "base/error.h"
+#include "collectives/tags.h"
 
 namespace fsdp::collectives {
+
+void check_number(const UnitSpec& unit) {
+  FSDP_CHECK_UNIT(
+      unit.id < kMostUnits, unit.name,
+      "open: ranks that send each other messages can tell {} units apart, found more. Make the units larger "
+      "(units_by_size).",
+      kMostUnits);
+}
 
 void check_shapes(const Gradients& gradients, const GradientSum& sum, const UnitSpec& unit) {
   const layout::GradientLayout& layout = *gradients.layout;

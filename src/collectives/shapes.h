@@ -1,10 +1,12 @@
-// Whether what a reduction is given has the shapes that its unit says.
+// Whether a unit's number has tags, and what its reductions are given has the shapes that it says.
 #pragma once
 
 #include "collectives/group.h"
 
 namespace fsdp::collectives {
 
+// Throws Error for a unit whose messages could not be told from others'.
+void check_number(const UnitSpec& unit);
 // An internal error unless the gradients, and the sum that they are to be added to, are the unit's by their layout.
 void check_shapes(const Gradients& gradients, const GradientSum& sum, const UnitSpec& unit);
 

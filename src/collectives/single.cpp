@@ -18,6 +18,7 @@ class SingleUnit final : public UnitCollectives {
   bool gathers_alone() const override { return true; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   void begin_write() override {}
+  bool try_begin_write() override { return true; }
   void publish() override {}
   void begin_gather(const torch::Tensor&) override {}
   void* wait_gather() override { return shard_.data_ptr(); }
@@ -33,6 +34,7 @@ class SingleUnit final : public UnitCollectives {
   bool wait_begun() override { return true; }
   void wait_reduce() override {}
   void wait_sum() override {}
+  bool sum_is_complete() const override { return true; }
 
  private:
   torch::Tensor shard_;

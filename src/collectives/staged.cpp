@@ -29,6 +29,8 @@ class StagedUnit final : public UnitCollectives {
   int64_t gathered_bytes() const override { return unit_->shard().nbytes() + unit_->gathered_bytes(); }
   int64_t reduction_bytes() const override { return host_sum_bytes() + unit_->reduction_bytes(); }
   void begin_write() override { unit_->begin_write(); }
+  void begin_write_in_any_order() override { unit_->begin_write_in_any_order(); }
+  bool try_begin_write() override { return unit_->try_begin_write(); }
   void publish() override;
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
@@ -37,6 +39,7 @@ class StagedUnit final : public UnitCollectives {
   bool wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() const override { return shown_ && unit_->sum_is_complete(); }
 
  private:
   int64_t host_sum_bytes() const { return host_sum_.values.defined() ? host_sum_.values.nbytes() : 0; }

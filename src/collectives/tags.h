@@ -1,6 +1,9 @@
 // Which tag each kind of message has: kinds and units never match each other's.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 namespace fsdp::collectives {
 
 // A group's own collectives.
@@ -9,8 +12,19 @@ enum GroupTag : int { kBarrierTag, kBroadcastTag, kAllGatherTag, kPartTag, kSumT
 // A unit's.
 enum class UnitMessage : int { Gather, Slice, Flags, Sum, Kinds };
 
-constexpr int tag_of(int unit, UnitMessage kind) {
-  return kGroupTags + unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind);
+inline constexpr int kLayouts = 4096;             // numbers of gradient layouts
+inline constexpr int kMostUnits = (1 << 17) - 1;  // with which tags are positive
+
+constexpr int tag_of(int unit, UnitMessage kind, int layout = 0) {
+  return kGroupTags + (unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind)) * kLayouts + layout;
+}
+
+// Messages whose length is decided by which parameters are `wanted` must not match where ranks want different ones: a
+// transport may end the process then. So they carry this number, and the ranks find out by their flags. (FNV-1a.)
+constexpr int number_of(std::span<const uint8_t> wanted) {
+  uint32_t hash = 2166136261u;
+  for (uint8_t one : wanted) hash = (hash ^ one) * 16777619u;
+  return static_cast<int>((hash ^ hash >> 12 ^ hash >> 24) % kLayouts);
 }
 
 }  // namespace fsdp::collectives

@@ -17,6 +17,7 @@ UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec)
       replica_sums_(*wire_, spec_.layout, spec_.id) {
   FSDP_INVARIANT(spec_.layout.ranks() == wire_->size(), "unit {} is laid out for {} ranks, the group has {}",
                  spec_.name, spec_.layout.ranks(), wire_->size());
+  check_number(spec_);
   const layout::UnitLayout& layout = spec_.layout;
   for (int peer : wire_->peers()) {
     if (layout.group_index(peer) == layout.group_index(rank())) shard_peers_.push_back(peer);
@@ -72,7 +73,8 @@ void UnitExchange::begin_reduce(Gradients gradients, GradientSum& sum) {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
     std::vector<std::vector<uint8_t>> present(wire_->size(), gradients.present);
     reduction_ = {std::move(gradients), &sum, std::move(present)};
-    for (int peer : wire_->peers()) exchange_slices(peer);
+    const int number = number_of(reduction_.gradients.layout->wanted());
+    for (int peer : wire_->peers()) exchange_slices(peer, tag_of(spec_.id, UnitMessage::Slice, number));
   });
 }
 
@@ -89,7 +91,7 @@ void* UnitExchange::staged_part(int peer) const {
          place * gradients.layout->slice_of(rank()).numel() * gradients.staging.element_size();
 }
 
-void UnitExchange::exchange_slices(int peer) {
+void UnitExchange::exchange_slices(int peer, int slice_tag) {
   std::vector<uint8_t>& theirs = reduction_.present[peer];
   const std::vector<uint8_t>& ours = reduction_.present[rank()];
   auto slice_bytes = [&](int rank) {
@@ -98,9 +100,9 @@ void UnitExchange::exchange_slices(int peer) {
   };
   flags_.push_back(wire_->receive(theirs.data(), theirs.size(), peer, tag(UnitMessage::Flags)));
   auto& messages = reduce_messages_;
-  messages.push_back(wire_->receive(staged_part(peer), slice_bytes(rank()), peer, tag(UnitMessage::Slice)));
+  messages.push_back(wire_->receive(staged_part(peer), slice_bytes(rank()), peer, slice_tag));
   messages.push_back(wire_->send(ours.data(), ours.size(), peer, tag(UnitMessage::Flags)));
-  messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, tag(UnitMessage::Slice)));
+  messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, slice_tag));
 }
 
 bool UnitExchange::wait_begun() {

@@ -32,6 +32,11 @@ class UnitExchange final : public UnitCollectives {
     return layout.slice_of(rank()).numel() * (wire_->size() - 1);
   }
   void begin_write() override;
+  // The peers take what they gather of this rank by themselves.
+  bool try_begin_write() override {
+    begin_write();
+    return true;
+  }
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
@@ -40,6 +45,7 @@ class UnitExchange final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() const override { return replica_sums_.complete(); }
 
  private:
   // A reduction under way.
@@ -54,7 +60,7 @@ class UnitExchange final : public UnitCollectives {
   const void* own_part(int rank) const;  // of our gradients: the rank's slice
   void* staged_part(int peer) const;     // where the peer's part of our slice arrives
   int tag(UnitMessage kind) const;
-  void exchange_slices(int peer);
+  void exchange_slices(int peer, int slice_tag);
   void add_up();
 
   std::shared_ptr<Wire> wire_;

@@ -177,10 +177,10 @@ void Watch::begins(std::string operation) {
   shared_->own.history.add(std::move(operation));
 }
 
-void Watch::wait_begins(std::span<const std::unique_ptr<Message>> messages) {
+void Watch::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {
   std::lock_guard lock(shared_->mutex);
   shared_->waiting = messages;
-  shared_->awaited.reset();
+  shared_->awaited = unless_waiting;
   shared_->gave_up = false;
   ++shared_->waits;
 }
@@ -192,11 +192,6 @@ void Watch::wait_ends() noexcept {
   shared_->own.waiting = false;
   shared_->unposted = true;
   shared_->changed.notify_all();
-}
-
-void Watch::give_up_if_waiting(int peer) {
-  std::lock_guard lock(shared_->mutex);
-  shared_->awaited = peer;
 }
 
 bool Watch::gave_up() const {

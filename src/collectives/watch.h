@@ -36,12 +36,11 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   void begins(std::string operation);
-  // Between the two the messages may be aborted; they stay where they are.
-  void wait_begins(std::span<const std::unique_ptr<Message>> messages);
+  // Between the two the messages may be aborted; they stay where they are. `unless_waiting`: a peer whose own long wait
+  // ends this one.
+  void wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting = {});
   void wait_ends() noexcept;
-  // The wait that has begun is to be given up when this peer is in a long wait itself.
-  void give_up_if_waiting(int peer);
-  // Whether that has happened.
+  // Whether the last wait ended so.
   bool gave_up() const;
   // What is known of a wait that failed at `peer`. Takes a moment: a peer that failed is given time to say so.
   std::optional<Finding> explain(int peer);

@@ -11,8 +11,10 @@ namespace {
 // While it lives, the watch may abort the messages.
 class Watched {
  public:
-  Watched(std::optional<Watch>& watch, std::span<const std::unique_ptr<Message>> messages) : watch_(watch) {
-    if (watch_) watch_->wait_begins(messages);
+  Watched(std::optional<Watch>& watch, std::span<const std::unique_ptr<Message>> messages,
+          std::optional<int> unless_waiting = {})
+      : watch_(watch) {
+    if (watch_) watch_->wait_begins(messages, unless_waiting);
   }
   ~Watched() {
     if (watch_) watch_->wait_ends();
@@ -56,9 +58,8 @@ void Wire::wait_all(Messages& messages) {
 
 bool Wire::wait_unless_stalled(Messages& messages) {
   while (!messages.empty()) {
-    Watched watched(watch_, {&messages.back(), 1});
     const size_t place = messages.size() - 1;
-    if (watch_) watch_->give_up_if_waiting(peers()[place]);
+    Watched watched(watch_, {&messages.back(), 1}, peers()[place]);
     try {
       messages.back()->wait();
     } catch (const TransportFailure&) {
@@ -70,8 +71,8 @@ bool Wire::wait_unless_stalled(Messages& messages) {
   return true;
 }
 
-void Wire::while_waiting(std::span<const std::unique_ptr<Message>> messages, const std::function<void()>& wait) {
-  Watched watched(watch_, messages);
+void Wire::while_waiting(const std::function<void()>& wait) {
+  Watched watched(watch_, {});
   wait();
 }
 

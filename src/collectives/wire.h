@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +44,8 @@ class Wire {
   // The same for messages of which the first ones of `peers()` have sent one each. False when one that has not come is
   // of a peer that waits for long itself: it stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages);
-  // Runs `wait`, which waits for a peer in a way of its own: the peers are told, as of any wait, and `messages`, which
-  // may be none, are aborted when the watch finds that it cannot succeed.
-  void while_waiting(std::span<const std::unique_ptr<Message>> messages, const std::function<void()>& wait);
+  // Runs `wait`, which waits for a peer in a way of its own: the peers are told, as of any wait.
+  void while_waiting(const std::function<void()>& wait);
 
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>

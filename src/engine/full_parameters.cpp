@@ -35,6 +35,7 @@ void Model::open_full(FullParametersOptions options) {
         "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
         units_.empty() ? "" : units_[0]->name);
   }
+  check_settled("full_parameters");
   std::lock_guard lock(mutex_);
   release_all();
   torch::NoGradGuard no_grad;
@@ -76,11 +77,16 @@ void Model::use_full(std::span<const int> units, std::optional<int> written, con
   }
 }
 
-void Model::check_not_full(std::string_view what) const {
-  std::lock_guard lock(mutex_);
+void Model::check_no_full_scope(std::string_view what) const {
   FSDP_CHECK(!full_,
              "{} came inside full_parameters(), which writes its own values back at its end. Close the scope first.",
              what);
+}
+
+void Model::check_settled(std::string_view what) const {
+  std::lock_guard lock(mutex_);
+  check_no_full_scope(what);
+  check_no_step_begun(what);
 }
 
 void Model::close_full() {

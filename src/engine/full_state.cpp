@@ -4,7 +4,7 @@
 namespace fsdp::engine {
 
 NamedTensors Model::full_state(const FullStateOptions& options) {
-  check_not_full("full_state");
+  check_settled("full_state");
   torch::NoGradGuard no_grad;
   NamedTensors state;
   const bool wanted = !options.rank0_only || group_->rank() == 0;

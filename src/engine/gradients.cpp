@@ -49,6 +49,7 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   note_mode();
   Unit& unit = *units_[id];
   check_open();
+  if (step_.open()) check_not_stepped({&id, 1}, "a gradient");
   unit.parameters[parameter].check_attached("backward");
   if (!failure_.empty()) throw Error(failure_);
   communication_.late_gradients += schedule_->reduced(id);
@@ -61,6 +62,7 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   const auto trainable = std::count_if(unit.parameters.begin(), unit.parameters.end(),
                                        [](const auto& one) { return one.tensor().requires_grad(); });
   guarded([&] { perform(schedule_->gradient_ends(id, static_cast<int>(trainable))); });
+  if (!step_.candidates().empty()) step_early(recorder_.touched());
 }
 
 void Model::check_open() {
@@ -237,13 +239,26 @@ void Model::close_gradients() {
   std::lock_guard lock(mutex_);
   note_mode();
   if (!failure_.empty()) throw Error(failure_);
+  FSDP_CHECK(!step_.begun(),
+             "this step's optimizer ran inside the backward (step_in_backward): gradients are gone, and cannot be "
+             "clipped, unscaled or read any more. Leave step_in_backward() out of steps that need them.");
+  close();
+}
+
+void Model::close() {
   reduce_open();
   FSDP_CHECK(no_sync_ == 0,
              "the gradients are still each rank's own inside no_sync(). End the scope before clipping or a step.");
-  FSDP_CHECK(holds_gradients(), "there is no gradient to clip or to step with. Call backward first.");
+  FSDP_CHECK(holds_gradients() || step_.stepped_any(),
+             "there is no gradient to clip or to step with. Call backward first.");
   if (closed_) return;
   closed_ = true;
-  scale_gradients(static_cast<float>(1.0 / divisor_));
+  factors_ = closing_factors();
+}
+
+std::vector<float> Model::closing_factors() const {
+  const auto factor = static_cast<float>(1.0 / divisor_);
+  return factor == 1.0f ? std::vector<float>{} : std::vector{factor};
 }
 
 // What the backwards of no_sync scopes left with each rank, where none outside of them followed.
@@ -289,6 +304,7 @@ void Model::scale_now() {
 void Model::zero_grad() {
   std::lock_guard lock(mutex_);
   note_mode();  // one that threw leaves nothing behind
+  check_no_step_begun("zero_grad");
   if (unreduced_) abandon_backward();
   unreduced_ = false;
   for (auto& parameter : parameters_) parameter.piece.mutable_grad().reset();
@@ -304,6 +320,7 @@ void Model::end_sum() {
 void Model::set_gradient_divisor(double divisor) {
   FSDP_CHECK(divisor > 0 && std::isfinite(divisor), "set_gradient_divisor: found {}, expected a finite positive number",
              divisor);
+  check_step_ended("set_gradient_divisor");
   divisor_ = divisor;
 }
 

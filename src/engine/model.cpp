@@ -99,7 +99,8 @@ Model::Model(ModelSpec spec)
       shards_(spec.shards),
       reduce_dtype_(spec.reduce_dtype),
       recorder_(spec.units.size()),
-      divisor_(group_->size()) {
+      divisor_(group_->size()),
+      step_(spec.units.size()) {
   torch::NoGradGuard no_grad;
   check_same_options(spec, *group_);
   check_same_units(spec.units, *group_);
@@ -225,10 +226,12 @@ void Model::operator_begins(std::span<const int> units, std::optional<int> writt
                   "sharded.full_parameters(), or let an optimizer over the shards do it.",
                   operation);
   if (link_->changed) check_changed(units[0], mode);
+  if (step_.open()) check_not_stepped(units, operation);
   const schedule::Actions actions = schedule_->operator_begins(units, mode);
   try {
     if (!actions.empty()) guarded([&] { perform(actions); });
     if (!failure_.empty()) throw Error(failure_);
+    if (!step_.candidates().empty()) step_early(touched);
   } catch (...) {
     schedule_->operator_ends(units);
     throw;
@@ -272,6 +275,11 @@ void Model::abandon_backward() {
   perform(schedule_->backward_abandoned());
   group_->reductions_end(/*everywhere=*/false);
   for (auto& unit : units_) unit->late.clear();
+  step_.forget_candidates();
+  FSDP_CHECK(
+      !step_.foreseen() || !step_.left_any(),
+      "a backward in step_in_backward() threw after some units had been stepped: the parameters are neither those "
+      "of the step before nor those of this one. Load a checkpoint.");
 }
 
 void Model::perform(const schedule::Actions& actions) {
@@ -333,6 +341,8 @@ void Model::wait_reduction(const schedule::Action& action) {
   const auto wait = [&] { finish_reduction(*units_[action.unit], action.buffer); };
   alone() ? wait() : recorder_.waits(Activity::WaitReduce, action.unit, wait);
   recorder_.ends(Activity::Reduce, action.unit);
+  const bool final = schedule_->complete(action.unit) && units_[action.unit]->collectives->sum_is_complete();
+  if (step_.foreseen() && final) step_.reduced(action.unit);
 }
 
 void Model::backward_ends(int task) {
@@ -348,6 +358,9 @@ void Model::reduce_rest(const std::vector<int64_t>& account) {
 }
 
 void Model::end_backward(const std::vector<int64_t>& account) {
+  check_reduced_once(account);
+  // The peers have come to the end, too, and so have left what they were to leave.
+  if (!step_.candidates().empty()) step_early(recorder_.touched());
   reduce_rest(account);
   perform(schedule_->backward_ends(account));
   wait_sums();
@@ -355,6 +368,9 @@ void Model::end_backward(const std::vector<int64_t>& account) {
   unreduced_ = no_sync_ > 0;
   followed_ = follows_ = false;
   schedule_->set_followed(false);
+  // One in which no gradient came was of something else, as a gradient penalty's is.
+  const auto came = std::span(account).last(units_.size());
+  if (std::any_of(came.begin(), came.end(), [](int64_t gradients) { return gradients > 0; })) step_.backward_ends();
 }
 
 void Model::release_all() {
@@ -364,7 +380,7 @@ void Model::release_all() {
 }
 
 void Model::begin_write() {
-  check_not_full("a write to the shards");
+  check_settled("a write to the shards");
   std::lock_guard lock(mutex_);
   release_all();
   recorder_.computes_nothing();
@@ -380,25 +396,6 @@ void Model::begin_write() {
 void Model::publish() {
   std::lock_guard lock(mutex_);
   publish_all();
-}
-
-void Model::write_units(const std::function<void(const Unit& unit)>& write) {
-  std::lock_guard lock(mutex_);
-  torch::NoGradGuard no_grad;
-  release_all();
-  guarded([&] {
-    for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
-      Unit& unit = *units_[id];
-      recorder_.computes_nothing();
-      recorder_.waits(Activity::WaitReaders, kNoUnit, [&] { unit.collectives->begin_write(); });
-      recorder_.computes(Activity::Update, id, recorder_.touched());
-      write(unit);
-      recorder_.computes(Activity::Publish, id, recorder_.touched());
-      publish(unit);
-    }
-  });
-  recorder_.computes_nothing();
-  link_->changed = true;
 }
 
 void Model::publish_written() {

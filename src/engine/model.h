@@ -15,6 +15,7 @@
 
 #include "buffers/arena.h"
 #include "collectives/group.h"
+#include "engine/early_step.h"
 #include "engine/recorder.h"
 #include "engine/unit.h"
 #include "fsdp/sharded_model.h"
@@ -61,15 +62,23 @@ class Model final : public interpose::Listener {
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
   void publish();
-  // The same for one unit after the other, in the order of `units()`: each is published once `write` has returned.
-  void write_units(const std::function<void(const Unit& unit)>& write);
   // What the user's own operators wrote to pieces, if they did.
   void publish_written();
-  // Throws Error inside of full_parameters, whose values are not the shards' yet; `what` says what was about to happen.
-  void check_not_full(std::string_view what) const;
+  // Throws Error inside of full_parameters, whose values are not the shards' yet, and where a step has begun and not
+  // ended; `what` says what was about to happen.
+  void check_settled(std::string_view what) const;
+  // The latter alone.
+  void check_step_ended(std::string_view what) const;
 
   // Ends the sum of the gradients and scales it by the divisor, once. Throws Error when no rank has a gradient.
   void close_gradients();
+  // Closes the gradients and gives the update one unit after the other, each of which is published once it has
+  // returned; ends the step that this update has begun inside of the backward. A collective.
+  void step(const std::shared_ptr<const UnitUpdate>& update);
+  // Between the two, the next backward is the last before a step: the update gets units while it runs, where that is
+  // possible. `step` is to be called after it.
+  void open_step_in_backward(std::weak_ptr<const UnitUpdate> update);
+  void close_step_in_backward() noexcept;
   // Multiplies the closed gradients.
   void scale_gradients(float factor);
   // Scaling is put off until the values are read: what is left to multiply them by, one factor after the other, is the
@@ -120,6 +129,8 @@ class Model final : public interpose::Listener {
   void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
   schedule::Mode note_mode();  // of what this thread runs now
   void check_changed(int unit, schedule::Mode mode);
+  void check_no_full_scope(std::string_view what) const;
+  void check_no_step_begun(std::string_view what) const;
   void abandon_backward();
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
@@ -133,7 +144,16 @@ class Model final : public interpose::Listener {
   std::vector<int64_t> follow();
   void gather_for_others(int id);
   void check_open();
+  void close();
   void end_sum();
+  std::vector<float> closing_factors() const;
+  void drop_gradients(Unit& unit);
+  // In a backward, before what began at `touched`.
+  void step_early(int64_t touched);
+  bool leave(int id);
+  void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
+  void check_not_stepped(std::span<const int> units, const char* event) const;
+  void check_reduced_once(std::span<const int64_t> account) const;
   void reduce_rest(const std::vector<int64_t>& account);
   void end_backward(const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
@@ -178,6 +198,7 @@ class Model final : public interpose::Listener {
   double divisor_;
   bool closed_ = false;         // the gradients' sum has ended
   std::vector<float> factors_;  // by which it is still to be multiplied
+  EarlyStep step_;              // one that began inside of a backward, or will
   int no_sync_ = 0;             // scopes that are open
   bool unreduced_ = false;      // backwards of no_sync scopes came, on every rank, since the last reductions
   bool followed_ = false;       // some rank has no batch and follows the others

@@ -1,31 +1,56 @@
 // A step: the gradients' sum is closed; then unit by unit its shard is opened, each rule steps its parameters, and the
-// shard is published.
+// shard is published (engine/step_in_backward.cpp).
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
 #include "engine/model.h"
 #include "fsdp/optim.h"
 #include "optim/rule_on_pieces.h"
 
 namespace fsdp {
 
+StepInBackward::StepInBackward(std::shared_ptr<engine::Model> model) : model_(std::move(model)) {}
+StepInBackward::~StepInBackward() {
+  if (model_) model_->close_step_in_backward();
+}
+
 PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules)
-    : model_(std::move(model)), rules_(std::move(rules)) {}
+    : model_(std::move(model)), rules_(std::move(rules)) {
+  std::vector<optim::RuleOnPieces*> all;
+  for (auto& rule : rules_) all.push_back(rule.get());
+  update_ = std::make_shared<const Update>([all](const engine::Unit& unit, std::span<const float> factors) {
+    for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
+  });
+}
 PieceOptimizer::~PieceOptimizer() = default;
 PieceOptimizer::PieceOptimizer(PieceOptimizer&&) noexcept = default;
 PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&&) noexcept = default;
 
 void PieceOptimizer::step() {
-  torch::NoGradGuard no_grad;
-  interpose::Unwatched ours;
   model_->check_parameters(rules_[0]->name() + "::step");
-  model_->check_not_full("a step");
-  model_->close_gradients();
-  const std::vector<float> factors = model_->take_factors();
-  model_->write_units([&](const engine::Unit& unit) {
-    for (auto& rule : rules_) rule->update(unit, factors);
-  });
+  model_->step(update_);
+}
+
+StepInBackward PieceOptimizer::step_in_backward() {
+  for (const auto& rule : rules_) {
+    FSDP_CHECK(rule->element_wise(),
+               "{}::step_in_backward: its update needs whole matrices, which all ranks put together at the same time, "
+               "and in a backward they are at different places. Call step() alone, or use AdamW, Adam or SGD.",
+               rule->name());
+  }
+  model_->check_parameters(rules_[0]->name() + "::step_in_backward");
+  model_->open_step_in_backward(update_);
+  return StepInBackward(model_);
 }
 
 void PieceOptimizer::zero_grad() { model_->zero_grad(); }
-void PieceOptimizer::set_lr(double lr) { rules_[0]->set_lr(lr); }
+
+void PieceOptimizer::set_lr(double lr) {
+  model_->check_step_ended("set_lr");
+  rules_[0]->set_lr(lr);
+}
 
 Optimizer::State PieceOptimizer::state() {
   State state;

@@ -25,6 +25,7 @@ class RuleOnPieces {
   RuleOnPieces& operator=(const RuleOnPieces&) = delete;
 
   const std::string& name() const { return rule_.name; }
+  bool element_wise() const { return rule_.element_wise; }
   // Steps each member of the unit that has a gradient, which it multiplies by the factors first. The gradients are
   // closed, and the unit's shard may be written.
   void update(const engine::Unit& unit, std::span<const float> factors);

@@ -58,6 +58,12 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   if (state.arrived == (state.expected > 0 ? std::max(state.expected, trainable) : guess)) reduce(unit, actions);
 }
 
+bool Reductions::complete(UnitId unit) const {
+  const Unit& state = units_[unit];
+  return state.state == State::Idle && state.begun == 1 && !state.late && state.reduced == state.arrived &&
+         state.expected > 0 && state.arrived >= state.expected;
+}
+
 int Reductions::take_buffer(UnitId unit, Actions& actions) {
   if (!shares_buffers_) return unit;
   auto free = std::find(occupants_.begin(), occupants_.end(), -1);

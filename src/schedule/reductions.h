@@ -68,6 +68,8 @@ class Reductions {
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
   bool reduced(UnitId unit) const { return units_[unit].begun > 0; }
+  // Whether the unit has been reduced, once, with as many gradients as any backward ever brought.
+  bool complete(UnitId unit) const;
 
  private:
   enum class State { Idle, Open, Reducing };

@@ -37,7 +37,7 @@ void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId
 
 void Residency::demand_all(Actions& actions) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    if (state(unit) == State::Sharded) gather(unit, unit, true, actions);
+    if (state(unit) == State::Sharded && !units_[unit].given_up) gather(unit, unit, true, actions);
   }
 }
 
@@ -47,7 +47,14 @@ void Residency::await(UnitId unit, Actions& actions) {
   units_[unit].state = State::Full;
 }
 
+void Residency::give_up(UnitId unit, Actions& actions) {
+  units_[unit].given_up = true;
+  await(unit, actions);
+  if (state(unit) == State::Full) release(unit, actions);
+}
+
 void Residency::release_all(FullUntil end, Actions& actions) {
+  for (Unit& unit : units_) unit.given_up = false;
   if (full_until_ > end) return;
   for (std::optional<UnitId> unit : std::vector(occupants_)) {
     if (!unit || pinned(*unit)) continue;

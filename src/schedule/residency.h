@@ -47,6 +47,8 @@ class Residency {
   bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
+  // The unit goes, and is neither gathered with all others nor needed before `release_all`.
+  void give_up(UnitId unit, Actions& actions);
   // `end` has come: everything goes that is full until then at most, and not pinned.
   void release_all(FullUntil end, Actions& actions);
 
@@ -56,6 +58,7 @@ class Residency {
     int buffer = -1;
     int pins = 0;
     uint64_t last_use = 0;
+    bool given_up = false;
   };
 
   void gather(UnitId unit, int buffer, bool foreseen, Actions& actions);

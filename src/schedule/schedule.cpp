@@ -155,6 +155,19 @@ Actions Schedule::backward_abandoned() {
   return actions;
 }
 
+bool Schedule::done_with(UnitId unit) const {
+  const bool in_use = pinned(unit) || std::find(current_.begin(), current_.end(), unit) != current_.end();
+  return period_ == Period::Training && mode_ == Mode::Backward && !in_use && reductions_.complete(unit) &&
+         training_.on_plan() && training_.distance(unit) == Trace::kNever;
+}
+
+Actions Schedule::give_up(UnitId unit) {
+  Actions actions;
+  residency_.give_up(unit, actions);
+  record_.add(actions);
+  return actions;
+}
+
 Actions Schedule::shards_change() {
   Actions actions;
   end_period();

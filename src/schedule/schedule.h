@@ -68,6 +68,11 @@ class Schedule {
   Actions repeat_reductions();
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
+  // Whether this backward, which has gone as the last one did, has brought and reduced all gradients of the unit and
+  // uses it no more.
+  bool done_with(UnitId unit) const;
+  // The unit is not full afterwards, before the end of a backward that is done with it.
+  Actions give_up(UnitId unit);
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
 
@@ -78,6 +83,8 @@ class Schedule {
   bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
   // Whether a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return reductions_.reduced(unit); }
+  // Whether it was one, with as many gradients as any backward ever brought.
+  bool complete(UnitId unit) const { return reductions_.complete(unit); }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
   const Trace& training() const { return training_; }

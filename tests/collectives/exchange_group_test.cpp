@@ -25,6 +25,7 @@ void for_each_rank(int ranks, const std::function<void(Group&)>& check) {
 class Exchange : public ::testing::TestWithParam<int> {};
 
 TEST_P(Exchange, Gathers) { for_each_rank(GetParam(), check_gather); }
+TEST_P(Exchange, WritesInAnyOrder) { for_each_rank(GetParam(), check_writes_in_any_order); }
 TEST_P(Exchange, Reduces) {
   for_each_rank(GetParam(), [](Group& group) { check_reduce(group); });
 }
@@ -35,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Exchange, ::testing::Values(2, 3, 4, 5));
 TEST(SingleGroup, DoesTheSame) {
   auto group = make_single_group();
   check_gather(*group);
+  check_writes_in_any_order(*group);
   check_reduce(*group);
   check_whole_tensors(*group);
 }

@@ -29,6 +29,10 @@ TEST_P(Gloo, Gathers) {
   run_ranks(
       GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_gloo());
 }
+TEST_P(Gloo, WritesInAnyOrder) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); }, over_gloo());
+}
 TEST_P(Gloo, Reduces) {
   run_ranks(
       GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); }, over_gloo());

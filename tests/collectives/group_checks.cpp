@@ -165,6 +165,30 @@ void check_gather(Group& group) {
     }
 }
 
+void check_writes_in_any_order(Group& group) {
+  const UnitLayout layout({1000}, group.size(), group.size());
+  auto unit = group.open_unit({.id = 200, .name = "unit", .layout = layout});
+  const auto write_and_check = [&](int64_t seed) {
+    const torch::Tensor full = full_values(layout, torch::kFloat32, seed);
+    unit->shard().copy_(full.narrow(0, layout.shard_of(group.rank()).begin, layout.shard_numel()));
+    unit->publish();
+    EXPECT_TRUE(gather(*unit, layout, torch::kFloat32).equal(full));
+  };
+  write_and_check(1);
+  // They ask one after the other: who has been asked has said that it reads no more.
+  bool may_write = false;
+  for (int turn = 0; turn < group.size(); ++turn) {
+    if (turn == group.rank()) may_write = unit->try_begin_write();
+    if (turn == 0 && group.rank() == 0) EXPECT_EQ(may_write, group.size() == 1 || !unit->gathers_alone());
+    group.barrier();
+  }
+  EXPECT_TRUE(may_write || unit->try_begin_write());
+  write_and_check(2);
+  may_write = group.rank() % 2 == 0 && unit->try_begin_write();
+  if (!may_write) unit->begin_write_in_any_order();
+  write_and_check(3);
+}
+
 void check_reduce(Group& group, int ranks_of_a_host, Values values) {
   int id = 100;
   for (const UnitLayout& layout : layouts(group.size())) {

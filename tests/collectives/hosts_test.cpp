@@ -19,6 +19,7 @@ namespace {
 using collectives::GradientSum;
 using collectives::Group;
 using collectives::UnitCollectives;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -35,6 +36,9 @@ class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
 
 TEST_P(HostsCollectives, Gathers) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
+}
+TEST_P(HostsCollectives, WritesInAnyOrder) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });
 }
 TEST_P(HostsCollectives, ReducesHostByHost) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
@@ -235,6 +239,26 @@ TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
     world.rank() == 1 ? unit->begin_write() : group.barrier();
   });
   expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
+}
+
+// What the ranks of the first host wait for is behind another publication, for which nobody waits. All stay alive until
+// all have been told.
+TEST(HostsGroup, RanksThatWaitForALaterPublicationAreTold) {
+  run_on_hosts({}, [](World& world) {
+    auto group = world.state()->new_group();
+    std::vector<std::unique_ptr<UnitCollectives>> units;
+    for (int id : {0, 1, 2})
+      units.push_back(group->open_unit({id, fmt::format("blocks.{}", id), layout::UnitLayout({1000}, 4, 4)}));
+    const std::string told = message_of<Error>([&] {
+      if (world.rank() >= 2) return group->barrier();
+      units[0]->publish();
+      units[1]->publish();
+      units[2]->begin_write();
+      units[1]->wait_gather();
+    });
+    EXPECT_THAT(told, AllOf(HasSubstr("is about to write unit blocks.2"), HasSubstr("enters a barrier")));
+    world.barrier();
+  });
 }
 
 TEST(HostsGroup, AFailurePoisonsTheGroupAndItsUnits) {

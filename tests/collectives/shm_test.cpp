@@ -50,6 +50,10 @@ TEST_P(Shm, GathersByCopies) {
   run_ranks(
       GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); }, over_shm());
 }
+TEST_P(Shm, WritesInAnyOrder) {
+  run_ranks(
+      GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); }, over_shm());
+}
 TEST_P(Shm, Reduces) {
   run_ranks(
       GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); }, over_shm());

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "support/unusual_models.h"
@@ -105,6 +106,27 @@ TEST(FrozenOnOneRank, EndsTheJobWithAnErrorThatSaysSo) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("unit=blocks.1"), HasSubstr("frozen"), HasSubstr("trainable"),
                                    HasSubstr("Freeze and unfreeze the same parameters")));
   EXPECT_LT(result.duration, std::chrono::seconds(20));  // not by the timeout
+}
+
+// No rank's message takes the place of one that another expects: each finds out by what the others say they left out.
+void expect_error_of_a_parameter_frozen_on_rank_1(World& world) {
+  const TestModel model = testing_models::make_gpt();
+  auto sharded = shard(*model.module, world);
+  model.loss(world.rank()).backward();
+  sharded.zero_grad();
+  if (world.rank() == 1) model.module->named_parameters()["blocks.1.up.weight"].set_requires_grad(false);
+  EXPECT_THAT(fsdp::testing::message_of<Error>([&] { model.loss(world.rank()).backward(); }),
+              AllOf(HasSubstr("unit=blocks.1"), HasSubstr("rank"), HasSubstr("frozen"), HasSubstr("trainable"),
+                    HasSubstr("Freeze and unfreeze the same parameters")));
+  world.barrier();
+}
+
+TEST(FrozenOnOneRank, IsAnErrorOnEveryRankOverGloo) {
+  for (int ranks : {2, 3}) run_ranks({ranks, "gloo"}, expect_error_of_a_parameter_frozen_on_rank_1);
+}
+
+TEST(FrozenOnOneRank, IsAnErrorOnEveryRankOfSeveralHosts) {
+  fsdp::testing::run_on_hosts({}, expect_error_of_a_parameter_frozen_on_rank_1);
 }
 
 }  // namespace

@@ -115,7 +115,10 @@ RandomCase make_random_case(uint64_t seed) {
   RandomSource random(~seed);  // other numbers than the model's
   const Policy policy = random_policy(random);
   RandomCase drawn{.seed = seed};
-  drawn.training = {.steps = 5, .micro_batches = cell.ranks * accumulation, .clip = clips ? 0.05 : 0};
+  drawn.training = {.steps = 5,
+                    .micro_batches = cell.ranks * accumulation,
+                    .clip = clips ? 0.05 : 0,
+                    .in_backward_every = clips ? 0 : 2};
   drawn.options.strategy = cell.strategy;
   drawn.options.shard_group_size = cell.group_size;
   drawn.options.units = policy.units;
@@ -124,11 +127,11 @@ RandomCase make_random_case(uint64_t seed) {
   if (cell.bf16) drawn.options.mixed_precision = random_precision(random);
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
   drawn.words = fmt::format(
-      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, {} buffers, "
+      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
       "prefetch {}, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
-      accumulation, drawn.training.clip, drawn.options.buffers, drawn.options.prefetch, policy.name,
-      drawn.make(0).words);
+      accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
+      drawn.options.prefetch, policy.name, drawn.make(0).words);
   return drawn;
 }
 

@@ -21,6 +21,7 @@ struct Training {
   double clip_norm_type = 2.0;
   double lr = 1e-2;
   std::optional<torch::ScalarType> param_dtype = std::nullopt;  // the model runs in copies of this dtype
+  int in_backward_every = 0;  // of so many steps on ranks, the last begins inside its last backward; 0: none
 };
 
 using Weights = std::vector<std::pair<std::string, torch::Tensor>>;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "engine/model.h"
@@ -29,8 +30,12 @@ Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
 void train(const TestModel& model, ShardedModel& sharded, World& world, const Training& training) {
   AdamW optimizer(sharded, {.lr = training.lr});
   sharded.set_gradient_divisor(static_cast<double>(training.micro_batches));
+  const int every = training.in_backward_every;
   for (int step = 0; step < training.steps; ++step) {
+    std::optional<StepInBackward> in_backward;
     for (int64_t b = world.rank(); b < training.micro_batches; b += world.size()) {
+      const bool last = b + world.size() >= training.micro_batches;
+      if (last && every > 0 && step % every == every - 1) in_backward.emplace(optimizer.step_in_backward());
       model.loss(step * training.micro_batches + b).backward();
     }
     if (training.clip > 0) sharded.clip_grad_norm_(training.clip, training.clip_norm_type);

@@ -31,6 +31,11 @@ class Unit final : public UnitCollectives {
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   int64_t reduction_bytes() const override { return replica_sums_.defined() ? replica_sums_.nbytes() : 0; }
   void begin_write() override;
+  // The stream waits, and the host goes on.
+  bool try_begin_write() override {
+    begin_write();
+    return true;
+  }
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
@@ -39,6 +44,7 @@ class Unit final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() const override { return !replicas_differ_; }
 
   // Its reduction goes out now.
   void send();

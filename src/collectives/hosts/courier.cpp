@@ -37,11 +37,21 @@ void Courier::run() {
     lock.unlock();
     std::exception_ptr failure = failure_of(consignment);
     lock.lock();
-    queue_.pop_front();
-    consignment.failure = std::move(failure);
-    consignment.under_way = false;
+    // Where it arrived at the last moment, those behind it are left to the next call: the watch calls once a second.
+    if (std::exchange(aborting_, false) && failure) {
+      for (Consignment* behind : queue_) ends(*behind, failure);
+      queue_.clear();
+    } else {
+      ends(consignment, failure);
+      queue_.pop_front();
+    }
     changed_.notify_all();
   }
+}
+
+void Courier::ends(Consignment& consignment, std::exception_ptr failure) {
+  consignment.failure = std::move(failure);
+  consignment.under_way = false;
 }
 
 void Courier::take(Consignment& consignment) {
@@ -57,6 +67,13 @@ void Courier::wait(Consignment& consignment) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !consignment.under_way; });
   if (consignment.failure) std::rethrow_exception(consignment.failure);
+}
+
+void Courier::abort() noexcept {
+  std::lock_guard lock(mutex_);
+  if (queue_.empty()) return;
+  aborting_ = true;
+  for (const auto& message : queue_.front()->messages) message->abort();
 }
 
 void Courier::cancel(Consignment& consignment) noexcept {

@@ -1,8 +1,8 @@
 // Waits for messages beside the rank's own thread, so that what the peers of its host need arrives though the rank is
 // busy, or waits for something else.
 //
-// The calls come from one thread. A thread of the courier's, started with the first consignment, takes them one after
-// the other. Every consignment is waited for, or cancelled, before it or the courier is destroyed.
+// The calls come from one thread, but for `abort`. A thread of the courier's, started with the first consignment, takes
+// them one after the other. Every consignment is waited for, or cancelled, before it or the courier is destroyed.
 #pragma once
 
 #include <condition_variable>
@@ -36,16 +36,21 @@ class Courier {
   void take(Consignment& consignment);
   // Returns at once for one that was never taken. Throws what its messages threw.
   void wait(Consignment& consignment);
+  // Ends the waits for all that are under way, which throw TransportFailure: who waits for one waits for those before
+  // it as well. From any thread.
+  void abort() noexcept;
   // Gives it up: its memory is left alone from now on.
   void cancel(Consignment& consignment) noexcept;
 
  private:
   void run();
+  void ends(Consignment& consignment, std::exception_ptr failure);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by the mutex, and so is a consignment's state.
   std::deque<Consignment*> queue_;  // the first one is being waited for
+  bool aborting_ = false;           // the first one fails, and so do those behind it
   bool stopping_ = false;
   std::thread thread_;
 };

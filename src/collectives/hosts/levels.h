@@ -64,7 +64,7 @@ class Levels {
   }
   // As `Ranks::wait`, seen by the ranks of the other hosts.
   void wait(std::span<const int> ranks, const std::string& purpose, const shm::Ranks::Arrived& arrived) {
-    wire_->while_waiting({}, [&] { shared_.ranks().wait(ranks, purpose, arrived); });
+    wire_->while_waiting([&] { shared_.ranks().wait(ranks, purpose, arrived); });
   }
 
  private:

@@ -10,6 +10,20 @@ namespace fsdp::collectives::hosts {
 
 namespace {
 
+constexpr const char* kWaitingForReaders = "waiting for the readers of this rank's shard";
+
+// A consignment as one message to wait for.
+class Delivery final : public Message {
+ public:
+  Delivery(Courier& courier, Consignment& consignment) : courier_(courier), consignment_(consignment) {}
+  void wait() override { courier_.wait(consignment_); }
+  void abort() override { courier_.abort(); }
+
+ private:
+  Courier& courier_;
+  Consignment& consignment_;
+};
+
 UnitMemory open_memory(Levels& levels, const UnitSpec& spec) {
   return levels.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(levels, spec); });
 }
@@ -22,6 +36,7 @@ Unit::Unit(std::shared_ptr<Levels> levels, UnitSpec spec)
       prefix_(message_prefix(spec_.name)),
       memory_(open_memory(*levels_, spec_)),
       reduction_(*levels_, memory_.members(), spec_) {
+  check_number(spec_);
   fetch_.arrived = [this] { memory_.publish(); };
 }
 
@@ -37,18 +52,26 @@ Unit::~Unit() {
 void Unit::wait_fetched(const char* operation) {
   if (fetched_) return;
   levels_->on_wire(prefix_, operation, [&] {
-    const Progress::Scope going_on(levels_->progress());
-    levels_->wire()->while_waiting(fetch_.messages, [&] { levels_->courier().wait(fetch_); });
+    Messages all;
+    all.push_back(std::make_unique<Delivery>(levels_->courier(), fetch_));
+    levels_->wait_all(all);
     fetch_.messages.clear();
   });
   fetched_ = true;
 }
 
 void Unit::begin_write() {
-  constexpr const char* kOperation = "waiting for the readers of this rank's shard";
   levels_->wire()->begins("is about to write unit " + spec_.name);
-  wait_fetched(kOperation);
-  levels_->in_memory(prefix_, kOperation, [&] { memory_.begin_write(); });
+  begin_write_in_any_order();
+}
+
+void Unit::begin_write_in_any_order() {
+  wait_fetched(kWaitingForReaders);
+  levels_->in_memory(prefix_, kWaitingForReaders, [&] { memory_.begin_write(); });
+}
+
+bool Unit::try_begin_write() {
+  return fetched_ && levels_->in_memory(prefix_, kWaitingForReaders, [&] { return memory_.try_begin_write(); });
 }
 
 void Unit::publish() {

@@ -36,6 +36,8 @@ class Unit final : public UnitCollectives {
   }
   int64_t gathered_bytes() const override { return memory_.fetched_bytes(); }
   void begin_write() override;
+  void begin_write_in_any_order() override;
+  bool try_begin_write() override;
   void publish() override;
   void begin_gather(const torch::Tensor&) override {}
   void* wait_gather() override;
@@ -44,6 +46,7 @@ class Unit final : public UnitCollectives {
   bool wait_begun() override { return reduction_.wait_begun(); }
   void wait_reduce() override { reduction_.wait(); }
   void wait_sum() override { reduction_.wait_sum(); }
+  bool sum_is_complete() const override { return reduction_.sum_is_complete(); }
 
  private:
   void wait_fetched(const char* operation);

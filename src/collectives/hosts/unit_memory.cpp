@@ -1,5 +1,6 @@
 #include "collectives/hosts/unit_memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -102,10 +103,24 @@ void* UnitMemory::place_of(int rank) const { return writable_ + layout_.shard_in
 
 void UnitMemory::begin_write() {
   if (!full_) return;
-  counters_->enter();
-  levels_->ranks().ring();
+  end_reads();
   levels_->wait(peers_, write_purpose_,
                 [this](int number) { return counters_->has_entered(*members_[number].control); });
+  has_ended_reads_ = false;
+}
+
+bool UnitMemory::try_begin_write() {
+  if (!full_) return true;
+  end_reads();
+  has_ended_reads_ = !std::all_of(peers_.begin(), peers_.end(),
+                                  [this](int number) { return counters_->has_entered(*members_[number].control); });
+  return !has_ended_reads_;
+}
+
+void UnitMemory::end_reads() {
+  if (std::exchange(has_ended_reads_, true)) return;
+  counters_->enter();
+  levels_->ranks().ring();
 }
 
 void UnitMemory::publish() {

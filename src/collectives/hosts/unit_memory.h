@@ -35,6 +35,8 @@ class UnitMemory {
 
   // Returns when this host's ranks read the unit no more. Both waits throw WaitFailure.
   void begin_write();
+  // The same without waiting; false where one of them may still do so.
+  bool try_begin_write();
   // This rank's part is there. From any thread.
   void publish();
   // Returns when the whole unit is there; valid until `release`.
@@ -43,6 +45,7 @@ class UnitMemory {
 
  private:
   void open(const UnitSpec& spec);
+  void end_reads();
   uint64_t make_control(shm::OwnMemory& memory) const;
   void map(shm::MemoryFile& file, torch::ScalarType dtype);
 
@@ -56,6 +59,7 @@ class UnitMemory {
   char* writable_ = nullptr;
   torch::Tensor shard_;
   std::optional<shm::UnitCounters> counters_;
+  bool has_ended_reads_ = false;  // and not begun to write
 };
 
 }  // namespace fsdp::collectives::hosts

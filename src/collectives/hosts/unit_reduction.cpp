@@ -66,18 +66,21 @@ void UnitReduction::begin(Gradients gradients, uint64_t offset, GradientSum& sum
 void UnitReduction::exchange_flags() {
   Wire& wire = *levels_->wire();
   const std::vector<uint8_t>& ours = present_[levels_->rank()];
-  for (int peer : wire.peers())
-    flags_.push_back(wire.receive(present_[peer].data(), present_[peer].size(), peer, tag(UnitMessage::Flags)));
-  for (int peer : wire.peers()) sends_.push_back(wire.send(ours.data(), ours.size(), peer, tag(UnitMessage::Flags)));
+  const int tag = tag_of(unit_, UnitMessage::Flags);
+  for (int peer : wire.peers()) flags_.push_back(wire.receive(present_[peer].data(), present_[peer].size(), peer, tag));
+  for (int peer : wire.peers()) sends_.push_back(wire.send(ours.data(), ours.size(), peer, tag));
 }
 
 void UnitReduction::receive_sums() {
   const size_t bytes = gradients_.layout->slice_of(levels_->rank()).numel() * sizeof(float);
   for (int host = 0; host < levels_->hosts(); ++host) {
     if (host == levels_->host()) continue;
-    receives_.push_back(
-        levels_->wire()->receive(host_sums_[host], bytes, levels_->counterpart(host), tag(UnitMessage::Slice)));
+    receives_.push_back(levels_->wire()->receive(host_sums_[host], bytes, levels_->counterpart(host), slice_tag()));
   }
+}
+
+int UnitReduction::slice_tag() const {
+  return tag_of(unit_, UnitMessage::Slice, number_of(gradients_.layout->wanted()));
 }
 
 std::vector<layout::Range> UnitReduction::segments_of(int rank) const {
@@ -107,6 +110,10 @@ bool UnitReduction::advance() {
 void UnitReduction::add_up_host() {
   const layout::GradientLayout& layout = *gradients_.layout;
   const int64_t element = type_ == ElementType::Float32 ? 4 : 2;
+  for (size_t number = 0; number < members_.size(); ++number) {
+    check_same_left_out(gradients_.present, {members_[number].control->present(), layout.parameters()},
+                        levels_->rank_on(levels_->host(), static_cast<int>(number)), unit_name_);
+  }
   for (int i = 1; i <= levels_->hosts(); ++i) {
     const int host = (levels_->host() + i) % levels_->hosts(), owner = levels_->counterpart(host);
     const layout::Range slice = layout.slice_of(owner);
@@ -119,8 +126,7 @@ void UnitReduction::add_up_host() {
     std::vector<uint8_t> held(layout.parameters());
     add_in_order(own_sums_[host], held, segments_of(owner), addends, type_);
     if (host == levels_->host()) continue;
-    sends_.push_back(
-        levels_->wire()->send(own_sums_[host], slice.numel() * sizeof(float), owner, tag(UnitMessage::Slice)));
+    sends_.push_back(levels_->wire()->send(own_sums_[host], slice.numel() * sizeof(float), owner, slice_tag()));
   }
 }
 
@@ -132,10 +138,10 @@ bool UnitReduction::wait_begun() {
 }
 
 void UnitReduction::wait() {
-  levels_->on_wire(prefix_, "reduce", [&] { levels_->wait_all(flags_); });
-  for (int peer : levels_->wire()->peers()) {
-    check_same_left_out(present_[levels_->rank()], present_[peer], peer, unit_name_);
-  }
+  levels_->on_wire(prefix_, "reduce", [&] {
+    levels_->wait_all(flags_);
+    for (int peer : levels_->wire()->peers()) check_same_left_out(gradients_.present, present_[peer], peer, unit_name_);
+  });
   levels_->ranks().advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
   levels_->on_wire(prefix_, "reduce", [&] {

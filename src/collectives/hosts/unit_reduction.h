@@ -35,6 +35,7 @@ class UnitReduction final : public shm::Work {
   bool wait_begun();
   void wait();
   void wait_sum();
+  bool sum_is_complete() const { return replica_sums_.complete(); }
 
   bool advance() override;
 
@@ -46,7 +47,7 @@ class UnitReduction final : public shm::Work {
   void add_up_hosts();
   std::vector<layout::Range> segments_of(int rank) const;
   std::vector<uint8_t> present_on(int host) const;
-  int tag(UnitMessage kind) const { return tag_of(unit_, kind); }
+  int slice_tag() const;
 
   Levels* levels_;
   int unit_;

@@ -1,5 +1,6 @@
 #include "collectives/shm/unit.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -18,6 +19,8 @@ constexpr bool kPoisons = true;
 #else
 constexpr bool kPoisons = false;
 #endif
+
+constexpr const char* kWaitingForReaders = "waiting for the readers of this rank's shard";
 
 // What a rank tells of a unit that it opens.
 struct Opening {
@@ -105,12 +108,26 @@ void Unit::map_shard(MemoryFile& file) {
 
 void Unit::begin_write() {
   if (!full_) return;
-  context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
-    counters_->enter();
-    context_->ranks().ring();
+  context_->guarded(message_prefix(spec_.name), kWaitingForReaders, [&] {
+    end_reads();
     context_->ranks().wait(shard_peers_, write_purpose_,
                            [this](int rank) { return counters_->has_entered(*members_[rank].control); });
   });
+  has_ended_reads_ = false;
+}
+
+bool Unit::try_begin_write() {
+  if (!full_) return true;
+  if (!has_ended_reads_) context_->guarded(message_prefix(spec_.name), kWaitingForReaders, [&] { end_reads(); });
+  has_ended_reads_ = !std::all_of(shard_peers_.begin(), shard_peers_.end(),
+                                  [this](int rank) { return counters_->has_entered(*members_[rank].control); });
+  return !has_ended_reads_;
+}
+
+void Unit::end_reads() {
+  if (std::exchange(has_ended_reads_, true)) return;
+  counters_->enter();
+  context_->ranks().ring();
 }
 
 void Unit::publish() {

@@ -33,6 +33,7 @@ class Unit final : public UnitCollectives {
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   int64_t reduction_bytes() const override { return sums_bytes_; }
   void begin_write() override;
+  bool try_begin_write() override;
   void publish() override;
   void begin_gather(const torch::Tensor& buffer) override;
   void* wait_gather() override;
@@ -41,9 +42,11 @@ class Unit final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override {}
+  bool sum_is_complete() const override { return true; }
 
  private:
   void open();
+  void end_reads();
   void map_shard(MemoryFile& file);
   Access released() const;  // the right to the full unit that remains
   void copy_shard(int rank);
@@ -60,6 +63,7 @@ class Unit final : public UnitCollectives {
   torch::Tensor buffer_;    // where a copy goes
   int64_t sums_bytes_ = 0;  // of what replicas take from this rank
   std::optional<UnitCounters> counters_;
+  bool has_ended_reads_ = false;  // and not begun to write
   std::optional<UnitReduction> reduction_;
   Gradients gradients_;  // of the reduction under way
 };

@@ -1,0 +1,138 @@
+// Steps, and those that begin while the backward still runs: each unit's shard is updated and published as soon as its
+// gradients are reduced and no rank needs the old values.
+//
+// A rank *leaves* a unit when its backward, which has gone as the last one did, is done with it, and writes its shard
+// when its peers have left the unit, too. Nobody waits for that: what is not written by the end of the backward is left
+// to the optimizer's step(). So ranks may step other units early, and the result is the same.
+#include <utility>
+
+#include "base/error.h"
+#include "engine/model.h"
+
+namespace fsdp::engine {
+
+void Model::open_step_in_backward(std::weak_ptr<const UnitUpdate> update) {
+  std::lock_guard lock(mutex_);
+  note_mode();
+  if (!failure_.empty()) throw Error(failure_);
+  FSDP_CHECK(!step_.open(),
+             "step_in_backward: found such a scope open, or its step not ended. Call the optimizer's step() after each "
+             "backward in a scope, and open one scope at a time.");
+  FSDP_CHECK(!backward_.open(), "step_in_backward: found a backward under way. Open the scope before it.");
+  step_.open(std::move(update));
+}
+
+void Model::close_step_in_backward() noexcept {
+  std::lock_guard lock(mutex_);
+  step_.close();
+}
+
+void Model::check_no_step_begun(std::string_view what) const {
+  FSDP_CHECK(!step_.begun(),
+             "{} came in the midst of a step, which has begun inside the backward (step_in_backward). Call the "
+             "optimizer's step() first.",
+             what);
+}
+
+void Model::check_step_ended(std::string_view what) const {
+  std::lock_guard lock(mutex_);
+  check_no_step_begun(what);
+}
+
+void Model::check_not_stepped(std::span<const int> units, const char* event) const {
+  for (int unit : units) {
+    FSDP_CHECK_UNIT(!step_.begun(), units_[unit]->name,
+                    "{} came in the midst of a step, which has begun inside the backward. A scope of "
+                    "step_in_backward() holds for one backward, the last of its step: call the optimizer's step() "
+                    "after it.",
+                    event);
+    FSDP_CHECK_UNIT(!step_.has_left(unit), units_[unit]->name,
+                    "{} came after the unit was stepped inside this backward, which uses it otherwise than the last "
+                    "one did. Leave step_in_backward() out of such steps.",
+                    event);
+  }
+}
+
+// A peer may have a gradient that came after it had begun the unit's reduction.
+void Model::check_reduced_once(std::span<const int64_t> account) const {
+  if (!step_.stepped_any()) return;
+  const std::vector<int64_t> own = schedule_->begun();
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    FSDP_CHECK_UNIT(!step_.has_stepped(static_cast<int>(unit)) || account[unit] <= own[unit], units_[unit]->name,
+                    "another rank has a gradient of the unit that came after the unit was stepped inside this "
+                    "backward. Leave step_in_backward() out of steps that use units otherwise than the last one did.");
+  }
+}
+
+void Model::step_early(int64_t touched) {
+  const std::shared_ptr<const UnitUpdate> update = step_.update();
+  if (!update) return;
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  const std::vector<float> factors = closing_factors();
+  guarded([&] {
+    for (int id : std::vector(step_.candidates())) {
+      if (!step_.has_left(id) && !leave(id)) continue;
+      if (!units_[id]->collectives->try_begin_write()) continue;
+      write(id, *update, factors, touched);
+      recorder_.computes_nothing();
+      drop_gradients(*units_[id]);
+      step_.stepped(id);
+    }
+  });
+}
+
+bool Model::leave(int id) {
+  if (!schedule_->done_with(id)) return false;
+  perform(schedule_->give_up(id));
+  step_.leave(id);
+  return true;
+}
+
+// What came before was computed until then.
+void Model::write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until) {
+  Unit& unit = *units_[id];
+  recorder_.computes(Activity::Update, id, computed_until);
+  update(unit, factors);
+  recorder_.computes(Activity::Publish, id, recorder_.touched());
+  publish(unit);
+}
+
+void Model::drop_gradients(Unit& unit) {
+  for (size_t i = 0; i < unit.parameters.size(); ++i) parameters_[unit.first_piece + i].piece.mutable_grad().reset();
+  std::fill(unit.sum.held.begin(), unit.sum.held.end(), 0);
+  unit.sum.values = torch::Tensor();
+}
+
+void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
+  std::lock_guard lock(mutex_);
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  check_no_full_scope("a step");
+  note_mode();
+  if (!failure_.empty()) throw Error(failure_);
+  const bool begun = step_.begun();
+  FSDP_CHECK(!begun || step_.update() == update,
+             "step: another optimizer has begun this step inside the backward (step_in_backward). Call its step().");
+  close();
+  const std::vector<float> factors = take_factors();
+  release_all();
+  guarded([&] {
+    for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+      if (step_.has_stepped(id)) continue;
+      collectives::UnitCollectives& unit = *units_[id]->collectives;
+      recorder_.computes_nothing();
+      recorder_.waits(Activity::WaitReaders, kNoUnit,
+                      [&] { begun ? unit.begin_write_in_any_order() : unit.begin_write(); });
+      write(id, *update, factors, recorder_.touched());
+    }
+  });
+  recorder_.computes_nothing();
+  link_->changed = true;
+  step_.end();
+  if (!begun) return;
+  for (auto& unit : units_) drop_gradients(*unit);
+  end_sum();
+}
+
+}  // namespace fsdp::engine
