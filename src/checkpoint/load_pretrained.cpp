@@ -106,7 +106,7 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = sharded.model();
-  model.check_not_full("load_pretrained");
+  model.check_settled("load_pretrained");
   std::vector<torch::Tensor> values;
   checkpoint::all_succeed(model.group(), "load_pretrained " + path.string(), [&] {
     const auto wanted = checkpoint::pretrained_tensors(sharded, options);

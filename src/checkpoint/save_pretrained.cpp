@@ -72,7 +72,7 @@ std::vector<SafetensorsWriter::Announced> announced(const std::vector<Pretrained
 void save_pretrained(const std::filesystem::path& directory, ShardedModel& sharded, const PretrainedOptions& options) {
   torch::NoGradGuard no_grad;
   engine::Model& model = sharded.model();
-  model.check_not_full("save_pretrained");
+  model.check_settled("save_pretrained");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   const auto tensors = checkpoint::pretrained_tensors(sharded, options);
