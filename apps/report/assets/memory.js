@@ -28,13 +28,11 @@ function areaPath(part, places, y) {
 }
 
 function memoryKey(stack) {
-  const last = stack.length > 0 ? stack[0].high.length - 1 : 0;
-  return html(
-      'div', {class: 'key'},
-      ...stack.map(
-          (part, i) => html(
-              'span', {}, swatch('part', part.colour),
-              `${part.name} ${FORMATS.bytes(part.high[last] - part.low[last])}`)));
+  const entries = stack.map(part => {
+    const bytes = part.high[part.high.length - 1] - part.low[part.low.length - 1];
+    return html('span', {}, swatch('part', part.colour), `${part.name} ${FORMATS.bytes(bytes)}`);
+  });
+  return html('div', {class: 'key'}, ...entries);
 }
 
 function memoryPicture(run, stack, axis, width) {
