@@ -1,21 +1,23 @@
 // What rank 0 of a run holds, as areas on top of each other.
 
 const RESIDENT = 'resident';
+const REST_COLOUR = 7;  // grey
 
 // The parts, each with the place of its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
-  const stack = run.memory.filter(part => part.name !== RESIDENT && part.bytes.some(bytes => bytes > 0)).map(part => {
+  const isPart = part => part.name !== RESIDENT && part.bytes.some(bytes => bytes > 0);
+  const stack = run.memory.filter(isPart).map((part, i) => {
     const low = base.slice();
-    part.bytes.forEach((bytes, i) => {
-      base[i] += bytes || 0;
+    part.bytes.forEach((bytes, at) => {
+      base[at] += bytes || 0;
     });
-    return {name: part.name, low, high: base.slice()};
+    return {name: part.name, colour: i % REST_COLOUR, low, high: base.slice()};
   });
   const resident = run.memory.find(part => part.name === RESIDENT);
   if (!resident) return stack;
   const high = base.map((bytes, i) => Math.max(bytes, resident.bytes[i] || 0));
-  return [...stack, {name: stack.length > 0 ? 'everything else' : 'all', low: base, high}];
+  return [...stack, {name: stack.length > 0 ? 'everything else' : 'all', colour: REST_COLOUR, low: base, high}];
 }
 
 function areaPath(part, places, y) {
@@ -26,12 +28,11 @@ function areaPath(part, places, y) {
 }
 
 function memoryKey(stack) {
-  const last = stack.length > 0 ? stack[0].high.length - 1 : 0;
-  return html(
-      'div', {class: 'key'},
-      ...stack.map(
-          (part, i) =>
-              html('span', {}, swatch('part', i), `${part.name} ${FORMATS.bytes(part.high[last] - part.low[last])}`)));
+  const entries = stack.map(part => {
+    const bytes = part.high[part.high.length - 1] - part.low[part.low.length - 1];
+    return html('span', {}, swatch('part', part.colour), `${part.name} ${FORMATS.bytes(bytes)}`);
+  });
+  return html('div', {class: 'key'}, ...entries);
 }
 
 function memoryPicture(run, stack, axis, width) {
@@ -46,8 +47,8 @@ function memoryPicture(run, stack, axis, width) {
   // The area of a single record would have no width: it is drawn as wide as the picture.
   const places = isWide ? xs.map(x.place) : [MARGIN.left, width - MARGIN.right];
   const spread = values => isWide ? values : [values[0], values[0]];
-  stack.forEach((part, i) => picture.append(svg('path', {
-    class: `area part-${i % 8}`,
+  stack.forEach(part => picture.append(svg('path', {
+    class: `area part-${part.colour}`,
     d: areaPath({low: spread(part.low), high: spread(part.high)}, places, y),
   })));
   return picture;

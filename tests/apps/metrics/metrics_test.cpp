@@ -100,7 +100,9 @@ TEST(Metrics, CutOffInALineLoseThatLineAlone) {
     metrics.write(record_of(6, 0.5));
     const bool is_torn = size > last_line && size < whole.size() - 1;
     EXPECT_EQ(told.size(), is_torn ? 1u : 0u) << size;
-    if (is_torn) EXPECT_THAT(told.at(0), HasSubstr("line 5: cut off"));
+    if (is_torn) {
+      EXPECT_THAT(told.at(0), HasSubstr("line 5: cut off"));
+    }
     const bool is_whole = size >= whole.size() - 1;  // but for its end
     EXPECT_EQ(records_of(folder / "m").size(), is_whole ? 6u : 5u) << size;
     EXPECT_EQ(metrics.losses().back(), 0.5);

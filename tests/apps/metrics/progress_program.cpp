@@ -31,7 +31,7 @@ trainer::StepRecord record_of(int64_t step) {
 
 int main(int, char** arguments) {
   const fs::path folder = arguments[1];
-  trainer::print("first line\n");
+  for (int line = 1; line <= 5; ++line) trainer::print("line " + std::to_string(line) + "\n");
   {
     trainer::Progress progress(kSteps, 0, trainer::standard_output());
     for (int64_t step = 1; !fs::exists(folder / "stop"); ++step) {

@@ -92,7 +92,9 @@ TEST_F(TensorBoardReader, FindsEveryNumberOfEveryStep) {
   }
   const nlohmann::ordered_json first = to_json(record_of(1));
   for (const auto& [name, value] : first.items()) {
-    if (value.is_number() && name != "step") EXPECT_TRUE(found.contains(name)) << name;
+    if (value.is_number() && name != "step") {
+      EXPECT_TRUE(found.contains(name)) << name;
+    }
   }
 }
 

@@ -34,11 +34,11 @@ class TerminalProgress : public testing::Test {
     return run_command("tmux -u -f /dev/null -S " + (folder_ / "socket") + " " + arguments);
   }
   void start(int width, const std::string& variables = "") {
-    const Ending ending = tmux("new-session -d -x " + std::to_string(width) + " -y 12 \"" + variables +
+    const Ending ending = tmux("new-session -d -x " + std::to_string(width) + " -y 16 \"" + variables +
                                " exec " FSDP_PROGRESS_PROGRAM " " + folder_.path().string() + "\"");
     ASSERT_EQ(ending.code, 0) << ending.output;
   }
-  void resize(int width) { ASSERT_EQ(tmux("resize-window -y 12 -x " + std::to_string(width)).code, 0); }
+  void resize(int width) { ASSERT_EQ(tmux("resize-window -y 16 -x " + std::to_string(width)).code, 0); }
 
   // The lines of the screen, without the empty ones at its end, after those that were scrolled away: a terminal that
   // becomes narrower wraps its lines, and moves the first ones out.
@@ -78,46 +78,46 @@ class TerminalProgress : public testing::Test {
 
 TEST_F(TerminalProgress, Is1BarAt80And200ColumnsAndAfterEachResize) {
   start(80);
-  expect_one_bar(1, 80, "loss 2.500");
+  expect_one_bar(5, 80, "loss 2.500");
   EXPECT_THAT(screen().back(), Not(HasSubstr("MFU")));
   resize(200);
-  expect_one_bar(1, 200, "MFU 41.0 %");
+  expect_one_bar(5, 200, "MFU 41.0 %");
   EXPECT_THAT(screen().back(), HasSubstr("120 ms"));
   resize(80);
-  expect_one_bar(1, 80, "left");
+  expect_one_bar(5, 80, "left");
   resize(40);
-  expect_one_bar(1, 40, "left");
+  expect_one_bar(5, 40, "left");
   resize(133);
-  expect_one_bar(1, 133, "left");
-  EXPECT_EQ(screen().front(), "first line");
+  expect_one_bar(5, 133, "left");
+  EXPECT_EQ(screen().front(), "line 1");
 }
 
 TEST_F(TerminalProgress, StandsWholeBetweenWhatComesBeforeAndAfter) {
   start(200);
-  expect_one_bar(1, 200, "left");
+  expect_one_bar(5, 200, "left");
   folder_.write("tell", "");
-  expect_one_bar(2, 200, "left");
-  EXPECT_EQ(screen()[1], "checkpoint saved");
+  expect_one_bar(6, 200, "left");
+  EXPECT_EQ(screen()[5], "checkpoint saved");
   resize(80);
   folder_.write("stop", "");
   const std::vector<std::string> lines =
       screen_when([](const std::vector<std::string>& shown) { return !shown.empty() && shown.back() == "last line"; });
-  ASSERT_EQ(lines.size(), 4u) << testing::PrintToString(lines);
-  EXPECT_EQ(lines[0], "first line");
-  EXPECT_EQ(lines[1], "checkpoint saved");
-  EXPECT_THAT(lines[2], HasSubstr("/1000000"));
-  EXPECT_EQ(lines[3], "last line");
+  ASSERT_EQ(lines.size(), 8u) << testing::PrintToString(lines);
+  EXPECT_EQ(lines[4], "line 5");
+  EXPECT_EQ(lines[5], "checkpoint saved");
+  EXPECT_THAT(lines[6], HasSubstr("/1000000"));
+  EXPECT_EQ(lines[7], "last line");
 }
 
 TEST_F(TerminalProgress, IsColoured) {
   start(80);
-  expect_one_bar(1, 80, "left");
+  expect_one_bar(5, 80, "left");
   EXPECT_THAT(tmux("capture-pane -e -p").output, HasSubstr("\033["));
 }
 
 TEST_F(TerminalProgress, HasNoColourWhereNoColorIsSet) {
   start(80, "NO_COLOR=1");
-  expect_one_bar(1, 80, "left");
+  expect_one_bar(5, 80, "left");
   EXPECT_THAT(tmux("capture-pane -e -p").output, Not(HasSubstr("\033[")));
 }
 

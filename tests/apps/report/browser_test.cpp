@@ -83,7 +83,7 @@ TEST_F(Browser, DrawsEveryCurveWithoutAnErrorAndARequest) {
   EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
   EXPECT_THAT(requests(), IsEmpty());
   EXPECT_EQ(curves_in(page), 8);  // loss, held-back loss, norm, lr, tokens/s, time of a step, MFU, time outside
-  EXPECT_THAT(page, HasSubstr("class=\"area part-5\""));
+  EXPECT_THAT(page, HasSubstr("class=\"area part-7\""));
   EXPECT_THAT(page, HasSubstr("class=\"event-mark\""));
 }
 

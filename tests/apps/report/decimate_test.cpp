@@ -25,7 +25,9 @@ TEST(Grid, CoversEveryRecordOnceWithAtMostSoManyGroups) {
       next = grid.end(group);
     }
     EXPECT_EQ(next, count);
-    if (count <= 1000) EXPECT_EQ(grid.together, 1u);
+    if (count <= 1000) {
+      EXPECT_EQ(grid.together, 1u);
+    }
   }
 }
 
