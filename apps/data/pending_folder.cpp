@@ -27,7 +27,7 @@ PendingFolder::PendingFolder(fs::path target)
       path_(fmt::format("{}.partial-{}", target_.string(), getpid())) {
   std::error_code error;
   if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
-    throw fsdp::Error(fmt::format("folder '{}' is not empty, and nothing is overwritten. Remove it, or name another.",
+    throw fsdp::Error(fmt::format("'{}' is there already, and nothing is overwritten. Remove it, or name another.",
                                   target_.string()));
   }
   fs::remove_all(path_, error);  // of an earlier process of this number

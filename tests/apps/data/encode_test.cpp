@@ -46,7 +46,7 @@ TEST(Cut, IsAfterTheLastLineThenBeforeTheLastWordThenBetweenCharacters) {
   EXPECT_EQ(cut_of("abc\xe2\x82\xac"), 3u);     // where the text is complete does not show
   EXPECT_EQ(cut_of("ab\xf0\x9f\x98"), 2u);      // three of four
   EXPECT_EQ(cut_of("\x80\x80\x80\x80"), 1u);    // no UTF-8 at all
-  EXPECT_EQ(cut_of("ab\x80\x80\x80\x80"), 3u);  // no character is as long
+  EXPECT_EQ(cut_of("ab\x80\x80\x80\x80"), 2u);  // no character is as long
 }
 
 TEST(TextPieces, AreTheTextInOrder) {

@@ -129,7 +129,7 @@ TEST(PendingFolder, OverwritesNothing) {
   folder.write("file", "old");
   for (const char* target : {"out", "file"}) {
     EXPECT_THAT(message_of<fsdp::Error>([&] { PendingFolder pending(folder / target); }),
-                HasSubstr("is not empty, and nothing is overwritten"));
+                HasSubstr("is there already, and nothing is overwritten"));
   }
   PendingFolder pending(folder / "late");
   folder.write("late/a", "of somebody else");

@@ -152,8 +152,9 @@ TEST_F(PrepareTest, SaysWhatItDidInOneLine) {
 }
 
 TEST(PrepareBar, ShowsHowFarItIs) {
-  EXPECT_EQ(prepare_bar(63, 100, 7, 60, false), " 63%  █████████████░░░░░░░░  63 B of 100 B  9 B/s  0:04 left");
-  EXPECT_EQ(prepare_bar(0, 100, 0, 44, false), "  0%  ░░░░░░░░░░░░  0 B/s  0:00 left");
+  EXPECT_EQ(prepare_bar(63, 100, 7, 60, false), " 63%  ████████████░░░░░░░░  63 B of 100 B  9 B/s  0:04 left");
+  EXPECT_EQ(prepare_bar(0, 100, 0, 44, false), "  0%  ░░░░░  0 B of 100 B  0 B/s  0:00 left");
+  EXPECT_EQ(prepare_bar(0, 100, 0, 43, false), "  0%  ░░░░░░░░░░░░░░░░░░  0 B/s  0:00 left");
 }
 
 TEST(PrepareBar, FitsAnyWidth) {
