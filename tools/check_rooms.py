@@ -2,7 +2,8 @@
 """Fails when a room includes one that it must know nothing of.
 
 The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
-belongs to the room that implements it. Run from anywhere: tools/check_rooms.py
+belongs to the room that implements it. The rooms of apps/ are listed with what each may include; they see the library
+by its public headers. Run from anywhere: tools/check_rooms.py
 """
 
 import pathlib
@@ -18,6 +19,17 @@ UNKNOWN = {
     "world": {"schedule", "layout"},
     "interpose": {"layout", "schedule", "collectives", "world"},
     "buffers": {"schedule", "world", "interpose"},
+}
+
+# The rooms of apps/, and what each may include beside its own and the public headers.
+APP_ROOMS = {
+    "console": set(),
+    "models": set(),
+    "tokenizers": set(),
+    "data": {"tokenizers"},
+    "metrics": {"console"},
+    "report": {"console", "metrics"},
+    "fsdp-train": {"console", "models", "tokenizers", "data", "metrics", "report"},
 }
 
 PUBLIC = {
@@ -52,6 +64,23 @@ def room_of(include):
     return first if first in ROOMS and "/" in include else None
 
 
+def app_problems(root):
+    for path in sorted((root / "apps").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        room = path.relative_to(root / "apps").parts[0]
+        name = path.relative_to(root)
+        if room not in APP_ROOMS:
+            yield f"{name}: {room} is not a room of apps/; add it to tools/check_rooms.py and docs/design.md"
+            continue
+        for include in INCLUDE.findall(path.read_text()):
+            target = include.split("/")[0] if "/" in include else room
+            if target in ROOMS:
+                yield f"{name}: includes {include} of src/, whose public headers are include/fsdp/"
+            elif target in APP_ROOMS and target != room and target not in APP_ROOMS[room]:
+                yield f"{name}: includes {include}, but {room}/ knows nothing of {target}/"
+
+
 def problems(root):
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in (".h", ".cpp"):
@@ -79,8 +108,10 @@ def problems(root):
 
 
 def main():
-    found = list(problems(pathlib.Path(__file__).resolve().parent.parent))
-    print("\n".join(found) if found else f"{len(ROOMS)} rooms: every include points the right way")
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = [*problems(root), *app_problems(root)]
+    rooms = len(ROOMS) + len(APP_ROOMS)
+    print("\n".join(found) if found else f"{rooms} rooms: every include points the right way")
     return 1 if found else 0
 
 
