@@ -28,7 +28,8 @@ Channels Context::channels(const layout::UnitLayout& layout) {
   const int rank = host_->rank(), shards = layout.shards(), groups = layout.ranks() / shards;
   const int shard = layout.shard_index(rank), group = layout.group_index(rank);
   Channels channels;
-  if (shards > 1) channels.gather = channel(fmt::format("gather/{}/{}", shards, group), shard, shards);
+  if (shards > 1)
+    channels.gather = groups == 1 ? everyone() : channel(fmt::format("gather/{}/{}", shards, group), shard, shards);
   channels.reduce = channel(fmt::format("reduce/{}", shards), shard * groups + group, layout.ranks());
   if (groups > 1) channels.replicas = channel(fmt::format("replicas/{}/{}", shards, shard), group, groups);
   return channels;

@@ -46,7 +46,7 @@ class Context {
   const torch::Device& device() const { return device_; }
   ReductionOrder& order() { return order_; }
   // All ranks, by their numbers.
-  c10d::Backend& everyone() { return *channel("everyone", host_->rank(), host_->size()); }
+  const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
 
   void add(int id, Unit& unit) { units_[id] = &unit; }

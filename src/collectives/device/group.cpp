@@ -69,7 +69,7 @@ std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor
   torch::NoGradGuard no_grad;
   torch::Tensor own = bytes_of(tensor.detach());
   torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
-  if (own.numel() > 0) context_->everyone()._allgather_base(all, own)->wait();
+  if (own.numel() > 0) context_->everyone()->_allgather_base(all, own)->wait();
   std::vector<torch::Tensor> parts;
   for (int rank = 0; rank < size(); ++rank)
     parts.push_back(all.narrow(0, rank * own.numel(), own.numel()).view(tensor.scalar_type()).view(tensor.sizes()));
@@ -91,7 +91,7 @@ void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
     std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
     c10d::BroadcastOptions options;
     options.rootRank = source;
-    if (bytes[0].numel() > 0) context_->everyone().broadcast(bytes, options)->wait();
+    if (bytes[0].numel() > 0) context_->everyone()->broadcast(bytes, options)->wait();
   });
 }
 

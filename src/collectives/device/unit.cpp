@@ -96,21 +96,11 @@ void Unit::clear_missing() {
   }
 }
 
-// Whether slice follows upon slice, each of the unit's slice_numel elements, but for what lacks at the end of all.
-bool Unit::slices_are_even() const {
-  const int64_t end = layout_->full_numel(), each = spec_.layout.slice_numel();
-  for (int rank = 0; rank < spec_.layout.ranks(); ++rank) {
-    const int64_t begin = spec_.layout.slice_of(rank).begin;
-    const Range even{std::min(begin, end), std::min(begin + each, end)};
-    if (layout_->slice_of(rank) != even) return false;
-  }
-  return true;
-}
-
 void Unit::send() {
   torch::Tensor& values = gradients_.values;
   if (values.numel() == 0) return;
-  if (!slices_are_even()) {
+  const std::vector<uint8_t>& wanted = layout_->wanted();
+  if (!std::all_of(wanted.begin(), wanted.end(), [](uint8_t one) { return one != 0; })) {
     std::vector<torch::Tensor> whole{values};
     reduction_ = channels_.reduce->allreduce(whole);
     return;

@@ -48,7 +48,6 @@ class Unit final : public UnitCollectives {
 
   int rank() const { return context_->host().rank(); }
   void clear_missing();
-  bool slices_are_even() const;
   torch::Tensor own_slice_of(const torch::Tensor& sum) const;
   void add_to_sum();
   void take_from_replicas();
