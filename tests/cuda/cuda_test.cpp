@@ -56,7 +56,7 @@ TORCH_MODULE(Block);
 
 torch::nn::Sequential make_model(const torch::Device& device) {
   torch::manual_seed(1);
-  torch::nn::Sequential model(Block(), Block(), Block(), Block());
+  torch::nn::Sequential model{Block(), Block(), Block(), Block()};
   model->to(device);
   return model;
 }
