@@ -23,13 +23,6 @@ Weights weights_of(const torch::nn::Module& module) {
   return weights;
 }
 
-Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
-  FullParameters scope = sharded.full_parameters({.write_back = false});
-  Weights weights = weights_of(module);
-  scope.close();
-  return weights;
-}
-
 void run_backward(const TestModel& model, int step, World& world, double scale) {
   for (int64_t b = world.rank(); b < kMicroBatches; b += world.size()) {
     (model.loss(step * kMicroBatches + b) * scale).backward();

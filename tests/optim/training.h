@@ -10,13 +10,13 @@
 
 #include "support/models.h"
 #include "support/oracle.h"
+#include "support/train_sharded.h"
 
 namespace fsdp::testing_models {
 
 constexpr int64_t kMicroBatches = 12;  // a step, over all ranks: as many for each of 1, 2, 3, 4 ranks
 
 Weights weights_of(const torch::nn::Module& module);
-Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded);
 
 // This rank's micro-batches of a step; the losses are multiplied by `scale`.
 void run_backward(const TestModel& model, int step, World& world, double scale = 1);
