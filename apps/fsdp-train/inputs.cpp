@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "checkpoints.h"
 #include "resolve.h"
 
 namespace trainer {
@@ -61,6 +62,17 @@ std::string run_problem(const std::string& run) {
   return fmt::format("run folder '{}' cannot be written: no permission in '{}'.", run, nearest.string());
 }
 
+// A run that begins anew would write over what another one has left.
+std::string earlier_run_problem(const Options& options) {
+  if (options.resume != "never" || !options.checkpoint.empty()) return "";
+  const std::vector<fs::path> checkpoints = checkpoints_of(options.run);
+  if (checkpoints.empty()) return "";
+  return fmt::format(
+      "--resume is never, and run folder '{}' has checkpoints up to {}. Name another --run, or go on with "
+      "--resume auto.",
+      options.run, checkpoints.front().filename().string());
+}
+
 }  // namespace
 
 std::vector<std::string> checkpoint_problems(const Options& options) {
@@ -86,8 +98,10 @@ Inputs read_inputs(const Options& options) {
     inputs.problems.push_back(error.what());
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
-  const std::string problem = options.dry_run ? "" : run_problem(options.run);
-  if (!problem.empty()) inputs.problems.push_back(problem);
+  if (options.dry_run) return inputs;
+  for (const std::string& problem : {run_problem(options.run), earlier_run_problem(options)}) {
+    if (!problem.empty()) inputs.problems.push_back(problem);
+  }
   return inputs;
 }
 

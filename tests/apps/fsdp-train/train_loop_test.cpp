@@ -47,6 +47,13 @@ TEST_F(TrainLoop, LeavesARunAloneThatIsDone) {
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), before);
 }
 
+TEST_F(TrainLoop, WritesOverNoEarlierRun) {
+  ASSERT_EQ(tiny("run", "--steps 2 --resume never").code, 0);
+  const Ending again = tiny("run", "--steps 2 --resume never");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.output, HasSubstr("has checkpoints up to step-2. Name another --run"));
+}
+
 TEST_F(TrainLoop, GoesOnFromTheNewestCheckpointThatIsWhole) {
   ASSERT_EQ(tiny("run", "--steps 4 --save-every 2").code, 0);
   fs::resize_file(folder_ / "run/step-4/shard-00001-of-00001.safetensors", 100);
