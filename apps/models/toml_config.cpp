@@ -73,7 +73,8 @@ std::string set(ModelConfig& config, std::string_view name, const toml::node& va
   if (name == "family") return set_family(config, value);
   std::vector<std::string> names = {"family"};
   for (const Key& key : kKeys) {
-    if (name == key.name) return set(config, key.field, value) ? "" : fmt::format("{} has to be {}", name, kind_of(key.field));
+    if (name == key.name)
+      return set(config, key.field, value) ? "" : fmt::format("{} has to be {}", name, kind_of(key.field));
     names.emplace_back(key.name);
   }
   return fmt::format("{} is no key of a model; there are {}", name, fmt::join(names, ", "));
@@ -87,7 +88,8 @@ ConfigFile read_toml_config(const std::filesystem::path& path) {
   try {
     table = toml::parse_file(path.string());
   } catch (const toml::parse_error& error) {
-    file.problems.push_back(fmt::format("{}, line {}: {}.", path.string(), error.source().begin.line, error.description()));
+    file.problems.push_back(
+        fmt::format("{}, line {}: {}.", path.string(), error.source().begin.line, error.description()));
     return file;
   }
   for (const auto& [name, value] : table) {

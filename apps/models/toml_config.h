@@ -8,8 +8,8 @@
 
 namespace models {
 
-// A key that is absent has the default of ModelConfig. Problems name the file and the line: keys that are unknown, values
-// of another type, and what problems(config) finds.
+// A key that is absent has the default of ModelConfig. Problems name the file and the line: keys that are unknown,
+// values of another type, and what problems(config) finds.
 ConfigFile read_toml_config(const std::filesystem::path& path);
 
 }  // namespace models

@@ -47,12 +47,12 @@ TEST_F(TomlConfig, AnEmptyFileIsTheDefault) { EXPECT_EQ(read("").config, ModelCo
 
 TEST_F(TomlConfig, AllProblemsAreFoundAtOnceWithTheirLines) {
   const ConfigFile file = read("family = \"bert\"\nwidht = 48\nlayers = 1.5\ntied_embeddings = 1\nrope_theta = true\n");
-  EXPECT_THAT(file.problems, ::testing::UnorderedElementsAre(
-                                 AllOf(HasSubstr("line 1"), HasSubstr("gpt2")),
-                                 AllOf(HasSubstr("line 2"), HasSubstr("widht is no key")),
-                                 AllOf(HasSubstr("line 3"), HasSubstr("layers has to be a whole number")),
-                                 AllOf(HasSubstr("line 4"), HasSubstr("true or false")),
-                                 AllOf(HasSubstr("line 5"), HasSubstr("rope_theta has to be a number"))));
+  EXPECT_THAT(file.problems,
+              ::testing::UnorderedElementsAre(AllOf(HasSubstr("line 1"), HasSubstr("gpt2")),
+                                              AllOf(HasSubstr("line 2"), HasSubstr("widht is no key")),
+                                              AllOf(HasSubstr("line 3"), HasSubstr("layers has to be a whole number")),
+                                              AllOf(HasSubstr("line 4"), HasSubstr("true or false")),
+                                              AllOf(HasSubstr("line 5"), HasSubstr("rope_theta has to be a number"))));
 }
 
 TEST_F(TomlConfig, WhatCannotBeBuiltIsAProblem) {
