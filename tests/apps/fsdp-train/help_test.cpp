@@ -43,7 +43,9 @@ TEST(Help, KeepsToItsWidth) {
     std::istringstream lines(help_text(Command::Train, true, width));
     for (std::string line; std::getline(lines, line);) {
       const bool breakable = line.starts_with("  ") && line.find(' ', 29) != std::string::npos;
-      if (breakable) EXPECT_LE(line.size(), static_cast<size_t>(width)) << line;
+      if (breakable) {
+        EXPECT_LE(line.size(), static_cast<size_t>(width)) << line;
+      }
     }
   }
 }

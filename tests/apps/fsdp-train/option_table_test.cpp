@@ -61,7 +61,9 @@ TEST(OptionTable, NamesEachOptionOnceAndDescribesIt) {
   for (const Row& row : option_rows()) {
     SCOPED_TRACE(row.flag);
     EXPECT_TRUE(flags.insert(row.flag).second);
-    if (row.in_file()) EXPECT_TRUE(paths.insert(row.path()).second);
+    if (row.in_file()) {
+      EXPECT_TRUE(paths.insert(row.path()).second);
+    }
     EXPECT_NE(std::string(row.title), "");
     EXPECT_NE(std::string(row.description), "");
     EXPECT_NE(row.commands, 0u);
@@ -77,7 +79,9 @@ TEST(OptionTable, EveryDefaultIsAllowed) {
     SCOPED_TRACE(row.flag);
     const std::optional<Scalar> value = value_of(row, Options());
     Options options;
-    if (value) EXPECT_EQ(assign(row, options, *value), "");
+    if (value) {
+      EXPECT_EQ(assign(row, options, *value), "");
+    }
   }
 }
 
@@ -125,8 +129,12 @@ TEST(OptionTable, EveryOptionRefusesAnotherType) {
     Options options;
     const Scalar wrong = value_of_wrong_type(row);
     const bool takes_any_text = std::holds_alternative<double>(wrong);  // which a flag always is
-    if (!takes_any_text) EXPECT_THAT(set_by_flag(row, wrong, options), ElementsAre(StartsWith(row.flag)));
-    if (row.in_file()) EXPECT_THAT(set_by_file(folder, row, wrong, options), ElementsAre(HasSubstr(row.path() + ": ")));
+    if (!takes_any_text) {
+      EXPECT_THAT(set_by_flag(row, wrong, options), ElementsAre(StartsWith(row.flag)));
+    }
+    if (row.in_file()) {
+      EXPECT_THAT(set_by_file(folder, row, wrong, options), ElementsAre(HasSubstr(row.path() + ": ")));
+    }
     EXPECT_EQ(value_of(row, options), value_of(row, Options()));
   }
 }
