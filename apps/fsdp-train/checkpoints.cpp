@@ -52,6 +52,21 @@ std::vector<fs::path> checkpoints_of(const fs::path& run) {
   return newest_first;
 }
 
+void set_later_checkpoints_aside(const fs::path& run, int64_t step) {
+  for (const fs::path& checkpoint : checkpoints_of(run)) {
+    if (*step_of(checkpoint) <= step) return;  // they come newest first
+    fs::path aside = checkpoint;
+    aside += ".set-aside";
+    std::error_code error;
+    fs::remove_all(aside, error);
+    fs::rename(checkpoint, aside, error);
+    if (error) {
+      throw fsdp::Error(
+          fmt::format("the later checkpoint '{}' cannot be set aside: {}.", checkpoint.string(), error.message()));
+    }
+  }
+}
+
 void remove_old_checkpoints(const fs::path& run, int64_t keep) {
   if (keep == 0) return;
   const std::vector<fs::path> all = checkpoints_of(run);

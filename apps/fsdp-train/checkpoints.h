@@ -13,6 +13,10 @@ namespace trainer {
 // loaded.
 std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
+// Gives checkpoints of a run beyond `step` another name, which is none of a checkpoint: a run that went back to an
+// earlier step goes its own way from there, and must not go on from the other one. Throws fsdp::Error.
+void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step);
+
 // Removes all but the newest `keep` checkpoints of a run; 0 keeps all. One that is removed stops being a checkpoint
 // before its files go. Throws fsdp::Error when one cannot be removed.
 void remove_old_checkpoints(const std::filesystem::path& run, int64_t keep);

@@ -14,7 +14,7 @@ int32_t draw(const torch::Tensor& logits, const Options& options, at::Generator&
   if (options.temperature == 0.0) return static_cast<int32_t>(logits.argmax().item<int64_t>());
   const int64_t count = options.top_k == 0 ? logits.numel() : std::min(options.top_k, logits.numel());
   auto [values, indices] = logits.topk(count);
-  auto chosen = torch::multinomial(torch::softmax(values / options.temperature, 0), 1, false, generator);
+  auto chosen = torch::multinomial(torch::softmax((values - values[0]) / options.temperature, 0), 1, false, generator);
   return static_cast<int32_t>(indices[chosen.item<int64_t>()].item<int64_t>());
 }
 
@@ -43,7 +43,11 @@ std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& 
   const std::optional<int32_t> end = tokenizer.end_of_text();
   for (int64_t i = 0; i < options.sample_length; ++i) {
     const torch::Tensor logits = model.next_token_logits(last_of(tokens, model.config().context).to(device));
-    const int32_t token = draw(logits[0].to(torch::kCPU, torch::kFloat32), options, generator);
+    // A model may know more tokens than the tokenizer; what it has not learned is not to be decoded.
+    const int64_t known = std::min(logits.size(1), tokenizer.vocabulary());
+    const torch::Tensor scores = logits[0].narrow(0, 0, known).to(torch::kCPU, torch::kFloat32);
+    if (!scores.isfinite().all().item<bool>()) break;  // of a model that has come to grief
+    const int32_t token = draw(scores, options, generator);
     if (token == end) break;
     tokens.push_back(token);
   }

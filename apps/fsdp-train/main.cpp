@@ -41,14 +41,16 @@ int run_train(Options options, Problems problems) {
   const trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   const auto windows = inputs.windows(options.model.context);
-  if (problems.empty()) append(problems, trainer::resolve(options, {options.ranks, windows}));
+  Options resolved = options;  // by the ranks that are asked for; a launcher may have others
+  if (problems.empty()) append(problems, trainer::resolve(resolved, {options.ranks, windows}));
   if (windows) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
+    resolved.model = options.model;
     if (!problem.empty()) problems.push_back(problem);
   }
   if (!problems.empty()) return refuse(problems);
   if (!options.dry_run) return trainer::train(options, inputs.corpus);
-  fmt::print("{}", trainer::dry_run_text(options, windows));
+  fmt::print("{}", trainer::dry_run_text(resolved, windows));
   return 0;
 }
 

@@ -51,11 +51,11 @@ struct Texts {
 };
 
 void check_out(const std::string& out) {
-  if (out.empty()) throw fsdp::Error("--out is missing: name a folder for the tokens.");
+  if (out.empty()) throw fsdp::Error("--output is missing: name a folder for the tokens.");
   std::error_code ignored;
   if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) return;
   throw fsdp::Error(
-      fmt::format("--out '{}' is there already, and nothing is overwritten. Remove it, or name another.", out));
+      fmt::format("--output '{}' is there already, and nothing is overwritten. Remove it, or name another.", out));
 }
 
 void check_numbers(const PrepareOptions& options, std::vector<std::string>& problems) {

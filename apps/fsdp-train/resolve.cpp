@@ -57,6 +57,9 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.decay_steps || options.schedule == "wsd",
         fmt::format("--decay-steps is given, and --schedule {} does not wait before it falls. Use --schedule wsd.",
                     options.schedule));
+  check(options.patience == 0 || options.validate_every > 0,
+        fmt::format("--patience {} counts validations, and there is none before the end. Give --validate-every.",
+                    options.patience));
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
   const int64_t group = options.shard_group_size;

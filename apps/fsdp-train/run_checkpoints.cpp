@@ -56,8 +56,11 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
     return error.what();
   }
   try {
-    if (training.world.rank() == 0) remove_old_checkpoints(options.run, options.keep);
-  } catch (const fsdp::Error& error) {
+    if (training.world.rank() == 0) {
+      set_later_checkpoints_aside(options.run, steps_done);
+      remove_old_checkpoints(options.run, options.keep);
+    }
+  } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
   }
   return "";

@@ -1,17 +1,39 @@
 #include "stop_request.h"
 
+#include <time.h>
+
 namespace trainer {
 
 namespace {
 
-volatile std::sig_atomic_t received = 0;  // all that a signal's handler may touch
+// All that a signal's handler may touch.
+volatile std::sig_atomic_t received = 0;
+timespec received_at;
+
+double seconds_since(const timespec& then) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);  // one of the calls that a handler may make
+  return static_cast<double>(now.tv_sec - then.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
+}
+
+// Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher. What comes later
+// means it.
+void note(int number) {
+  constexpr double kSameRequest = 1;  // seconds
+  if (received == 0) {
+    clock_gettime(CLOCK_MONOTONIC, &received_at);
+    received = number;
+  } else if (seconds_since(received_at) > kSameRequest) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
+}
 
 struct sigaction noting() {
   struct sigaction action {};
-  action.sa_handler = [](int number) { received = number; };
+  action.sa_handler = note;
   sigemptyset(&action.sa_mask);
-  // Reads and writes of the loop go on; the next signal of the kind means it.
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  action.sa_flags = SA_RESTART;  // reads and writes of the loop go on
   return action;
 }
 

@@ -5,7 +5,8 @@
 
 namespace trainer {
 
-// While it lives, the first such signal is noted and the second ends the process as ever. One at a time.
+// While it lives, the first such signal is noted; one that comes more than a second later ends
+// the process as ever. One at a time.
 class StopRequest {
  public:
   StopRequest();

@@ -68,15 +68,15 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   Training training{world, options, corpus, order, *model, sharded, optimizer, scaler};
 
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
+  if (resumed.steps_done >= options.steps) {
+    if (world.rank() == 0) fmt::print("all {} steps are done: use more --steps, or another --run.\n", options.steps);
+    return 0;
+  }
   const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
   std::optional<Report> report;
   if (world.rank() == 0) {
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_rate); });
     if (!resumed.told.empty()) report->tell(resumed.told);
-  }
-  if (resumed.steps_done >= options.steps) {
-    if (report) report->tell(fmt::format("all {} steps are done: use more --steps, or another --run.", options.steps));
-    return 0;
   }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();

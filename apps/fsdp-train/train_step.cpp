@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "data/batch.h"
 #include "non_finite.h"
@@ -70,8 +71,8 @@ std::string problem_of_losses(Training& training, const std::vector<StepFacts>& 
 
 // Clips and updates, or passes over the step; returns what a person should know.
 std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
-  const bool scaled = training.options.scales_loss();  // then the scaler finds what is not finite
-  std::string problem = scaled ? "" : problem_of_losses(training, ranks);
+  const bool scaled = training.options.scales_loss();  // then the scaler finds gradients that are not finite
+  std::string problem = problem_of_losses(training, ranks);
   if (problem.empty()) {
     training.scaler.unscale_(training.sharded);
     record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
@@ -80,6 +81,7 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
   if (!problem.empty()) {
     if (training.options.on_nonfinite == "stop") stop_at(record.step, problem);
     record.skipped = true;
+    record.grad_norm = std::numeric_limits<double>::quiet_NaN();
   } else {
     record.skipped = !training.scaler.step(training.optimizer.optimizer());
     training.scaler.update();

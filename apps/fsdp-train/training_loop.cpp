@@ -24,7 +24,9 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       steps_done_(resumed.steps_done),
       state_(resumed.state),
       save_timer_(training.options.save_minutes),
-      slow_ranks_(training.world.size()) {}
+      slow_ranks_(training.world.size()) {
+  out_of_patience_ = patience_is_over();
+}
 
 int TrainingLoop::run() {
   while (!is_done()) step();
@@ -64,10 +66,14 @@ void TrainingLoop::end_trace() {
   if (!trace_ || steps_done_ != steps->last) return;
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(training_.options.run) / "traces";
-  fs::create_directories(folder);
-  const fs::path file = trace_->write(folder / fmt::format("steps-{}-{}.json", steps->first, steps->last));
+  try {
+    fs::create_directories(folder);
+    trace_->write(folder / fmt::format("steps-{}-{}.json", steps->first, steps->last));
+    event(fmt::format("traced steps {} to {}", steps->first, steps->last));
+  } catch (const std::exception& error) {
+    event(fmt::format("the trace could not be written, training goes on: {}", error.what()));
+  }
   trace_.reset();
-  event(fmt::format("trace written: {}", file.string()));
 }
 
 void TrainingLoop::validate(StepRecord& record) {
@@ -79,8 +85,12 @@ void TrainingLoop::validate(StepRecord& record) {
     return;
   }
   ++state_.validations_since_best;
+  out_of_patience_ = patience_is_over();
+}
+
+bool TrainingLoop::patience_is_over() const {
   const int64_t patience = training_.options.patience;
-  out_of_patience_ = patience > 0 && state_.validations_since_best >= patience;
+  return patience > 0 && state_.validations_since_best >= patience;
 }
 
 void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
@@ -110,7 +120,12 @@ void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
   const std::string text =
       generate(training_.model, *training_.corpus.tokenizer, training_.options, training_.world.device());
-  if (report_ != nullptr) report_->sample(steps_done_, text);
+  if (report_ == nullptr) return;
+  try {
+    report_->sample(steps_done_, text);
+  } catch (const fsdp::Error& error) {
+    event(fmt::format("the sample could not be kept, training goes on: {}", error.what()));
+  }
 }
 
 std::vector<MemoryPart> TrainingLoop::memory() const {

@@ -29,6 +29,7 @@ class TrainingLoop {
   void begin_trace();
   void end_trace();
   void validate(StepRecord& record);
+  bool patience_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
   void save(bool due_by_clock);
   void write_sample();

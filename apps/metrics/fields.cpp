@@ -37,6 +37,8 @@ void add_where_known(Json& json, const StepRecord& record) {
   if (record.loss_scale) {
     json["loss_scale"] = *record.loss_scale;
     json["skipped"] = record.skipped;
+  } else if (record.skipped) {
+    json["skipped"] = true;
   }
   for (const GroupRate& rate : record.learning_rates) json["learning_rates"][rate.group] = rate.lr;
   if (record.data_seconds) json["data_seconds"] = *record.data_seconds;

@@ -102,7 +102,8 @@ std::string progress_line(const StepRecord& record, int64_t steps) {
   line += fmt::format("  memory {:>7}  {:>5} ms  left {:>7}", short_bytes(static_cast<size_t>(record.memory_bytes)),
                       milliseconds(record.step_seconds), duration(record.seconds_left));
   if (record.validation_loss) line += fmt::format("  held-back loss {:.4f}", *record.validation_loss);
-  if (record.skipped) line += fmt::format("  skipped at loss scale {}", *record.loss_scale);
+  if (record.skipped) line += "  skipped";
+  if (record.skipped && record.loss_scale) line += fmt::format(" at loss scale {}", *record.loss_scale);
   return line;
 }
 

@@ -53,6 +53,16 @@ TEST_F(Checkpoints, TheNewestAreKeptAndNothingElseIsTouched) {
   EXPECT_TRUE(fs::exists(run_ / "metrics.jsonl"));
 }
 
+TEST_F(Checkpoints, OfAnAbandonedFutureAreSetAside) {
+  for (const char* name : {"step-2", "step-4", "step-6"}) make_checkpoint(run_ / name);
+  set_later_checkpoints_aside(run_, 3);
+  EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-2"));
+  EXPECT_TRUE(fs::exists(run_ / "step-6.set-aside/manifest.json"));
+  make_checkpoint(run_ / "step-6");
+  set_later_checkpoints_aside(run_, 3);  // in place of the older one
+  EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-2"));
+}
+
 TEST(ResumeState, IsTheSameAfterItsNotes) {
   const ResumeState state{
       .loss_scale = 1024, .finite_steps = 17, .best_validation_loss = 1.0 / 3, .validations_since_best = 2};

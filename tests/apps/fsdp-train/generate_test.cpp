@@ -36,6 +36,25 @@ TEST(Generate, BeginsWithANewLineWhereThereIsNoPrompt) {
   EXPECT_TRUE(generate(*model, *tokenizers::make_bytes(), options).starts_with("\n"));
 }
 
+TEST(Generate, WritesOnlyWhatTheTokenizerKnows) {
+  const auto model = models::make_model({.vocabulary = 5000, .context = 12, .width = 16, .layers = 1, .heads = 4});
+  Options options;
+  options.sample_length = 50;
+  options.top_k = 0;
+  options.temperature = 1e-40;  // as good as 0
+  EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options).size(), 51u);
+}
+
+TEST(Generate, EndsWhereTheModelHasComeToGrief) {
+  const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& parameter : model->parameters()) parameter.fill_(NAN);
+  }
+  Options options;
+  EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options), "\n");
+}
+
 TEST(Generate, LeavesTheModelInItsMode) {
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
   Options options;

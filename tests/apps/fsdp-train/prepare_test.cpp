@@ -105,7 +105,7 @@ TEST_F(PrepareTest, AllProblemsAreFoundAtOnce) {
                   HasSubstr("'gpt2' is no kind of token file; it must be one of nanogpt, llmc-gpt2, llmc-llama3."),
                   HasSubstr("tokenizer 'byte' does not exist"), HasSubstr("is 1.5; it must be at least 0 and below 1"),
                   HasSubstr("--threads is 0; it must be 1 to 1024")));
-  EXPECT_THAT(prepare_problems({}), ElementsAre(HasSubstr("--text is missing"), HasSubstr("--out is missing")));
+  EXPECT_THAT(prepare_problems({}), ElementsAre(HasSubstr("--text is missing"), HasSubstr("--output is missing")));
   EXPECT_THAT(prepare_problems({.text = text_, .out = folder_ / "out", .trained_vocabulary = -1}),
               ElementsAre(HasSubstr("the vocabulary to train is -1; it must be 0 or above")));
 }

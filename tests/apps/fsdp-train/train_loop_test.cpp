@@ -41,10 +41,12 @@ TEST_F(TrainLoop, GoesOnByItselfWithTheSameBits) {
 TEST_F(TrainLoop, LeavesARunAloneThatIsDone) {
   ASSERT_EQ(tiny("run", "--steps 3").code, 0);
   const std::string before = read_bytes(folder_ / "run/metrics.jsonl");
-  const Ending again = tiny("run", "--steps 3");
+  const std::string configuration = read_bytes(folder_ / "run/config.json");
+  const Ending again = tiny("run", "--steps 3 --lr 1");
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.output, HasSubstr("all 3 steps are done"));
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), before);
+  EXPECT_EQ(read_bytes(folder_ / "run/config.json"), configuration);
 }
 
 TEST_F(TrainLoop, WritesOverNoEarlierRun) {
@@ -62,6 +64,7 @@ TEST_F(TrainLoop, GoesOnFromTheNewestCheckpointThatIsWhole) {
   EXPECT_THAT(again.output,
               AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("step-4 cannot be loaded")));
   EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(5));
+  EXPECT_TRUE(fs::exists(folder_ / "run/step-5/manifest.json"));
 }
 
 TEST_F(TrainLoop, KeepsTheNewestCheckpoints) {
@@ -96,10 +99,11 @@ TEST_F(TrainLoop, StopsAtALossThatIsNotFinite) {
 }
 
 TEST_F(TrainLoop, PassesOverStepsThatAreNotFinite) {
-  const Ending ending = tiny("run", "--ranks 2 --steps 4 --lr 1e30 --on-nonfinite skip --sample-length 0");
+  const Ending ending = tiny("run", "--ranks 2 --steps 4 --lr 1e30 --on-nonfinite skip --log-every 1");
   EXPECT_EQ(ending.code, 0) << ending.output;
   EXPECT_THAT(events_of(folder_ / "run"), SizeIs(3));
   EXPECT_THAT(events_of(folder_ / "run").front(), HasSubstr("no parameter was changed"));
+  EXPECT_THAT(ending.output, HasSubstr("skipped"));
 }
 
 TEST_F(TrainLoop, WritesSamplesAndTracesOnTheWay) {
