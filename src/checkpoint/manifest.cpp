@@ -28,8 +28,13 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
   const Json json = {{"format", kFormat},         {"version", kVersion},   {"world_size", manifest.world_size},
                      {"shards", manifest.shards}, {"step", manifest.step}, {"notes", manifest.notes},
                      {"parameters", parameters}};
-  // A note may hold any bytes, JSON only UTF-8.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text;
+  try {
+    text = json.dump(2) + "\n";
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(message_prefix() +
+                fmt::format("{}: notes and names have to be UTF-8: {}", directory.string(), error.what()));
+  }
   DurableFile file(directory / kManifestName);
   file.write(text.data(), text.size());
   file.close();

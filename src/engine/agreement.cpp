@@ -78,6 +78,7 @@ std::vector<int64_t> Model::agree_on_account() {
 // A rank may have learnt no plan yet, or an old one, because it followed.
 bool Model::any_rank_has_batch(bool here) {
   std::lock_guard lock(mutex_);
+  check_no_step_begun("any_rank_has_batch");
   const std::string plan = fmt::format("{}", fmt::join(schedule_->training().plan(), " "));
   const torch::Tensor own = torch::tensor({int64_t{here}, static_cast<int64_t>(std::hash<std::string>()(plan))});
   std::vector<torch::Tensor> all;

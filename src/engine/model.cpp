@@ -359,6 +359,10 @@ void Model::reduce_rest(const std::vector<int64_t>& account) {
 
 void Model::end_backward(const std::vector<int64_t>& account) {
   check_reduced_once(account);
+  // A unit of which a peer has another gradient is reduced once more: it, and what may wait for it, is left to step().
+  const std::vector<int64_t> begun = schedule_->begun();
+  const auto has_more = [&](int unit) { return account[unit] > begun[unit]; };
+  if (std::ranges::any_of(step_.candidates(), has_more)) step_.forget_candidates();
   // The peers have come to the end, too, and so have left what they were to leave.
   if (!step_.candidates().empty()) step_early(recorder_.touched());
   reduce_rest(account);

@@ -42,6 +42,11 @@ TEST(Checkpoint, ARunGoesOnWithTheSameBits) {
     save_checkpoint(directory / "step-3",
                     {.model = &sharded, .optimizer = &optimizer, .step = 3, .notes = notes});  // replaces
     EXPECT_EQ(checkpoint_notes(directory / "step-3"), notes);
+    EXPECT_THAT(message_of([&] {
+                  save_checkpoint(directory / "step-3", {.model = &sharded, .notes = {{"bytes", "\xff"}}});
+                }),
+                HasSubstr("have to be UTF-8"));
+    EXPECT_EQ(checkpoint_notes(directory / "step-3"), notes);
     EXPECT_EQ(latest_checkpoint(directory), directory / "step-3");
     train(model, sharded, optimizer, world, 3, 6);
 
@@ -93,15 +98,15 @@ TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {
     auto sharded = shard(*model.module, world), wide = shard(*wider.module, world), deep = shard(*deeper.module, world);
     save_checkpoint(directory, {.model = &sharded});
     const auto before = wide.shards()[0].clone();
-    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &wide}); }),
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &wide}); }),
                 AllOf(HasSubstr("another model"), HasSubstr("tokens.weight has shape [61, 32], expected [61, 36]")));
     EXPECT_TRUE(torch::equal(before, wide.shards()[0]));
-    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &deep}); }),
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &deep}); }),
                 HasSubstr("blocks.3.first.weight is missing"));
     AdamW optimizer(sharded);
-    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
                 HasSubstr("saved with this optimizer"));
-    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory / "none", {.model = &sharded}); }),
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory / "none", {.model = &sharded}); }),
                 HasSubstr("not a checkpoint"));
     world.barrier();
     if (world.rank() == 0) std::filesystem::remove_all(directory);
@@ -117,7 +122,7 @@ TEST(Checkpoint, AFileThatIsCutOffIsAnErrorOnEveryRank) {
     const auto file = directory / "shard-00002-of-00002.safetensors";
     if (world.rank() == 0) std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
     world.barrier();
-    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }), HasSubstr("cut off"));
+    EXPECT_THAT(message_of([&] { load_checkpoint(directory, {.model = &sharded}); }), HasSubstr("cut off"));
     world.barrier();
     if (world.rank() == 0) std::filesystem::remove_all(directory);
   });
@@ -127,7 +132,7 @@ TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
-    EXPECT_THAT(message_of<Error>([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
+    EXPECT_THAT(message_of([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
                 HasSubstr("/proc/none"));
   });
 }
