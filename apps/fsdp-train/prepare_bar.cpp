@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "console/bar.h"
 #include "console/units.h"
 
 namespace trainer {
@@ -12,15 +13,6 @@ namespace trainer {
 namespace {
 
 constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;  // columns
-
-std::string bar(double part, size_t length, bool colour) {
-  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(length));
-  std::string text = colour ? "\033[32m" : "";
-  for (size_t i = 0; i < filled; ++i) text += "█";
-  if (colour) text += "\033[90m";
-  for (size_t i = filled; i < length; ++i) text += "░";
-  return text + (colour ? "\033[0m" : "");
-}
 
 }  // namespace
 

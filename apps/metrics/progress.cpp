@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "console/bar.h"
 #include "console/units.h"
 
 namespace trainer {
@@ -41,15 +42,6 @@ std::vector<Part> parts_of(const StepRecord& record, int64_t steps) {
                              {"", duration(record.seconds_left) + " left", 2}};
   if (record.mfu) parts.insert(parts.end() - 1, Part{"MFU ", fmt::format("{:.1f} %", 100 * *record.mfu), 8});
   return parts;
-}
-
-std::string bar(double done, size_t columns, bool colour) {
-  const auto filled = static_cast<size_t>(std::clamp(done, 0.0, 1.0) * static_cast<double>(columns));
-  std::string text = colour ? "\033[32m" : "";
-  for (size_t i = 0; i < filled; ++i) text += "█";
-  if (colour) text += "\033[90m";
-  for (size_t i = filled; i < columns; ++i) text += "░";
-  return text + (colour ? "\033[0m" : "");
 }
 
 std::string painted(const Part& part, bool colour) {
