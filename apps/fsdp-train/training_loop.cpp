@@ -24,9 +24,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       steps_done_(resumed.steps_done),
       state_(resumed.state),
       save_timer_(training.options.save_minutes),
-      slow_ranks_(training.world.size()) {
-  out_of_patience_ = patience_is_over();
-}
+      slow_ranks_(training.world.size()) {}
 
 int TrainingLoop::run() {
   while (!is_done()) step();
@@ -85,7 +83,6 @@ void TrainingLoop::validate(StepRecord& record) {
     return;
   }
   ++state_.validations_since_best;
-  out_of_patience_ = patience_is_over();
 }
 
 bool TrainingLoop::patience_is_over() const {
@@ -105,7 +102,7 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
 void TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return;
   save_timer_.saved();  // or tried to
-  if (out_of_patience_) {
+  if (patience_is_over()) {
     event(fmt::format("stops early: the held-back loss was best, {:.4f}, {} validations ago",
                       state_.best_validation_loss, state_.validations_since_best));
   }

@@ -24,7 +24,7 @@ class TrainingLoop {
   int64_t steps_done() const { return steps_done_; }
 
  private:
-  bool is_done() const { return stop_signal_ != 0 || out_of_patience_ || steps_done_ >= training_.options.steps; }
+  bool is_done() const { return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps; }
   void step();
   void begin_trace();
   void end_trace();
@@ -47,7 +47,6 @@ class TrainingLoop {
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;
   int stop_signal_ = 0;
-  bool out_of_patience_ = false;
 };
 
 }  // namespace trainer
