@@ -1,7 +1,7 @@
 """Compares this library with PyTorch on this machine: collectives, training steps, memory, growth and slow wires.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
-parts take two to three hours. Results go to performance.json, performance.md and pictures/ in the output folder; a
+parts take about two hours. Results go to performance.json, performance.md and pictures/ in the output folder; a
 part that is not measured now stays there as it was.
 """
 

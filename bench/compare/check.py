@@ -9,7 +9,7 @@ import pathlib
 import sys
 import tempfile
 
-from compare.contestants import LIMIT, Work, alone, peer, sharded
+from compare.contestants import LIMIT, Work, alone, peer, sharded, stepping_in_backward
 from compare.setup import Setup, missing_packages
 from compare.steps import TINY, loss_difference
 from compare.turns import compare_steps
@@ -43,7 +43,8 @@ def problems(setup):
         ("bf16", ["fsdp2"], BF16_TOLERANCE),
     ):
         work = Work(TINY, dtype=dtype)
-        ours = [sharded(setup, work, backend) for backend in setup.backends] + [sharded(setup, work, "auto", "NoShard")]
+        ours = [sharded(setup, work, backend) for backend in setup.backends]
+        ours += [stepping_in_backward(setup, work, "auto"), sharded(setup, work, "auto", "NoShard")]
         peers = [peer(setup, work, kind) for kind in kinds]
         yield from check(setup, work, [alone(setup, work)] + ours + peers, tolerance)
 

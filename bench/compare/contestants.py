@@ -51,6 +51,11 @@ def sharded(setup, work, backend, strategy="FullShard"):
     return Contestant(name, command + work.arguments(setup))
 
 
+def stepping_in_backward(setup, work, backend):
+    usual = sharded(setup, work, backend)
+    return Contestant(f"{usual.name}, step in backward", usual.command + ["--step-in-backward"])
+
+
 def alone(setup, work):
     command = [setup.program("train_alone"), "--ranks", str(work.ranks), "--rank", "{rank}"]
     return Contestant(LIMIT, command + work.arguments(setup))

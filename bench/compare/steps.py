@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from compare.contestants import LIMIT, PEERS, Shape, Work, sharded, trainers
+from compare.contestants import LIMIT, PEERS, Shape, Work, sharded, stepping_in_backward, trainers
 from compare.markdown import table
 from compare.turns import compare_steps
 
@@ -20,9 +20,10 @@ def works(quick):
 
 def contestants(setup, work):
     """The most important first: for the last there may be no memory."""
+    early = stepping_in_backward(setup, work, setup.backends[0])
     if work.dtype == "bf16":
-        return trainers(setup, work, ["fsdp2", "fsdp1"])
-    return trainers(setup, work, ["fsdp2", "fsdp1", "ddp"]) + [sharded(setup, work, "auto", "NoShard")]
+        return trainers(setup, work, ["fsdp2", "fsdp1"]) + [early]
+    return trainers(setup, work, ["fsdp2", "fsdp1", "ddp"]) + [sharded(setup, work, "auto", "NoShard"), early]
 
 
 def run_work(setup, work):

@@ -12,7 +12,7 @@ WARM_UP_STEPS = 3
 STEPS, QUICK_STEPS = 3, 2  # a turn
 # The least and the most rounds; of those beyond the least, none begins after so many seconds.
 ROUNDS, QUICK_ROUNDS = (3, 7), (2, 2)
-ENOUGH_SECONDS = 300
+ENOUGH_SECONDS = 180
 MARGIN = 1.3
 
 

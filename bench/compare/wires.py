@@ -6,7 +6,7 @@ longer than without communication is the part of it that shows.
 
 import statistics
 
-from compare.contestants import LIMIT, Work, alone, peer, sharded
+from compare.contestants import LIMIT, Work, alone, peer, sharded, stepping_in_backward
 from compare.hosts import NoHosts, TwoHosts, cable_bytes
 from compare.markdown import table
 from compare.steps import SMALL, TINY
@@ -17,7 +17,8 @@ RATES = (1, 10)  # Gbit/s
 
 
 def contestants(setup, work):
-    return [alone(setup, work), sharded(setup, work, "gloo"), peer(setup, work, "fsdp2")]
+    ours = [sharded(setup, work, "gloo"), stepping_in_backward(setup, work, "gloo")]
+    return [alone(setup, work), *ours, peer(setup, work, "fsdp2")]
 
 
 def step_bytes(job):

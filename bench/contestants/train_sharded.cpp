@@ -25,6 +25,7 @@ struct Arguments {
   contestant::Training training;
   std::string backend = "auto";
   fsdp::Strategy strategy = fsdp::Strategy::FullShard;
+  bool step_in_backward = false;
 };
 
 fsdp::Options sharding_of(const Arguments& arguments) {
@@ -40,11 +41,12 @@ class ShardedTraining {
       : batch_(contestant::make_batch(arguments.training, world.rank())),
         model_(contestant::load_model(arguments.training)),
         sharded_(fsdp::shard(*model_, world, sharding_of(arguments))),
-        optimizer_(sharded_, {.lr = arguments.training.lr}) {}
+        optimizer_(sharded_, {.lr = arguments.training.lr}),
+        step_in_backward_(arguments.step_in_backward) {}
 
   double step() {
     auto loss = model_->loss(batch_.tokens, batch_.targets);
-    loss.backward();
+    backward(loss);
     optimizer_.step();
     optimizer_.zero_grad();
     return loss.item<double>();
@@ -60,10 +62,17 @@ class ShardedTraining {
   }
 
  private:
+  void backward(torch::Tensor& loss) {
+    std::optional<fsdp::StepInBackward> in_backward;
+    if (step_in_backward_) in_backward.emplace(optimizer_.step_in_backward());
+    loss.backward();
+  }
+
   contestant::Batch batch_;
   std::shared_ptr<models::LanguageModel> model_;
   fsdp::ShardedModel sharded_;
   fsdp::AdamW optimizer_;
+  bool step_in_backward_;
 };
 
 void train(fsdp::World& world, const Arguments& arguments, contestant::Conversation& conversation) {
@@ -96,6 +105,7 @@ int main(int count, char** words) {
   contestant::add_options(app, arguments.training);
   app.add_option("--backend", arguments.backend, "of the collectives");
   app.add_option("--strategy", arguments.strategy, "what is sharded")->transform(CLI::Transformer(kStrategies));
+  app.add_flag("--step-in-backward", arguments.step_in_backward, "the optimizer steps while the backward runs");
   CLI11_PARSE(app, count, words);
 
   contestant::Conversation conversation;
