@@ -4,6 +4,7 @@ import contextlib
 import threading
 
 from compare.contestants import Work, sharded, trainers
+from compare.formula import bytes_by_part
 from compare.job import Job
 from compare.markdown import table
 from compare.processes import forget_peak, peak_resident, proportional, resident
@@ -68,8 +69,12 @@ def run_work(setup, work):
     contestants = trainers(setup, work, ["ddp", "fsdp1", "fsdp2"] if fp32 else ["fsdp1", "fsdp2"])
     if fp32:
         contestants.append(sharded(setup, work, "auto", "NoShard"))
-    title = f"{work.shape}, {setup.weights_of(work.shape)[1] / 1e6:.3g} M parameters, {work.dtype}, {work.ranks} ranks"
-    return {"title": title, "contestants": {c.name: measure(setup, c, work.ranks) for c in contestants}}
+    weights, numel = setup.weights_of(work.shape)
+    return {
+        "title": f"{work.shape}, {numel / 1e6:.3g} M parameters, {work.dtype}, {work.ranks} ranks",
+        "contestants": {c.name: measure(setup, c, work.ranks) for c in contestants},
+        "formula": {f"fsdp {b}": bytes_by_part(weights, work.ranks, work.dtype, b) for b in setup.backends},
+    }
 
 
 def run(setup):
@@ -93,6 +98,22 @@ def cells(name, found):
     return [name] + [mib(number) for number in numbers]
 
 
+def render_parts(work):
+    rows = []
+    for name, found in work["contestants"].items():
+        parts, expected = found["parts"], work["formula"].get(name)
+        if not parts:
+            continue
+        names = list(parts)
+        rows.append([name] + [mib(size) for size in parts.values()] + [mib(sum(parts.values())), "–"])
+        if expected:
+            ratio = sum(parts.values()) / sum(expected.values())
+            sizes = [mib(expected[part]) for part in names] + [mib(sum(expected.values()))]
+            rows[-1][-1] = f"{ratio:.3f}"
+            rows.append([f"formula, {name}"] + sizes + ["1.000"])
+    return table(["MiB on rank 0"] + names + ["sum", "of the formula"], rows)
+
+
 def render(result):
     head = [
         "MiB a rank",
@@ -106,16 +127,5 @@ def render(result):
     for work in result["works"]:
         found = work["contestants"]
         lines += [f"{work['title']}:", "", *table(head, [cells(name, value) for name, value in found.items()]), ""]
-        ours = {name: value["parts"] for name, value in found.items() if value["parts"]}
-        parts = list(next(iter(ours.values())))
-        rows = [
-            [name] + [mib(values[part]) for part in parts] + [mib(sum(values.values()))]
-            for name, values in ours.items()
-        ]
-        lines += [
-            "Of these, as `ShardedModel::memory()` reports:",
-            "",
-            *table(["MiB on rank 0"] + parts + ["sum"], rows),
-            "",
-        ]
+        lines += ["Of these, as `ShardedModel::memory()` reports, and by the formula:", "", *render_parts(work), ""]
     return lines[:-1]

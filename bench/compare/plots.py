@@ -102,11 +102,24 @@ def draw_growth(folder, result):
     return save(figure, folder, "performance_growth.svg")
 
 
+def draw_wires(folder, result):
+    """A panel for each cable and dtype."""
+    rows = result.get("rows", [])
+    if not rows:
+        return None
+    figure, axes = grid(rows, columns=2, width=4.5)
+    for axis, row in zip(axes, rows):
+        medians = {name: 1e3 * seconds for name, seconds in row["medians"].items()}
+        bars(axis, medians, f"{row['gigabits']} Gbit/s, {row['dtype']}", "ms a step")
+    return save(figure, folder, "performance_wires.svg")
+
+
 DRAW = {
     "collectives": draw_collectives,
     "steps": draw_steps,
     "memory": draw_memory,
     "growth": draw_growth,
+    "wires": draw_wires,
 }
 
 
