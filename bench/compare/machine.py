@@ -46,7 +46,7 @@ def describe(setup):
         "bf16 instructions": bf16_instructions(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{memory_gib():.0f} GiB",
-        "kernel": platform.release(),
+        "kernel": platform.release().split("-")[0],  # without what the distribution adds
         "PyTorch and LibTorch": torch_version(setup),
         "Python": platform.python_version(),
         "fsdp": revision(),
