@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "collectives/exchange_group.h"
-#include "collectives/hosts/levels.h"
+#include "collectives/hosts/context.h"
 #include "collectives/hosts/unit.h"
 #include "collectives/unit_exchange.h"
 
@@ -15,36 +15,36 @@ namespace {
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : levels_(std::make_shared<hosts::Levels>(spec)), exchange_(levels_->wire()) {}
+      : context_(std::make_shared<hosts::Context>(spec)), exchange_(context_->wire()) {}
 
-  int rank() const override { return levels_->rank(); }
-  int size() const override { return levels_->size(); }
+  int rank() const override { return context_->rank(); }
+  int size() const override { return context_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override;
-  torch::Tensor allocate(int64_t bytes) override { return levels_->shared().allocate(bytes); }
+  torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }
 
   void barrier() override {
-    levels_->for_all("barrier", [&] { exchange_.barrier(); });
+    context_->for_all("barrier", [&] { exchange_.barrier(); });
   }
   void all_reduce_(torch::Tensor& tensor) override {
-    levels_->for_all("all_reduce", [&] { exchange_.all_reduce_(tensor); });
+    context_->for_all("all_reduce", [&] { exchange_.all_reduce_(tensor); });
   }
   void broadcast_(torch::Tensor& tensor, int source) override {
-    levels_->for_all("broadcast", [&] { exchange_.broadcast_(tensor, source); });
+    context_->for_all("broadcast", [&] { exchange_.broadcast_(tensor, source); });
   }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
-    return levels_->for_all("all_gather", [&] { return exchange_.all_gather(tensor, purpose); });
+    return context_->for_all("all_gather", [&] { return exchange_.all_gather(tensor, purpose); });
   }
 
  private:
-  std::shared_ptr<hosts::Levels> levels_;
+  std::shared_ptr<hosts::Context> context_;
   ExchangeGroup exchange_;
 };
 
 // A shard group that has parts of hosts shares no memory.
 std::unique_ptr<UnitCollectives> HostsGroup::open_unit(const UnitSpec& spec) {
-  const int shards = spec.layout.shards(), ranks = levels_->ranks_of_a_host();
-  if (shards % ranks != 0 && ranks % shards != 0) return std::make_unique<UnitExchange>(levels_->wire(), spec);
-  return std::make_unique<hosts::Unit>(levels_, spec);
+  const int shards = spec.layout.shards(), ranks = context_->ranks_of_a_host();
+  if (shards % ranks != 0 && ranks % shards != 0) return std::make_unique<UnitExchange>(context_->wire(), spec);
+  return std::make_unique<hosts::Unit>(context_, spec);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "collectives/group.h"
-#include "collectives/hosts/courier.h"
-#include "collectives/hosts/levels.h"
+#include "collectives/hosts/context.h"
+#include "collectives/hosts/transfer_queue.h"
 #include "collectives/hosts/unit_memory.h"
 #include "collectives/hosts/unit_reduction.h"
 
@@ -25,7 +25,7 @@ namespace fsdp::collectives::hosts {
 class Unit final : public UnitCollectives {
  public:
   // A shard group is made of whole hosts, or lies within one.
-  Unit(std::shared_ptr<Levels> levels, UnitSpec spec);
+  Unit(std::shared_ptr<Context> context, UnitSpec spec);
   ~Unit() override;
 
   torch::Tensor shard() const override { return memory_.shard(); }
@@ -51,12 +51,12 @@ class Unit final : public UnitCollectives {
  private:
   void wait_fetched(const char* operation);
 
-  std::shared_ptr<Levels> levels_;
+  std::shared_ptr<Context> context_;
   UnitSpec spec_;
   std::string prefix_;
   UnitMemory memory_;
   UnitReduction reduction_;
-  Consignment fetch_;    // of the last publication; after the memory
+  Transfer fetch_;       // of the last publication; after the memory
   bool fetched_ = true;  // it was waited for
 };
 

@@ -25,18 +25,18 @@ struct Opening {
 
 }  // namespace
 
-UnitMemory::UnitMemory(Levels& levels, const UnitSpec& spec)
-    : levels_(&levels),
+UnitMemory::UnitMemory(Context& context, const UnitSpec& spec)
+    : context_(&context),
       layout_(spec.layout),
       read_purpose_("gathers unit " + spec.name),
       write_purpose_("is about to write unit " + spec.name) {
-  auto shares_unit = [&](int rank) { return layout_.group_index(rank) == layout_.group_index(levels.rank()); };
-  for (int peer : levels.ranks().peers()) {
-    if (shares_unit(levels.rank_on(levels.host(), peer))) peers_.push_back(peer);
+  auto shares_unit = [&](int rank) { return layout_.group_index(rank) == layout_.group_index(context.rank()); };
+  for (int peer : context.ranks().peers()) {
+    if (shares_unit(context.rank_on(context.host(), peer))) peers_.push_back(peer);
   }
-  for (int host = 0; host < levels.hosts(); ++host) {
-    const int counterpart = levels.counterpart(host);
-    if (host != levels.host() && shares_unit(counterpart)) fetched_from_.push_back(counterpart);
+  for (int host = 0; host < context.hosts(); ++host) {
+    const int counterpart = context.counterpart(host);
+    if (host != context.host() && shares_unit(counterpart)) fetched_from_.push_back(counterpart);
   }
   open(spec);
   counters_.emplace(own_control());
@@ -44,9 +44,9 @@ UnitMemory::UnitMemory(Levels& levels, const UnitSpec& spec)
 
 // The first of the shard group's ranks on this host makes the file, and closes it when all have it mapped.
 void UnitMemory::open(const UnitSpec& spec) {
-  shm::Context& shared = levels_->shared();
+  shm::Context& shared = context_->shared();
   shm::Exchange& exchange = shared.exchange();
-  const int self = levels_->number_on_host();
+  const int self = context_->number_on_host();
   int first = self;
   for (int peer : peers_) first = std::min(first, peer);
   const size_t bytes = layout_.full_numel() * c10::elementSize(spec.dtype);
@@ -57,14 +57,14 @@ void UnitMemory::open(const UnitSpec& spec) {
 
   exchange.begin("opens unit " + spec.name, bytes);
   exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
-  std::vector<Opening> openings(levels_->ranks_of_a_host());
-  for (int number = 0; number < levels_->ranks_of_a_host(); ++number) {
+  std::vector<Opening> openings(context_->ranks_of_a_host());
+  for (int number = 0; number < context_->ranks_of_a_host(); ++number) {
     std::memcpy(&openings[number], exchange.mailbox(number), sizeof(Opening));
     char* memory = shared.memory_of(number);
     members_.push_back({reinterpret_cast<shm::UnitControl*>(memory + openings[number].control), memory});
   }
   if (is_shared && !file) {
-    const int name = levels_->ranks().name_of(first);
+    const int name = context_->ranks().name_of(first);
     file.emplace(shm::MemoryFile::open(shared.process_of(first), openings[first].file, name));
   }
   exchange.round();  // a rank that finds no memory for its part closes the file
@@ -89,12 +89,12 @@ void UnitMemory::map(shm::MemoryFile& file, torch::ScalarType dtype) {
   auto grant_shard_of = [&](int rank) {
     file.grant(layout_.shard_of(rank).begin * element, layout_.shard_numel() * element);
   };
-  grant_shard_of(levels_->rank());
+  grant_shard_of(context_->rank());
   for (int rank : fetched_from_) grant_shard_of(rank);
   full_.emplace(file, layout_.full_numel() * element, kReleased);
   auto own = std::make_shared<shm::Mapping>(file, layout_.full_numel() * element, shm::Access::Write);
   writable_ = own->base();
-  char* begin = writable_ + layout_.shard_of(levels_->rank()).begin * element;
+  char* begin = writable_ + layout_.shard_of(context_->rank()).begin * element;
   shard_ = torch::from_blob(
       begin, {layout_.shard_numel()}, [own](void*) {}, torch::dtype(dtype));
 }
@@ -104,8 +104,8 @@ void* UnitMemory::place_of(int rank) const { return writable_ + layout_.shard_in
 void UnitMemory::begin_write() {
   if (!full_) return;
   end_reads();
-  levels_->wait(peers_, write_purpose_,
-                [this](int number) { return counters_->has_entered(*members_[number].control); });
+  context_->wait(peers_, write_purpose_,
+                 [this](int number) { return counters_->has_entered(*members_[number].control); });
   has_ended_reads_ = false;
 }
 
@@ -120,19 +120,19 @@ bool UnitMemory::try_begin_write() {
 void UnitMemory::end_reads() {
   if (std::exchange(has_ended_reads_, true)) return;
   counters_->enter();
-  levels_->ranks().ring();
+  context_->ranks().ring();
 }
 
 void UnitMemory::publish() {
   if (!full_) return;
   counters_->publish();
-  levels_->ranks().ring();
+  context_->ranks().ring();
 }
 
 void* UnitMemory::wait_full() {
   if (!full_) return shard_.mutable_data_ptr();
-  levels_->wait(peers_, read_purpose_,
-                [this](int number) { return counters_->has_published(*members_[number].control); });
+  context_->wait(peers_, read_purpose_,
+                 [this](int number) { return counters_->has_published(*members_[number].control); });
   if (kReleased == shm::Access::None) full_->allow(shm::Access::Read);
   return full_->base();
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "collectives/hosts/levels.h"
+#include "collectives/hosts/context.h"
 #include "collectives/shm/unit_counters.h"
 #include "collectives/shm/unit_reduction.h"
 
@@ -23,10 +23,10 @@ namespace fsdp::collectives::hosts {
 class UnitMemory {
  public:
   // Throws Error, also WaitFailure as `Ranks::wait`.
-  UnitMemory(Levels& levels, const UnitSpec& spec);
+  UnitMemory(Context& context, const UnitSpec& spec);
 
   const std::vector<shm::UnitMember>& members() const { return members_; }  // by the ranks' numbers on this host
-  shm::UnitControl& own_control() const { return *members_[levels_->number_on_host()].control; }
+  shm::UnitControl& own_control() const { return *members_[context_->number_on_host()].control; }
   torch::Tensor shard() const { return shard_; }
   // The ranks of other hosts whose shards this rank fetches: its counterparts within the shard group.
   const std::vector<int>& fetched_from() const { return fetched_from_; }
@@ -49,7 +49,7 @@ class UnitMemory {
   uint64_t make_control(shm::OwnMemory& memory) const;
   void map(shm::MemoryFile& file, torch::ScalarType dtype);
 
-  Levels* levels_;
+  Context* context_;
   layout::UnitLayout layout_;
   std::string read_purpose_, write_purpose_;
   std::vector<int> peers_;  // this host's of the shard group, by their numbers on it

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "collectives/hosts/levels.h"
+#include "collectives/hosts/context.h"
 #include "collectives/ordered_sum.h"
 #include "collectives/replica_sums.h"
 #include "collectives/shm/unit_counters.h"
@@ -23,8 +23,8 @@ namespace fsdp::collectives::hosts {
 class UnitReduction final : public shm::Work {
  public:
   // `members` by their numbers on this host; their memory outlives this.
-  UnitReduction(Levels& levels, std::vector<shm::UnitMember> members, const UnitSpec& spec);
-  ~UnitReduction() override { levels_->ranks().withdraw(*this); }
+  UnitReduction(Context& context, std::vector<shm::UnitMember> members, const UnitSpec& spec);
+  ~UnitReduction() override { context_->ranks().withdraw(*this); }
 
   // In elements of the unit's gradient_dtype.
   int64_t staging_numel(const layout::GradientLayout& layout) const;
@@ -49,7 +49,7 @@ class UnitReduction final : public shm::Work {
   std::vector<uint8_t> present_on(int host) const;
   int slice_tag() const;
 
-  Levels* levels_;
+  Context* context_;
   int unit_;
   std::string prefix_, unit_name_, purpose_;
   ElementType type_;

@@ -1,9 +1,10 @@
-// The two levels of a group over several hosts: this host's ranks, in shared memory, and all ranks, over a wire.
+// What a group over several hosts shares with its units: its two levels, this host's ranks, in shared memory, and all
+// ranks, over a wire.
 //
 // Every host has as many ranks, numbered one host's after another's. Ranks with the same number on their hosts are
 // counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once a
 // rank. A failure on one level poisons both, so that those who wait on the other hear of it.
-// One thread at a time. Shared by a group and its units, which may outlive the group.
+// One thread at a time. The units may outlive the group.
 #pragma once
 
 #include <functional>
@@ -12,16 +13,16 @@
 #include <string>
 
 #include "collectives/backends.h"
-#include "collectives/hosts/courier.h"
 #include "collectives/hosts/progress.h"
+#include "collectives/hosts/transfer_queue.h"
 #include "collectives/shm/context.h"
 #include "collectives/wire.h"
 
 namespace fsdp::collectives::hosts {
 
-class Levels {
+class Context {
  public:
-  explicit Levels(const GroupSpec& spec);  // a collective
+  explicit Context(const GroupSpec& spec);  // a collective
 
   int rank() const { return wire_->rank(); }
   int size() const { return wire_->size(); }
@@ -36,7 +37,7 @@ class Levels {
   shm::Context& shared() { return shared_; }
   shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
   Progress& progress() { return progress_; }
-  Courier& courier() { return courier_; }
+  TransferQueue& transfers() { return transfers_; }
 
   // Runs what exchanges messages, unless something failed before. `prefix` starts the message and `name` says what was
   // tried.
@@ -72,7 +73,7 @@ class Levels {
   shm::Context shared_;
   std::shared_ptr<Wire> wire_;
   Progress progress_;
-  Courier courier_;
+  TransferQueue transfers_;
 };
 
 }  // namespace fsdp::collectives::hosts

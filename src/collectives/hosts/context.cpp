@@ -1,4 +1,4 @@
-#include "collectives/hosts/levels.h"
+#include "collectives/hosts/context.h"
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -23,7 +23,7 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
 
 }  // namespace
 
-Levels::Levels(const GroupSpec& spec)
+Context::Context(const GroupSpec& spec)
     : ranks_of_a_host_(spec.ranks_of_a_host),
       shared_(spec_of_host(spec)),
       wire_(make_gloo_wire(spec)),
