@@ -76,11 +76,11 @@ std::string Model::schedule_text() const {
   const schedule::Record& record = schedule_->record();
   const bool in_place = units_.empty() || !units_[0]->collectives->gathers_into_buffer();
   const bool own_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;  // a unit
-  const Telling telling{.gathers = shards_ > 1,
-                        .buffers = schedule_->shares_buffers() && !in_place,
-                        .gradient_buffers = !alone() && !own_buffers,
-                        .waits = record.steps() > 0 && !alone() ? &recorder_ : nullptr,
-                        .steps = record.steps()};
+  const ReportOptions options{.gathers = shards_ > 1,
+                              .buffers = schedule_->shares_buffers() && !in_place,
+                              .gradient_buffers = !alone() && !own_buffers,
+                              .waits = record.steps() > 0 && !alone() ? &recorder_ : nullptr,
+                              .steps = record.steps()};
   const bool groups = shards_ > 1 && shards_ < group_->size();
   std::string text = fmt::format("{} on {} rank{}{}: {} units", name_of(strategy_), group_->size(), alone() ? "" : "s",
                                  groups ? fmt::format(" in groups of {}", shards_) : "", units.size());
@@ -89,9 +89,9 @@ std::string Model::schedule_text() const {
     text += fmt::format(", {} buffers for gradients", schedule_->gradient_buffers());
   }
   text += "\n\n";
-  text += units_table(units, record.step(), telling) + "\n" + step_totals(units, record.step(), telling);
+  text += units_table(units, record.step(), options) + "\n" + step_totals(units, record.step(), options);
   text +=
-      record.step().micro_batches.empty() ? "\nno step is recorded yet\n" : step_table(units, record.step(), telling);
+      record.step().micro_batches.empty() ? "\nno step is recorded yet\n" : step_table(units, record.step(), options);
   const std::vector<int>& evaluation = schedule_->evaluation().plan();
   if (!evaluation.empty()) text += fmt::format("\nwithout gradients: {}\n", list_units(units, evaluation));
   return text;

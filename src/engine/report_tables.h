@@ -17,8 +17,8 @@ struct UnitFacts {
   int64_t reduction_bytes = 0;  // the same for a reduction
 };
 
-// How a step is told: what does not exist in a model is left out.
-struct Telling {
+// What a report of a step has to show: what does not exist in a model is left out.
+struct ReportOptions {
   bool gathers = true;              // units are divided among ranks
   bool buffers = true;              // into buffers that units share
   bool gradient_buffers = true;     // which units share
@@ -27,11 +27,11 @@ struct Telling {
 };
 
 // A line a unit: what it is, and what a step does with it.
-std::string units_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
+std::string units_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options);
 // Two lines: what a step brings to this rank, and how long it waits.
-std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
+std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options);
 // A line for each use of a unit that caused something, and for those between them.
-std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling);
+std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options);
 // "root, blocks.0 to blocks.5, root"
 std::string list_units(const std::vector<UnitFacts>& units, const std::vector<schedule::UnitId>& listed);
 

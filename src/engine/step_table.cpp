@@ -149,7 +149,7 @@ std::vector<UnitFacts> without_common_prefix(std::vector<UnitFacts> units) {
 
 class Writer {
  public:
-  Writer(const std::vector<UnitFacts>& units, const Telling& telling) : units_(units), telling_(telling) {}
+  Writer(const std::vector<UnitFacts>& units, const ReportOptions& options) : units_(units), options_(options) {}
 
   std::string table(const std::vector<Row>& rows) {
     Table table({{"phase"}, {"unit"}, {"gathers"}, {"releases"}, {"reduces"}, {"has reduced"}});
@@ -157,8 +157,8 @@ class Writer {
     for (const auto& [begin, shown, repeated] : find_repetitions(rows.size(), shift)) {
       for (size_t i = begin; i < begin + shown; ++i) {
         const Row& row = rows[i];
-        table.add({std::string(row.phase), list_units(units_, row.uses), in_buffers(row.gathers, telling_.buffers),
-                   list_units(units_, units_of(row.releases)), in_buffers(row.reductions, telling_.gradient_buffers),
+        table.add({std::string(row.phase), list_units(units_, row.uses), in_buffers(row.gathers, options_.buffers),
+                   list_units(units_, units_of(row.releases)), in_buffers(row.reductions, options_.gradient_buffers),
                    list_units(units_, units_of(row.ends))});
       }
       if (repeated > 0) {
@@ -186,7 +186,7 @@ class Writer {
   }
 
   const std::vector<UnitFacts>& units_;
-  const Telling& telling_;
+  const ReportOptions& options_;
   bool on_demand_ = false;  // some gather was
 };
 
@@ -209,10 +209,11 @@ std::string list_units(const std::vector<UnitFacts>& units, const std::vector<Un
   return joined(std::move(parts));
 }
 
-std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& recorded, const Telling& telling) {
+std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& recorded,
+                       const ReportOptions& options) {
   const std::vector<UnitFacts> shortly_named = without_common_prefix(units);
-  const schedule::Step step = telling.gathers ? recorded : without_gathers(recorded);
-  Writer writer(shortly_named, telling);
+  const schedule::Step step = options.gathers ? recorded : without_gathers(recorded);
+  Writer writer(shortly_named, options);
   int count = 0, number = 0;
   for (const auto& part : step.micro_batches) count += part.count;
   std::string text;

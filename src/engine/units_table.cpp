@@ -80,21 +80,21 @@ std::string counted(int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string time_a_step(const Telling& telling, int64_t nanoseconds) {
-  return fmt::format("{:.2f} ms", static_cast<double>(nanoseconds) / 1e6 / static_cast<double>(telling.steps));
+std::string time_a_step(const ReportOptions& options, int64_t nanoseconds) {
+  return fmt::format("{:.2f} ms", static_cast<double>(nanoseconds) / 1e6 / static_cast<double>(options.steps));
 }
 
-int64_t waited_in(const Telling& telling, Activity wait, size_t begin, size_t end) {
+int64_t waited_in(const ReportOptions& options, Activity wait, size_t begin, size_t end) {
   int64_t sum = 0;
-  for (size_t i = begin; i < end; ++i) sum += telling.waits->waited(wait, static_cast<int>(i)).nanoseconds;
+  for (size_t i = begin; i < end; ++i) sum += options.waits->waited(wait, static_cast<int>(i)).nanoseconds;
   return sum;
 }
 
 }  // namespace
 
-std::string units_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling) {
+std::string units_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options) {
   using Align = Table::Align;
-  const std::vector<Counts> counts = counts_of(step, units.size(), telling.gathers);
+  const std::vector<Counts> counts = counts_of(step, units.size(), options.gathers);
   const auto alike = [&](size_t a, size_t b) -> std::optional<int> {
     const auto facts = [&](size_t i) {
       return std::tuple(units[i].numel, units[i].gather_bytes, units[i].reduction_bytes, counts[i].gathers,
@@ -111,15 +111,15 @@ std::string units_table(const std::vector<UnitFacts>& units, const schedule::Ste
                {"gather waits", Align::Right},
                {"reduce waits", Align::Right}});
   const auto waits = [&](Activity wait, size_t begin, size_t end) {
-    return telling.waits ? time_a_step(telling, waited_in(telling, wait, begin, end)) : std::string();
+    return options.waits ? time_a_step(options, waited_in(options, wait, begin, end)) : std::string();
   };
   const auto gather_waits = [&](size_t begin, size_t end) {
-    return telling.gathers ? waits(Activity::WaitGather, begin, end) : std::string();
+    return options.gathers ? waits(Activity::WaitGather, begin, end) : std::string();
   };
   for (const auto& [begin, shown, repeated] : find_repetitions(units.size(), alike)) {
     for (size_t i = begin; i < begin + shown; ++i) {
-      table.add({units[i].name, number(units[i].numel), telling.gathers ? bytes(units[i].gather_bytes) : "",
-                 telling.gathers ? fmt::format("{} x", counts[i].gathers) : "", bytes(units[i].reduction_bytes),
+      table.add({units[i].name, number(units[i].numel), options.gathers ? bytes(units[i].gather_bytes) : "",
+                 options.gathers ? fmt::format("{} x", counts[i].gathers) : "", bytes(units[i].reduction_bytes),
                  fmt::format("{} x", counts[i].reductions), gather_waits(i, i + 1),
                  waits(Activity::WaitReduce, i, i + 1)});
     }
@@ -131,10 +131,10 @@ std::string units_table(const std::vector<UnitFacts>& units, const schedule::Ste
   return table.text();
 }
 
-std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const Telling& telling) {
+std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options) {
   Counts times;
   int64_t gathered = 0, reduced = 0, numel = 0;
-  const std::vector<Counts> counts = counts_of(step, units.size(), telling.gathers);
+  const std::vector<Counts> counts = counts_of(step, units.size(), options.gathers);
   for (size_t i = 0; i < units.size(); ++i) {
     numel += units[i].numel;
     times.gathers += counts[i].gathers;
@@ -143,18 +143,18 @@ std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Ste
     reduced += counts[i].reductions * units[i].reduction_bytes;
   }
   std::string text = fmt::format("{} parameters; this rank gets, in a step: ", number(numel));
-  if (telling.gathers) text += fmt::format("{} in {}, ", bytes(gathered), counted(times.gathers, "gather"));
+  if (options.gathers) text += fmt::format("{} in {}, ", bytes(gathered), counted(times.gathers, "gather"));
   text += fmt::format("{} in {}\n", bytes(reduced), counted(times.reductions, "reduction"));
-  if (telling.gathers) {
+  if (options.gathers) {
     const Peak peak = peak_of(units, step);
     text += fmt::format("full at once: at most {}, {}\n", counted(peak.units, "unit"), bytes(peak.bytes));
   }
-  if (!telling.waits) return text;
-  const auto waited = [&](Activity wait) { return telling.waits->waited(wait).nanoseconds; };
-  const auto of_units = [&](Activity wait) { return waited_in(telling, wait, 0, units.size()); };
-  const auto time = [&](int64_t nanoseconds) { return time_a_step(telling, nanoseconds); };
-  text += fmt::format("this rank waits, in a step, the mean of {}: ", telling.steps);
-  if (telling.gathers) text += fmt::format("{} for gathers, ", time(of_units(Activity::WaitGather)));
+  if (!options.waits) return text;
+  const auto waited = [&](Activity wait) { return options.waits->waited(wait).nanoseconds; };
+  const auto of_units = [&](Activity wait) { return waited_in(options, wait, 0, units.size()); };
+  const auto time = [&](int64_t nanoseconds) { return time_a_step(options, nanoseconds); };
+  text += fmt::format("this rank waits, in a step, the mean of {}: ", options.steps);
+  if (options.gathers) text += fmt::format("{} for gathers, ", time(of_units(Activity::WaitGather)));
   text += fmt::format("{} for reductions,\n  {} for agreement of all ranks, {} for readers of the shards\n",
                       time(of_units(Activity::WaitReduce) + waited(Activity::WaitReplicas)),
                       time(waited(Activity::WaitAgreement)), time(waited(Activity::WaitReaders)));

@@ -102,9 +102,9 @@ TEST(ReportTables, FitInto100ColumnsWithTimes) {
   Recorder recorder(7);
   const auto units = gpt(6);
   const auto step = train(6, 2);
-  const Telling telling{.waits = &recorder, .steps = 2};
+  const ReportOptions options{.waits = &recorder, .steps = 2};
   for (const std::string& text :
-       {units_table(units, step, telling), step_totals(units, step, telling), step_table(units, step, telling)}) {
+       {units_table(units, step, options), step_totals(units, step, options), step_table(units, step, options)}) {
     EXPECT_LE(longest_line(text), 100) << text;
   }
 }
@@ -165,13 +165,13 @@ TEST(ReportTables, MarkWhatIsGatheredOnDemand) {
 TEST(ReportTables, LeaveOutWhatAModelOnOneRankHasNot) {
   const auto units = gpt(2);
   const auto step = train(2, 2, FullUntil::ShardsChange);
-  const Telling telling{.gathers = false, .buffers = false, .gradient_buffers = false};
+  const ReportOptions options{.gathers = false, .buffers = false, .gradient_buffers = false};
   const std::string text =
-      units_table(units, step, telling) + step_totals(units, step, telling) + step_table(units, step, telling);
+      units_table(units, step, options) + step_totals(units, step, options) + step_table(units, step, options);
   EXPECT_THAT(text, Not(HasSubstr("gather")));
   EXPECT_THAT(text, AllOf(HasSubstr("in 3 reductions"), Not(HasSubstr(" ms"))));
   // Only the first of them gathers, which is not told.
-  EXPECT_THAT(step_table(units, train(2, 2, FullUntil::ShardsChange, 3), telling), HasSubstr("1 to 3 of 3, each"));
+  EXPECT_THAT(step_table(units, train(2, 2, FullUntil::ShardsChange, 3), options), HasSubstr("1 to 3 of 3, each"));
 }
 
 TEST(ReportTables, TellWaitsAsTheMeanOfTheSteps) {
