@@ -6,6 +6,7 @@
 #include "engine/model.h"
 #include "engine/report_tables.h"
 #include "engine/strategy_name.h"
+#include "engine/unit_names.h"
 
 namespace fsdp::engine {
 

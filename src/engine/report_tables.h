@@ -32,7 +32,5 @@ std::string units_table(const std::vector<UnitFacts>& units, const schedule::Ste
 std::string step_totals(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options);
 // A line for each use of a unit that caused something, and for those between them.
 std::string step_table(const std::vector<UnitFacts>& units, const schedule::Step& step, const ReportOptions& options);
-// "root, blocks.0 to blocks.5, root"
-std::string list_units(const std::vector<UnitFacts>& units, const std::vector<schedule::UnitId>& listed);
 
 }  // namespace fsdp::engine

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "engine/unit_names.h"
 #include "schedule/support.h"
 
 namespace fsdp::engine {
