@@ -86,4 +86,14 @@ class Player {
   std::vector<UnitId> buffers;
 };
 
+// A step of blocks 0..L-1 and nothing else.
+inline void block_step(Player& player, int blocks) {
+  for (UnitId block = 0; block < blocks; ++block) player.forward({block});
+  for (UnitId block = blocks - 1; block >= 0; --block) {
+    player.backward(block);
+    player.gradients(block, 2, 2);
+  }
+  player.end_backward();
+}
+
 }  // namespace fsdp::schedule
