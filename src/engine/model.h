@@ -16,6 +16,7 @@
 #include "buffers/arena.h"
 #include "collectives/group.h"
 #include "engine/early_step.h"
+#include "engine/model_spec.h"
 #include "engine/recorder.h"
 #include "engine/unit.h"
 #include "fsdp/sharded_model.h"
@@ -25,25 +26,6 @@
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
-
-struct UnitSpec {
-  NamedUnit tensors;
-  torch::ScalarType dtype = torch::kFloat32;  // of its full parameters
-};
-
-struct ModelSpec {
-  std::vector<UnitSpec> units;
-  std::unique_ptr<collectives::Group> group;
-  torch::Device device = torch::kCPU;       // of parameters, shards and gradients, and of the group's units
-  Strategy strategy = Strategy::FullShard;  // by name; what it means follows
-  int shards = 1;                           // ranks that share one copy of the state; divides the group's size
-  schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
-  int buffers = 2;
-  int prefetch = 1;
-  torch::ScalarType reduce_dtype = torch::kFloat32;
-  bool casts_activations = false;  // where the dtypes of parameters and activations differ
-  bool sync_module_states = true;
-};
 
 class Model final : public interpose::Listener {
  public:

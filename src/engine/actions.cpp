@@ -1,0 +1,124 @@
+// The schedule's actions, performed on buffers and collectives.
+#include <algorithm>
+#include <utility>
+
+#include "collectives/presence.h"
+#include "engine/model.h"
+
+namespace fsdp::engine {
+
+void Model::perform(const schedule::Actions& actions) {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  for (const schedule::Action& action : actions) perform(action);
+}
+
+void Model::perform(const schedule::Action& action) {
+  using Kind = schedule::Action::Kind;
+  Unit& unit = *units_[action.unit];
+  switch (action.kind) {
+    case Kind::Release:
+      unit.collectives->release();
+      unit.storage->unbind();
+      if (unit.collectives->gathers_into_buffer()) arena_->full.release(action.buffer);
+      return;
+    case Kind::Gather:
+      return gather(action);
+    case Kind::WaitGather:
+      return unit.storage->bind(wait_gather(action.unit));
+    case Kind::OpenGradient:
+      return open_gradient(action);
+    case Kind::Reduce:
+      return reduce(action);
+    case Kind::WaitReduce:
+      return wait_reduction(action);
+    case Kind::WaitBuffer: {
+      const auto begun = [&] { return unit.collectives->wait_begun(); };
+      return recorder_.waits(Activity::WaitReduce, action.unit, begun) ? wait_reduction(action) : set_aside(action);
+    }
+  }
+}
+
+void Model::gather(const schedule::Action& action) {
+  Unit& unit = *units_[action.unit];
+  if (unit.layout.shards() > 1) {
+    ++communication_.gathers;
+    communication_.foreseen_gathers += action.foreseen;
+    recorder_.begins(Activity::Gather, action.unit);
+  }
+  // What is gathered in place takes no part of the peers.
+  if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
+  // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
+  // once.
+  if (!action.foreseen && !unit.collectives->gathers_alone()) exchange(action.unit, begun());
+  unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
+}
+
+void* Model::wait_gather(int unit) {
+  const auto wait = [&] { return units_[unit]->collectives->wait_gather(); };
+  if (units_[unit]->layout.shards() == 1) return wait();
+  void* bytes = recorder_.waits(Activity::WaitGather, unit, wait);
+  recorder_.ends(Activity::Gather, unit);
+  return bytes;
+}
+
+void Model::open_gradient(const schedule::Action& action) {
+  check_open();
+  Unit& unit = *units_[action.unit];
+  unit.present.assign(unit.parameters.size(), 0);
+  unit.placed.assign(unit.parameters.size(), {});
+  if (alone()) {
+    unit.kept.assign(unit.parameters.size(), {});
+    return;
+  }
+  // A sum that the user dropped by resetting a piece's grad is dropped here too.
+  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
+    if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
+  }
+  lay_out_gradients(unit);
+  unit.gradients = arena_->gradients.at(action.buffer, unit.gradient_layout.full_numel(), reduce_dtype_);
+  for (auto& [parameter, gradient] : std::exchange(unit.late, {})) write_gradient(unit, parameter, std::move(gradient));
+}
+
+void Model::reduce(const schedule::Action& action) {
+  Unit& unit = *units_[action.unit];
+  ++communication_.reductions;
+  recorder_.begins(Activity::Reduce, action.unit);
+  communication_.all_reductions += group_->size() > shards_;
+  if (alone()) return;
+  const torch::Tensor staging =
+      arena_->staging.at(action.buffer, unit.collectives->staging_numel(unit.gradient_layout), reduce_dtype_);
+  std::vector<uint8_t> present = unit.present;
+  for (size_t i = 0; i < present.size(); ++i) {
+    if (!unit.gradient_layout.wanted()[i]) present[i] = collectives::kLeftOut;
+  }
+  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients, std::move(present), staging}, unit.sum);
+}
+
+void Model::wait_reduction(const schedule::Action& action) {
+  const auto wait = [&] { finish_reduction(*units_[action.unit], action.buffer); };
+  alone() ? wait() : recorder_.waits(Activity::WaitReduce, action.unit, wait);
+  recorder_.ends(Activity::Reduce, action.unit);
+  const bool final = schedule_->complete(action.unit) && units_[action.unit]->collectives->sum_is_complete();
+  if (step_.foreseen() && final) step_.reduced(action.unit);
+}
+
+void Model::finish_reduction(Unit& unit, int buffer) {
+  if (alone()) return add_kept(unit);
+  unit.collectives->wait_reduce();
+  show_sum(unit);
+  // A gradient that autograd still adds to comes late, or never.
+  const bool held = std::any_of(unit.placed.begin(), unit.placed.end(), [](const auto& one) { return !one.expired(); });
+  held ? arena_->gradients.give_away(buffer) : arena_->gradients.release(buffer);
+  arena_->staging.release(buffer);
+  unit.gradients = torch::Tensor();
+}
+
+// A peer does not begin the reduction: it keeps its memory, and its place in the arena is made anew.
+void Model::set_aside(const schedule::Action& action) {
+  const int kept = schedule_->reduction_stalls(action.unit);
+  arena_->gradients.move(action.buffer, kept);
+  arena_->staging.move(action.buffer, kept);
+}
+
+}  // namespace fsdp::engine

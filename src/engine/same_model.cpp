@@ -1,0 +1,93 @@
+#include "engine/same_model.h"
+
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/strategy_name.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+struct ComparedOption {
+  const char* name;
+  int value;
+  std::string (*shown)(int value);
+};
+
+void check_same_options(const ModelSpec& spec, collectives::Group& group) {
+  const auto number = [](int value) { return std::to_string(value); };
+  const auto strategy = [](int value) { return std::string(name_of(Strategy(value))); };
+  const auto dtype = [](int value) { return std::string(toString(torch::ScalarType(value))); };
+  const auto boolean = [](int value) { return std::string(value ? "true" : "false"); };
+  const std::vector<ComparedOption> options{{"strategy", int(spec.strategy), strategy},
+                                            {"shard_group_size", spec.shards, number},
+                                            {"buffers", spec.buffers, number},
+                                            {"prefetch", spec.prefetch, number},
+                                            {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
+                                            {"sync_module_states", int(spec.sync_module_states), boolean}};
+  torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
+  for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
+  const auto all = group.all_gather(own);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (size_t i = 0; i < options.size(); ++i) {
+      const int theirs = all[rank].const_data_ptr<int>()[i], first = all[0].const_data_ptr<int>()[i];
+      FSDP_CHECK(theirs == first, "shard: the option {} is {} on rank {} and {} on rank 0. Use the same on every rank.",
+                 options[i].name, options[i].shown(theirs), rank, options[i].shown(first));
+    }
+  }
+}
+
+// Equal names, shapes, strides and dtypes give equal numbers on every rank (FNV-1a).
+int64_t hash_of(const UnitSpec& spec) {
+  const NamedUnit& unit = spec.tensors;
+  uint64_t hash = 14695981039346656037ull;
+  auto add = [&](std::string_view text) {
+    for (unsigned char byte : text) hash = (hash ^ byte) * 1099511628211ull;
+  };
+  add(fmt::format("{} {}", unit.name, toString(spec.dtype)));
+  for (const auto& [name, tensor] : unit.parameters) {
+    add(fmt::format("|{} {} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","),
+                    tensor.requires_grad()));
+  }
+  for (const auto& [name, tensor] : unit.buffers) {
+    add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
+  }
+  return static_cast<int64_t>(hash);
+}
+
+void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& group) {
+  std::vector<int64_t> hashes;
+  for (const UnitSpec& unit : units) hashes.push_back(hash_of(unit));
+  const auto counts = group.all_gather(torch::tensor(static_cast<int64_t>(hashes.size())));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const int64_t count = counts[rank].item<int64_t>();
+    FSDP_CHECK(count == counts[0].item<int64_t>(),
+               "shard: rank {} has a model of {} units, rank 0 one of {}. Build the same model on every rank.", rank,
+               count, counts[0].item<int64_t>());
+  }
+  const auto all = group.all_gather(torch::tensor(hashes));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      FSDP_CHECK_UNIT(
+          all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].tensors.name,
+          "shard: the names, shapes or dtypes of the parameters or buffers on rank {}, or which of them are "
+          "frozen, differ from those on rank 0. "
+          "Build the same model on every rank.",
+          rank);
+    }
+  }
+}
+
+}  // namespace
+
+void check_same_model(const ModelSpec& spec, collectives::Group& group) {
+  check_same_options(spec, group);
+  check_same_units(spec.units, group);
+}
+
+}  // namespace fsdp::engine
