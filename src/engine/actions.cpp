@@ -50,8 +50,15 @@ void Model::gather(const schedule::Action& action) {
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !unit.collectives->gathers_alone()) exchange(action.unit, begun());
+  if (!action.foreseen && !unit.collectives->gathers_alone()) agreement_.gathers(action.unit, begun());
   unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
+}
+
+// In the form of an account.
+std::vector<int64_t> Model::begun() const {
+  std::vector<int64_t> account = schedule_->begun();
+  account.resize(schedule_->account().size(), 0);
+  return account;
 }
 
 void* Model::wait_gather(int unit) {

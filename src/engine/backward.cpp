@@ -27,11 +27,17 @@ void Model::end_backward(const std::vector<int64_t>& account) {
   wait_sums();
   group_->reductions_end(/*everywhere=*/true);
   unreduced_ = no_sync_ > 0;
-  followed_ = follows_ = false;
+  agreement_.backward_ends();
   schedule_->set_followed(false);
   // One in which no gradient came was of something else, as a gradient penalty's is.
   const auto came = std::span(account).last(units_.size());
   if (std::any_of(came.begin(), came.end(), [](int64_t gradients) { return gradients > 0; })) step_.backward_ends();
+}
+
+// A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
+std::vector<int64_t> Model::agree_on_account() {
+  if (alone() || (no_sync_ > 0 && !agreement_.followed())) return schedule_->account();
+  return agreement_.ends_backward(schedule_->account());
 }
 
 void Model::reduce_rest(const std::vector<int64_t>& account) {

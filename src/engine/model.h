@@ -15,6 +15,7 @@
 
 #include "buffers/arena.h"
 #include "collectives/group.h"
+#include "engine/agreement.h"
 #include "engine/early_step.h"
 #include "engine/model_spec.h"
 #include "engine/recorder.h"
@@ -119,10 +120,7 @@ class Model final : public interpose::Listener {
   void gather(const schedule::Action& action);
   void* wait_gather(int unit);
   void wait_reduction(const schedule::Action& action);
-  std::vector<torch::Tensor> exchange(int64_t activity, std::vector<int64_t> account);
   std::vector<int64_t> begun() const;
-  std::string describe(int64_t activity) const;
-  void check_same_activity(const std::vector<torch::Tensor>& messages) const;
   std::vector<int64_t> follow();
   void gather_for_others(int id);
   void check_open();
@@ -176,6 +174,7 @@ class Model final : public interpose::Listener {
   std::unique_ptr<buffers::Arena> arena_;
   CommunicationReport communication_;
   Recorder recorder_;
+  Agreement agreement_{*group_, units_, recorder_};
   std::string failure_;  // the first error of a collective; every later call repeats it
   double divisor_;
   bool closed_ = false;         // the gradients' sum has ended
@@ -183,8 +182,6 @@ class Model final : public interpose::Listener {
   EarlyStep step_;              // one that began inside of a backward, or will
   int no_sync_ = 0;             // scopes that are open
   bool unreduced_ = false;      // backwards of no_sync scopes came, on every rank, since the last reductions
-  bool followed_ = false;       // some rank has no batch and follows the others
-  bool follows_ = false;        // this one
   bool written_ = false;        // an operator of the user's writes pieces: published when the model is used next
   std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;

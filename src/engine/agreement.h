@@ -1,0 +1,62 @@
+// What ranks tell each other while a step runs: which unit they gather where no plan says it, what is left to reduce at
+// the end of backward, and who has a batch at all.
+//
+// Whatever tells something is a collective, and throws Error, on every rank, where ranks that have a batch do different
+// things. An account is what schedule::Reductions knows of a backward. Not for concurrent use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/group.h"
+#include "engine/recorder.h"
+#include "engine/unit.h"
+
+namespace fsdp::engine {
+
+class Agreement {
+ public:
+  using Account = std::vector<int64_t>;
+
+  // Holds on to all three.
+  Agreement(collectives::Group& group, const std::vector<std::unique_ptr<Unit>>& units, Recorder& recorder)
+      : group_(group), units_(units), recorder_(recorder) {}
+
+  // Whether any rank has a batch for the next backward; `plan` is this rank's for it. Ranks without one follow the
+  // others until that backward ends.
+  bool any_has_batch(bool here, const std::vector<int>& plan);
+  void backward_ends() { followed_ = follows_ = false; }
+  bool followed() const { return followed_; }  // some rank has no batch
+  bool follows() const { return follows_; }    // this one
+  // Whether ranks can rely on their plans: one may have learnt none yet, or an old one, because it followed.
+  bool has_common_plan() const { return !followed_ && plans_alike_; }
+
+  // This rank gathers the unit outside of a plan.
+  void gathers(int unit, const Account& account);
+  // It has ended its backward. Returns the largest of the ranks' accounts, number by number.
+  Account ends_backward(const Account& account);
+
+  // What the others do where this rank follows: they gather a unit, or have ended their backward.
+  struct Led {
+    std::optional<int> gathered;
+    Account account;  // the largest
+  };
+  Led follow(const Account& account);
+
+ private:
+  std::vector<torch::Tensor> exchange(int64_t activity, const Account& account);
+  std::string describe(int64_t activity) const;
+  void check_same_activity(const std::vector<torch::Tensor>& messages) const;
+
+  collectives::Group& group_;
+  const std::vector<std::unique_ptr<Unit>>& units_;
+  Recorder& recorder_;
+  bool followed_ = false;
+  bool follows_ = false;
+  bool plans_alike_ = true;
+};
+
+}  // namespace fsdp::engine
