@@ -1,8 +1,6 @@
 // The schedule's actions, performed on buffers and collectives.
-#include <algorithm>
 #include <utility>
 
-#include "collectives/presence.h"
 #include "engine/model.h"
 
 namespace fsdp::engine {
@@ -72,19 +70,15 @@ void* Model::wait_gather(int unit) {
 void Model::open_gradient(const schedule::Action& action) {
   check_open();
   Unit& unit = *units_[action.unit];
-  unit.present.assign(unit.parameters.size(), 0);
-  unit.placed.assign(unit.parameters.size(), {});
-  if (alone()) {
-    unit.kept.assign(unit.parameters.size(), {});
-    return;
-  }
+  if (alone()) return unit.gradients.open_alone();
   // A sum that the user dropped by resetting a piece's grad is dropped here too.
   for (size_t i = 0; i < unit.sum.held.size(); ++i) {
     if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
   }
-  lay_out_gradients(unit);
-  unit.gradients = arena_->gradients.at(action.buffer, unit.gradient_layout.full_numel(), reduce_dtype_);
-  for (auto& [parameter, gradient] : std::exchange(unit.late, {})) write_gradient(unit, parameter, std::move(gradient));
+  lay_out_sum(unit);
+  const layout::GradientLayout& layout = unit.gradient_layout;
+  unit.gradients.open(layout, arena_->gradients.at(action.buffer, layout.full_numel(), reduce_dtype_));
+  for (LateGradient& late : unit.gradients.take_late()) write_gradient(unit, late.parameter, std::move(late.gradient));
 }
 
 void Model::reduce(const schedule::Action& action) {
@@ -95,11 +89,8 @@ void Model::reduce(const schedule::Action& action) {
   if (alone()) return;
   const torch::Tensor staging =
       arena_->staging.at(action.buffer, unit.collectives->staging_numel(unit.gradient_layout), reduce_dtype_);
-  std::vector<uint8_t> present = unit.present;
-  for (size_t i = 0; i < present.size(); ++i) {
-    if (!unit.gradient_layout.wanted()[i]) present[i] = collectives::kLeftOut;
-  }
-  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients, std::move(present), staging}, unit.sum);
+  unit.collectives->begin_reduce({&unit.gradient_layout, unit.gradients.buffer(), unit.gradients.presence(), staging},
+                                 unit.sum);
 }
 
 void Model::wait_reduction(const schedule::Action& action) {
@@ -115,10 +106,9 @@ void Model::finish_reduction(Unit& unit, int buffer) {
   unit.collectives->wait_reduce();
   show_sum(unit);
   // A gradient that autograd still adds to comes late, or never.
-  const bool held = std::any_of(unit.placed.begin(), unit.placed.end(), [](const auto& one) { return !one.expired(); });
-  held ? arena_->gradients.give_away(buffer) : arena_->gradients.release(buffer);
+  unit.gradients.held_by_autograd() ? arena_->gradients.give_away(buffer) : arena_->gradients.release(buffer);
   arena_->staging.release(buffer);
-  unit.gradients = torch::Tensor();
+  unit.gradients.close();
 }
 
 // A peer does not begin the reduction: it keeps its memory, and its place in the arena is made anew.

@@ -67,7 +67,7 @@ void Model::wait_sums() {
 void Model::abandon_backward() {
   perform(schedule_->backward_abandoned());
   group_->reductions_end(/*everywhere=*/false);
-  for (auto& unit : units_) unit->late.clear();
+  for (auto& unit : units_) unit->gradients.take_late();
   step_.forget_candidates();
   FSDP_CHECK(
       !step_.foreseen() || !step_.left_any(),

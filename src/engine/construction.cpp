@@ -12,13 +12,6 @@ namespace {
 
 constexpr int kSharedGradientBuffers = 4;  // of the largest unit's size; no_sync may need more
 
-Shape shape_of(const torch::Tensor& tensor) {
-  // Strides that leave holes or overlap cannot be kept in flat memory.
-  const bool dense = tensor.is_non_overlapping_and_dense();
-  const torch::Tensor kept = dense ? tensor : torch::empty(tensor.sizes(), torch::device(torch::kMeta));
-  return {tensor.sizes().vec(), kept.strides().vec()};
-}
-
 }  // namespace
 
 Model::Model(ModelSpec spec)
@@ -51,15 +44,19 @@ Model::~Model() {
 void Model::add_unit(const UnitSpec& unit_spec, const ModelSpec& spec) {
   const NamedUnit& named = unit_spec.tensors;
   std::vector<int64_t> numels;
-  for (const auto& parameter : named.parameters) numels.push_back(parameter.second.numel());
-  auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size(), shards_));
+  std::vector<Shape> shapes;
+  for (const auto& [name, tensor] : named.parameters) {
+    numels.push_back(tensor.numel());
+    shapes.push_back(shape_of(tensor));
+  }
+  auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size(), shards_), std::move(shapes),
+                                     on_device(reduce_dtype_));
   const int id = static_cast<int>(units_.size());
   unit->collectives = group_->open_unit({.id = id,
                                          .name = named.name,
                                          .layout = unit->layout,
                                          .dtype = unit_spec.dtype,
                                          .gradient_dtype = reduce_dtype_});
-  for (const auto& parameter : named.parameters) unit->shapes.push_back(shape_of(parameter.second));
 
   torch::Tensor full = torch::zeros({unit->layout.full_numel()}, on_device(torch::kFloat32));
   for (size_t i = 0; i < numels.size(); ++i) unit->view(full, i).copy_(named.parameters[i].second.detach());

@@ -10,7 +10,7 @@
 namespace fsdp::engine {
 
 // Parameters may have been frozen or unfrozen since the last backward; what was summed up to then stays.
-void Model::lay_out_gradients(Unit& unit) {
+void Model::lay_out_sum(Unit& unit) {
   const int rank = group_->rank();
   std::vector<uint8_t> wanted = unit.trainable();
   for (size_t i = 0; i < wanted.size(); ++i) wanted[i] |= unit.sum.held[i];
@@ -43,13 +43,13 @@ void Model::show(torch::Tensor& piece, const torch::Tensor& gradient) {
 }
 
 void Model::add_kept(Unit& unit) {
-  for (size_t i = 0; i < unit.kept.size(); ++i) {
-    if (!unit.kept[i].defined()) continue;
+  for (size_t i = 0; i < unit.parameters.size(); ++i) {
+    const torch::Tensor kept = unit.gradients.take_kept(static_cast<int>(i));
+    if (!kept.defined()) continue;
     torch::Tensor& piece = parameters_[unit.first_piece + i].piece;
-    const torch::Tensor flat = unit.kept[i].as_strided({unit.kept[i].numel()}, {1});
+    const torch::Tensor flat = kept.as_strided({kept.numel()}, {1});
     piece.grad().defined() ? void(piece.mutable_grad().add_(flat)) : show(piece, flat.to(torch::kFloat32));
   }
-  unit.kept.clear();
 }
 
 void Model::check_open() {

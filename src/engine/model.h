@@ -137,10 +137,9 @@ class Model final : public interpose::Listener {
   void reduce_rest(const std::vector<int64_t>& account);
   void end_backward(const std::vector<int64_t>& account);
   void open_gradient(const schedule::Action& action);
-  void lay_out_gradients(Unit& unit);
+  void lay_out_sum(Unit& unit);
   void show_sum(Unit& unit);
   void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
-  torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) const;
   void reduce(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
   void set_aside(const schedule::Action& action);

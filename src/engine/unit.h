@@ -8,29 +8,26 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "engine/shape.h"
+#include "engine/unit_gradients.h"
 #include "interpose/parameter.h"
 #include "layout/unit_layout.h"
 
 namespace fsdp::engine {
 
-// A dense tensor that a unit holds: its strides stay as the user chose them (channels-last weights).
-struct Shape {
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-};
-
 struct Unit {
-  Unit(std::string name, const layout::UnitLayout& layout)
-      : name(std::move(name)), layout(layout), gradient_layout(layout, std::vector<uint8_t>(layout.parameters())) {}
+  // `gradient_options`: the dtype in which gradients are reduced, and the device.
+  Unit(std::string name, const layout::UnitLayout& layout, std::vector<Shape> parameter_shapes,
+       const torch::TensorOptions& gradient_options)
+      : name(std::move(name)),
+        layout(layout),
+        gradient_layout(layout, std::vector<uint8_t>(layout.parameters())),
+        shapes(std::move(parameter_shapes)),
+        gradients(shapes, gradient_options) {}
 
   // Parameter `index` within a tensor that holds the whole unit.
   torch::Tensor view(const torch::Tensor& full, size_t index) const {
     return full.as_strided(shapes[index].sizes, shapes[index].strides, full.storage_offset() + layout.offset_of(index));
-  }
-  // Parameter `index` within a tensor that holds the unit's gradients.
-  torch::Tensor gradient_view(const torch::Tensor& full, size_t index) const {
-    return full.as_strided(shapes[index].sizes, shapes[index].strides,
-                           full.storage_offset() + gradient_layout.offset_of(index));
   }
   // Per parameter: whether it wants a gradient now.
   std::vector<uint8_t> trainable() const {
@@ -50,14 +47,9 @@ struct Unit {
   std::vector<interpose::AttachedParameter> parameters;
   size_t first_piece = 0;  // of this unit in the model's parameters
 
+  UnitGradients gradients;  // of this backward
   collectives::GradientSum sum;
-  torch::Tensor gradients;          // the buffer in which this backward's are completed; undefined when there is none
-  std::vector<torch::Tensor> kept;  // the same for one rank alone: per parameter, what autograd made
-  std::vector<uint8_t> present;     // per parameter: whether there is one
-  // Per parameter: alive while autograd holds a gradient that it was told to write there.
-  std::vector<std::weak_ptr<const torch::Tensor>> placed;
-  std::vector<std::pair<int, torch::Tensor>> late;  // of parameters: came while there was no place for them
-  torch::Tensor full;                               // memory of its own inside full_parameters
+  torch::Tensor full;  // memory of its own inside full_parameters
 };
 
 }  // namespace fsdp::engine
