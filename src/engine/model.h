@@ -1,7 +1,9 @@
 // A sharded model at work: performs what the schedule decides, on buffers and collectives.
 //
 // Events come from interpose/, actions from schedule/; the bytes lie in collectives/ (shards) and buffers/ (full units
-// and gradients). One lock covers every event; kernels run outside of it.
+// and gradients). One lock covers every event; kernels run outside of it. Its jobs are one file each: construction,
+// touches, actions, gradients, gradient_sum, backward, following, step_in_backward, shard_writes, pieces,
+// full_parameters, full_state, report.
 #pragma once
 
 #include <functional>
@@ -94,6 +96,7 @@ class Model final : public interpose::Listener {
   void open_full(FullParametersOptions options);
   void close_full();
 
+  // What the parameters, their pieces and autograd tell.
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
   void parameter_viewed(int unit) override;
@@ -103,57 +106,76 @@ class Model final : public interpose::Listener {
   void backward_ends(int task) override;
 
  private:
+  // construction.cpp
   void add_unit(const UnitSpec& unit, const ModelSpec& spec);
   void plan(const ModelSpec& spec);
-  void release_all();
-  void publish(Unit& unit);
-  torch::Tensor gather_alone(Unit& unit);
-  void take_from_rank0(Unit& unit);
-  void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
+
+  // touches.cpp
   schedule::Mode note_mode();  // of what this thread runs now
   void check_changed(int unit, schedule::Mode mode);
-  void check_no_full_scope(std::string_view what) const;
-  void check_no_step_begun(std::string_view what) const;
-  void abandon_backward();
+
+  // actions.cpp
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void gather(const schedule::Action& action);
-  void* wait_gather(int unit);
-  void wait_reduction(const schedule::Action& action);
   std::vector<int64_t> begun() const;
-  std::vector<int64_t> follow();
-  void gather_for_others(int id);
-  void check_open();
-  void close();
-  void end_sum();
-  std::vector<float> closing_factors() const;
-  void drop_gradients(Unit& unit);
-  // In a backward, before what began at `touched`.
-  void step_early(int64_t touched);
-  bool leave(int id);
-  void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
-  void check_not_stepped(std::span<const int> units, const char* event) const;
-  void check_reduced_once(std::span<const int64_t> account) const;
-  void reduce_rest(const std::vector<int64_t>& account);
-  void end_backward(const std::vector<int64_t>& account);
+  void* wait_gather(int unit);
   void open_gradient(const schedule::Action& action);
-  void lay_out_sum(Unit& unit);
-  void show_sum(Unit& unit);
-  void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
   void reduce(const schedule::Action& action);
+  void wait_reduction(const schedule::Action& action);
   void finish_reduction(Unit& unit, int buffer);
   void set_aside(const schedule::Action& action);
+
+  // gradients.cpp
   bool stalls(Unit& unit);
-  void wait_sums();
-  void add_kept(Unit& unit);
-  std::vector<int64_t> agree_on_account();
-  void reduce_open();
-  void publish_all();
+  void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
+
+  // gradient_sum.cpp
+  void lay_out_sum(Unit& unit);
+  void show_sum(Unit& unit);
   void show(torch::Tensor& piece, const torch::Tensor& gradient);
+  void add_kept(Unit& unit);
+  void check_open();
+  void close();
+  std::vector<float> closing_factors() const;
+  void end_sum();
+  bool holds_gradients() const;
+
+  // backward.cpp
+  void end_backward(const std::vector<int64_t>& account);
+  std::vector<int64_t> agree_on_account();
+  void reduce_rest(const std::vector<int64_t>& account);
+  void reduce_open();
+  void wait_sums();
+  void abandon_backward();
+
+  // following.cpp
+  std::vector<int64_t> follow();
+  void gather_for_others(int id);
+
+  // step_in_backward.cpp
+  void step_early(int64_t touched);  // in a backward, before what began at `touched`
+  bool leave(int id);
+  void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
+  void drop_gradients(Unit& unit);
+  void check_no_step_begun(std::string_view what) const;
+  void check_not_stepped(std::span<const int> units, const char* event) const;
+  void check_reduced_once(std::span<const int64_t> account) const;
+
+  // shard_writes.cpp
+  void release_all();
+  void publish(Unit& unit);
+  void publish_all();
+
+  // full_parameters.cpp
+  torch::Tensor gather_alone(Unit& unit);
+  void take_from_rank0(Unit& unit);
+  void use_full(std::span<const int> units, std::optional<int> written, const char* operation) const;
+  void check_no_full_scope(std::string_view what) const;
+
   // One rank's gradients are their own sum: they stay where autograd made them.
   bool alone() const { return group_->size() == 1; }
   torch::TensorOptions on_device(torch::ScalarType dtype) const { return torch::dtype(dtype).device(device_); }
-  bool holds_gradients() const;
   // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>
   void guarded(Body body);
