@@ -11,26 +11,27 @@ Reductions::Reductions(int units, int buffers)
 void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions) {
   ++uses_;
   for (UnitId unit : units) {
-    ++units_[unit].uses;
-    units_[unit].last_use = uses_;
+    ++units_[unit].now.uses;
+    units_[unit].now.last_use = uses_;
   }
   if (local_) return;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
     Unit& state = units_[unit];
-    if (state.over || !is_over(state, forward_uses[unit])) continue;
-    state.over = true;
-    if (state.begun == 0) open(unit, actions);
+    if (state.now.over || !is_over(state, forward_uses[unit])) continue;
+    state.now.over = true;
+    if (state.now.begun == 0) open(unit, actions);
     if (state.state == State::Open) reduce(unit, actions);
   }
 }
 
 bool Reductions::is_over(const Unit& unit, int forward_uses) const {
-  if (unit.uses == 0) return false;
+  if (unit.now.uses == 0) return false;
   if (recorded_) {
-    return unit.foreseen_lag >= 0 && unit.uses >= unit.foreseen_uses && uses_ > unit.last_use + unit.foreseen_lag;
+    return unit.expected.lag >= 0 && unit.now.uses >= unit.expected.uses &&
+           uses_ > unit.now.last_use + unit.expected.lag;
   }
   // A unit that was used more than once may get gradients at any time.
-  return unit.arrived > 0 && forward_uses <= 1 && uses_ > unit.last_use;
+  return unit.now.arrived > 0 && forward_uses <= 1 && uses_ > unit.now.last_use;
 }
 
 void Reductions::open(UnitId unit, Actions& actions) {
@@ -40,28 +41,30 @@ void Reductions::open(UnitId unit, Actions& actions) {
   occupants_[buffer] = unit;
   units_[unit].state = State::Open;
   units_[unit].buffer = buffer;
-  units_[unit].late = false;
+  units_[unit].now.late = false;
   most_open_ = std::max(most_open_, ++open_);
   actions.push_back({Action::Kind::OpenGradient, unit, buffer});
 }
 
 void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& actions) {
   Unit& state = units_[unit];
-  if (state.trainable != trainable) state.expected = 0;  // frozen or unfrozen since
-  state.trainable = trainable;
-  ++state.arrived;
-  state.lag = uses_ - state.last_use;
+  if (state.expected.trainable != trainable) state.expected.gradients = 0;  // frozen or unfrozen since
+  state.expected.trainable = trainable;
+  ++state.now.arrived;
+  state.now.lag = uses_ - state.now.last_use;
   if (local_) return;
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
   // A parameter that had no gradient so far may get one now, as experts do: until all have, being over decides.
-  if (state.arrived == (state.expected > 0 ? std::max(state.expected, trainable) : guess)) reduce(unit, actions);
+  if (state.now.arrived == (state.expected.gradients > 0 ? std::max(state.expected.gradients, trainable) : guess))
+    reduce(unit, actions);
 }
 
 bool Reductions::complete(UnitId unit) const {
   const Unit& state = units_[unit];
-  return state.state == State::Idle && state.begun == 1 && !state.late && state.reduced == state.arrived &&
-         state.expected > 0 && state.arrived >= state.expected;
+  return state.state == State::Idle && state.now.begun == 1 && !state.now.late &&
+         state.now.reduced == state.now.arrived && state.expected.gradients > 0 &&
+         state.now.arrived >= state.expected.gradients;
 }
 
 int Reductions::take_buffer(UnitId unit, Actions& actions) {
@@ -71,11 +74,13 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.
   UnitId oldest = -1;
   const auto before = [this](UnitId a, UnitId b) {
-    return std::pair(units_[a].stalls, units_[a].begun_at) < std::pair(units_[b].stalls, units_[b].begun_at);
+    return std::pair(units_[a].expected.stalls, units_[a].begun_at) <
+           std::pair(units_[b].expected.stalls, units_[b].begun_at);
   };
   for (UnitId unit : occupants_) {
     const Unit& state = units_[unit];
-    const bool under_way = state.state == State::Reducing && state.over && !state.stalled && state.begun == 1;
+    const bool under_way =
+        state.state == State::Reducing && state.now.over && !state.now.stalled && state.now.begun == 1;
     if (under_way && (oldest < 0 || before(unit, oldest))) oldest = unit;
   }
   if (oldest < 0 || buffers() <= most_open_) {
@@ -90,7 +95,7 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
 int Reductions::stalls(UnitId unit) {
   Unit& state = units_[unit];
   state.state = State::Reducing;
-  state.stalled = state.stalls = true;
+  state.now.stalled = state.expected.stalls = true;
   state.buffer = buffers();
   occupants_.push_back(unit);
   return state.buffer;
@@ -100,10 +105,10 @@ void Reductions::reduce(UnitId unit, Actions& actions) {
   Unit& state = units_[unit];
   state.state = State::Reducing;
   state.begun_at = ++clock_;
-  ++state.begun;
-  state.needed += state.arrived > state.reduced || state.carried;
+  ++state.now.begun;
+  state.now.needed += state.now.arrived > state.now.reduced || state.carried;
   state.carried = false;
-  state.reduced = state.arrived;
+  state.now.reduced = state.now.arrived;
   --open_;
   order_.push_back(unit);
   actions.push_back({Action::Kind::Reduce, unit, state.buffer});
@@ -118,25 +123,26 @@ void Reductions::wait(UnitId unit, Actions& actions, Action::Kind kind) {
 
 std::vector<int64_t> Reductions::account() const {
   std::vector<int64_t> account;
-  for (const Unit& unit : units_) account.push_back(unit.begun + (unit.state == State::Open || unit.late ? 1 : 0));
+  for (const Unit& unit : units_)
+    account.push_back(unit.now.begun + (unit.state == State::Open || unit.now.late ? 1 : 0));
   for (const Unit& unit : units_) {
-    const bool has_gradient = unit.needed > 0 || unit.state == State::Open || unit.late;
-    account.push_back(has_gradient ? unit.lag : -1);
+    const bool has_gradient = unit.now.needed > 0 || unit.state == State::Open || unit.now.late;
+    account.push_back(has_gradient ? unit.now.lag : -1);
   }
-  for (const Unit& unit : units_) account.push_back(unit.arrived);
+  for (const Unit& unit : units_) account.push_back(unit.now.arrived);
   return account;
 }
 
 void Reductions::keep_late(UnitId unit) {
   Unit& state = units_[unit];
-  state.late = true;
-  ++state.arrived;
-  state.lag = uses_ - state.last_use;
+  state.now.late = true;
+  ++state.now.arrived;
+  state.now.lag = uses_ - state.now.last_use;
 }
 
 std::vector<int64_t> Reductions::begun() const {
   std::vector<int64_t> begun;
-  for (const Unit& unit : units_) begun.push_back(unit.begun);
+  for (const Unit& unit : units_) begun.push_back(unit.now.begun);
   return begun;
 }
 
@@ -145,22 +151,22 @@ void Reductions::begin_next(std::span<const int64_t> account, Actions& actions) 
   // Every first reduction is begun before any unit's second one waits for its first.
   UnitId next = -1;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    const bool wanted = units_[unit].begun < account[unit];
-    if (wanted && (next < 0 || units_[unit].begun < units_[next].begun)) next = unit;
+    const bool wanted = units_[unit].now.begun < account[unit];
+    if (wanted && (next < 0 || units_[unit].now.begun < units_[next].now.begun)) next = unit;
   }
   if (next < 0) return;
   open(next, actions);
   reduce(next, actions);
-  units_[next].over |= follows_;
+  units_[next].now.over |= follows_;
 }
 
 void Reductions::repeat(Actions& actions) {
   if (local_) return;
   for (UnitId unit : last_order_) {
-    if (units_[unit].begun > 0) continue;
+    if (units_[unit].now.begun > 0) continue;
     open(unit, actions);
     reduce(unit, actions);
-    units_[unit].over = true;
+    units_[unit].now.over = true;
   }
 }
 
@@ -177,9 +183,9 @@ void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
   if (follows_) return begin_backward();
   for (size_t i = 0; i < count; ++i) {
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
-    units_[i].expected = std::max(units_[i].expected, static_cast<int>(account[2 * count + i]));
-    units_[i].foreseen_uses = units_[i].uses;
-    units_[i].foreseen_lag = static_cast<int>(account[count + i]);
+    units_[i].expected.gradients = std::max(units_[i].expected.gradients, static_cast<int>(account[2 * count + i]));
+    units_[i].expected.uses = units_[i].now.uses;
+    units_[i].expected.lag = static_cast<int>(account[count + i]);
   }
   recorded_ = true;
   begin_backward();
@@ -191,8 +197,7 @@ void Reductions::begin_backward() {
   order_.clear();
   follows_ = false;
   for (Unit& unit : units_) {
-    unit.arrived = unit.reduced = unit.begun = unit.needed = unit.uses = unit.last_use = unit.lag = 0;
-    unit.over = unit.stalled = unit.late = false;
+    unit.now = {};
     unit.carried = unit.state == State::Open;
   }
 }

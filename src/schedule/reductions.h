@@ -67,32 +67,40 @@ class Reductions {
   void abandon(Actions& actions);
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
-  bool reduced(UnitId unit) const { return units_[unit].begun > 0; }
+  bool reduced(UnitId unit) const { return units_[unit].now.begun > 0; }
   // Whether the unit has been reduced, once, with as many gradients as any backward ever brought.
   bool complete(UnitId unit) const;
 
  private:
   enum class State { Idle, Open, Reducing };
+  // What happened to a unit in this backward.
+  struct Progress {
+    int arrived = 0;  // gradients
+    int reduced = 0;  // how many of them
+    int begun = 0;    // reductions
+    int needed = 0;   // those that had a gradient of this rank
+    int uses = 0;
+    int last_use = 0;  // counted from 1, over all units
+    int lag = 0;       // uses of others between the last use and the last gradient
+    bool over = false;
+    bool stalled = false;
+    bool late = false;  // there are gradients kept aside
+  };
+  // What it is expected to bring.
+  struct Forecast {
+    int gradients = 0;    // the most of any backward, on any rank; 0: not recorded
+    int trainable = 0;    // parameters that wanted gradients then
+    int uses = 0;         // in the last backward
+    int lag = -1;         // in the last backward, the longest of all ranks; -1: no gradient came
+    bool stalls = false;  // its reduction did so in some backward: others are waited for first
+  };
   struct Unit {
     State state = State::Idle;
     int buffer = -1;
-    int expected = 0;   // most gradients that a backward brought, on any rank; 0: not recorded
-    int trainable = 0;  // parameters that wanted gradients then
-    int arrived = 0;    // gradients in this backward
-    int reduced = 0;    // how many of them
-    int begun = 0;      // reductions begun in this backward
-    int needed = 0;     // those that had a gradient of this rank
-    uint64_t begun_at = 0;
-    int uses = 0;           // in this backward
-    int last_use = 0;       // counted from 1, over all units
-    int lag = 0;            // uses of others between the last use and the last gradient
-    int foreseen_uses = 0;  // in the last backward
-    int foreseen_lag = -1;  // in the last backward, the longest of all ranks; -1: no gradient came
-    bool over = false;
-    bool carried = false;  // holds gradients of earlier backwards
-    bool stalled = false;  // in this backward
-    bool stalls = false;   // did so in any: others are waited for first
-    bool late = false;     // there are gradients kept aside
+    uint64_t begun_at = 0;  // of its last reduction, by the clock
+    bool carried = false;   // holds gradients of earlier backwards
+    Progress now;
+    Forecast expected;
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;
