@@ -25,6 +25,25 @@ void sync_directory(const std::filesystem::path& path) {
   if (result != 0) fail(path, "cannot be synced");
 }
 
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.parent_path().empty() ? "." : path.parent_path();
+}
+
+// Where the file system cannot exchange names in one step: at any moment the old directory is whole, at its place or at
+// `aside`.
+void exchange_by_renaming(const std::filesystem::path& partial, const std::filesystem::path& target,
+                          const std::filesystem::path& aside) {
+  std::filesystem::remove_all(aside);
+  std::filesystem::rename(target, aside);
+  try {
+    std::filesystem::rename(partial, target);
+  } catch (...) {
+    std::filesystem::rename(aside, target);
+    throw;
+  }
+  std::filesystem::rename(aside, partial);
+}
+
 }  // namespace
 
 DurableFile::DurableFile(const std::filesystem::path& path)
@@ -55,22 +74,23 @@ void DurableFile::close() {
 }
 
 void commit_directory(const std::filesystem::path& partial, const std::filesystem::path& target) {
+  std::filesystem::path aside = partial;
+  aside += "-replaced";
   sync_directory(partial);
-  bool exchanged = false;
-  if (std::filesystem::exists(target)) {
-    // In one step, so that a complete checkpoint has this name at any time.
-    exchanged = renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
-    if (!exchanged && errno != EINVAL) fail(target, "cannot be replaced");
-    if (!exchanged) std::filesystem::remove_all(target);  // this file system cannot exchange names
+  if (!std::filesystem::exists(target)) {
+    std::filesystem::rename(partial, target);
+  } else if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL) fail(target, "cannot be replaced");
+    exchange_by_renaming(partial, target, aside);
   }
-  if (!exchanged) std::filesystem::rename(partial, target);
-  sync_directory(target.parent_path().empty() ? "." : target.parent_path());
+  sync_directory(parent_of(target));
   std::filesystem::remove_all(partial);  // what was replaced
+  std::filesystem::remove_all(aside);    // or what a process left that died while it did so
 }
 
 void commit_file(const std::filesystem::path& partial, const std::filesystem::path& target) {
   std::filesystem::rename(partial, target);
-  sync_directory(target.parent_path().empty() ? "." : target.parent_path());
+  sync_directory(parent_of(target));
 }
 
 }  // namespace fsdp::checkpoint

@@ -23,7 +23,8 @@ class DurableFile {
 };
 
 // Puts the finished directory `partial` in the place of `target`, both in the same parent, and syncs: after a crash at
-// any moment `target` is the old one, the new one, or absent with the old one beside it.
+// any moment `target` is the old one, the new one, or, where the file system cannot exchange names, absent with the old
+// one beside it, as `partial`-replaced.
 void commit_directory(const std::filesystem::path& partial, const std::filesystem::path& target);
 
 // The same for a finished and closed file, in place of an older one.
