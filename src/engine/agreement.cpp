@@ -51,15 +51,15 @@ Agreement::Account Agreement::ends_backward(const Account& account) {
   return largest(account, exchange(kEndsBackward, account));
 }
 
-Agreement::Led Agreement::follow(const Account& account) {
+Agreement::Leaders Agreement::follow(const Account& account) {
   const std::vector<torch::Tensor> messages = exchange(kFollows, account);
   const auto leader = std::find_if(messages.begin(), messages.end(), leads);
   FSDP_CHECK(leader != messages.end(),
              "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
              "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
   const int64_t activity = activity_of(*leader);
-  const auto gathered = activity == kEndsBackward ? std::nullopt : std::optional(static_cast<int>(activity));
-  return {gathered, largest(account, messages)};
+  const auto unit = activity == kEndsBackward ? std::nullopt : std::optional(static_cast<int>(activity));
+  return {unit, largest(account, messages)};
 }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.

@@ -39,12 +39,13 @@ class Agreement {
   // It has ended its backward. Returns the largest of the ranks' accounts, number by number.
   Account ends_backward(const Account& account);
 
-  // What the others do where this rank follows: they gather a unit, or have ended their backward.
-  struct Led {
-    std::optional<int> gathered;
-    Account account;  // the largest
+  // What the ranks that have a batch do.
+  struct Leaders {
+    std::optional<int> gathered_unit;  // none: they have ended their backward
+    Account account;                   // the largest of all ranks
   };
-  Led follow(const Account& account);
+  // This rank has none, and waits for what the others do next.
+  Leaders follow(const Account& account);
 
  private:
   std::vector<torch::Tensor> exchange(int64_t activity, const Account& account);

@@ -36,10 +36,10 @@ std::vector<int64_t> Model::follow() {
     return agree_on_account();
   }
   for (;;) {
-    const Agreement::Led led = agreement_.follow(schedule_->account());
-    if (!led.gathered) return led.account;
-    gather_for_others(*led.gathered);
-    reduce_rest(led.account);
+    const Agreement::Leaders leaders = agreement_.follow(schedule_->account());
+    if (!leaders.gathered_unit) return leaders.account;
+    gather_for_others(*leaders.gathered_unit);
+    reduce_rest(leaders.account);
   }
 }
 
