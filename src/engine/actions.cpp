@@ -68,14 +68,10 @@ void* Model::wait_gather(int unit) {
 }
 
 void Model::open_gradient(const schedule::Action& action) {
-  check_open();
+  piece_gradients_.check_open();
   Unit& unit = *units_[action.unit];
   if (alone()) return unit.gradients.open_alone();
-  // A sum that the user dropped by resetting a piece's grad is dropped here too.
-  for (size_t i = 0; i < unit.sum.held.size(); ++i) {
-    if (!parameters_[unit.first_piece + i].piece.grad().defined()) unit.sum.held[i] = 0;
-  }
-  lay_out_sum(unit);
+  piece_gradients_.open(unit);
   const layout::GradientLayout& layout = unit.gradient_layout;
   unit.gradients.open(layout, arena_->gradients.at(action.buffer, layout.full_numel(), reduce_dtype_));
   for (LateGradient& late : unit.gradients.take_late()) write_gradient(unit, late.parameter, std::move(late.gradient));
@@ -102,9 +98,9 @@ void Model::wait_reduction(const schedule::Action& action) {
 }
 
 void Model::finish_reduction(Unit& unit, int buffer) {
-  if (alone()) return add_kept(unit);
+  if (alone()) return piece_gradients_.add_kept(unit);
   unit.collectives->wait_reduce();
-  show_sum(unit);
+  piece_gradients_.show(unit);
   // A gradient that autograd still adds to comes late, or never.
   unit.gradients.held_by_autograd() ? arena_->gradients.give_away(buffer) : arena_->gradients.release(buffer);
   arena_->staging.release(buffer);

@@ -21,7 +21,7 @@ class Agreement {
  public:
   using Account = std::vector<int64_t>;
 
-  // Holds on to all three.
+  // All three outlive it.
   Agreement(collectives::Group& group, const std::vector<std::unique_ptr<Unit>>& units, Recorder& recorder)
       : group_(group), units_(units), recorder_(recorder) {}
 

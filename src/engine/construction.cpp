@@ -21,7 +21,7 @@ Model::Model(ModelSpec spec)
       shards_(spec.shards),
       reduce_dtype_(spec.reduce_dtype),
       recorder_(spec.units.size()),
-      divisor_(group_->size()),
+      piece_gradients_(parameters_, link_, group_->rank(), group_->size(), device_),
       step_(spec.units.size()) {
   torch::NoGradGuard no_grad;
   check_same_model(spec, *group_);

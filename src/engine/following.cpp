@@ -16,7 +16,7 @@ bool Model::any_rank_has_batch(bool here) {
 void Model::backward_without_batch() {
   std::lock_guard lock(mutex_);
   note_mode();
-  check_open();
+  piece_gradients_.check_open();
   FSDP_CHECK(agreement_.follows(),
              "backward_without_batch() is for a rank that has no batch where another has one. Ask "
              "any_rank_has_batch(false) on this rank first, and any_rank_has_batch(true) on the other.");

@@ -14,7 +14,7 @@ torch::Tensor Model::place_of_gradient(int id, int parameter) {
   note_mode();
   Unit& unit = *units_[id];
   if (alone() || unit.dtype() != reduce_dtype_ || !schedule_->used_once(id) || schedule_->reduced(id) ||
-      schedule_->reduction_under_way(id) || closed_ || !failure_.empty()) {
+      schedule_->reduction_under_way(id) || piece_gradients_.closed() || !failure_.empty()) {
     return {};
   }
   guarded([&] { perform(schedule_->gradient_begins(id)); });
@@ -28,7 +28,7 @@ void Model::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   torch::NoGradGuard no_grad;
   note_mode();
   Unit& unit = *units_[id];
-  check_open();
+  piece_gradients_.check_open();
   if (step_.open()) check_not_stepped({&id, 1}, "a gradient");
   unit.parameters[parameter].check_attached("backward");
   if (!failure_.empty()) throw Error(failure_);

@@ -20,6 +20,7 @@
 #include "engine/agreement.h"
 #include "engine/early_step.h"
 #include "engine/model_spec.h"
+#include "engine/piece_gradients.h"
 #include "engine/recorder.h"
 #include "engine/unit.h"
 #include "fsdp/sharded_model.h"
@@ -65,11 +66,11 @@ class Model final : public interpose::Listener {
   void open_step_in_backward(std::weak_ptr<const UnitUpdate> update);
   void close_step_in_backward() noexcept;
   // Multiplies the closed gradients.
-  void scale_gradients(float factor);
+  void scale_gradients(float factor) { piece_gradients_.scale(factor); }
   // Scaling is put off until the values are read: what is left to multiply them by, one factor after the other, is the
   // caller's to do, or done now.
-  std::vector<float> take_factors();
-  void scale_now();
+  std::vector<float> take_factors() { return piece_gradients_.take_factors(); }
+  void scale_now() { piece_gradients_.scale_now(); }
   void zero_grad();
   void set_gradient_divisor(double divisor);
   // In between, backwards add to this rank's own gradients. May be nested.
@@ -131,15 +132,9 @@ class Model final : public interpose::Listener {
   void write_gradient(Unit& unit, int parameter, torch::Tensor gradient);
 
   // gradient_sum.cpp
-  void lay_out_sum(Unit& unit);
-  void show_sum(Unit& unit);
-  void show(torch::Tensor& piece, const torch::Tensor& gradient);
-  void add_kept(Unit& unit);
-  void check_open();
   void close();
-  std::vector<float> closing_factors() const;
-  void end_sum();
-  bool holds_gradients() const;
+  std::vector<float> closing_factors() const { return piece_gradients_.closing_factors(); }
+  void end_sum() { piece_gradients_.reopen(); }
 
   // backward.cpp
   void end_backward(const std::vector<int64_t>& account);
@@ -197,13 +192,11 @@ class Model final : public interpose::Listener {
   Recorder recorder_;
   Agreement agreement_{*group_, units_, recorder_};
   std::string failure_;  // the first error of a collective; every later call repeats it
-  double divisor_;
-  bool closed_ = false;         // the gradients' sum has ended
-  std::vector<float> factors_;  // by which it is still to be multiplied
-  EarlyStep step_;              // one that began inside of a backward, or will
-  int no_sync_ = 0;             // scopes that are open
-  bool unreduced_ = false;      // backwards of no_sync scopes came, on every rank, since the last reductions
-  bool written_ = false;        // an operator of the user's writes pieces: published when the model is used next
+  PieceGradients piece_gradients_;
+  EarlyStep step_;          // one that began inside of a backward, or will
+  int no_sync_ = 0;         // scopes that are open
+  bool unreduced_ = false;  // backwards of no_sync scopes came, on every rank, since the last reductions
+  bool written_ = false;    // an operator of the user's writes pieces: published when the model is used next
   std::optional<FullParametersOptions> full_;  // between open_full and close_full
   int64_t optimizer_bytes_ = 0;
 };
