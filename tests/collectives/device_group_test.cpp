@@ -4,9 +4,15 @@
 #include <torch/torch.h>
 
 #include <csignal>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "collectives/device/group.h"
 #include "collectives/group_checks.h"
 #include "support/device_over_gloo.h"
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
@@ -75,6 +81,45 @@ TEST(DeviceGroup, NamesARankThatDied) {
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
   EXPECT_THAT(result.output, HasSubstr("[fsdp rank 0/2] barrier: rank 1"));
   EXPECT_LT(result.duration, std::chrono::seconds(10));
+}
+
+// A group on the CPU in which the first call fails, and no later one.
+class FailsOnce final : public collectives::Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::UnitSpec&) override { return {}; }
+  void barrier() override { call(); }
+  void all_reduce_(torch::Tensor&) override { call(); }
+  void broadcast_(torch::Tensor&, int) override { call(); }
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
+    call();
+    return {tensor, tensor};
+  }
+
+ private:
+  void call() {
+    if (!std::exchange(failed_, true)) throw collectives::PeerLost("rank 1 is gone");
+  }
+
+  bool failed_ = false;
+};
+
+TEST(DeviceGroup, RepeatsAFailureOfWhatTravelsByTheHost) {
+  torch::Tensor values = torch::zeros({4});  // on the CPU, and not on the group's device
+  const std::vector<std::function<void(collectives::Group&)>> calls{
+      [](collectives::Group& group) { group.barrier(); }, [&](collectives::Group& group) { group.all_reduce_(values); },
+      [&](collectives::Group& group) { group.broadcast_(values, 0); },
+      [&](collectives::Group& group) { group.all_gather(values); }};
+  for (size_t first = 0; first < calls.size(); ++first) {
+    const auto group = collectives::device::make_group(std::make_unique<FailsOnce>(), {}, torch::kMeta);
+    EXPECT_THAT(testing::message_of<collectives::PeerLost>([&] { calls[first](*group); }), HasSubstr("rank 1 is gone"));
+    for (size_t later = 0; later < calls.size(); ++later) {
+      EXPECT_THAT(testing::message_of<collectives::PeerLost>([&] { calls[later](*group); }),
+                  HasSubstr("rank 1 is gone"))
+          << "call " << later << " after a failure of call " << first;
+    }
+  }
 }
 
 TEST(DeviceGroup, NamesARankThatDiverged) {

@@ -33,12 +33,16 @@ class DeviceGroup final : public Group {
   torch::Tensor allocate(int64_t bytes) override;
   void reductions_end(bool everywhere) override;
 
-  void barrier() override { context_->host().barrier(); }
+  void barrier() override {
+    context_->guarded(message_prefix(), "barrier", [&] { context_->host().barrier(); });
+  }
   void all_reduce_(torch::Tensor& tensor) override;
   void broadcast_(torch::Tensor& tensor, int source) override;
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
 
  private:
+  // Tensors on the CPU are the host's.
+  bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_->device(); }
   // Every rank says what it is about to do on the device, where nobody would find out that a peer does another thing.
   void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
   std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
@@ -77,16 +81,16 @@ std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor
 }
 
 std::vector<torch::Tensor> DeviceGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  if (tensor.device() != context_->device()) return context_->host().all_gather(tensor, purpose);
   return context_->guarded(message_prefix(), "all_gather", [&] {
+    if (!on_device(tensor)) return context_->host().all_gather(tensor, purpose);
     agree(purpose);
     return gather_parts(tensor);
   });
 }
 
 void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
-  if (tensor.device() != context_->device()) return context_->host().broadcast_(tensor, source);
   context_->guarded(message_prefix(), "broadcast", [&] {
+    if (!on_device(tensor)) return context_->host().broadcast_(tensor, source);
     agree("enters a broadcast");
     std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
     c10d::BroadcastOptions options;
@@ -97,8 +101,8 @@ void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
 
 // Gathered and added up here, so that the sum is in rank order.
 void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
-  if (tensor.device() != context_->device()) return context_->host().all_reduce_(tensor);
   context_->guarded(message_prefix(), "all_reduce", [&] {
+    if (!on_device(tensor)) return context_->host().all_reduce_(tensor);
     torch::NoGradGuard no_grad;
     agree("enters an all_reduce");
     const torch::Tensor flat = tensor.detach().view({-1});
