@@ -73,7 +73,7 @@ struct LaunchOptions {
 // With no launcher in the environment and more than one rank, the ranks are forked, their output is prefixed by rank,
 // and one that dies ends the others; one rank runs in this process. Forking a process that has threads would hang in
 // LibTorch, so it throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
-// ranks share the machine's cores evenly.
+// ranks share the machine's cores evenly. A signal ends all ranks by SIGTERM; one over a second later kills them.
 int launch(const LaunchOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace fsdp

@@ -22,6 +22,8 @@ constexpr milliseconds kTerminateTime{1500};
 // After an interruption: for ranks that have no handler and only have to die, and for those that save their work.
 constexpr milliseconds kInterruptTime{3000};
 constexpr milliseconds kHandledInterruptTime{30000};
+// Signals within it ask for one thing.
+constexpr milliseconds kSameInterruptTime{1000};
 
 std::string without_prefix(const std::string& message, int rank, int ranks) {
   std::string prefix = fmt::format("[fsdp rank {}/{}] ", rank, ranks);
@@ -114,13 +116,15 @@ void Supervisor::read_signals() {
     interrupt(static_cast<int>(info.ssi_signo));
 }
 
-// The second time the user means it.
+// Who asks a whole group of processes, as a terminal does, may ask this one by itself as well, at once. What comes
+// later means it.
 void Supervisor::interrupt(int number) {
   if (interrupted_by_) {
-    enter(Phase::Killing, milliseconds(0));
+    if (Clock::now() - interrupted_at_ > kSameInterruptTime) enter(Phase::Killing, milliseconds(0));
     return;
   }
   interrupted_by_ = number;
+  interrupted_at_ = Clock::now();
   bool handled = std::any_of(ranks_.begin(), ranks_.end(),
                              [](const auto& rank) { return rank->running() && rank->handles(SIGTERM); });
   enter(Phase::Terminating, handled ? kHandledInterruptTime : kInterruptTime);

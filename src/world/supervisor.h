@@ -67,6 +67,7 @@ class Supervisor {
   std::optional<Clock::time_point> deadline_;  // of this phase
   RankProcess* first_failed_ = nullptr;        // and not for want of another
   int interrupted_by_ = 0;                     // the signal
+  Clock::time_point interrupted_at_;
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;
   int signals_ = -1;

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -173,18 +174,49 @@ TEST(Launch, EndsAllRanksOnInterruptOfTheWholeGroup) {
   EXPECT_THAT(result.output, HasSubstr("[fsdp] interrupted; all 2 ranks ended.\n"));
 }
 
+// Ranks that handle SIGTERM, of which rank 0 makes `ask` ask for it, and which then take `saving` to end.
+void save_when_asked(World& world, const std::function<void()>& ask, std::chrono::milliseconds saving) {
+  static volatile std::sig_atomic_t asked = 0;
+  std::signal(SIGTERM, [](int) { asked = 1; });
+  world.barrier();
+  if (world.rank() == 0) ask();
+  while (!asked) std::this_thread::sleep_for(10ms);
+  std::this_thread::sleep_for(saving);
+  std::cout << "saved" << std::endl;
+}
+
 TEST(Launch, WaitsForRanksThatHandleTermination) {
   RunResult result = run_ranks_to_end(2, [](World& world) {
-    static volatile std::sig_atomic_t asked = 0;
-    std::signal(SIGTERM, [](int) { asked = 1; });
-    world.barrier();
-    if (world.rank() == 0) kill(getppid(), SIGTERM);
-    while (!asked) std::this_thread::sleep_for(10ms);
-    std::this_thread::sleep_for(300ms);
-    std::cout << "saved" << std::endl;
+    save_when_asked(
+        world, [] { kill(getppid(), SIGTERM); }, 300ms);
   });
   EXPECT_EQ(result.exit_code, 143);
   EXPECT_THAT(result.output, AllOf(HasSubstr("[rank 0] saved"), HasSubstr("[rank 1] saved")));
+}
+
+// A scheduler signals the whole group, and the launcher once more.
+TEST(Launch, TakesSignalsThatComeTogetherForOne) {
+  RunResult result = run_ranks_to_end(2, [](World& world) {
+    const auto ask = [] {
+      for (int number : {SIGTERM, SIGINT, SIGHUP}) kill(getppid(), number);
+      std::this_thread::sleep_for(50ms);
+      kill(getppid(), SIGTERM);
+    };
+    save_when_asked(world, ask, 300ms);
+  });
+  EXPECT_THAT(result.output, AllOf(HasSubstr("[rank 0] saved"), HasSubstr("[rank 1] saved"),
+                                   HasSubstr("[fsdp] interrupted; all 2 ranks ended.\n")));
+}
+
+TEST(Launch, KillsRanksThatSaveWhenAskedAgainLater) {
+  RunResult result = run_ranks_to_end(2, [](World& world) {
+    const auto ask = [] {
+      for (int i = 0; i < 30; ++i, std::this_thread::sleep_for(200ms)) kill(getppid(), SIGTERM);
+    };
+    save_when_asked(world, ask, 10s);
+  });
+  EXPECT_EQ(result.exit_code, 143);
+  EXPECT_THAT(result.output, Not(HasSubstr("saved")));
 }
 
 TEST(Launch, StartsAgainAsOftenAsAllowed) {
