@@ -63,12 +63,14 @@ struct Unit;
 // A scope whose backward is the last of its step (`PieceOptimizer::step_in_backward`).
 class StepInBackward {
  public:
-  explicit StepInBackward(std::shared_ptr<engine::Model> model);
   StepInBackward(StepInBackward&&) noexcept = default;
   StepInBackward& operator=(StepInBackward&&) = delete;
   ~StepInBackward();
 
  private:
+  friend class PieceOptimizer;
+  explicit StepInBackward(std::shared_ptr<engine::Model> model);
+
   std::shared_ptr<engine::Model> model_;
 };
 
