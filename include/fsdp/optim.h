@@ -232,7 +232,8 @@ class GradScaler {
   // Throws `Error` for a value out of range.
   explicit GradScaler(GradScalerOptions options = {});
 
-  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product.
+  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product. Its backward throws `Error`
+  // inside of `PieceOptimizer::step_in_backward` of a model whose parameters it was computed from, before any step.
   torch::Tensor scale(const torch::Tensor& loss) const;
   // Closes the gradients (docs/determinism.md), divides them by the scale, and finds infinities and NaN. A collective.
   // Throws `Error` when there is no gradient, and the second time since the last `update`.

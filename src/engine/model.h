@@ -65,6 +65,8 @@ class Model final : public interpose::Listener {
   // possible. `step` is to be called after it.
   void open_step_in_backward(std::weak_ptr<const UnitUpdate> update);
   void close_step_in_backward() noexcept;
+  // Whether it is to come, or runs.
+  bool steps_in_backward() const;
   // Multiplies the closed gradients.
   void scale_gradients(float factor) { piece_gradients_.scale(factor); }
   // Scaling is put off until the values are read: what is left to multiply them by, one factor after the other, is the

@@ -27,6 +27,11 @@ void Model::close_step_in_backward() noexcept {
   step_.close();
 }
 
+bool Model::steps_in_backward() const {
+  std::lock_guard lock(mutex_);
+  return step_.foreseen();
+}
+
 void Model::check_no_step_begun(std::string_view what) const {
   FSDP_CHECK(!step_.begun(),
              "{} came in the midst of a step, which has begun inside the backward (step_in_backward). Call the "

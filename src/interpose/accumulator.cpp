@@ -4,6 +4,9 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "base/error.h"
 
 namespace fsdp::interpose {
@@ -29,6 +32,7 @@ class GradientAccumulator final : public Node {
     return torch::autograd::impl::post_acc_grad_hooks(parameter_);
   }
 
+  const std::shared_ptr<Link>& link() const { return storage_->link(); }
   bool has_hooks() {
     return !tensor_pre_hooks().empty() || tensor_post_acc_grad_hooks() || !pre_hooks().empty() ||
            !post_hooks().empty() || !retains_grad_hooks().empty();
@@ -93,6 +97,22 @@ GradientAccumulator* accumulator_of(const torch::Tensor& parameter) {
 }
 
 }  // namespace
+
+std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor) {
+  std::vector<std::shared_ptr<Link>> links;
+  std::vector<Node*> open{tensor.grad_fn().get()};
+  std::unordered_set<Node*> seen{nullptr};
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    const auto* accumulator = dynamic_cast<GradientAccumulator*>(node);
+    if (accumulator && std::find(links.begin(), links.end(), accumulator->link()) == links.end())
+      links.push_back(accumulator->link());
+    for (const torch::autograd::Edge& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return links;
+}
 
 bool gradient_goes_in_place(const torch::Tensor& parameter) {
   GradientAccumulator* accumulator = accumulator_of(parameter);

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <vector>
 
 #include "interpose/unit_storage.h"
 
@@ -14,6 +15,9 @@ namespace fsdp::interpose {
 // its own, as backward(create_graph) makes, is an error.
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
                                           const c10::intrusive_ptr<UnitStorage>& storage, int index);
+
+// Of those whose parameters the tensor was computed from, as far as its graph shows it; each once.
+std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
 
 // Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
 bool gradient_goes_in_place(const torch::Tensor& parameter);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/model.h"
 #include "fsdp/optim.h"
+#include "interpose/accumulator.h"
 
 namespace fsdp {
 
@@ -20,6 +21,19 @@ void check(const GradScalerOptions& options) {
              "GradScaler: found backoff_factor {}, expected more than 0 and less than 1", options.backoff_factor);
   FSDP_CHECK(options.growth_interval > 0, "GradScaler: found growth_interval {}, expected 1 or more",
              options.growth_interval);
+}
+
+// What is stepped inside of a backward is stepped by gradients that nobody has unscaled. The hook comes before anything
+// else in the backward.
+void refuse_steps_in_backward(const torch::Tensor& scaled) {
+  scaled.register_hook([links = interpose::links_behind(scaled)](const torch::Tensor&) {
+    for (const auto& link : links) {
+      const auto* model = dynamic_cast<const engine::Model*>(link->listener);
+      FSDP_CHECK(model == nullptr || !model->steps_in_backward(),
+                 "GradScaler: the backward of a scaled loss came in step_in_backward(), which steps units before their "
+                 "gradients are unscaled. Nothing was stepped. Leave step_in_backward() out of such steps.");
+    }
+  });
 }
 
 // Multiplies the gradients of this rank's pieces; false when one of them, on any rank, is infinite or NaN.
@@ -46,7 +60,10 @@ GradScaler::GradScaler(GradScalerOptions options) : options_(options), state_{op
 torch::Tensor GradScaler::scale(const torch::Tensor& loss) const {
   if (!options_.enabled) return loss;
   // A tensor and not a number, so that an fp16 loss becomes fp32, which holds the product.
-  return loss * torch::full({}, static_cast<float>(state_.scale), loss.options().dtype(torch::kFloat32));
+  torch::Tensor scaled =
+      loss * torch::full({}, static_cast<float>(state_.scale), loss.options().dtype(torch::kFloat32));
+  if (scaled.requires_grad()) refuse_steps_in_backward(scaled);
+  return scaled;
 }
 
 void GradScaler::unscale_(ShardedModel& model) {

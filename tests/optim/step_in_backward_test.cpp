@@ -224,6 +224,39 @@ TEST_P(StepInBackwardOnOneOrTwo, RefusesWhatComesBeforeTheStepIsEnded) {
   });
 }
 
+// Each rank's own shards.
+std::vector<torch::Tensor> copies_of_shards(const ShardedModel& sharded) {
+  std::vector<torch::Tensor> copies;
+  for (const torch::Tensor& shard : sharded.shards()) copies.push_back(shard.clone());
+  return copies;
+}
+
+TEST_P(StepInBackwardOnOneOrTwo, RefusesAScaledLossBeforeAnythingIsStepped) {
+  run_ranks(GetParam(), [](World& world) {
+    Trained trained(world), expected(world);
+    const std::vector<torch::Tensor> before = copies_of_shards(trained.sharded);
+    GradScaler scaler;
+    const torch::Tensor loss = scaler.scale(trained.model.loss(4 + world.rank()));
+    {
+      auto in_backward = trained.optimizer.step_in_backward();
+      EXPECT_THAT(message_of<Error>([&] { loss.backward(); }),
+                  AllOf(HasSubstr("GradScaler"), HasSubstr("Nothing was stepped")));
+    }
+    const std::vector<torch::Tensor> after = copies_of_shards(trained.sharded);
+    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(torch::equal(before[i], after[i])) << i;
+
+    for (Trained* one : {&trained, &expected}) {
+      GradScaler own;
+      own.scale(one->model.loss(4 + world.rank())).backward();
+      EXPECT_TRUE(own.step(one->optimizer));
+      one->optimizer.zero_grad();
+    }
+    EXPECT_THAT(differences(whole_weights(*expected.model.module, expected.sharded),
+                            whole_weights(*trained.model.module, trained.sharded)),
+                IsEmpty());
+  });
+}
+
 TEST_P(StepInBackwardOnOneOrTwo, AScopeWithoutABackwardIsNone) {
   run_ranks(GetParam(), [](World& world) {
     Trained trained(world);
