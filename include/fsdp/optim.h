@@ -102,7 +102,9 @@ class PieceOptimizer : public Optimizer {
   // so that `zero_grad` has nothing to do, and cannot be clipped, unscaled or read: each is an `Error`, and so is
   // whatever uses or writes the parameters, the rate or the divisor between that backward and `step`, and a second
   // backward. A backward that uses a unit otherwise than the one before, after the unit was stepped, is an `Error` on
-  // every rank that finds it so, and needs a checkpoint. Throws `Error` for Muon, which needs whole matrices.
+  // every rank that finds it so. Where a backward throws, or the optimizer is destroyed before `step`, and some units
+  // were stepped, each later call is an `Error` until `load_checkpoint`. Throws `Error` for Muon, which needs whole
+  // matrices.
   [[nodiscard]] StepInBackward step_in_backward();
   // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
   void set_lr(double lr);
@@ -114,6 +116,8 @@ class PieceOptimizer : public Optimizer {
 
  private:
   using Update = std::function<void(const engine::Unit& unit, std::span<const float> factors)>;
+
+  void leave_model() noexcept;
 
   std::shared_ptr<engine::Model> model_;
   Rules rules_;

@@ -77,7 +77,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
                directory.string(), manifest.shards, manifest.world_size, model.shards(), group.size());
     found = read_wanted(directory / checkpoint::shard_file_name(group.rank() % model.shards(), model.shards()), wanted);
   });
-  model.begin_write();
+  model.begin_load();
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
   model.publish();
   model.broadcast_buffers(0);

@@ -69,10 +69,7 @@ void Model::abandon_backward() {
   group_->reductions_end(/*everywhere=*/false);
   for (auto& unit : units_) unit->gradients.take_late();
   step_.forget_candidates();
-  FSDP_CHECK(
-      !step_.foreseen() || !step_.left_any(),
-      "a backward in step_in_backward() threw after some units had been stepped: the parameters are neither those "
-      "of the step before nor those of this one. Load a checkpoint.");
+  if (step_.foreseen() && step_.left_any()) break_off_step("a backward in step_in_backward() threw");
 }
 
 }  // namespace fsdp::engine

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,13 @@ class EarlyStep {
     if (foreseen()) stage_ = Stage::Begun;
     forget_candidates();
   }
+  // It can be neither ended nor undone; `why` is for messages.
+  void break_off(std::string why) {
+    stage_ = Stage::Broken;
+    why_broken_ = std::move(why);
+    update_.reset();
+    forget_candidates();
+  }
   void end() {
     stage_ = Stage::None;
     forget_candidates();
@@ -42,6 +50,8 @@ class EarlyStep {
 
   bool foreseen() const { return stage_ == Stage::Foreseen; }
   bool begun() const { return stage_ == Stage::Begun; }
+  bool broken() const { return stage_ == Stage::Broken; }
+  const std::string& why_broken() const { return why_broken_; }
   bool open() const { return stage_ != Stage::None; }
   std::shared_ptr<const UnitUpdate> update() const { return update_.lock(); }
 
@@ -68,10 +78,12 @@ class EarlyStep {
     None,
     Foreseen,  // its last backward is the next, or runs
     Begun,     // that backward is over; the optimizer's step() does the rest
+    Broken,    // some units were stepped, and the others will not be
   };
   enum class Progress : uint8_t { Old, Left, Stepped };
 
   Stage stage_ = Stage::None;
+  std::string why_broken_;
   std::weak_ptr<const UnitUpdate> update_;
   std::vector<Progress> progress_;  // of each unit
   std::vector<int> candidates_;     // reduced and not stepped

@@ -49,6 +49,10 @@ void Model::zero_grad() {
   std::lock_guard lock(mutex_);
   note_mode();  // one that threw leaves nothing behind
   check_no_step_begun("zero_grad");
+  drop_all_gradients();
+}
+
+void Model::drop_all_gradients() {
   if (unreduced_) abandon_backward();
   unreduced_ = false;
   for (auto& unit : units_) piece_gradients_.drop(*unit);

@@ -48,6 +48,8 @@ class Model final : public interpose::Listener {
   // Around every change of the shards: nothing is full and no rank reads them in between. Collectives.
   void begin_write();
   void publish();
+  // The same before everything is written: a step that broke off inside of a backward is over then.
+  void begin_load();
   // What the user's own operators wrote to pieces, if they did.
   void publish_written();
   // Throws Error inside of full_parameters, whose values are not the shards' yet, and where a step has begun and not
@@ -67,6 +69,8 @@ class Model final : public interpose::Listener {
   void close_step_in_backward() noexcept;
   // Whether it is to come, or runs.
   bool steps_in_backward() const;
+  // The update will not be given anything any more: its step, if it has begun one, breaks off.
+  void forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept;
   // Multiplies the closed gradients.
   void scale_gradients(float factor) { piece_gradients_.scale(factor); }
   // Scaling is put off until the values are read: what is left to multiply them by, one factor after the other, is the
@@ -115,6 +119,7 @@ class Model final : public interpose::Listener {
 
   // touches.cpp
   schedule::Mode note_mode();  // of what this thread runs now
+  bool note_backward();
   void check_changed(int unit, schedule::Mode mode);
 
   // actions.cpp
@@ -135,6 +140,7 @@ class Model final : public interpose::Listener {
 
   // gradient_sum.cpp
   void close();
+  void drop_all_gradients();
   std::vector<float> closing_factors() const { return piece_gradients_.closing_factors(); }
   void end_sum() { piece_gradients_.reopen(); }
 
@@ -154,6 +160,8 @@ class Model final : public interpose::Listener {
   void step_early(int64_t touched);  // in a backward, before what began at `touched`
   bool leave(int id);
   void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
+  void break_off_step(std::string_view how);
+  void end_broken_step();
   void drop_gradients(Unit& unit);
   void check_no_step_begun(std::string_view what) const;
   void check_not_stepped(std::span<const int> units, const char* event) const;

@@ -3,7 +3,9 @@
 //
 // A rank *leaves* a unit when its backward, which has gone as the last one did, is done with it, and writes its shard
 // when its peers have left the unit, too. Nobody waits for that: what is not written by the end of the backward is left
-// to the optimizer's step(). So ranks may step other units early, and the result is the same.
+// to the optimizer's step(). So ranks may step other units early, and the result is the same. A step whose backward
+// throws, or whose optimizer goes, when some units were stepped, has broken off: nothing but a load goes on from there.
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -33,6 +35,7 @@ bool Model::steps_in_backward() const {
 }
 
 void Model::check_no_step_begun(std::string_view what) const {
+  if (step_.broken()) throw Error(step_.why_broken());
   FSDP_CHECK(!step_.begun(),
              "{} came in the midst of a step, which has begun inside the backward (step_in_backward). Call the "
              "optimizer's step() first.",
@@ -107,6 +110,48 @@ void Model::drop_gradients(Unit& unit) {
   for (size_t i = 0; i < unit.parameters.size(); ++i) parameters_[unit.first_piece + i].piece.mutable_grad().reset();
   std::fill(unit.sum.held.begin(), unit.sum.held.end(), 0);
   unit.sum.values = torch::Tensor();
+}
+
+void Model::forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept {
+  std::lock_guard lock(mutex_);
+  if (!step_.open() || step_.update() != update) return;
+  step_.left_any() ? break_off_step("the optimizer of step_in_backward() was destroyed") : step_.end();
+}
+
+void Model::break_off_step(std::string_view how) {
+  step_.break_off(fmt::format(
+      "{}{} after some units had been stepped: the parameters are neither those of the step before nor those of this "
+      "one. Load a checkpoint.",
+      message_prefix(), how));
+}
+
+// Where one rank's step broke off, another's may have stepped nothing.
+void Model::begin_load() {
+  {
+    std::lock_guard lock(mutex_);
+    check_no_full_scope("a load");
+    note_backward();
+    guarded([&] {
+      const auto all = group_->all_gather(torch::tensor(int64_t{step_.broken()}), "loads a checkpoint");
+      const auto broken = [](const torch::Tensor& one) { return one.item<int64_t>() != 0; };
+      if (std::any_of(all.begin(), all.end(), broken)) end_broken_step();
+    });
+  }
+  begin_write();
+}
+
+// Every rank publishes each unit once a step. A unit that was not stepped is as it was: the caller overwrites all.
+void Model::end_broken_step() {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  perform(schedule_->shards_change());
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    if (step_.has_stepped(id)) continue;
+    units_[id]->collectives->begin_write_in_any_order();
+    publish(*units_[id]);
+  }
+  step_.end();
+  drop_all_gradients();
 }
 
 void Model::step(const std::shared_ptr<const UnitUpdate>& update) {

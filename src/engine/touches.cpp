@@ -62,10 +62,17 @@ void Model::check_changed(int unit, schedule::Mode mode) {
 
 schedule::Mode Model::note_mode() {
   using schedule::Mode;
+  const bool inside = note_backward();
+  if (step_.broken()) throw Error(step_.why_broken());
+  if (inside) return Mode::Backward;
+  return torch::GradMode::is_enabled() ? Mode::Forward : Mode::ForwardWithoutGradients;
+}
+
+// Whether this thread runs one.
+bool Model::note_backward() {
   const auto note = backward_.note();
   if (note.abandoned) guarded([&] { abandon_backward(); });
-  if (note.inside) return Mode::Backward;
-  return torch::GradMode::is_enabled() ? Mode::Forward : Mode::ForwardWithoutGradients;
+  return note.inside;
 }
 
 }  // namespace fsdp::engine

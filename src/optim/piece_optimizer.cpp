@@ -24,9 +24,20 @@ PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules
     for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
   });
 }
-PieceOptimizer::~PieceOptimizer() = default;
+PieceOptimizer::~PieceOptimizer() { leave_model(); }
 PieceOptimizer::PieceOptimizer(PieceOptimizer&&) noexcept = default;
-PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&&) noexcept = default;
+PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&& other) noexcept {
+  if (this == &other) return *this;
+  leave_model();
+  model_ = std::move(other.model_);
+  rules_ = std::move(other.rules_);
+  update_ = std::move(other.update_);
+  return *this;
+}
+
+void PieceOptimizer::leave_model() noexcept {
+  if (update_) model_->forget_update(update_);
+}
 
 void PieceOptimizer::step() {
   model_->check_parameters(rules_[0]->name() + "::step");

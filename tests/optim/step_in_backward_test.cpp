@@ -15,6 +15,7 @@
 #include "support/models.h"
 #include "support/repeated_models.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "support/tied_models.h"
 #include "support/train_sharded.h"
 #include "support/unusual_models.h"
@@ -304,6 +305,10 @@ struct Chain {
     optimizer.emplace(*sharded, AdamWOptions{.lr = 0.1});
   }
   void step(const std::function<void()>& at_the_end = [] {}) {
+    backward(at_the_end);
+    optimizer->step();
+  }
+  void backward(const std::function<void()>& at_the_end = [] {}) {
     auto in_backward = optimizer->step_in_backward();
     torch::Tensor x = torch::ones({2, 8}).matmul(weights[0]);
     x.register_hook([at_the_end](const torch::Tensor& gradient) {
@@ -312,8 +317,8 @@ struct Chain {
     });
     for (size_t i = 1; i < weights.size(); ++i) x = torch::relu(x.matmul(weights[i]));
     x.sum().backward();
-    optimizer->step();
   }
+  Checkpoint checkpoint() { return {.model = &*sharded, .optimizer = &*optimizer}; }
 
   std::vector<torch::Tensor> weights;
   std::optional<ShardedModel> sharded;
@@ -337,6 +342,54 @@ TEST_P(StepInBackwardOnOneOrTwo, ABackwardThatThrowsAfterSomeUnitsWereSteppedNee
     EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
                 HasSubstr("not finite"));
     EXPECT_THAT(message_of<Error>([&] { chain.sharded->zero_grad(); }), HasSubstr("Load a checkpoint"));
+  });
+}
+
+void expect_same_steps(Chain& chain, Chain& expected) {
+  for (int step = 0; step < 3; ++step) chain.step(), expected.step();
+  for (size_t i = 0; i < chain.weights.size(); ++i)
+    EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
+}
+
+TEST_P(StepInBackwardOnOneOrTwo, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
+  testing::ScratchDirectory scratch;
+  run_ranks(GetParam(), [&](World& world) {
+    Chain chain(world), expected(world);
+    expect_same_steps(chain, expected);
+    save_checkpoint(scratch.path() / "saved", chain.checkpoint());
+    for (bool another_call : {true, false}) {
+      EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
+                  HasSubstr("not finite"));
+      if (another_call) EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
+      load_checkpoint(scratch.path() / "saved", chain.checkpoint());
+      load_checkpoint(scratch.path() / "saved", expected.checkpoint());
+      expect_same_steps(chain, expected);
+    }
+  });
+}
+
+TEST_P(StepInBackwardOnOneOrTwo, AnOptimizerThatIsDestroyedBeforeItsStepLeavesTheModelUsable) {
+  testing::ScratchDirectory scratch;
+  run_ranks(GetParam(), [&](World& world) {
+    Chain chain(world), expected(world);
+    const auto replace = [&] {
+      chain.optimizer.reset();
+      chain.optimizer.emplace(*chain.sharded, AdamWOptions{.lr = 0.1});
+    };
+    chain.backward();  // without a plan: nothing was stepped
+    replace();
+    chain.optimizer->step();
+    chain.optimizer->zero_grad();
+    expected.step();
+    expect_same_steps(chain, expected);
+
+    save_checkpoint(scratch.path() / "saved", chain.checkpoint());
+    chain.backward();
+    replace();
+    EXPECT_THAT(message_of<Error>([&] { chain.step(); }),
+                AllOf(HasSubstr("optimizer of step_in_backward() was destroyed"), HasSubstr("Load a checkpoint")));
+    load_checkpoint(scratch.path() / "saved", chain.checkpoint());
+    expect_same_steps(chain, expected);
   });
 }
 
