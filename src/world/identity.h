@@ -18,6 +18,8 @@ struct Place {
   std::string machine;  // the same on two ranks only when they can share memory
   int local_rank = 0;
   int local_size = 1;
+  std::string device = "cpu";  // the kind of it that the rank computes on
+  std::string host = "?";      // for messages
 };
 
 std::string encode(const Place& place);
@@ -26,5 +28,9 @@ Place decode_place(const std::string& text);
 // How many ranks each host has where all have as many, numbered one host's after another's; otherwise 0. `places` by
 // rank.
 int ranks_of_every_host(const std::vector<Place>& places);
+
+// Throws Error, naming ranks and hosts, where they compute on different kinds of devices: such ranks would each wait
+// for the others in another way. `places` by rank.
+void check_same_kind_of_device(const std::vector<Place>& places);
 
 }  // namespace fsdp::world

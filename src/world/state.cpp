@@ -1,5 +1,8 @@
 #include "world/state.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <filesystem>
@@ -30,6 +33,11 @@ std::string machine() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::error_code absent;
   return boot + std::filesystem::read_symlink("/proc/self/ns/net", absent).string();
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 && name[0] != '\0' ? name : "?";
 }
 
 int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>()(machine())); }
@@ -75,10 +83,15 @@ std::vector<std::string> State::tell_every_rank(const std::string& what, const s
 
 int State::ask_ranks_of_every_host() const {
   if (!store_ || identity_.local_size == identity_.size) return identity_.size;
+  const Place own{.machine = machine(),
+                  .local_rank = identity_.local_rank,
+                  .local_size = identity_.local_size,
+                  .device = c10::DeviceTypeName(device_.type(), /*lower_case=*/true),
+                  .host = host_name()};
   std::vector<Place> places;
-  for (const std::string& text :
-       tell_every_rank("on which host it is", encode({machine(), identity_.local_rank, identity_.local_size})))
+  for (const std::string& text : tell_every_rank("on which host it is", encode(own)))
     places.push_back(decode_place(text));
+  check_same_kind_of_device(places);
   return ranks_of_every_host(places);
 }
 

@@ -4,11 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
+#include "fsdp/world.h"
 #include "support/message_of.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+#include "world/rendezvous.h"
+#include "world/state.h"
 
 namespace fsdp::world {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const torch::Device kCpu = torch::kCPU;
@@ -30,6 +38,20 @@ TEST(ChooseDevice, BackendsForTheCpuLeaveGpusAlone) {
 TEST(ChooseDevice, WithoutGpusAutoTakesTheCpuAndNcclIsAnError) {
   EXPECT_EQ(choose_device("auto", 1, 0), kCpu);
   EXPECT_THAT(testing::message_of([] { choose_device("nccl", 0, 0); }), HasSubstr("found no GPU that CUDA can use"));
+}
+
+// Two hosts of one rank each, one of them with a device of another kind. Neither waits until the timeout.
+TEST(ChooseDevice, HostsOfDifferentKindsOfDevicesAreToldSoAtOnce) {
+  testing::ScratchDirectory scratch;
+  testing::run_ranks(2, [&](World& world) {
+    constexpr auto timeout = std::chrono::minutes(5);
+    const torch::Device device = world.rank() == 0 ? torch::kMeta : torch::kCPU;
+    const auto store = open_file_store(scratch.path(), world.size(), timeout);
+    EXPECT_THAT(testing::message_of<Error>(
+                    [&] { State({.rank = world.rank(), .size = 2}, "auto", timeout, store, {}, device); }),
+                AllOf(HasSubstr("meta on host"), HasSubstr("(rank 0); cpu on host"), HasSubstr("(rank 1)")));
+    world.barrier();  // the store goes with the last of them
+  });
 }
 
 }  // namespace
