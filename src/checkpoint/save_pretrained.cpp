@@ -17,7 +17,8 @@ namespace {
 using checkpoint::PretrainedTensor;
 using checkpoint::SafetensorsWriter;
 
-// Gives one parameter or buffer after the other, whole on rank 0. A collective, in the same order on every rank.
+// Gives one parameter or buffer after the other, whole on rank 0. A collective, in the same order on every rank: there
+// is no gather to one rank alone, and so the others receive the unit, too, and drop it.
 class WholeTensors {
  public:
   explicit WholeTensors(engine::Model& model) : model_(model) {
@@ -75,15 +76,17 @@ void save_pretrained(const std::filesystem::path& directory, ShardedModel& shard
   model.check_settled("save_pretrained");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
-  const auto tensors = checkpoint::pretrained_tensors(sharded, options);
   const std::filesystem::path target = std::filesystem::absolute(directory) / checkpoint::kModelName;
   std::filesystem::path partial = target;
   partial += ".partial";
   const std::string what = "save_pretrained " + target.string();
   try {
-    const std::vector<size_t> order = order_of(tensors);
+    std::vector<PretrainedTensor> tensors;
+    std::vector<size_t> order;
     std::optional<SafetensorsWriter> out;
     checkpoint::all_succeed(group, what, [&] {
+      tensors = checkpoint::pretrained_tensors(sharded, options);
+      order = order_of(tensors);
       if (!first) return;
       std::filesystem::create_directories(partial.parent_path());
       std::filesystem::remove(partial);  // of a run that died

@@ -272,6 +272,20 @@ TEST_F(Pretrained, OptionsThatDoNotFitTheModelAreErrors) {
   });
 }
 
+TEST_F(Pretrained, OptionsThatFailOnOneRankAreAnErrorOnAll) {
+  run_ranks(2, [&](World& world) {
+    SmallModel model;
+    auto sharded = shard(*model, world);
+    const PretrainedOptions options{
+        .name_in_file = [&](const std::string& name) { return world.rank() == 1 ? std::string("one") : name; }};
+    const std::string saving = message_of<Error>([&] { save_pretrained(path("model"), sharded, options); });
+    EXPECT_THAT(saving, HasSubstr("first.weight and first.bias one name, one"));
+    if (world.rank() == 0) EXPECT_THAT(saving, HasSubstr("failed on rank 1"));
+    world.barrier();
+    EXPECT_TRUE(fs::is_empty(path("model")));
+  });
+}
+
 TEST_F(Pretrained, AFullDiskIsAnErrorOnEveryRankAndLeavesTheOldFile) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
