@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -29,6 +31,7 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_on_hosts;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::differences;
@@ -404,6 +407,37 @@ TEST_P(StepInBackwardOnOneOrTwo, ABackwardThatThrowsBeforeLeavesNothingBehind) {
     for (size_t i = 0; i < chain.weights.size(); ++i)
       EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
   });
+}
+
+class FailureInStepInBackward : public ::testing::TestWithParam<Job> {};
+INSTANTIATE_TEST_SUITE_P(Jobs, FailureInStepInBackward, ::testing::Values(Job{2, "gloo"}, Job{2, "shm"}),
+                         ::testing::PrintToStringParamName());
+
+// Rank 1 of two raises `signal` when it has stepped most of the units.
+testing::RunResult run_with_signal(const Job& job, int signal, std::chrono::milliseconds timeout) {
+  return testing::run_ranks_to_end(job.ranks,
+                                   [&](World& world) {
+                                     Chain chain(world);
+                                     for (int step = 0; step < 3; ++step) chain.step();
+                                     chain.step([&] {
+                                       if (world.rank() == 1) raise(signal);
+                                     });
+                                   },
+                                   {.backend = job.backend, .timeout = timeout});
+}
+
+TEST_P(FailureInStepInBackward, OfARankThatIsKilledEndsTheOthersAtOnceAndNamesIt) {
+  const auto result = run_with_signal(GetParam(), SIGKILL, std::chrono::minutes(10));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
+  EXPECT_THAT(result.output, ContainsRegex("fsdp rank 0/2[^\n]*rank 1 (is gone \\(it was killed|was closed)"));
+  EXPECT_LT(result.duration, std::chrono::seconds(10));
+}
+
+TEST_P(FailureInStepInBackward, OfARankThatIsStoppedEndsTheOthersAfterTheTimeoutAndNamesIt) {
+  const auto result = run_with_signal(GetParam(), SIGSTOP, std::chrono::seconds(3));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, ContainsRegex("fsdp rank 0/2[^\n]*rank 1 did not answer within 3000 ms"));
+  EXPECT_LT(result.duration, std::chrono::seconds(20));
 }
 
 TEST(StepInBackward, IsRefusedByMuon) {
