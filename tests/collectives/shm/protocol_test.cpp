@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "collectives/shm/exchange.h"
 #include "collectives/shm/thread_ranks.h"
@@ -57,9 +59,15 @@ class OwnUnit {
   }
 
   void begin_write() {
-    counters_.enter();
-    ranks_.ring();
+    end_reads();
     ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
+    has_ended_reads_ = false;
+  }
+  bool try_begin_write() {
+    end_reads();
+    has_ended_reads_ = !std::all_of(shard_peers_.begin(), shard_peers_.end(),
+                                    [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
+    return !has_ended_reads_;
   }
   void write_and_publish(float value) {
     const layout::Range own = unit_.layout.shard_of(rank());
@@ -111,6 +119,11 @@ class OwnUnit {
 
  private:
   int rank() const { return ranks_.rank(); }
+  void end_reads() {
+    if (std::exchange(has_ended_reads_, true)) return;
+    counters_.enter();
+    ranks_.ring();
+  }
   std::vector<float>& full() { return unit_.full[unit_.layout.group_index(rank())]; }
   char* ranks_memory() { return unit_.members[rank()].memory; }
   std::vector<UnitMember> with_replicas() const {
@@ -124,6 +137,7 @@ class OwnUnit {
   SharedUnit& unit_;
   std::vector<int> shard_peers_;
   UnitCounters counters_;
+  bool has_ended_reads_ = false;  // and not begun to write
   UnitReduction reduction_;
   std::vector<float> sum_;
   std::vector<uint8_t> held_;
@@ -165,6 +179,48 @@ TEST_P(Protocol, NoRankReadsWhatAnotherWrites) {
       read_some();  // while the first ranks are about to write
     }
   });
+}
+
+// As soon as a rank needs a unit no more it tries to write, in an order of its own; what could not be written then is
+// written between two steps.
+TEST_P(Protocol, NoRankReadsWhatAnotherWritesEarly) {
+  constexpr int kRanks = 8, kSteps = 30;
+  ThreadRanks threads(kRanks);
+  std::vector<SharedUnit> shared;
+  for (const std::vector<int64_t>& numels : {std::vector<int64_t>{100, 70}, {1}, {3000}})
+    shared.emplace_back(threads, UnitLayout(numels, kRanks, GetParam()));
+  std::atomic<int> early = 0;
+  threads.run([&](Ranks& ranks) {
+    std::mt19937 random(ranks.rank());
+    std::vector<std::unique_ptr<OwnUnit>> units;
+    for (SharedUnit& unit : shared) units.push_back(std::make_unique<OwnUnit>(ranks, unit));
+    for (auto& unit : units) unit->write_and_publish(0);
+    std::vector<size_t> order(units.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    for (int step = 0; step < kSteps; ++step) {
+      const auto now = static_cast<float>(step), next = now + 1;
+      std::shuffle(order.begin(), order.end(), random);
+      std::vector<bool> written(units.size());
+      const auto try_to_write = [&](size_t unit) {
+        if (written[unit] || !units[unit]->try_begin_write()) return;
+        written[unit] = true;
+        ++early;
+        units[unit]->write_and_publish(next);
+      };
+      for (size_t i = 0; i < order.size(); ++i) {
+        OwnUnit& unit = *units[order[i]];
+        random() % 2 == 0 ? unit.expect_full(now) : unit.expect_copy(now);
+        delay(random);
+        for (size_t left = 0; left <= i; ++left) try_to_write(order[left]);
+      }
+      for (size_t unit = 0; unit < units.size(); ++unit) {
+        if (written[unit]) continue;
+        units[unit]->begin_write();
+        units[unit]->write_and_publish(next);
+      }
+    }
+  });
+  EXPECT_GT(early, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(ShardsOf, Protocol, ::testing::Values(1, 2, 8), ::testing::PrintToStringParamName());
