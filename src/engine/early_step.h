@@ -15,7 +15,8 @@ namespace fsdp::engine {
 
 struct Unit;
 
-// What an optimizer does to a unit's shard, which may be written. It multiplies the gradients by the factors first.
+// What an optimizer does to a unit's shard, which may be written. It multiplies the gradients by the factors first, and
+// writes what it changes in the dtype of full parameters as well, where that is another one.
 using UnitUpdate = std::function<void(const Unit& unit, std::span<const float> factors)>;
 
 class EarlyStep {

@@ -103,7 +103,7 @@ void Model::write(int id, const UnitUpdate& update, std::span<const float> facto
   recorder_.computes(Activity::Update, id, computed_until);
   update(unit, factors);
   recorder_.computes(Activity::Publish, id, recorder_.touched());
-  publish(unit);
+  unit.collectives->publish();
 }
 
 void Model::drop_gradients(Unit& unit) {

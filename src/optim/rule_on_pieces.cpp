@@ -62,6 +62,26 @@ std::vector<Batch> blocks_of(const Batch& batch) {
   return blocks;
 }
 
+// Casts what was stepped for those that gather it, while it is still in a cache. Pieces that only padding parts are one
+// run; to cast the padding is no harm.
+void cast_for_gathers(const Batch& batch) {
+  const torch::Tensor& shard = batch.unit->shard;
+  torch::Tensor gathered = batch.unit->collectives->shard();
+  if (gathered.is_alias_of(shard)) return;
+  layout::Range run;
+  const auto cast = [&] { gathered.slice(0, run.begin, run.end).copy_(shard.slice(0, run.begin, run.end)); };
+  for (const torch::Tensor& piece : batch.pieces) {
+    if (piece.numel() == 0) continue;
+    const int64_t begin = piece.storage_offset();  // within the shard
+    if (begin - run.end >= layout::kAlignmentNumel) {
+      cast();
+      run.begin = begin;
+    }
+    run.end = begin + piece.numel();
+  }
+  cast();
+}
+
 }  // namespace
 
 RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std::vector<ParameterGroup> groups,
@@ -114,6 +134,7 @@ void RuleOnPieces::update(const engine::Unit& unit, std::span<const float> facto
     for (const Batch& block : rule_.element_wise ? blocks_of(batch) : std::vector{batch}) {
       for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
       rule_.update(block, settings);
+      cast_for_gathers(block);
     }
   }
 }

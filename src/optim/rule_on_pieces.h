@@ -26,8 +26,8 @@ class RuleOnPieces {
 
   const std::string& name() const { return rule_.name; }
   bool element_wise() const { return rule_.element_wise; }
-  // Steps each member of the unit that has a gradient, which it multiplies by the factors first. The gradients are
-  // closed, and the unit's shard may be written.
+  // Steps each member of the unit that has a gradient, which it multiplies by the factors first, and casts it to the
+  // dtype of the unit's full parameters. The gradients are closed, and the unit's shard may be written.
   void update(const engine::Unit& unit, std::span<const float> factors);
   // For members whose group sets no rate of its own.
   void set_lr(double lr);

@@ -4,13 +4,17 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <iostream>
+#include <map>
+#include <string>
 
 #include "engine/model.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/unusual_models.h"
 
 namespace fsdp {
 namespace {
@@ -36,6 +40,44 @@ TEST_P(Precision, OfSixteenBitsGivesTheBitsOfOneProcess) {
                          {.strategy = strategy, .mixed_precision = {.param_dtype = dtype}});
       }
     }
+  });
+}
+
+// `full_state` is of the fp32 shards, `full_parameters` of what is gathered.
+void expect_gathers_the_shards(const TestModel& model, ShardedModel& sharded) {
+  const NamedTensors list = sharded.full_state();
+  const std::map<std::string, torch::Tensor> state(list.begin(), list.end());
+  auto scope = sharded.full_parameters({.write_back = false});
+  for (const auto& parameter : model.module->named_parameters()) {
+    const auto one = state.find(parameter.key());
+    if (one == state.end()) continue;  // tied: there by another name
+    const torch::Tensor full = parameter.value().detach();
+    EXPECT_TRUE(torch::equal(full, one->second.to(full.scalar_type()))) << parameter.key();
+  }
+  scope.close();
+}
+
+template <typename Kind, typename Settings>
+void expect_steps_gather_the_shards(World& world, const std::function<TestModel()>& make, const Settings& settings) {
+  const TestModel model = make();
+  auto sharded = shard(*model.module, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}});
+  Kind optimizer(sharded, settings);
+  for (int step = 0; step < 3; ++step) {
+    model.loss(step).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    expect_gathers_the_shards(model, sharded);
+  }
+}
+
+TEST_P(Precision, OfWhatIsGatheredAfterAStepIsTheShardsRounded) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto gpt = [] { return make_gpt(); };
+    const AdamWOptions groups{.lr = 1e-2, .groups = {{.patterns = {"*bias"}, .lr = 1e-3, .weight_decay = 0}}};
+    expect_steps_gather_the_shards<AdamW>(world, gpt, groups);
+    expect_steps_gather_the_shards<AdamW>(world, testing_models::make_unused_on_all_ranks, groups);
+    expect_steps_gather_the_shards<SGD>(world, gpt, SGDOptions{.lr = 1e-2, .momentum = 0.9});
+    expect_steps_gather_the_shards<Muon>(world, gpt, MuonOptions{.lr = 1e-2});
   });
 }
 
