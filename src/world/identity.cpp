@@ -61,11 +61,12 @@ void check_same_kind_of_device(const std::vector<Place>& places) {
     found.resize(kShown);
     found.push_back(fmt::format("and {} more", more));
   }
-  FSDP_CHECK(false,
-             "found ranks that compute on different kinds of devices, expected one kind: {}. Where it is cpu, CUDA "
-             "finds no GPU: is the driver loaded, and what does CUDA_VISIBLE_DEVICES say? To compute on the CPU "
-             "everywhere, use the backend hosts or gloo.",
-             fmt::join(found, "; "));
+  FSDP_CHECK(
+      false,
+      "found ranks that compute on different kinds of devices, expected one kind: {}. Where it is cpu or "
+      "none, CUDA finds no GPU: is the driver loaded, and what does CUDA_VISIBLE_DEVICES say? To compute on the CPU "
+      "everywhere, use the backend hosts or gloo.",
+      fmt::join(found, "; "));
 }
 
 }  // namespace fsdp::world

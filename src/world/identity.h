@@ -18,7 +18,7 @@ struct Place {
   std::string machine;  // the same on two ranks only when they can share memory
   int local_rank = 0;
   int local_size = 1;
-  std::string device = "cpu";  // the kind of it that the rank computes on
+  std::string device = "cpu";  // the kind of it that the rank computes on, one word; none where it finds none
   std::string host = "?";      // for messages
 };
 

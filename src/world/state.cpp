@@ -21,6 +21,10 @@ namespace fsdp::world {
 
 namespace {
 
+constexpr const char* kOnWhichHost = "on which host it is";
+
+std::string key_of(const std::string& what, int rank) { return fmt::format("{}/{}", what, rank); }
+
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -51,7 +55,7 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       timeout_(timeout),
       store_(std::move(store)),
       world_ranks_(world_ranks.empty() ? all_ranks(identity.size) : std::move(world_ranks)),
-      device_(device ? *device : take_device(backend_, identity.local_rank)),
+      device_(device ? *device : take_own_device()),
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
       group_(connect("world")) {}
@@ -61,15 +65,37 @@ c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) cons
   return c10::make_intrusive<c10d::PrefixStore>(name, store_);
 }
 
-// What every rank says through the store, in their order; `what` it is about, as a clause.
-std::vector<std::string> State::tell_every_rank(const std::string& what, const std::string& text) const {
-  auto key_of = [&](int rank) { return fmt::format("{}/{}", what, rank); };
+// A rank that finds none says so before it fails: the others would wait for it.
+torch::Device State::take_own_device() const {
+  try {
+    return take_device(backend_, identity_.local_rank);
+  } catch (const Error&) {
+    if (on_several_hosts()) tell(kOnWhichHost, own_place("none"));
+    throw;
+  }
+}
+
+std::string State::own_place(const std::string& device) const {
+  return encode({.machine = machine(),
+                 .local_rank = identity_.local_rank,
+                 .local_size = identity_.local_size,
+                 .device = device,
+                 .host = host_name()});
+}
+
+// Through the store; `what` it is about, as a clause.
+void State::tell(const std::string& what, const std::string& text) const {
   store_->setTimeout(timeout_);
-  store_->set(key_of(identity_.rank), std::vector<uint8_t>(text.begin(), text.end()));
+  store_->set(key_of(what, identity_.rank), std::vector<uint8_t>(text.begin(), text.end()));
+}
+
+// What every rank says, in their order.
+std::vector<std::string> State::tell_every_rank(const std::string& what, const std::string& text) const {
+  tell(what, text);
   std::vector<std::string> all;
   for (int rank = 0; rank < identity_.size; ++rank) {
     try {
-      const std::vector<uint8_t> bytes = store_->get(key_of(rank));
+      const std::vector<uint8_t> bytes = store_->get(key_of(what, rank));
       all.emplace_back(bytes.begin(), bytes.end());
     } catch (const std::exception& failure) {
       const std::string reason = failure.what();
@@ -82,15 +108,10 @@ std::vector<std::string> State::tell_every_rank(const std::string& what, const s
 }
 
 int State::ask_ranks_of_every_host() const {
-  if (!store_ || identity_.local_size == identity_.size) return identity_.size;
-  const Place own{.machine = machine(),
-                  .local_rank = identity_.local_rank,
-                  .local_size = identity_.local_size,
-                  .device = c10::DeviceTypeName(device_.type(), /*lower_case=*/true),
-                  .host = host_name()};
+  if (!on_several_hosts()) return identity_.size;
+  const std::string own = own_place(c10::DeviceTypeName(device_.type(), /*lower_case=*/true));
   std::vector<Place> places;
-  for (const std::string& text : tell_every_rank("on which host it is", encode(own)))
-    places.push_back(decode_place(text));
+  for (const std::string& text : tell_every_rank(kOnWhichHost, own)) places.push_back(decode_place(text));
   check_same_kind_of_device(places);
   return ranks_of_every_host(places);
 }

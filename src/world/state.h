@@ -43,6 +43,10 @@ class State {
   std::shared_ptr<State> split(int color);
 
  private:
+  torch::Device take_own_device() const;
+  bool on_several_hosts() const { return store_ && identity_.local_size != identity_.size; }
+  std::string own_place(const std::string& device) const;
+  void tell(const std::string& what, const std::string& text) const;
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
   int ask_ranks_of_every_host() const;
   bool ask_whether_devices_are_shared() const;

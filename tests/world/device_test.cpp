@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 
 #include "fsdp/world.h"
 #include "support/message_of.h"
@@ -51,6 +52,20 @@ TEST(ChooseDevice, HostsOfDifferentKindsOfDevicesAreToldSoAtOnce) {
                     [&] { State({.rank = world.rank(), .size = 2}, "auto", timeout, store, {}, device); }),
                 AllOf(HasSubstr("meta on host"), HasSubstr("(rank 0); cpu on host"), HasSubstr("(rank 1)")));
     world.barrier();  // the store goes with the last of them
+  });
+}
+
+TEST(ChooseDevice, AHostWithoutAGpuThatWantsOneIsNamedOnTheOthers) {
+  testing::ScratchDirectory scratch;
+  testing::run_ranks(2, [&](World& world) {
+    constexpr auto timeout = std::chrono::minutes(5);
+    const bool here = world.rank() == 0;
+    const auto device = here ? std::optional<torch::Device>(torch::kMeta) : std::nullopt;
+    const auto store = open_file_store(scratch.path(), world.size(), timeout);
+    EXPECT_THAT(testing::message_of<Error>(
+                    [&] { State({.rank = world.rank(), .size = 2}, "nccl", timeout, store, {}, device); }),
+                HasSubstr(here ? "none on host" : "found no GPU that CUDA can use"));
+    world.barrier();
   });
 }
 
