@@ -1,4 +1,4 @@
-// How fast data comes: batches of random windows from a mapped token file, which training reads, and the encoding of a
+// How fast data comes: batches of random windows from mapped token files, which training reads, and the encoding of a
 // text by each tokenizer, which `fsdp-train prepare` does. One thread. `tokens` and `bytes` are per second.
 //
 //   build/release/bench/bench_data
@@ -67,13 +67,14 @@ class Files {
 
 // The check of the vocabulary is in it where the file's kind leaves room for more.
 void read_batches(benchmark::State& state, const Files& files) {
-  const data::TokenFile tokens(files.tokens());
   const int64_t context = state.range(0), batch = state.range(1);
-  const data::DataOrder order(tokens.size(), context, /*seed=*/1);
+  const std::vector<fs::path> several(static_cast<size_t>(state.range(2)), files.tokens());
+  const data::Tokens tokens = data::open_token_files(several);
+  const data::DataOrder order(tokens->size(), context, /*seed=*/1);
   int64_t step = 0;
   for (auto _ : state) {
     const auto starts = order.window_starts({.batch = batch}, step++, 0, 0);
-    benchmark::DoNotOptimize(data::make_batch(tokens, starts, context, /*vocabulary=*/50257));
+    benchmark::DoNotOptimize(data::make_batch(*tokens, starts, context, /*vocabulary=*/50257));
   }
   const auto read = static_cast<double>(state.iterations() * context * batch);
   state.counters["tokens"] = benchmark::Counter(read, benchmark::Counter::kIsRate);
@@ -109,10 +110,12 @@ int main(int argc, char** argv) {
   torch::set_num_threads(1);
   const Files files;
   benchmark::RegisterBenchmark("batches", [&](benchmark::State& state) { read_batches(state, files); })
-      ->ArgNames({"context", "batch"})
-      ->Args({64, 16})
-      ->Args({1024, 8})
-      ->Args({4096, 4})
+      ->ArgNames({"context", "batch", "files"})
+      ->Args({64, 16, 1})
+      ->Args({64, 16, 8})
+      ->Args({256, 16, 1})
+      ->Args({1024, 8, 1})
+      ->Args({4096, 4, 1})
       ->Unit(benchmark::kMicrosecond);
   const auto bytes = tokenizers::make_tokenizer("bytes");
   benchmark::RegisterBenchmark("encode/bytes", [&](benchmark::State& state) {

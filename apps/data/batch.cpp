@@ -9,13 +9,13 @@ namespace data {
 
 namespace {
 
-void check_vocabulary(const TokenSource& source, int64_t first, std::span<const int64_t> tokens, int64_t vocabulary) {
-  const auto largest = std::max_element(tokens.begin(), tokens.end());
+void check_vocabulary(const TokenSource& source, const Reading& reading, int64_t vocabulary) {
+  const auto largest = std::max_element(reading.tokens.begin(), reading.tokens.end());
   if (*largest < vocabulary) return;
   throw fsdp::Error(fmt::format(
       "{} is {}, and the model has a vocabulary of {}. Use the tokenizer that the data was made with, or give "
       "the model its vocabulary.",
-      source.where(first + (largest - tokens.begin())), *largest, vocabulary));
+      source.where(reading.first + (largest - reading.tokens.begin())), *largest, vocabulary));
 }
 
 }  // namespace
@@ -27,18 +27,20 @@ Batch make_batch(const TokenSource& source, const std::vector<int64_t>& starts, 
   const auto length = static_cast<size_t>(context);
   auto* tokens = batch.tokens.mutable_data_ptr<int64_t>();
   auto* targets = batch.targets.mutable_data_ptr<int64_t>();
-  const bool unsure = source.limit() > vocabulary;
-  for (int64_t start : starts) {
+  std::vector<Reading> readings;
+  readings.reserve(2 * starts.size());
+  for (size_t window = 0; window < starts.size(); ++window) {
     // What both have in common is read once.
-    source.read(start, {tokens, length});
-    source.read(start + context, {targets + length - 1, 1});
-    std::copy(tokens + 1, tokens + length, targets);
-    if (unsure) {
-      check_vocabulary(source, start, {tokens, length}, vocabulary);
-      check_vocabulary(source, start + context, {targets + length - 1, 1}, vocabulary);
-    }
-    tokens += length;
-    targets += length;
+    readings.push_back({starts[window], {tokens + window * length, length}});
+    readings.push_back({starts[window] + context, {targets + (window + 1) * length - 1, 1}});
+  }
+  source.read_several(readings);
+  for (size_t window = 0; window < starts.size(); ++window) {
+    const int64_t* row = tokens + window * length;
+    std::copy(row + 1, row + length, targets + window * length);
+  }
+  if (source.limit() > vocabulary) {
+    for (const Reading& reading : readings) check_vocabulary(source, reading, vocabulary);
   }
   return batch;
 }

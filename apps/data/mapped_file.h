@@ -25,7 +25,7 @@ class MappedFile {
   std::string_view bytes() const { return {static_cast<const char*>(memory_), size_}; }
 
   // Throws fsdp::Error when the file has become shorter than it was: to read memory past a file's end would kill the
-  // process (mmap(2): SIGBUS). Call it before each read; a file cut between the call and the read is not noticed.
+  // process (mmap(2): SIGBUS). Call it before what is read at once; a file that is cut in the meantime is not noticed.
   void check() const;
 
  private:

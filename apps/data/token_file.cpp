@@ -41,9 +41,9 @@ int64_t checked_size(const MappedFile& file, TokenKind kind) {
 }
 
 template <typename Stored>
-void widen(std::string_view bytes, int64_t first, std::span<int64_t> tokens) {
-  const auto* stored = reinterpret_cast<const Stored*>(bytes.data()) + first;
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = stored[i];
+void widen(std::string_view bytes, const Reading& reading) {
+  const auto* stored = reinterpret_cast<const Stored*>(bytes.data()) + reading.first;
+  std::copy_n(stored, reading.tokens.size(), reading.tokens.data());
 }
 
 }  // namespace
@@ -52,10 +52,17 @@ TokenFile::TokenFile(const fs::path& path)
     : file_(path, "token file"), kind_(recognise(file_.bytes(), file_.name())), size_(checked_size(file_, kind_)) {}
 
 void TokenFile::read(int64_t first, std::span<int64_t> tokens) const {
+  const Reading reading{first, tokens};
+  read_several({&reading, 1});
+}
+
+void TokenFile::read_several(std::span<const Reading> readings) const {
   file_.check();
   const TokenFormat& format = format_of(kind_);
   const std::string_view bytes = file_.bytes().substr(static_cast<size_t>(format.header_bytes));
-  format.token_bytes == 2 ? widen<uint16_t>(bytes, first, tokens) : widen<uint32_t>(bytes, first, tokens);
+  for (const Reading& reading : readings) {
+    format.token_bytes == 2 ? widen<uint16_t>(bytes, reading) : widen<uint32_t>(bytes, reading);
+  }
 }
 
 std::string TokenFile::where(int64_t position) const { return fmt::format("{}, token {}", file_.name(), position); }

@@ -20,6 +20,7 @@ class TokenFile final : public TokenSource {
   int64_t size() const override { return size_; }
   int64_t limit() const override { return format_of(kind_).limit(); }
   void read(int64_t first, std::span<int64_t> tokens) const override;
+  void read_several(std::span<const Reading> readings) const override;
   std::string where(int64_t position) const override;
 
  private:

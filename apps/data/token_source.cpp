@@ -4,6 +4,7 @@
 #include <fsdp/error.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace data {
@@ -17,6 +18,11 @@ class Part final : public TokenSource {
   int64_t size() const override { return size_; }
   int64_t limit() const override { return tokens_->limit(); }
   void read(int64_t first, std::span<int64_t> tokens) const override { tokens_->read(first_ + first, tokens); }
+  void read_several(std::span<const Reading> readings) const override {
+    std::vector<Reading> shifted(readings.begin(), readings.end());
+    for (Reading& reading : shifted) reading.first += first_;
+    tokens_->read_several(shifted);
+  }
   std::string where(int64_t position) const override { return tokens_->where(first_ + position); }
 
  private:
@@ -38,12 +44,21 @@ class Joined final : public TokenSource {
   int64_t limit() const override { return limit_; }
 
   void read(int64_t first, std::span<int64_t> tokens) const override {
-    for (size_t part = part_of(first); !tokens.empty(); ++part) {
-      const auto count = std::min(tokens.size(), static_cast<size_t>(ends_[part] - first));
-      parts_[part]->read(first - begin_of(part), tokens.first(count));
-      tokens = tokens.subspan(count);
-      first += static_cast<int64_t>(count);
+    const Reading reading{first, tokens};
+    read_several({&reading, 1});
+  }
+
+  void read_several(std::span<const Reading> readings) const override {
+    std::map<size_t, std::vector<Reading>> by_part;
+    for (auto [first, tokens] : readings) {
+      for (size_t part = part_of(first); !tokens.empty(); ++part) {
+        const auto count = std::min(tokens.size(), static_cast<size_t>(ends_[part] - first));
+        by_part[part].push_back({first - begin_of(part), tokens.first(count)});
+        tokens = tokens.subspan(count);
+        first += static_cast<int64_t>(count);
+      }
     }
+    for (const auto& [part, of_part] : by_part) parts_[part]->read_several(of_part);
   }
 
   std::string where(int64_t position) const override {

@@ -9,6 +9,12 @@
 
 namespace data {
 
+// Where to read, and where to put what is read.
+struct Reading {
+  int64_t first = 0;
+  std::span<int64_t> tokens = {};
+};
+
 // Immutable once made: threads, and processes forked from this one, may share it.
 class TokenSource {
  public:
@@ -19,6 +25,11 @@ class TokenSource {
   // The tokens from `first` on; 0 <= first and first + tokens.size() <= size(). Throws fsdp::Error when the data has
   // changed under the program's feet.
   virtual void read(int64_t first, std::span<int64_t> tokens) const = 0;
+  // Each as read() does it. A file is asked once for all of them whether it has changed: of short windows, that is what
+  // takes the time.
+  virtual void read_several(std::span<const Reading> readings) const {
+    for (const Reading& reading : readings) read(reading.first, reading.tokens);
+  }
   // For messages: "token file 'train.bin', token 17".
   virtual std::string where(int64_t position) const = 0;
 };

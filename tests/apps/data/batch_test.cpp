@@ -30,6 +30,20 @@ TEST(Batch, OfOneToken) {
   EXPECT_TRUE(batch.targets.equal(torch::tensor({{5}, {9}}, torch::kInt64)));
 }
 
+// To read beyond the end of a mapped file would kill the process.
+TEST(Batch, NoticesThatAFileHasShrunk) {
+  TemporaryFolder folder;
+  const std::string path = folder.write("1.bin", std::string(20'000, 'x'));
+  const Tokens files = open_token_files({path, folder.write("2.bin", std::string(20'000, 'y'))});
+  make_batch(*files, {0, 9'000, 11'000}, 64, 65536);
+  std::filesystem::resize_file(path, 4096);
+  make_batch(*files, {11'000}, 64, 65536);
+  EXPECT_THAT(message_of<fsdp::Error>([&] {
+                make_batch(*files, {11'000, 9'000}, 64, 65536);
+              }),
+              HasSubstr("1.bin' has shrunk from 20000 to 4096 bytes"));
+}
+
 TEST(Batch, NamesATokenThatTheModelDoesNotHave) {
   TemporaryFolder folder;
   const TokenFile file(folder.write("x.bin", bytes_of<uint16_t>({1, 2, 3, 50257, 5, 6, 7, 60000})));

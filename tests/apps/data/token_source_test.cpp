@@ -40,6 +40,34 @@ TEST(TokenSource, JoinedSourcesAreRead) {
   EXPECT_EQ(all->where(7), "counting, token 3");
 }
 
+// Remembers how often it was asked.
+class AskedTokens final : public TokenSource {
+ public:
+  int64_t size() const override { return 10; }
+  int64_t limit() const override { return 10; }
+  void read(int64_t first, std::span<int64_t> tokens) const override { CountingTokens(10).read(first, tokens); }
+  void read_several(std::span<const Reading> readings) const override {
+    ++asked;
+    TokenSource::read_several(readings);
+  }
+  std::string where(int64_t) const override { return ""; }
+
+  mutable int asked = 0;
+};
+
+TEST(TokenSource, PlacesAreReadTogether) {
+  const auto first = std::make_shared<AskedTokens>(), second = std::make_shared<AskedTokens>();
+  const Tokens all = part_of(joined({first, second, counting(100)}), 5, 20);  // 5 .. 9, 0 .. 9, 0 .. 4
+  std::vector<int64_t> crossing(4), begin(2), middle(3), none;
+  const std::vector<Reading> readings = {{3, crossing}, {0, begin}, {20, none}, {12, middle}};
+  all->read_several(readings);
+  EXPECT_THAT(crossing, ElementsAre(8, 9, 0, 1));
+  EXPECT_THAT(begin, ElementsAre(5, 6));
+  EXPECT_THAT(middle, ElementsAre(7, 8, 9));
+  EXPECT_EQ(first->asked, 1);
+  EXPECT_EQ(second->asked, 1);
+}
+
 TEST(TokenSplit, HoldsTheLastTwentiethBack) {
   const TokenSplit split = split_tokens(counting(1000), 0.05, 16);
   EXPECT_EQ(split.training->size(), 950);
