@@ -2,9 +2,11 @@
 
     PYTHONPATH=bench .venv/bin/python -m compare.check build/dev/bench/contestants
 
-Exits with 77, which ctest takes for skipped, where Python has no PyTorch or no safetensors.
+Exits with 77, which ctest takes for skipped, where Python has no PyTorch or no safetensors; with FSDP_TEST_REQUIRE_ALL
+set, that is a failure.
 """
 
+import os
 import pathlib
 import sys
 import tempfile
@@ -51,8 +53,8 @@ def problems(setup):
 
 def main():
     if missing := missing_packages():
-        print(f"skipped: Python has no {' and no '.join(missing)}")
-        return SKIPPED
+        print(f"nothing is compared: Python has no {' and no '.join(missing)}")
+        return 1 if os.environ.get("FSDP_TEST_REQUIRE_ALL") else SKIPPED
     with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:
         setup = Setup(pathlib.Path(sys.argv[1]), pathlib.Path(scratch), quick=True, backends=None)
         found = list(problems(setup))

@@ -9,6 +9,7 @@
 #include "apps/tokenizers/sentences.h"
 #include "data/cache.h"
 #include "support/message_of.h"
+#include "support/required.h"
 
 namespace data {
 namespace {
@@ -102,7 +103,7 @@ TEST_F(CorpusTest, AVocabularyThatIsTooSmallIsFound) {
 class EncodedCorpusTest : public CorpusTest {
  protected:
   void SetUp() override {
-    if (!tokenizers::has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+    if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   }
   CorpusOptions trained(const std::string& data) const {
     CorpusOptions given = options(data);

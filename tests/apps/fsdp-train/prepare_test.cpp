@@ -15,6 +15,7 @@
 #include "data/token_file.h"
 #include "fsdp-train/prepare_bar.h"
 #include "support/message_of.h"
+#include "support/required.h"
 
 namespace trainer {
 namespace {
@@ -61,7 +62,7 @@ TEST_F(PrepareTest, WritesWhatATrainingReads) {
 }
 
 TEST_F(PrepareTest, TrainsATokenizerAndKeepsItBesideTheTokens) {
-  if (!tokenizers::has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+  if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   ASSERT_EQ(setenv("FSDP_CACHE", (folder_ / "cache").c_str(), 1), 0);
   PrepareOptions given = options();
   given.trained_vocabulary = 350;

@@ -9,6 +9,7 @@
 #include "apps/temporary_folder.h"
 #include "metrics/checksum.h"
 #include "metrics/fields.h"
+#include "support/required.h"
 
 namespace trainer {
 namespace {
@@ -36,7 +37,7 @@ class TensorBoardReader : public testing::Test {
  protected:
   void SetUp() override {
     if (std::string(FSDP_PYTHON).empty() || run_command(FSDP_PYTHON " -c 'import tensorboard'").code != 0) {
-      GTEST_SKIP() << "the Python package tensorboard is not there: scripts/setup installs it";
+      FSDP_SKIP_TEST("the Python package tensorboard is not there: scripts/setup installs it");
     }
   }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/columns.h"
+#include "support/required.h"
 
 namespace {
 
@@ -13,7 +14,7 @@ using testing::Not;
 class TerminalProgress : public testing::Test {
  protected:
   void SetUp() override {
-    if (!Terminal::can_be_had()) GTEST_SKIP() << "tmux is not there: scripts/setup installs it";
+    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup installs it");
   }
   ~TerminalProgress() override {
     folder_.write("stop", "");

@@ -16,6 +16,7 @@
 #include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
 #include "models/llama.h"
+#include "support/required.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 
@@ -80,13 +81,13 @@ void compare(const fs::path& folder, fsdp::World& world) {
 }
 
 TEST(HuggingFace, ForwardBackwardAndFilesAreThoseOfTransformers) {
-  if (!fs::exists(FSDP_PYTHON)) GTEST_SKIP() << "there is no Python";
+  if (!fs::exists(FSDP_PYTHON)) FSDP_SKIP_TEST("there is no Python");
   const fsdp::testing::ScratchDirectory scratch;
   const fs::path models = scratch.path() / "models";
   if (!fs::exists(models / "made")) {
     fs::create_directories(models);
     const int result = run_script("make", models);
-    if (result == kSkipped) GTEST_SKIP() << "Python has no transformers";
+    if (result == kSkipped) FSDP_SKIP_TEST("Python has no transformers");
     ASSERT_EQ(result, 0);
   }
   fsdp::testing::run_ranks(2, [&](fsdp::World& world) {

@@ -9,6 +9,7 @@
 #include "apps/report/sample_runs.h"
 #include "apps/temporary_folder.h"
 #include "report/page.h"
+#include "support/required.h"
 
 namespace {
 
@@ -21,7 +22,7 @@ using testing::Not;
 class Browser : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::string(FSDP_CHROMIUM).empty()) GTEST_SKIP() << "Chromium is not there: scripts/setup --all installs it";
+    if (std::string(FSDP_CHROMIUM).empty()) FSDP_SKIP_TEST("Chromium is not there: scripts/setup --all installs it");
     const auto first = write_sample_run(folder_.path(), "first");
     const auto second =
         write_sample_run(folder_.path(), "<b>second", {.config = R"({"lr": 0.01})", .event = "slow rank 2"});

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "apps/tokenizers/sentences.h"
+#include "support/required.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace tokenizers {
@@ -19,7 +20,7 @@ std::string around_torch_variable() {
 }
 
 TEST(SentencePiece, LeavesLibTorchAlone) {
-  if (!has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+  if (!has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   const torch::Tensor before = torch::arange(10).sum();
   const std::string variables = around_torch_variable();
   ASSERT_FALSE(variables.empty()) << "LibTorch has no such variable any more: this test says nothing";
@@ -32,7 +33,7 @@ TEST(SentencePiece, LeavesLibTorchAlone) {
 
 // The library's destructors run when the process ends: what they free is theirs.
 TEST(SentencePiece, TheProcessEndsWell) {
-  if (!has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+  if (!has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto use_both = [] {
     const auto tokenizer = make_sentencepiece(train_sentencepiece(lines_of(some_text(500)), 300), "test.model");

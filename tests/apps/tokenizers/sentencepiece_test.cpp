@@ -9,6 +9,7 @@
 #include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "support/message_of.h"
+#include "support/required.h"
 
 namespace tokenizers {
 namespace {
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 class SentencePieceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+    if (!has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   }
 
   static const std::string& model() {
