@@ -2,6 +2,8 @@
 
 #include <fstream>
 
+#include "metrics/fields.h"
+
 using nlohmann::json;
 
 Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
@@ -9,7 +11,7 @@ Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_P
 std::vector<json> metrics_of(const std::string& run) {
   std::ifstream file(run + "/metrics.jsonl");
   std::vector<json> records;
-  for (std::string line; std::getline(file, line);) records.push_back(json::parse(line));
+  for (std::string line; std::getline(file, line) && !file.eof();) records.push_back(json::parse(line));
   return records;
 }
 
@@ -19,6 +21,17 @@ std::vector<double> losses_of(const std::string& run) {
     if (record.contains("loss")) losses.push_back(record["loss"]);  // otherwise it is an event
   }
   return losses;
+}
+
+std::vector<json> reproducible_steps_of(const std::string& run) {
+  std::vector<json> records = metrics_of(run);
+  std::erase_if(records, [](const json& record) { return record.contains("event"); });  // some are of times
+  for (json& record : records) {
+    for (const trainer::Field& field : trainer::step_fields()) {
+      if (!field.reproducible) record.erase(std::string(field.name));
+    }
+  }
+  return records;
 }
 
 TrainProgram::TrainProgram() {

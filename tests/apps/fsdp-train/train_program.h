@@ -12,9 +12,11 @@
 
 Ending run_train(const std::string& arguments);
 
-// What RUN/metrics.jsonl holds: nothing before the file is there.
+// What RUN/metrics.jsonl holds: nothing before the file is there, and no line that is still being written.
 std::vector<nlohmann::json> metrics_of(const std::string& run);
 std::vector<double> losses_of(const std::string& run);
+// The records of steps, without the fields that time and memory decide.
+std::vector<nlohmann::json> reproducible_steps_of(const std::string& run);
 
 // A folder with a short text in it.
 class TrainProgram : public testing::Test {

@@ -1,0 +1,67 @@
+#include "apps/fsdp-train/train_job.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "apps/temporary_folder.h"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+size_t complete_lines(const std::string& file) {
+  const std::string text = read_bytes(file);
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+Job::Job(const std::string& arguments, const std::string& run, size_t lines) {
+  const std::string pid_file = run + ".pid";
+  // A process that leads no group yet becomes a leader without being forked.
+  const std::string command =
+      "sh -c 'echo $$ > " + pid_file + "; exec setsid " FSDP_TRAIN_PROGRAM " " + arguments + "'";
+  ending_ = std::async(std::launch::async, [command] { return run_command(command); });
+  while ((complete_lines(pid_file) == 0 || complete_lines(run + "/metrics.jsonl") < lines) && !ends_within(2ms)) {
+  }
+  std::ifstream(pid_file) >> launcher_;
+}
+
+Job::~Job() {
+  if (!ending_.valid() || launcher_ <= 1) return;
+  kill(launcher_, SIGKILL);
+  kill(group(), SIGKILL);
+}
+
+pid_t Job::rank(int index) const {
+  const std::string id = std::to_string(launcher_);
+  std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+  pid_t process = -1;
+  for (int i = 0; i <= index; ++i) children >> process;
+  return process;
+}
+
+bool Job::handles(int signal) const {
+  std::ifstream status("/proc/" + std::to_string(launcher_) + "/status");
+  const std::string label = "SigCgt:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(label)) return std::stoull(line.substr(label.size()), nullptr, 16) >> (signal - 1) & 1;
+  }
+  return false;
+}
+
+void Job::send(int signal, pid_t process) const {
+  // Others would meet the test itself, or all that there is.
+  ASSERT_TRUE(launcher_ > 1 && (process > 1 || process == group())) << "the job has not started";
+  EXPECT_EQ(kill(process, signal), 0);
+}
+
+Job::Outcome Job::outcome_of(int signal, pid_t process) {
+  const auto begin = std::chrono::steady_clock::now();
+  send(signal, process);
+  Ending ending = ending_.get();
+  return {std::move(ending), std::chrono::steady_clock::now() - begin};
+}

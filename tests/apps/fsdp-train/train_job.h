@@ -1,0 +1,44 @@
+// fsdp-train in the background, to be stopped, killed and asked to end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+
+#include "apps/command.h"
+
+class Job {
+ public:
+  // Starts it as the leader of a process group of its own, as a shell does. Returns when RUN/metrics.jsonl has so many
+  // lines, or the job has ended. `run` is the folder that the arguments name.
+  Job(const std::string& arguments, const std::string& run, size_t lines);
+  ~Job();  // kills it where the test has not seen its end
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  pid_t launcher() const { return launcher_; }
+  pid_t group() const { return -launcher_; }  // for kill(2): all its processes, as Ctrl-C means it
+  // The process that is this rank of several: ranks are forked in order.
+  pid_t rank(int index) const;
+  // Whether the launcher has a handler for the signal.
+  bool handles(int signal) const;
+  bool ends_within(std::chrono::microseconds time) const { return ending_.wait_for(time) == std::future_status::ready; }
+
+  void send(int signal, pid_t process) const;
+
+  struct Outcome {
+    Ending ending;
+    std::chrono::steady_clock::duration after;
+  };
+  // Sends the signal, and waits for the end.
+  Outcome outcome_of(int signal, pid_t process);
+
+ private:
+  pid_t launcher_ = -1;
+  std::future<Ending> ending_;
+};
+
+// Far more than a job needs to end, and far less than what it would wait for otherwise.
+constexpr std::chrono::seconds kEndDeadline{5};
