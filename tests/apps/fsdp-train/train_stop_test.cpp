@@ -1,0 +1,82 @@
+// fsdp-train that is asked to stop: by Ctrl-C, which reaches every process of it, and by SIGTERM, which batch systems
+// send to the one that they started.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "apps/fsdp-train/train_job.h"
+#include "apps/fsdp-train/train_program.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class TrainStop : public TrainProgram {
+ protected:
+  std::vector<std::string> checkpoints_of(const std::string& run) const {
+    std::vector<std::string> names;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / run)) {
+      if (entry.path().filename().string().starts_with("step-")) names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+};
+
+TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
+  const std::string arguments = "--ranks 2 --steps 500 --validate-every 7 --resume auto";
+  ASSERT_EQ(tiny("whole", arguments).code, 0);
+  const std::vector<json> whole = reproducible_steps_of(folder_ / "whole");
+  ASSERT_EQ(whole.size(), 500u);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const size_t lines = 1 + std::random_device()() % 150;
+    SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(lines) + " lines");
+    const std::string run = "stopped-" + std::to_string(signal);
+    Job job(tiny_arguments(run, arguments), folder_ / run, lines);
+    const Job::Outcome outcome = job.outcome_of(signal, signal == SIGINT ? job.group() : job.launcher());
+    EXPECT_EQ(outcome.ending.code, 128 + signal) << outcome.ending.output;
+    const size_t done = reproducible_steps_of(folder_ / run).size();
+    ASSERT_LT(done, whole.size());
+    const std::string checkpoint = "step-" + std::to_string(done);
+    EXPECT_THAT(checkpoints_of(run), testing::ElementsAre(checkpoint));  // --save-every has asked for none before
+    const Ending rest = tiny(run, arguments);
+    ASSERT_EQ(rest.code, 0) << rest.output;
+    EXPECT_THAT(rest.output, HasSubstr("goes on from " + (folder_ / (run + "/" + checkpoint)) + "\n"));
+    EXPECT_EQ(reproducible_steps_of(folder_ / run), whole);
+  }
+}
+
+// More than what a second signal has to come after to be meant as one (stop_request.h).
+constexpr auto kPause = 2s;
+
+TEST_F(TrainStop, EndsAtOnceWhenItIsAskedAgain) {
+  const std::string a_step_without_end = "--micro-batches 65536 --steps 1";
+  Job job(tiny_arguments("run", a_step_without_end), folder_ / "run", 0);
+  while (!job.handles(SIGTERM)) ASSERT_FALSE(job.ends_within(5ms));
+  job.send(SIGTERM, job.launcher());
+  ASSERT_FALSE(job.ends_within(kPause)) << "the step was over";
+  const Job::Outcome outcome = job.outcome_of(SIGTERM, job.launcher());
+  EXPECT_EQ(outcome.ending.code, 128 + SIGTERM) << outcome.ending.output;
+  EXPECT_LT(outcome.after, kEndDeadline);
+  EXPECT_THAT(checkpoints_of("run"), testing::IsEmpty());
+}
+
+TEST_F(TrainStop, EndsAllRanksAtOnceWhenItIsAskedAgain) {
+  Job job(tiny_arguments("run", "--ranks 2 --steps 1000000"), folder_ / "run", 3);
+  job.send(SIGSTOP, job.rank(1));  // the other one waits for it
+  job.send(SIGINT, job.group());
+  ASSERT_FALSE(job.ends_within(kPause));
+  const Job::Outcome outcome = job.outcome_of(SIGINT, job.group());
+  EXPECT_EQ(outcome.ending.code, 128 + SIGINT) << outcome.ending.output;
+  EXPECT_LT(outcome.after, kEndDeadline);
+  EXPECT_EQ(kill(job.group(), 0), -1) << "a rank is left";
+  EXPECT_THAT(checkpoints_of("run"), testing::IsEmpty());
+}
+
+}  // namespace
