@@ -1,0 +1,57 @@
+// fsdp-train in a terminal: the bar that goes on in it, and Ctrl-C.
+#include <gmock/gmock.h>
+
+#include "apps/fsdp-train/train_program.h"
+#include "apps/terminal.h"
+#include "support/required.h"
+
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class TrainTerminal : public TrainProgram {
+ protected:
+  void SetUp() override {
+    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup installs it");
+  }
+
+  // In a shell that outlives Ctrl-C, and says how it ended.
+  void start(int width) {
+    const std::string script =
+        folder_.write("job.sh", "trap : INT\n" FSDP_TRAIN_PROGRAM " " +
+                                    tiny_arguments("run", "--ranks 2 --steps 1000000 --schedule constant") +
+                                    "\necho ended with $?\nsleep 60\n");
+    terminal_.start(width, "exec sh " + script);
+  }
+
+  Terminal terminal_{folder_};
+};
+
+TEST_F(TrainTerminal, ShowsOneBarWhateverTheWidth) {
+  start(80);
+  terminal_.expect_one_bar(80, "left");
+  terminal_.resize(200);
+  terminal_.expect_one_bar(200, "MFU ");
+  terminal_.resize(60);
+  terminal_.expect_one_bar(60, "left");
+  terminal_.resize(80);
+  terminal_.expect_one_bar(80, "loss ");
+}
+
+TEST_F(TrainTerminal, StopsAtControlC) {
+  start(200);
+  terminal_.expect_one_bar(200, "left");
+  ASSERT_EQ(terminal_.tmux("send-keys C-c").code, 0);
+  const std::vector<std::string> lines = terminal_.screen_when(
+      [](const std::vector<std::string>& shown) { return !shown.empty() && shown.back().starts_with("ended with"); });
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.back(), "ended with 130");
+  const size_t steps = losses_of(folder_ / "run").size();
+  const std::string told = "step " + std::to_string(steps) + ": stops: Interrupt";
+  EXPECT_THAT(lines, testing::Contains(told));
+  EXPECT_THAT(lines, testing::Contains(HasSubstr("/1000000 ")));
+  EXPECT_TRUE(fs::exists(folder_ / ("run/step-" + std::to_string(steps) + "/manifest.json")));
+}
+
+}  // namespace
