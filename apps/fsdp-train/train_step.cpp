@@ -27,6 +27,11 @@ void seed_dropout(const Options& options, int64_t number) {
   torch::manual_seed((static_cast<uint64_t>(options.seed) << 40) + static_cast<uint64_t>(number) + 1);
 }
 
+// Operators of a GPU run on after the call: what they still have to do belongs to this step's time, not to the next's.
+void finish_work(const torch::Device& device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
 // Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
 double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
   const Options& options = training.options;
@@ -45,7 +50,7 @@ double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own)
     const torch::Device device = training.world.device();
     auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
     training.scaler.scale(loss).backward();
-    own.losses.push_back(loss.item<float>());
+    own.losses.push_back(loss.item<float>());  // waits for a GPU's passes
     own.seconds += seconds_since(begin);
   }
   own.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
@@ -101,11 +106,18 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
   training.optimizer.set_lr(record.lr / options.lr);
   if (const auto lr = training.optimizer.muon_lr()) record.learning_rates = {{"matrices", *lr}, {"others", record.lr}};
   if (options.scales_loss()) record.loss_scale = training.scaler.scale_value();
+  const double waited_before = training.sharded.communication().wait_seconds;
   record.data_seconds = run_micro_batches(training, steps_done, own);
+  record.forward_backward_seconds = own.seconds - *record.data_seconds;
   outcome.ranks = exchange_facts(training.world, own);
   record.loss = mean_loss(outcome.ranks);
+  const Clock::time_point update_begin = Clock::now();
   outcome.event = update(training, record, outcome.ranks);
+  finish_work(training.world.device());
+  record.optimizer_seconds = seconds_since(update_begin);
+  record.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
   record.step_seconds = seconds_since(begin);
+  record.other_seconds = record.step_seconds - own.seconds - *record.optimizer_seconds;
   return outcome;
 }
 

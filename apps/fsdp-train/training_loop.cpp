@@ -43,7 +43,8 @@ void TrainingLoop::step() {
   }
   if (report_ != nullptr) {
     outcome.record.memory = memory();
-    *outcome.record.data_seconds += report_seconds_;
+    outcome.record.step_seconds += report_seconds_;
+    *outcome.record.other_seconds += report_seconds_;
     const auto begin = std::chrono::steady_clock::now();
     report_->step(outcome.record);
     report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -11,7 +11,7 @@ namespace {
 constexpr bool kAlways = true, kWhereKnown = false;
 constexpr bool kSame = true, kVaries = false;
 
-constexpr std::array<Field, 17> kStepFields = {{{"step", "steps", kAlways, kSame},
+constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame},
                                                 {"loss", "nats a token", kAlways, kSame},
                                                 {"grad_norm", "", kAlways, kSame},
                                                 {"lr", "", kAlways, kSame},
@@ -25,6 +25,10 @@ constexpr std::array<Field, 17> kStepFields = {{{"step", "steps", kAlways, kSame
                                                 {"skipped", "", kWhereKnown, kSame},
                                                 {"learning_rates", "", kWhereKnown, kSame},
                                                 {"data_seconds", "s", kWhereKnown, kVaries},
+                                                {"forward_backward_seconds", "s", kWhereKnown, kVaries},
+                                                {"optimizer_seconds", "s", kWhereKnown, kVaries},
+                                                {"other_seconds", "s", kWhereKnown, kVaries},
+                                                {"wait_seconds", "s", kWhereKnown, kVaries},
                                                 {"mfu", "", kWhereKnown, kVaries},
                                                 {"peak_memory_bytes", "bytes", kWhereKnown, kVaries},
                                                 {"memory", "bytes", kWhereKnown, kVaries}}};
@@ -41,8 +45,15 @@ void add_where_known(Json& json, const StepRecord& record) {
     json["skipped"] = true;
   }
   for (const GroupRate& rate : record.learning_rates) json["learning_rates"][rate.group] = rate.lr;
-  if (record.data_seconds) json["data_seconds"] = *record.data_seconds;
-  if (record.mfu) json["mfu"] = *record.mfu;
+  const auto add = [&](const char* name, const std::optional<double>& number) {
+    if (number) json[name] = *number;
+  };
+  add("data_seconds", record.data_seconds);
+  add("forward_backward_seconds", record.forward_backward_seconds);
+  add("optimizer_seconds", record.optimizer_seconds);
+  add("other_seconds", record.other_seconds);
+  add("wait_seconds", record.wait_seconds);
+  add("mfu", record.mfu);
   if (record.peak_memory_bytes) json["peak_memory_bytes"] = *record.peak_memory_bytes;
   for (const MemoryPart& part : record.memory) json["memory"][part.name] = part.bytes;
 }

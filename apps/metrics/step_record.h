@@ -28,12 +28,17 @@ struct StepRecord {
   double seconds = 0;            // since the first step of this process began
   double seconds_left = 0;
   std::optional<double> validation_loss = std::nullopt;
-  std::optional<double> loss_scale = std::nullopt;          // that the loss was multiplied by, where it was
-  bool skipped = false;                                     // its gradients were not finite: no parameter has changed
-  int64_t tokens = 0;                                       // trained on so far, this step's included, by the whole job
-  double step_seconds = 0;                                  // that this step took
-  std::optional<double> data_seconds = std::nullopt;        // of those, outside forward, backward and optimizer
-  std::optional<double> mfu = std::nullopt;                 // model FLOPs utilisation: 1 is the measured peak
+  std::optional<double> loss_scale = std::nullopt;  // that the loss was multiplied by, where it was
+  bool skipped = false;                             // its gradients were not finite: no parameter has changed
+  int64_t tokens = 0;                               // trained on so far, this step's included, by the whole job
+  // That this step took in rank 0, the record of the step before it included; then the four parts that add up to it.
+  double step_seconds = 0;
+  std::optional<double> data_seconds = std::nullopt;              // reading the batches
+  std::optional<double> forward_backward_seconds = std::nullopt;  // the passes of all micro-batches
+  std::optional<double> optimizer_seconds = std::nullopt;         // clipping the gradients and changing the parameters
+  std::optional<double> other_seconds = std::nullopt;             // all else: records, and what ranks tell each other
+  std::optional<double> wait_seconds = std::nullopt;  // of passes and optimizer, that rank 0 waited for other ranks
+  std::optional<double> mfu = std::nullopt;           // model FLOPs utilisation: 1 is the measured peak
   std::optional<int64_t> peak_memory_bytes = std::nullopt;  // the most that was ever resident in rank 0
   std::vector<MemoryPart> memory = {};                      // what rank 0 holds, as far as it is known by part
   std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own

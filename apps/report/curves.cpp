@@ -76,13 +76,24 @@ std::string sparse_json(const RunMetrics& metrics, const std::vector<double>& va
   return fmt::format("\"step\":{},{}", steps_json(steps, grid), band_json(known, grid));
 }
 
-constexpr const char* kShown[] = {"loss",         "validation_loss", "grad_norm", "lr",        "tokens_per_second",
-                                  "step_seconds", "data_seconds",    "mfu",       "loss_scale"};
+constexpr const char* kOutside = "outside_seconds";
+constexpr const char* kShown[] = {"loss",         "validation_loss", "grad_norm",    "lr",  "tokens_per_second",
+                                  "step_seconds", kOutside,          "wait_seconds", "mfu", "loss_scale"};
+
+// A field of the records, or what follows from them: the time outside forward, backward and optimizer. Records that
+// know of data alone count all of it as data.
+std::vector<double> column_of(const RunMetrics& metrics, const std::string& name) {
+  if (name != kOutside) return metrics.column(name);
+  std::vector<double> seconds = metrics.column("data_seconds");
+  const std::vector<double> other = metrics.column("other_seconds");
+  for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += std::isnan(other[i]) ? 0.0 : other[i];
+  return seconds;
+}
 
 std::string series_json(const RunMetrics& metrics, const Grid& grid, size_t most) {
   List series;
   for (const char* name : kShown) {
-    const std::vector<double> values = metrics.column(name);
+    const std::vector<double> values = column_of(metrics, name);
     if (std::none_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); })) continue;
     series.add(fmt::format("\"{}\":{{{}}}", name,
                            is_sparse(values) ? sparse_json(metrics, values, most) : band_json(values, grid)));

@@ -14,12 +14,13 @@ const CHARTS = [
   {series: ['step_seconds'], title: 'Time of a step', format: 'time', fromZero: true},
   {series: ['mfu'], title: 'Model FLOPs utilisation', unit: 'of the measured peak', format: 'percent', fromZero: true},
   {
-    series: ['data_seconds'],
+    series: ['outside_seconds'],
     title: 'Data and logging',
     unit: 'outside forward, backward and optimizer',
     format: 'time',
     fromZero: true
   },
+  {series: ['wait_seconds'], title: 'Waits for other ranks', unit: 'in a step', format: 'time', fromZero: true},
   {series: ['loss_scale'], title: 'Loss scale', format: 'count', exact: true, fromZero: true},
 ];
 

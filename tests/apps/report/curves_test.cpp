@@ -1,0 +1,27 @@
+#include "report/curves.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainer {
+namespace {
+
+nlohmann::json series_of(const std::map<std::string, std::vector<double>>& columns) {
+  RunFolder run{.name = "run"};
+  run.metrics.steps = {1, 2};
+  run.metrics.columns = columns;
+  return nlohmann::json::parse(curves_json({run}))["runs"][0]["series"];
+}
+
+TEST(Curves, AddUpTheTimeOutsideOfPassesAndOptimizer) {
+  const nlohmann::json series = series_of({{"data_seconds", {0.25, 0.5}}, {"other_seconds", {0.5, 1.0}}});
+  EXPECT_EQ(series["outside_seconds"]["mean"], nlohmann::json({0.75, 1.5}));
+}
+
+TEST(Curves, TakeAllOfItForDataWhereNothingElseIsKnown) {
+  EXPECT_EQ(series_of({{"data_seconds", {0.25, 0.5}}})["outside_seconds"]["mean"], nlohmann::json({0.25, 0.5}));
+}
+
+}  // namespace
+}  // namespace trainer
