@@ -42,10 +42,13 @@ void remove_checkpoint(const fs::path& checkpoint) {
 
 std::vector<fs::path> checkpoints_of(const fs::path& run) {
   std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code missing;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run, missing)) {
-    if (const auto step = step_of(entry.path())) found.emplace_back(*step, entry.path());
+  std::error_code error;
+  fs::directory_iterator entry(run, error);
+  if (error == std::errc::no_such_file_or_directory) return {};
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (const auto step = step_of(entry->path())) found.emplace_back(*step, entry->path());
   }
+  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be read: {}.", run.string(), error.message()));
   std::ranges::sort(found, std::greater());
   std::vector<fs::path> newest_first;
   for (auto& [step, path] : found) newest_first.push_back(std::move(path));

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-// The complete checkpoints directly under `run`, the newest first. Whether their files are whole shows when they are
-// loaded.
+// The complete checkpoints directly under `run`, the newest first; none where there is no such folder. Whether their
+// files are whole shows when they are loaded. Throws fsdp::Error for a folder that cannot be read.
 std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
 // Gives checkpoints of a run beyond `step` another name, which is none of a checkpoint: a run that went back to an

@@ -63,7 +63,7 @@ std::string run_problem(const std::string& run) {
 }
 
 // A run that begins anew would write over what another one has left.
-std::string earlier_run_problem(const Options& options) {
+std::string earlier_run_problem(const Options& options) try {
   if (options.resume != "never" || !options.checkpoint.empty()) return "";
   const std::vector<fs::path> checkpoints = checkpoints_of(options.run);
   if (checkpoints.empty()) return "";
@@ -71,6 +71,8 @@ std::string earlier_run_problem(const Options& options) {
       "--resume is never, and run folder '{}' has checkpoints up to {}. Name another --run, or go on with "
       "--resume auto.",
       options.run, checkpoints.front().filename().string());
+} catch (const fsdp::Error& error) {
+  return error.what();
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <vector>
+
+#include "first_rank.h"
 
 namespace trainer {
 
@@ -11,9 +14,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Notes = std::map<std::string, std::string>;
+
+// As rank 0 reads them, on every rank.
+Notes notes_of(fsdp::World& world, const fs::path& checkpoint) {
+  const std::string text =
+      from_first_rank(world, [&] { return nlohmann::json(fsdp::checkpoint_notes(checkpoint)).dump(); });
+  return nlohmann::json::parse(text).get<Notes>();
+}
+
 Resumed load(Training& training, const fs::path& checkpoint) {
   Resumed resumed;
-  resumed.state = from_notes(fsdp::checkpoint_notes(checkpoint));
+  resumed.state = from_notes(notes_of(training.world, checkpoint));
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
   if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
@@ -21,6 +33,21 @@ Resumed load(Training& training, const fs::path& checkpoint) {
   }
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
   return resumed;
+}
+
+// The checkpoints of a run as rank 0 sees them, on every rank, the newest first.
+std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& run) {
+  constexpr char kEnd = '\0';  // which no path has
+  const std::string text = from_first_rank(world, [&] {
+    std::string names;
+    for (const fs::path& checkpoint : checkpoints_of(run)) names += checkpoint.string() + kEnd;
+    return names;
+  });
+  std::vector<fs::path> newest_first;
+  for (size_t begin = 0; begin < text.size(); begin = text.find(kEnd, begin) + 1) {
+    newest_first.emplace_back(text.substr(begin, text.find(kEnd, begin) - begin));
+  }
+  return newest_first;
 }
 
 // The newest that can be loaded; what is wrong with newer ones is told.
@@ -71,7 +98,7 @@ Resumed resume_run(Training& training) {
   if (!options.checkpoint.empty()) return load(training, options.checkpoint);
   if (options.resume == "never") return {};
   if (options.resume != "auto") return load(training, options.resume);
-  return load_newest(training, checkpoints_of(options.run));
+  return load_newest(training, agreed_checkpoints(training.world, options.run));
 }
 
 }  // namespace trainer

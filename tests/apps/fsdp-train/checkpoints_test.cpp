@@ -40,6 +40,11 @@ TEST_F(Checkpoints, AreNoneOfWhatOnlyLooksLikeOne) {
   EXPECT_THAT(checkpoints_of(run_ / "missing"), IsEmpty());
 }
 
+TEST_F(Checkpoints, OfWhatIsNoFolderAreAnError) {
+  std::ofstream(run_ / "file") << "bytes";
+  EXPECT_THROW(checkpoints_of(run_ / "file"), fsdp::Error);
+}
+
 TEST_F(Checkpoints, TheNewestAreKeptAndNothingElseIsTouched) {
   for (const char* name : {"step-1", "step-2", "step-3"}) make_checkpoint(run_ / name);
   fs::create_directories(run_ / "step-0");
