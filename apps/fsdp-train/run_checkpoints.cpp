@@ -23,15 +23,43 @@ Notes notes_of(fsdp::World& world, const fs::path& checkpoint) {
   return nlohmann::json::parse(text).get<Notes>();
 }
 
-Resumed load(Training& training, const fs::path& checkpoint) {
+constexpr const char* kSettings = "settings";  // the note
+
+struct OtherRun : fsdp::Error {
+  using Error::Error;
+};
+
+enum class Settings { Kept, Free };
+
+// What is told of settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
+std::string compare_settings(const Training& training, const Notes& notes, const fs::path& checkpoint, Settings may) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return "";
+  const auto [kept, free] = difference(settings_from_note(note->second), training.settings);
+  if (may == Settings::Kept && !kept.empty()) {
+    if (training.world.rank() != 0) throw OtherRun("rank 0 says what is wrong.");
+    throw OtherRun(
+        fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
+                    "--run. To go on "
+                    "from it all the same: --checkpoint {} --run OTHER.{}",
+                    checkpoint.string(), kept, checkpoint.string(),
+                    free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
+  }
+  return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
+}
+
+Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
-  resumed.state = from_notes(notes_of(training.world, checkpoint));
+  const Notes notes = notes_of(training.world, checkpoint);
+  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  resumed.state = from_notes(notes);
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
   if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
+  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
   return resumed;
 }
 
@@ -55,9 +83,11 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
   std::string problems;
   for (const fs::path& checkpoint : newest_first) {
     try {
-      Resumed resumed = load(training, checkpoint);
+      Resumed resumed = load(training, checkpoint, Settings::Kept);
       resumed.told += problems;
       return resumed;
+    } catch (const OtherRun&) {
+      throw;
     } catch (const fsdp::Error& error) {
       if (checkpoint == newest_first.back()) throw;
       problems += fmt::format("; {} cannot be loaded: {}", checkpoint.string(), error.what());
@@ -74,11 +104,12 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
     state.loss_scale = training.scaler.state().scale;
     state.finite_steps = training.scaler.state().finite_steps;
   }
+  Notes notes = to_notes(state);
+  notes[kSettings] = to_note(training.settings);
   try {
-    fsdp::save_checkpoint(options.checkpoint_folder(steps_done), {.model = &training.sharded,
-                                                                  .optimizer = &training.optimizer.optimizer(),
-                                                                  .step = steps_done,
-                                                                  .notes = to_notes(state)});
+    fsdp::save_checkpoint(
+        options.checkpoint_folder(steps_done),
+        {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
   } catch (const fsdp::Error& error) {
     return error.what();
   }
@@ -95,9 +126,9 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
 
 Resumed resume_run(Training& training) {
   const Options& options = training.options;
-  if (!options.checkpoint.empty()) return load(training, options.checkpoint);
+  if (!options.checkpoint.empty()) return load(training, options.checkpoint, Settings::Free);
   if (options.resume == "never") return {};
-  if (options.resume != "auto") return load(training, options.resume);
+  if (options.resume != "auto") return load(training, options.resume, Settings::Kept);
   return load_newest(training, agreed_checkpoints(training.world, options.run));
 }
 

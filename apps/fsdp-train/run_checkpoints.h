@@ -21,8 +21,9 @@ struct Resumed {
 };
 
 // Loads what --checkpoint or --resume names. With --resume auto that is the newest checkpoint of the run that can be
-// loaded, or none. Throws fsdp::Error when a checkpoint that was named cannot be, or when none of several can. A
-// collective.
+// loaded, or none. Throws fsdp::Error when a checkpoint that was named cannot be, or when none of several can; and with
+// --resume for one of a run with other data, another model or another rule (run_settings.h), which --checkpoint allows.
+// A collective.
 Resumed resume_run(Training& training);
 
 }  // namespace trainer

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 
+#include "first_rank.h"
 #include "generate.h"
 #include "matrix_rate.h"
 #include "models/hugging_face_config.h"
@@ -65,7 +66,9 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
   sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
   const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed));
-  Training training{world, options, corpus, order, *model, sharded, optimizer, scaler};
+  const RunSettings settings =
+      settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
+  Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};
 
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {

@@ -8,6 +8,7 @@
 #include "models/language_model.h"
 #include "options.h"
 #include "run_optimizer.h"
+#include "run_settings.h"
 
 namespace trainer {
 
@@ -16,6 +17,7 @@ struct Training {
   fsdp::World& world;
   const Options& options;
   const data::Corpus& corpus;
+  const RunSettings& settings;  // rank 0's
   const data::DataOrder& order;
   models::LanguageModel& model;
   fsdp::ShardedModel& sharded;
