@@ -43,6 +43,12 @@ data::Corpus open(const Options& options) {
   return options.text.empty() ? data::open_corpus(corpus) : data::open_text(corpus);
 }
 
+// By --checkpoint, or by --resume; empty: none.
+std::string named_checkpoint(const Options& options) {
+  if (!options.checkpoint.empty()) return options.checkpoint;
+  return options.resume == "never" || options.resume == "auto" ? "" : options.resume;
+}
+
 std::string checkpoint_problem(const std::string& checkpoint) {
   std::error_code ignored;
   if (fs::is_regular_file(fs::path(checkpoint) / "manifest.json", ignored)) return "";
@@ -75,15 +81,31 @@ std::string earlier_run_problem(const Options& options) try {
   return error.what();
 }
 
+bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
+  std::error_code ignored;
+  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
+}
+
+// What a run records takes the place of what came after the checkpoint in its folder: that has to be its own.
+std::string record_problem(const Options& options) {
+  const std::string checkpoint = named_checkpoint(options);
+  if (checkpoint.empty() || is_of_run(checkpoint, options.run)) return "";
+  const fs::path record = fs::path(options.run) / "metrics.jsonl";
+  std::error_code error;
+  if (fs::file_size(record, error) == 0 || error) return "";
+  return fmt::format(
+      "'{}' is the record of another run, and checkpoint '{}' is not of it. Name another --run; or go on with the run "
+      "in that folder, without naming a checkpoint.",
+      record.string(), checkpoint);
+}
+
 }  // namespace
 
 std::vector<std::string> checkpoint_problems(const Options& options) {
   std::vector<std::string> problems;
-  const bool resumes_from_folder = options.resume != "never" && options.resume != "auto";
-  for (const std::string& folder : {options.checkpoint, resumes_from_folder ? options.resume : std::string()}) {
-    const std::string problem = folder.empty() ? "" : checkpoint_problem(folder);
-    if (!problem.empty()) problems.push_back(problem);
-  }
+  const std::string folder = named_checkpoint(options);
+  const std::string problem = folder.empty() ? "" : checkpoint_problem(folder);
+  if (!problem.empty()) problems.push_back(problem);
   return problems;
 }
 
@@ -101,7 +123,7 @@ Inputs read_inputs(const Options& options) {
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run) return inputs;
-  for (const std::string& problem : {run_problem(options.run), earlier_run_problem(options)}) {
+  for (const std::string& problem : {run_problem(options.run), earlier_run_problem(options), record_problem(options)}) {
     if (!problem.empty()) inputs.problems.push_back(problem);
   }
   return inputs;
