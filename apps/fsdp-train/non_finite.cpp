@@ -1,18 +1,43 @@
 #include "non_finite.h"
 
+#include <algorithm>
+
 namespace trainer {
 
-std::optional<std::string> first_parameter_not_finite(fsdp::World& world, const fsdp::ShardedModel& model) {
-  const auto& parameters = model.parameters();
-  std::vector<uint8_t> own;
-  for (const fsdp::ShardedParameter& parameter : parameters) {
-    const torch::Tensor gradient = parameter.piece.grad();
-    own.push_back(gradient.defined() && !gradient.isfinite().all().item<bool>());
+namespace {
+
+// The numbers of a gradient as they lie in memory. An operator on the gradient itself would first apply the factor that
+// clipping has put down for it, which makes all gradients NaN where their norm is.
+bool is_finite(const torch::Tensor& gradient) {
+  if (!gradient.defined() || gradient.numel() == 0) return true;
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor numbers =
+      torch::from_blob(gradient.mutable_data_ptr(), {gradient.numel()}, gradient.options().requires_grad(false));
+  return numbers.isfinite().all().item<bool>();
+}
+
+std::string unit_of(const std::string& parameter, const models::ModelConfig& model) {
+  for (const models::Unit& unit : models::units(model)) {
+    const auto is_it = [&](const models::Parameter& one) { return one.name == parameter; };
+    if (std::any_of(unit.parameters.begin(), unit.parameters.end(), is_it)) return unit.name;
   }
-  torch::Tensor anywhere = torch::zeros({static_cast<int64_t>(own.size())}, torch::kUInt8);
-  for (const torch::Tensor& rank : world.all_gather(torch::tensor(own))) anywhere |= rank;
+  return "";
+}
+
+}  // namespace
+
+std::optional<NotFinite> first_not_finite(fsdp::World& world, const fsdp::ShardedModel& sharded,
+                                          const models::ModelConfig& model) {
+  const auto& parameters = sharded.parameters();
+  std::vector<uint8_t> own;
+  for (const fsdp::ShardedParameter& parameter : parameters) own.push_back(!is_finite(parameter.piece.grad()));
+  const std::vector<torch::Tensor> ranks = world.all_gather(torch::tensor(own));
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (anywhere[static_cast<int64_t>(i)].item<uint8_t>() != 0) return parameters[i].name;
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank][static_cast<int64_t>(i)].item<uint8_t>() == 0) continue;
+      const std::string& name = parameters[i].name;
+      return NotFinite{.parameter = name, .unit = unit_of(name, model), .rank = static_cast<int>(rank)};
+    }
   }
   return std::nullopt;
 }

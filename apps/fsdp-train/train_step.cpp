@@ -57,14 +57,12 @@ double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own)
   return data_seconds;
 }
 
-// What is wrong with the losses, empty when nothing is. A collective when something is.
-std::string problem_of_losses(Training& training, const std::vector<StepFacts>& ranks) {
-  const int rank = rank_with_loss_not_finite(ranks);
-  if (rank < 0) return "";
-  const auto parameter = first_parameter_not_finite(training.world, training.sharded);
-  return fmt::format(
-      "the loss of rank {} is not finite; {}", rank,
-      parameter ? fmt::format("the first gradient that is not is that of {}", *parameter) : "all gradients are");
+// Which gradient is not finite. A collective.
+std::string not_finite_text(Training& training) {
+  const auto found = first_not_finite(training.world, training.sharded, training.options.model);
+  if (!found) return "all gradients are";
+  return fmt::format("the first gradient that is not is that of {}, unit {}, in the piece that rank {} holds",
+                     found->parameter, found->unit, found->rank);
 }
 
 [[noreturn]] void stop_at(int64_t step, const std::string& problem) {
@@ -77,13 +75,17 @@ std::string problem_of_losses(Training& training, const std::vector<StepFacts>& 
 // Clips and updates, or passes over the step; returns what a person should know.
 std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
   const bool scaled = training.options.scales_loss();  // then the scaler finds gradients that are not finite
-  std::string problem = problem_of_losses(training, ranks);
-  if (problem.empty()) {
-    training.scaler.unscale_(training.sharded);
-    record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
-    if (!scaled && !std::isfinite(record.grad_norm)) problem = "the norm of the gradient is not finite";
+  const int rank = rank_with_loss_not_finite(ranks);
+  if (rank < 0) training.scaler.unscale_(training.sharded);
+  record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
+  std::string problem;
+  if (rank >= 0) {
+    problem = fmt::format("the loss of rank {} is not finite", rank);
+  } else if (!scaled && !std::isfinite(record.grad_norm)) {
+    problem = "the losses are finite, and the norm of the gradient is not";
   }
   if (!problem.empty()) {
+    problem += fmt::format("; {}", not_finite_text(training));
     if (training.options.on_nonfinite == "stop") stop_at(record.step, problem);
     record.skipped = true;
     record.grad_norm = std::numeric_limits<double>::quiet_NaN();
