@@ -8,7 +8,12 @@
 #include <string_view>
 
 #include "checkpoints.h"
+#include "collect_problems.h"
+#include "data/text_files.h"
+#include "data/token_file.h"
+#include "prepare_bar.h"
 #include "resolve.h"
+#include "tokenizers/sentencepiece.h"
 
 namespace trainer {
 
@@ -19,10 +24,12 @@ namespace {
 constexpr int64_t kBytes = 256;                    // the vocabulary of small models
 constexpr std::string_view kTrainWord = "train:";  // of --tokenizer
 
-// Without what a dry run must not do: training a tokenizer, or encoding a text with one.
-bool names_data(const Options& options) {
-  if (options.text.empty()) return !options.data.empty();
-  return !options.dry_run || options.tokenizer == "bytes";
+const std::string& data_of(const Options& options) { return options.text.empty() ? options.data : options.text; }
+
+// Whether a tokenizer, which may have to be trained, reads a text: that may take long.
+bool encodes(const Options& options) {
+  const bool is_text = !options.text.empty() || !data::names_token_files(options.data);
+  return is_text && options.tokenizer != "bytes";
 }
 
 // Of the tokenizer that is to be trained; 0: none is.
@@ -30,17 +37,29 @@ int64_t trained_vocabulary(const Options& options) {
   return options.tokenizer.starts_with(kTrainWord) ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0;
 }
 
-data::Corpus open(const Options& options) {
+data::Corpus open(const Options& options, const data::OnProgress& progress = {}) {
   const bool is_default = options.tokenizer == "bytes";
   const data::CorpusOptions corpus = {
-      .data = options.text.empty() ? options.data : options.text,
+      .data = data_of(options),
       .validation = options.validation,
       .validation_fraction = options.validation_fraction,
       .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
       .trained_vocabulary = trained_vocabulary(options),
       .cache = options.cache,
       .context = options.model.context};
-  return options.text.empty() ? data::open_corpus(corpus) : data::open_text(corpus);
+  return options.text.empty() ? data::open_corpus(corpus, progress) : data::open_text(corpus, progress);
+}
+
+// What can be wrong before a text is encoded.
+void check_text(const Options& options, std::vector<std::string>& problems) {
+  collect_problems(problems, [&] { data::TextFiles text(data_of(options)); });
+  if (!options.validation.empty()) collect_problems(problems, [&] { data::TextFiles text(options.validation); });
+  const int64_t vocabulary = trained_vocabulary(options);
+  if (vocabulary == 0) {
+    collect_problems(problems, [&] { tokenizers::make_tokenizer(options.tokenizer); });
+  } else if (!tokenizers::has_sentencepiece()) {
+    collect_problems(problems, [&] { tokenizers::train_sentencepiece({}, vocabulary); });
+  }
 }
 
 // By --checkpoint, or by --resume; empty: none.
@@ -115,11 +134,10 @@ std::optional<int64_t> Inputs::windows(int64_t context) const {
 
 Inputs read_inputs(const Options& options) {
   Inputs inputs;
-  try {
-    // What the command line lacks or has wrong has been said already.
-    if (names_data(options)) inputs.corpus = open(options);
-  } catch (const fsdp::Error& error) {
-    inputs.problems.push_back(error.what());
+  const bool is_named = !data_of(options).empty();  // that it is not has been said already
+  if (is_named && encodes(options)) check_text(options, inputs.problems);
+  if (is_named && !encodes(options)) {
+    collect_problems(inputs.problems, [&] { inputs.corpus = open(options); });
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run) return inputs;
@@ -127,6 +145,14 @@ Inputs read_inputs(const Options& options) {
     if (!problem.empty()) inputs.problems.push_back(problem);
   }
   return inputs;
+}
+
+std::vector<std::string> encode_text(const Options& options, Inputs& inputs) {
+  std::vector<std::string> problems;
+  if (inputs.corpus.training) return problems;
+  BarOnTerminal bar;
+  collect_problems(problems, [&] { inputs.corpus = open(options, bar.on_progress()); });
+  return problems;
 }
 
 PrepareOptions prepare_options(const Options& options) {
@@ -138,7 +164,8 @@ PrepareOptions prepare_options(const Options& options) {
           .tokenizer = vocabulary > 0 ? "" : options.tokenizer,
           .trained_vocabulary = vocabulary,
           .kind = options.kind,
-          .threads = options.threads > 0 ? options.threads : 1};
+          .threads = options.threads > 0 ? options.threads : 1,
+          .cache = options.cache};
 }
 
 std::string fit_vocabulary(Options& options, const data::Corpus& corpus) {

@@ -13,7 +13,7 @@
 namespace trainer {
 
 struct Inputs {
-  data::Corpus corpus;
+  data::Corpus corpus;                // empty where nothing was named, or a text has to be encoded first
   std::vector<std::string> problems;  // every one that was found, a sentence each
 
   // Of context + 1 tokens, to train on; none: no data was named.
@@ -21,8 +21,13 @@ struct Inputs {
 };
 
 // For `train`: opens the data, and looks whether the checkpoint can be one and whether the run folder could be written.
-// Writes nothing but the cache, where a text has to be encoded or a tokenizer trained; with --dry-run it does neither.
+// Takes moments, and writes nothing: of a text that has to be encoded, or on which a tokenizer has to be trained, it
+// looks whether all is there for that.
 Inputs read_inputs(const Options& options);
+
+// Encodes the text where read_inputs did not open one, and opens it; or takes from the cache what was encoded before.
+// Returns what is wrong with it. A bar shows on a terminal how far it is.
+std::vector<std::string> encode_text(const Options& options, Inputs& inputs);
 
 // A model whose tokens are bytes takes the tokenizer's vocabulary, unless --vocabulary says otherwise. Returns why the
 // model cannot be trained on the data, empty when it can.

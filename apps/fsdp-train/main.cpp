@@ -38,8 +38,9 @@ int refuse(const Problems& problems) {
 void append(Problems& problems, const Problems& more) { problems.insert(problems.end(), more.begin(), more.end()); }
 
 int run_train(Options options, Problems problems) {
-  const trainer::Inputs inputs = trainer::read_inputs(options);
+  trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
+  if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
   const auto windows = inputs.windows(options.model.context);
   Options resolved = options;  // by the ranks that are asked for; a launcher may have others
   if (problems.empty()) append(problems, trainer::resolve(resolved, {options.ranks, windows}));

@@ -74,7 +74,7 @@ std::vector<Group> first_groups() {
          Form{names_a_tokenizer, "bytes, a model's file or train: and a size such as train:4096"},
          kTrain | kPrepare | kSample, "TOKENIZER", "",
          "bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of that size on the text"},
-        {"--cache", &O::cache, Anything{}, kTrain, "FOLDER", "~/.cache/fsdp",
+        {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
          "for the tokens of texts and for trained tokenizers"},
         {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "", "of the token files: nanoGPT's or llm.c's"},
         {"--epochs", &O::epochs, kAboveZero, kTrain, "passes over the training data", "as --steps says",

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "collect_problems.h"
 #include "console/terminal.h"
 #include "console/units.h"
 #include "data/cache.h"
@@ -25,14 +25,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
-
-// What `find` throws becomes a problem.
-template <typename Find>
-void collect(std::vector<std::string>& problems, Find find) try {
-  find();
-} catch (const fsdp::Error& error) {
-  problems.emplace_back(error.what());
-}
 
 // The texts, for as long as their parts are used.
 struct Texts {
@@ -72,7 +64,7 @@ void check_numbers(const PrepareOptions& options, std::vector<std::string>& prob
         fmt::format("the vocabulary to train is {}; it must be 0 or above.", options.trained_vocabulary));
   }
   if (options.trained_vocabulary > 0 && !tokenizers::has_sentencepiece()) {
-    collect(problems, [&] { tokenizers::train_sentencepiece({}, options.trained_vocabulary); });
+    collect_problems(problems, [&] { tokenizers::train_sentencepiece({}, options.trained_vocabulary); });
   }
 }
 
@@ -83,13 +75,14 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options) {
   if (options.text.empty()) {
     problems.emplace_back("--text is missing: name a file, or a folder of files.");
   } else {
-    collect(problems, [&] { data::TextFiles text(options.text); });
+    collect_problems(problems, [&] { data::TextFiles text(options.text); });
   }
-  if (!options.validation_text.empty()) collect(problems, [&] { data::TextFiles text(options.validation_text); });
-  collect(problems, [&] { check_out(options.out); });
-  collect(problems, [&] { data::token_kind(options.kind); });
+  if (!options.validation_text.empty())
+    collect_problems(problems, [&] { data::TextFiles text(options.validation_text); });
+  collect_problems(problems, [&] { check_out(options.out); });
+  collect_problems(problems, [&] { data::token_kind(options.kind); });
   if (options.trained_vocabulary <= 0) {
-    collect(problems, [&] {
+    collect_problems(problems, [&] {
       const auto tokenizer = tokenizers::make_tokenizer(options.tokenizer);
       for (data::TokenKind kind : data::kTokenKinds) {
         if (options.kind == data::format_of(kind).name) data::check_kind(kind, *tokenizer);
@@ -103,8 +96,9 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options) {
 Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress) {
   const Texts texts(options);
   const data::TextSplit& split = texts.split;
+  const fs::path cache = options.cache.empty() ? data::cache_folder() : fs::path(options.cache);
   const auto tokenizer = options.trained_vocabulary > 0
-                             ? data::cached_tokenizer(data::cache_folder(), split.training, options.trained_vocabulary)
+                             ? data::cached_tokenizer(cache, split.training, options.trained_vocabulary)
                              : tokenizers::make_tokenizer(options.tokenizer);
   const data::TokenCounts tokens = data::write_token_folder(
       {.path = options.out, .kind = data::token_kind(options.kind), .threads = static_cast<int>(options.threads)},
@@ -115,23 +109,17 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
 }
 
 void run_prepare(const PrepareOptions& options) {
-  const Terminal terminal = standard_output();
   const Clock::time_point began = Clock::now();
-  auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  double shown = -1;
-  const data::OnProgress show = [&](int64_t done, int64_t total) {
-    constexpr double kPause = 0.05;
-    if (seconds() - shown < kPause && done < total) return;
-    shown = seconds();
-    fmt::print("\r{}\033[K", prepare_bar(done, total, shown, terminal_width(), terminal.colour));
-    std::fflush(stdout);
-  };
-  const Prepared prepared = prepare(options, terminal.interactive ? show : data::OnProgress());
-  if (terminal.interactive) fmt::print("\r\033[K");
-  fmt::print("{}: {} tokens to train on, {} to validate with, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
-             options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), prepared.vocabulary,
-             options.kind, short_bytes(static_cast<size_t>(prepared.bytes)), duration(seconds()),
-             short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds(), 1e-6))));
+  const Prepared prepared = [&] {
+    BarOnTerminal bar;
+    return prepare(options, bar.on_progress());
+  }();
+  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  print(fmt::format("{}: {} tokens to train on, {} to validate with, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
+                    options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation),
+                    prepared.vocabulary, options.kind, short_bytes(static_cast<size_t>(prepared.bytes)),
+                    duration(seconds),
+                    short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds, 1e-6)))));
 }
 
 }  // namespace trainer

@@ -18,6 +18,7 @@ struct PrepareOptions {
   int64_t trained_vocabulary = 0;     // above 0: the tokenizer is a sentencepiece model, trained on the text
   std::string kind = "nanogpt";       // of the token files (data/token_kind.h)
   int64_t threads = 1;                // that encode
+  std::string cache = {};             // for tokenizers that are trained; empty: data::cache_folder()
 };
 
 struct Prepared {

@@ -40,4 +40,21 @@ std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, 
   return line;
 }
 
+BarOnTerminal::~BarOnTerminal() {
+  if (shown_ >= 0) print("\r\033[K");
+}
+
+data::OnProgress BarOnTerminal::on_progress() {
+  if (!terminal_.interactive) return {};
+  return [this](int64_t done, int64_t total) { show(done, total); };
+}
+
+void BarOnTerminal::show(int64_t done, int64_t total) {
+  constexpr double kPause = 0.05;  // seconds
+  const double now = std::chrono::duration<double>(Clock::now() - began_).count();
+  if (shown_ >= 0 && now - shown_ < kPause && done < total) return;
+  shown_ = now;
+  print(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_.colour)));
+}
+
 }  // namespace trainer
