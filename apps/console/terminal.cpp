@@ -17,10 +17,17 @@ Terminal standard_output() {
   return {.interactive = interactive, .colour = interactive && !plain};
 }
 
-void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+namespace {
+
+void print_to(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
 }
+
+}  // namespace
+
+void print(std::string_view text) { print_to(stdout, text); }
+void print_error(std::string_view text) { print_to(stderr, text); }
 
 int terminal_width() {
   winsize size{};

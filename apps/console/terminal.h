@@ -14,6 +14,8 @@ Terminal standard_output();
 
 // Prints it at once. What cannot be printed is lost: no program should end because its log file's disk is full.
 void print(std::string_view text);
+// The same on standard error.
+void print_error(std::string_view text);
 
 // Columns of the terminal as it is now, 80 where it does not say.
 int terminal_width();

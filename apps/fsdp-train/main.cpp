@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -28,10 +27,9 @@ using Problems = std::vector<std::string>;
 constexpr int kUsageError = 2;
 
 int refuse(const Problems& problems) {
-  fmt::print(stderr, "fsdp-train: {}\n",
-             problems.size() == 1 ? "1 problem" : fmt::format("{} problems", problems.size()));
-  for (const std::string& problem : problems) fmt::print(stderr, "  {}\n", problem);
-  fmt::print(stderr, "fsdp-train --help lists all options. Nothing was written.\n");
+  std::string text = fmt::format("fsdp-train: {} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
+  for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
+  trainer::print_error(text + "fsdp-train --help lists all options. Nothing was written.\n");
   return kUsageError;
 }
 
@@ -51,7 +49,7 @@ int run_train(Options options, Problems problems) {
   }
   if (!problems.empty()) return refuse(problems);
   if (!options.dry_run) return trainer::train(options, inputs.corpus);
-  fmt::print("{}", trainer::dry_run_text(resolved, windows));
+  trainer::print(trainer::dry_run_text(resolved, windows));
   return 0;
 }
 
@@ -78,7 +76,7 @@ int run_report(const Options& options, Problems problems) {
                             ? fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html"
                             : fs::path(options.output);
   trainer::write_report({options.runs.begin(), options.runs.end()}, file);
-  fmt::print("{}\n", file.string());
+  trainer::print(file.string() + "\n");
   return 0;
 }
 
@@ -102,9 +100,9 @@ int main(int count, char** arguments) try {
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
   const trainer::CommandLine line = trainer::parse_command_line({arguments + 1, arguments + count}, width);
   if (line.answer.empty()) return run(line);
-  fmt::print("{}", line.answer);
+  trainer::print(line.answer);
   return 0;
 } catch (const std::exception& error) {
-  fmt::print(stderr, "fsdp-train: {}\n", error.what());
+  trainer::print_error(fmt::format("fsdp-train: {}\n", error.what()));
   return 1;
 }

@@ -90,20 +90,31 @@ void Report::sample(int64_t step, const std::string& text) {
   tell(fmt::format("step {} writes: {}", step, printable(text)));
 }
 
+void Report::keep_sample(const std::string& sample) try {
+  if (!sample.empty()) write_file(fs::path(options_.run) / "sample.txt", sample);
+} catch (const fsdp::Error& error) {
+  tell(fmt::format("the sample could not be kept: {}", error.what()));
+}
+
 void Report::finish(int64_t steps_done, const std::string& sample) {
   progress_.finish();
-  if (!sample.empty()) write_file(fs::path(options_.run) / "sample.txt", sample);
-  fmt::print("\nloss, nats a token, by step:\n\n{}",
-             plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
-                                      .first_step = metrics_.first_step(),
-                                      .colour = terminal_.colour}));
+  keep_sample(sample);
+  print(fmt::format("\nloss, nats a token, by step:\n\n{}",
+                    plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
+                                             .first_step = metrics_.first_step(),
+                                             .colour = terminal_.colour})));
   if (validation_loss_) {
-    fmt::print("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
-               *validation_loss_ / std::log(2.0));
+    print(fmt::format("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
+                      *validation_loss_ / std::log(2.0)));
   }
-  if (options_.sample_length > 0 && !sample.empty()) fmt::print("\nsample:\n\n{}\n", printable(sample));
-  fmt::print("\ncheckpoint: {}\n", options_.checkpoint_folder(steps_done));
-  std::fflush(stdout);
+  if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", printable(sample)));
+  print(fmt::format("\ncheckpoint: {}\n", options_.checkpoint_folder(steps_done)));
+}
+
+void Report::stopped(int64_t steps_done) {
+  progress_.finish();
+  print(fmt::format("saved to {}; go on with: fsdp-train --config {} --resume auto\n",
+                    options_.checkpoint_folder(steps_done), (fs::path(options_.run) / "config.toml").string()));
 }
 
 }  // namespace trainer

@@ -30,12 +30,15 @@ class Report {
   void tell(const std::string& text) { progress_.tell(text); }
   // What the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
-  // The loss curve after `steps_done` steps, and RUN/sample.txt.
+  // The loss curve after `steps_done` steps, and RUN/sample.txt. What cannot be written is told, if that can be.
   void finish(int64_t steps_done, const std::string& sample);
+  // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
+  void stopped(int64_t steps_done);
 
  private:
   using Clock = std::chrono::steady_clock;
   void add_speed(StepRecord& record);
+  void keep_sample(const std::string& sample);
   double seconds_since_beginning() const;
 
   Options options_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "console/terminal.h"
 #include "first_rank.h"
 
 namespace trainer {
@@ -119,7 +120,7 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
       remove_old_checkpoints(options.run, options.keep);
     }
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_error(fmt::format("{}\n", error.what()));
   }
   return "";
 }

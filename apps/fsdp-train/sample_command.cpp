@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "console/terminal.h"
 #include "console/units.h"
 #include "generate.h"
 #include "models/language_model.h"
@@ -56,7 +57,7 @@ int sample_command(const Options& given) {
       auto sharded = fsdp::shard(*model, world, sharding_of(options));
       fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
       const std::string text = generate(*model, *tokenizer, options, world.device());
-      if (world.rank() == 0) fmt::print("{}\n", printable(text));
+      if (world.rank() == 0) print(printable(text) + "\n");
     } catch (const fsdp::Error&) {
       bad_input.set();
       throw;

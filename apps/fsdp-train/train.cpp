@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 
+#include "console/terminal.h"
 #include "first_rank.h"
 #include "generate.h"
 #include "matrix_rate.h"
@@ -72,7 +73,9 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
-    if (world.rank() == 0) fmt::print("all {} steps are done: use more --steps, or another --run.\n", options.steps);
+    if (world.rank() == 0) {
+      print(fmt::format("all {} steps are done: use more --steps, or another --run.\n", options.steps));
+    }
     return 0;
   }
   const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
@@ -83,7 +86,10 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();
-  if (signal != 0) return signal;
+  if (signal != 0) {
+    if (report) report->stopped(loop.steps_done());
+    return signal;
+  }
   if (options.export_model) export_model(training);
   const std::string written =
       corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
@@ -109,7 +115,7 @@ int train(const Options& given, const data::Corpus& corpus) {
   int signal = 0;
   auto rank = [&](fsdp::World& world) {
     const Options options = blaming_input(bad_input, [&] { return resolved(given, world, corpus); });
-    if (world.rank() == 0) fmt::print("{}\n", settings_table(options, corpus));
+    if (world.rank() == 0) print(settings_table(options, corpus) + "\n");
     signal = train_rank(world, options, corpus, bad_input);
   };
   const int code = fsdp::launch(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "console/bar.h"
@@ -105,14 +106,22 @@ Progress::Progress(int64_t steps, int64_t log_every, Terminal terminal)
 Progress::~Progress() { finish(); }
 
 bool Progress::is_due(const StepRecord& record) const {
-  if (!shown_ || record.step == steps_) return true;
+  if (!shown_ || record.step == steps_ || record.validation_loss) return true;
   if (!terminal_.interactive && log_every_ > 0) return record.step % log_every_ == 0;
   const auto pause = terminal_.interactive ? std::chrono::milliseconds(50) : std::chrono::seconds(5);
   return Clock::now() - *shown_ >= pause;
 }
 
 void Progress::show(const StepRecord& record) {
-  if (!is_due(record)) return;
+  if (is_due(record)) {
+    waiting_.reset();
+    put(record);
+  } else {
+    waiting_ = record;
+  }
+}
+
+void Progress::put(const StepRecord& record) {
   shown_ = Clock::now();
   if (terminal_.interactive) {
     drawn_ = record;
@@ -134,6 +143,7 @@ void Progress::tell(const std::string& text) {
 }
 
 void Progress::finish() {
+  if (waiting_) put(*std::exchange(waiting_, std::nullopt));
   if (!drawn_) return;
   draw();  // once more, lest something wrapped remains below
   print("\n");

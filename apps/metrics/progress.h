@@ -31,18 +31,20 @@ class Progress {
   void show(const StepRecord& record);
   // A line of its own, above the one that is redrawn. Control characters in it are replaced.
   void tell(const std::string& text);
-  // Ends the line in place, so that other output may follow.
+  // Shows the last step, if no line was due for it, and ends the line in place, so that other output may follow.
   void finish();
 
  private:
   using Clock = std::chrono::steady_clock;
   bool is_due(const StepRecord& record) const;
+  void put(const StepRecord& record);
   void draw();
 
   int64_t steps_, log_every_;
   Terminal terminal_;
   std::optional<Clock::time_point> shown_;
-  std::optional<StepRecord> drawn_;  // what the line in place shows, while there is one
+  std::optional<StepRecord> drawn_;    // what the line in place shows, while there is one
+  std::optional<StepRecord> waiting_;  // the last step, where no line was due for it
 };
 
 }  // namespace trainer
