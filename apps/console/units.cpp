@@ -20,7 +20,7 @@ namespace {
 
 // At most four characters, then the prefix of the power of a thousand.
 std::string scaled(double number, const char* separator) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T"};
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t power = 0;
   while (number >= 999.5 && power + 1 < std::size(kPrefixes)) number /= 1000, ++power;
   const int decimals = power == 0 || number >= 99.95 ? 0 : 1;
@@ -31,6 +31,7 @@ std::string scaled(double number, const char* separator) {
 
 std::string short_number(double number) { return scaled(number, ""); }
 std::string short_bytes(size_t bytes) { return scaled(static_cast<double>(bytes), " ") + "B"; }
+std::string operation_rate(double rate) { return scaled(rate, " ") + "FLOP/s"; }
 
 std::string duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(seconds));

@@ -79,6 +79,7 @@ void Report::event(int64_t step, const std::string& text) {
 
 void Report::step(StepRecord record) {
   add_speed(record);
+  step_times_.add(record);
   if (record.validation_loss) validation_loss_ = record.validation_loss;
   metrics_.write(record);
   tensorboard_.write(record);
@@ -108,7 +109,7 @@ void Report::finish(int64_t steps_done, const std::string& sample) {
                       *validation_loss_ / std::log(2.0)));
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", printable(sample)));
-  print(fmt::format("\ncheckpoint: {}\n", options_.checkpoint_folder(steps_done)));
+  print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_rate_), options_.checkpoint_folder(steps_done)));
 }
 
 void Report::stopped(int64_t steps_done) {

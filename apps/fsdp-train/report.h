@@ -10,6 +10,7 @@
 #include "metrics/step_record.h"
 #include "metrics/tensorboard.h"
 #include "options.h"
+#include "step_times.h"
 #include "tokenizers/tokenizer.h"
 
 namespace trainer {
@@ -30,7 +31,8 @@ class Report {
   void tell(const std::string& text) { progress_.tell(text); }
   // What the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
-  // The loss curve after `steps_done` steps, and RUN/sample.txt. What cannot be written is told, if that can be.
+  // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. What cannot be written is told,
+  // if that can be.
   void finish(int64_t steps_done, const std::string& sample);
   // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
   void stopped(int64_t steps_done);
@@ -50,6 +52,7 @@ class Report {
   Clock::time_point began_, last_;
   // Moving averages: between the ends of two steps, with all that comes between them; and of the steps alone.
   double seconds_a_step_ = 0, training_seconds_ = 0;
+  StepTimes step_times_;
   std::optional<double> validation_loss_;
 };
 

@@ -16,6 +16,7 @@ TEST(Units, Numbers) {
   EXPECT_EQ(short_number(14213), "14.2k");
   EXPECT_EQ(short_number(142130), "142k");
   EXPECT_EQ(short_bytes(3'940'000), "3.9 MB");
+  EXPECT_EQ(operation_rate(7.4e15), "7.4 PFLOP/s");
   EXPECT_EQ(scientific(3e-3), "3.0e-3");
   EXPECT_EQ(scientific(1.5e-12), "1.5e-12");
   EXPECT_EQ(scientific(20), "2.0e+1");
