@@ -43,6 +43,9 @@ std::vector<std::string> schedule_problems(const Options& options) {
   if (options.trace_steps && options.trace_steps->first > steps) {
     problems.push_back(
         fmt::format("--trace-steps begins with step {}, after --steps {}.", options.trace_steps->first, steps));
+  } else if (options.trace_steps && options.trace_steps->last > steps) {
+    problems.push_back(
+        fmt::format("--trace-steps ends with step {}, after --steps {}.", options.trace_steps->last, steps));
   }
   return problems;
 }

@@ -28,6 +28,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
 
 int TrainingLoop::run() {
   while (!is_done()) step();
+  write_trace();  // of a run that ended before the last step that was to be traced
   return stop_signal_;
 }
 
@@ -36,7 +37,8 @@ void TrainingLoop::step() {
   StepOutcome outcome =
       train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due(), .stop_signal = stop_request_.signal()});
   ++steps_done_;
-  end_trace();
+  const auto& traced = training_.options.trace_steps;
+  if (traced && steps_done_ == traced->last) write_trace();
   stop_signal_ = stop_signal(outcome.ranks);
   if (is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps) {
     validate(outcome.record);
@@ -57,18 +59,20 @@ void TrainingLoop::step() {
 
 void TrainingLoop::begin_trace() {
   const auto& steps = training_.options.trace_steps;
-  if (steps && steps_done_ + 1 == steps->first) trace_.emplace(training_.sharded.trace());
+  const int64_t next = steps_done_ + 1;  // a run may go on from within the window
+  if (trace_ || !steps || next < steps->first || next > steps->last) return;
+  trace_.emplace(training_.sharded.trace());
+  first_traced_step_ = next;
 }
 
-void TrainingLoop::end_trace() {
-  const auto& steps = training_.options.trace_steps;
-  if (!trace_ || steps_done_ != steps->last) return;
+void TrainingLoop::write_trace() {
+  if (!trace_) return;
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(training_.options.run) / "traces";
   try {
     fs::create_directories(folder);
-    trace_->write(folder / fmt::format("steps-{}-{}.json", steps->first, steps->last));
-    event(fmt::format("traced steps {} to {}", steps->first, steps->last));
+    trace_->write(folder / fmt::format("steps-{}-{}.json", first_traced_step_, steps_done_));
+    event(fmt::format("traced steps {} to {}", first_traced_step_, steps_done_));
   } catch (const std::exception& error) {
     event(fmt::format("the trace could not be written, training goes on: {}", error.what()));
   }

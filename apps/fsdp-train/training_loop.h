@@ -27,7 +27,7 @@ class TrainingLoop {
   bool is_done() const { return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps; }
   void step();
   void begin_trace();
-  void end_trace();
+  void write_trace();
   void validate(StepRecord& record);
   bool patience_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
@@ -46,6 +46,7 @@ class TrainingLoop {
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;
+  int64_t first_traced_step_ = 0;
   int stop_signal_ = 0;
 };
 
