@@ -46,14 +46,21 @@ Resumed begin(Training& training) {
                   options.checkpoint, resumed.steps_done, options.steps));
 }
 
+std::filesystem::path model_folder(const Options& options) { return std::filesystem::path(options.run) / "model"; }
+
 // RUN/model, as transformers reads it. A collective.
 void export_model(Training& training) {
-  const std::filesystem::path folder = std::filesystem::path(training.options.run) / "model";
+  const std::filesystem::path folder = model_folder(training.options);
   fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
   if (training.world.rank() != 0) return;
   std::ofstream file(folder / "config.json");
   file << models::hugging_face_config(training.options.model) << std::flush;
   if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", (folder / "config.json").string()));
+}
+
+std::string done_text(const Options& options) {
+  return fmt::format("all {} steps are done{}: use more --steps, or another --run.\n", options.steps,
+                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "");
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
@@ -73,9 +80,8 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
-    if (world.rank() == 0) {
-      print(fmt::format("all {} steps are done: use more --steps, or another --run.\n", options.steps));
-    }
+    if (options.export_model) export_model(training);  // a signal may have come between the last step and this
+    if (world.rank() == 0) print(done_text(options));
     return 0;
   }
   const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
