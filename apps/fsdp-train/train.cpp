@@ -4,17 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "console/terminal.h"
+#include "export_model.h"
 #include "first_rank.h"
 #include "generate.h"
 #include "matrix_rate.h"
-#include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
 #include "report.h"
 #include "resolve.h"
+#include "run_lock.h"
 #include "settings.h"
 #include "sharding.h"
 #include "shared_flag.h"
@@ -46,16 +46,13 @@ Resumed begin(Training& training) {
                   options.checkpoint, resumed.steps_done, options.steps));
 }
 
-std::filesystem::path model_folder(const Options& options) { return std::filesystem::path(options.run) / "model"; }
-
-// RUN/model, as transformers reads it. A collective.
-void export_model(Training& training) {
-  const std::filesystem::path folder = model_folder(training.options);
-  fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
-  if (training.world.rank() != 0) return;
-  std::ofstream file(folder / "config.json");
-  file << models::hugging_face_config(training.options.model) << std::flush;
-  if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", (folder / "config.json").string()));
+// Rank 0 takes the lock, if it has not; with `may_make` also that of a folder that is not there yet. A collective.
+void lock_run(fsdp::World& world, const Options& options, bool may_make, std::optional<RunLock>& lock) {
+  from_first_rank(world, [&] {
+    std::error_code ignored;
+    if (!lock && (may_make || std::filesystem::exists(options.run, ignored))) lock.emplace(options.run);
+    return std::string();
+  });
 }
 
 std::string done_text(const Options& options) {
@@ -78,12 +75,15 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};
 
+  std::optional<RunLock> lock;
+  blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
     if (options.export_model) export_model(training);  // a signal may have come between the last step and this
     if (world.rank() == 0) print(done_text(options));
     return 0;
   }
+  blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
   const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
   std::optional<Report> report;
   if (world.rank() == 0) {

@@ -1,0 +1,40 @@
+#include "fsdp-train/run_lock.h"
+
+#include <fsdp/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "apps/temporary_folder.h"
+#include "support/message_of.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string message_of_lock(const std::string& run) {
+  return message_of<fsdp::Error>([&] { RunLock lock(run); });
+}
+
+TEST(RunLock, IsHeldByOneAndNamesIt) {
+  TemporaryFolder folder;
+  const std::string run = folder / "deep/run";
+  {
+    const RunLock first(run);
+    EXPECT_THAT(message_of_lock(run), AllOf(HasSubstr("is in use by process " + std::to_string(getpid())),
+                                            HasSubstr("or name another --run")));
+    EXPECT_EQ(message_of_lock(folder / "other"), "no error");
+  }
+  EXPECT_EQ(message_of_lock(run), "no error");
+}
+
+TEST(RunLock, OfAFolderThatCannotBeMadeIsAnError) {
+  TemporaryFolder folder;
+  EXPECT_THAT(message_of_lock(folder.write("file", "bytes") + "/run"), HasSubstr("cannot be made"));
+}
+
+}  // namespace
+}  // namespace trainer
