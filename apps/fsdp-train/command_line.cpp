@@ -36,7 +36,10 @@ void settle_rivals(const Rows& in_file, const Rows& in_flags, CommandLine& resul
     const Row& leader = *row_of(rivals.leader);
     const bool both_flags = in_flags.contains(&follower) && in_flags.contains(&leader);
     const bool flags_say = in_flags.contains(&follower) || in_flags.contains(&leader);
-    if (both_flags || (!flags_say && in_file.contains(&follower) && in_file.contains(&leader))) {
+    const bool together = both_flags || (!flags_say && in_file.contains(&follower) && in_file.contains(&leader));
+    if (together && *rivals.why == '\0') {
+      result.options.most_steps = result.options.steps;
+    } else if (together) {
       result.problems.push_back(
           fmt::format("{} and {} are both given, and {}. Leave one out.", leader.flag, follower.flag, rivals.why));
     } else if (in_flags.contains(&follower) && in_file.contains(&leader)) {

@@ -47,6 +47,8 @@ std::string line_of(const Row& row, const Scalar& value) {
 }
 
 bool follows_from_another(const Row& row, const Options& options) {
+  const bool is_limit = row.flag == std::string("--steps") && options.most_steps;
+  if (is_limit) return false;
   for (const Rivals& rivals : rival_options()) {
     if (std::string(row.flag) == rivals.follower && value_of(*row_of(rivals.leader), options)) return true;
   }
@@ -55,7 +57,9 @@ bool follows_from_another(const Row& row, const Options& options) {
 
 }  // namespace
 
-std::string configuration_toml(const Options& options) {
+std::string configuration_toml(const Options& resolved) {
+  Options options = resolved;
+  options.steps = options.most_steps.value_or(options.steps);
   std::string text =
       "# The options of a run, those that were not given included. To run it again:\n"
       "# fsdp-train train --config THIS_FILE\n";

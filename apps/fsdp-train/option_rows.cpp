@@ -78,7 +78,7 @@ std::vector<Group> first_groups() {
          "for the tokens of texts and for trained tokenizers"},
         {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "", "of the token files: nanoGPT's or llm.c's"},
         {"--epochs", &O::epochs, kAboveZero, kTrain, "passes over the training data", "as --steps says",
-         "to train for; --steps follows"}}},
+         "to train for; steps follow, and where both are given what is reached first counts"}}},
       {"Model",
        "model",
        {{"--model", &M::model, Anything{}, kTrainAndSample, "MODEL", "a small GPT-2",
@@ -219,7 +219,7 @@ const std::vector<Row>& option_rows() {
 
 const std::vector<Rivals>& rival_options() {
   static const std::vector<Rivals> rivals = {
-      {"--steps", "--epochs", "one follows from the other"},
+      {"--steps", "--epochs", ""},
       {"--micro-batches", "--tokens-per-step", "one follows from the other"},
       {"--text", "--data", "both say what to learn from"},
       {"--resume", "--checkpoint", "both say where to begin"},

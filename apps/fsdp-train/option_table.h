@@ -65,7 +65,7 @@ const Row* row_of(const std::string& flag);
 struct Rivals {
   const char* follower;
   const char* leader;
-  const char* why;
+  const char* why;  // not both; empty: the steps, which may be given together with the epochs
 };
 const std::vector<Rivals>& rival_options();
 

@@ -47,7 +47,8 @@ struct Options {
   double validation_fraction = 0.05;
   std::string tokenizer = "bytes";
   std::string cache;
-  std::optional<double> epochs;  // given: `steps` follow
+  std::optional<double> epochs;       // given: `steps` follow
+  std::optional<int64_t> most_steps;  // as --steps says beside --epochs: what is reached first ends the run
 
   ModelOptions model_options;
   models::ModelConfig model;  // what they come to

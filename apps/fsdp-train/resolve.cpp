@@ -31,6 +31,17 @@ void fill_schedule(Options& options) {
   }
 }
 
+// Empty where the passes over the data have a step.
+std::string epochs_problem(const Options& options, int64_t windows) {
+  const int64_t a_step = options.step_shape().windows();
+  if (std::ceil(*options.epochs) * static_cast<double>(windows) >= static_cast<double>(a_step)) return "";
+  return fmt::format(
+      "--epochs {} over {} sequences of training data are less than a step, which takes {}. Use a smaller --batch, "
+      "more "
+      "epochs or more data.",
+      *options.epochs, windows, a_step);
+}
+
 std::vector<std::string> schedule_problems(const Options& options) {
   std::vector<std::string> problems;
   const int64_t steps = options.steps, warmup = *options.warmup;
@@ -81,7 +92,12 @@ std::vector<std::string> resolve(Options& options, const Job& job) {
   }
   if (options.optimizer == "muon" && !options.muon_lr) options.muon_lr = options.lr;
   if (options.epochs && !job.windows) return {};
-  if (options.epochs) options.steps = steps_for(*options.epochs, *job.windows, options);
+  if (options.epochs) {
+    const std::string problem = epochs_problem(options, *job.windows);
+    if (!problem.empty()) return {problem};
+    const int64_t steps = steps_for(*options.epochs, *job.windows, options);
+    options.steps = std::min(steps, options.most_steps.value_or(steps));
+  }
   fill_schedule(options);
   return schedule_problems(options);
 }

@@ -19,9 +19,10 @@ struct Job {
   std::optional<int64_t> windows = std::nullopt;  // of context + 1 tokens, to train on; none: not known yet
 };
 
-// Fills in the number of ranks and what follows from it: micro-batches from --tokens-per-step, steps from --epochs, and
-// what has no value in --warmup, --decay-steps and --muon-lr. With --epochs and unknown data, what follows from the
-// steps stays as it is. May be called again when more is known. Returns what cannot be, a sentence each.
+// Fills in the number of ranks and what follows from it: micro-batches from --tokens-per-step, steps from --epochs and
+// at most --steps, and what has no value in --warmup, --decay-steps and --muon-lr. With --epochs and unknown data, what
+// follows from the steps stays as it is. May be called again when more is known. Returns what cannot be, a sentence
+// each.
 std::vector<std::string> resolve(Options& options, const Job& job);
 
 // The windows of context + 1 tokens that so many tokens have, each beginning with the last token of the one before.

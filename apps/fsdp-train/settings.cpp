@@ -6,6 +6,7 @@
 
 #include "console/units.h"
 #include "option_value.h"
+#include "resolve.h"
 
 namespace trainer {
 
@@ -24,6 +25,13 @@ std::string step_text(const Options& options) {
                   options.batch, options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
+}
+
+std::string epochs_text(const Options& options, const data::Corpus& corpus) {
+  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const double epochs = static_cast<double>(options.steps) * static_cast<double>(options.step_shape().windows()) /
+                        static_cast<double>(windows);
+  return fmt::format("{:.3g}: the training data holds {} tokens", epochs, grouped(corpus.training->size()));
 }
 
 nlohmann::ordered_json json_of(const Row& row, const Options& options) {
@@ -57,6 +65,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
   row("a step", step_text(options));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
+  row("epochs", epochs_text(options, corpus));
   row("learning rate", learning_rate_text(options));
   row(options.optimizer == "muon" ? "Muon, AdamW" : "AdamW",
       fmt::format("betas {} and {}, weight decay {}, gradient clipped at {}", options.beta1, options.beta2,

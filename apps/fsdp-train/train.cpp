@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -70,7 +71,9 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
   sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
-  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed));
+  const auto epochs = static_cast<int64_t>(std::ceil(options.epochs.value_or(0)));  // 0: as many as needed
+  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed),
+                              epochs);
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};

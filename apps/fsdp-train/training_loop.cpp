@@ -28,6 +28,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
 
 int TrainingLoop::run() {
   while (!is_done()) step();
+  if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
   write_trace();  // of a run that ended before the last step that was to be traced
   return stop_signal_;
 }
@@ -93,6 +94,12 @@ void TrainingLoop::validate(StepRecord& record) {
 bool TrainingLoop::patience_is_over() const {
   const int64_t patience = training_.options.patience;
   return patience > 0 && state_.validations_since_best >= patience;
+}
+
+bool TrainingLoop::data_is_over() const {
+  const Options& options = training_.options;
+  const bool ends_before_limit = !options.most_steps || options.steps < *options.most_steps;
+  return options.epochs && ends_before_limit && steps_done_ >= options.steps;
 }
 
 void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {

@@ -30,6 +30,7 @@ class TrainingLoop {
   void write_trace();
   void validate(StepRecord& record);
   bool patience_is_over() const;
+  bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
   void save(bool due_by_clock);
   void write_sample();

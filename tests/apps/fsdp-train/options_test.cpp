@@ -114,8 +114,6 @@ TEST(Options, EachCommandNeedsItsOwn) {
 }
 
 TEST(Options, ThatSayTheSameAreNotGivenTogether) {
-  EXPECT_THAT(problems_of({"--text", "a", "--steps", "300", "--epochs", "2"}),
-              ElementsAre("--epochs and --steps are both given, and one follows from the other. Leave one out."));
   EXPECT_THAT(problems_of({"--text", "a", "--data", "b"}), ElementsAre(HasSubstr("--data and --text are both given")));
   EXPECT_THAT(problems_of({"--text", "a", "--tokens-per-step", "9", "--micro-batches", "1"}),
               ElementsAre(HasSubstr("--tokens-per-step and --micro-batches are both given")));
@@ -172,8 +170,6 @@ TEST(Options, AFlagReplacesItsRivalInTheFile) {
   EXPECT_FALSE(line.options.epochs.has_value());
   EXPECT_EQ(line.options.steps, 80);
   EXPECT_EQ(line.options.micro_batches, 8);
-  const std::string both = folder.write("both.toml", "[data]\ntext = 'a'\nepochs = 2\n[training]\nsteps = 3\n");
-  EXPECT_THAT(problems_of({"--config", both}), ElementsAre(HasSubstr("--epochs and --steps are both given")));
 }
 
 TEST(Options, ProblemsOfFlagsAndFileAreFoundTogether) {

@@ -38,7 +38,8 @@ TEST_F(TrainConfiguration, CountsStepsAndMicroBatches) {
   const json config = json::parse(read_bytes(folder_ / "run/config.json"));
   EXPECT_EQ(config["tokens_per_step"], 128);
   EXPECT_EQ(config["micro_batches"], 2);
-  EXPECT_EQ(metrics_of(folder_ / "run").size(), config["steps"].get<size_t>());
+  EXPECT_EQ(losses_of(folder_ / "run").size(), config["steps"].get<size_t>());
+  EXPECT_THAT(ending.output, HasSubstr("the data was seen 0.02 times, as --epochs asks"));
   EXPECT_THAT(read_bytes(folder_ / "run/config.toml"),
               AllOf(HasSubstr("epochs = 0.02"), HasSubstr("tokens_per_step = 130")));
 }
