@@ -12,6 +12,7 @@
 #include "dry_run.h"
 #include "inputs.h"
 #include "prepare.h"
+#include "problems.h"
 #include "report/page.h"
 #include "resolve.h"
 #include "sample_command.h"
@@ -24,13 +25,9 @@ using trainer::Command;
 using trainer::Options;
 using Problems = std::vector<std::string>;
 
-constexpr int kUsageError = 2;
-
 int refuse(const Problems& problems) {
-  std::string text = fmt::format("fsdp-train: {} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
-  for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
-  trainer::print_error(text + "fsdp-train --help lists all options. Nothing was written.\n");
-  return kUsageError;
+  trainer::print_problems(problems);
+  return trainer::kUsageError;
 }
 
 void append(Problems& problems, const Problems& more) { problems.insert(problems.end(), more.begin(), more.end()); }
@@ -47,8 +44,9 @@ int run_train(Options options, Problems problems) {
     resolved.model = options.model;
     if (!problem.empty()) problems.push_back(problem);
   }
-  if (!problems.empty()) return refuse(problems);
-  if (!options.dry_run) return trainer::train(options, inputs.corpus);
+  const bool is_said_here = options.dry_run || !trainer::is_started_as_rank();
+  if (!problems.empty() && is_said_here) return refuse(problems);
+  if (!options.dry_run) return trainer::train(options, inputs.corpus, problems);
   trainer::print(trainer::dry_run_text(resolved, windows));
   return 0;
 }

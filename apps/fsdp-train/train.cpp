@@ -1,7 +1,6 @@
 #include "train.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <filesystem>
@@ -13,6 +12,8 @@
 #include "generate.h"
 #include "matrix_rate.h"
 #include "models/hugging_face_weights.h"
+#include "problems.h"
+#include "refuse_together.h"
 #include "report.h"
 #include "resolve.h"
 #include "run_lock.h"
@@ -106,24 +107,25 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   return 0;
 }
 
-// What the job decides, not the command line: under torchrun and its like the number of ranks is theirs.
-Options resolved(Options options, const fsdp::World& world, const data::Corpus& corpus) {
+// What the job decides, not the command line: under torchrun and its like the number of ranks is theirs. Returns what
+// cannot be.
+std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
   const int64_t windows = windows_in(corpus.training->size(), options.model.context);
-  const std::vector<std::string> problems = resolve(options, {.ranks = world.size(), .windows = windows});
-  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, " ")));
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
-  return options;
+  return resolve(options, {.ranks = world.size(), .windows = windows});
 }
 
 }  // namespace
 
-int train(const Options& given, const data::Corpus& corpus) {
-  constexpr int kUsageError = 2;
-  SharedFlag bad_input;
+int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
+  SharedFlag bad_input, refused;
   int signal = 0;
   auto rank = [&](fsdp::World& world) {
-    const Options options = blaming_input(bad_input, [&] { return resolved(given, world, corpus); });
+    Options options = given;
+    if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
+      return refused.set();
+    }
     if (world.rank() == 0) print(settings_table(options, corpus) + "\n");
     signal = train_rank(world, options, corpus, bad_input);
   };
@@ -131,7 +133,7 @@ int train(const Options& given, const data::Corpus& corpus) {
       {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
       rank);
   constexpr int kThrew = 1;  // as against a rank that was killed, which may look like bad input to the others
-  if (bad_input.is_set() && code == kThrew) return kUsageError;
+  if (refused.is_set() || (bad_input.is_set() && code == kThrew)) return kUsageError;
   return code == 0 && signal != 0 ? 128 + signal : code;
 }
 

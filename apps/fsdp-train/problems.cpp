@@ -1,0 +1,27 @@
+#include "problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "console/terminal.h"
+
+namespace trainer {
+
+void print_problems(const std::vector<std::string>& problems) {
+  std::string text = fmt::format("fsdp-train: {} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
+  for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
+  print_error(text + "fsdp-train --help lists all options. Nothing was written.\n");
+}
+
+bool is_started_as_rank() {
+  constexpr std::array kVariables = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+  return std::any_of(kVariables.begin(), kVariables.end(), [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
+}  // namespace trainer

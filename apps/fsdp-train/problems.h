@@ -1,0 +1,18 @@
+// What is wrong with what was given: all of it at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+inline constexpr int kUsageError = 2;  // the exit code
+
+// A sentence each, on standard error.
+void print_problems(const std::vector<std::string>& problems);
+
+// Whether a launcher's environment says that this process is a rank: torchrun's and its like, Open MPI's or SLURM's.
+// Then all ranks find the same problems, and should not all say them.
+bool is_started_as_rank();
+
+}  // namespace trainer

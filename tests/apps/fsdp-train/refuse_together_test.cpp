@@ -1,0 +1,34 @@
+#include "fsdp-train/refuse_together.h"
+
+#include <gmock/gmock.h>
+
+#include "support/run_ranks.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::run_ranks;
+using fsdp::testing::run_ranks_to_end;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(RefuseTogether, IsSaidByTheFirstRankThatHasProblems) {
+  for (const int first : {0, 1}) {
+    const auto result = run_ranks_to_end(3, [first](fsdp::World& world) {
+      std::vector<std::string> problems;
+      if (world.rank() >= first) problems.push_back("found by rank " + std::to_string(world.rank()));
+      EXPECT_TRUE(refuse_together(world, problems));
+    });
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("1 problem\n"), HasSubstr("found by rank " + std::to_string(first)),
+                                     Not(HasSubstr("found by rank " + std::to_string(first + 1)))));
+  }
+}
+
+TEST(RefuseTogether, NothingIsRefusedWithoutProblems) {
+  run_ranks(2, [](fsdp::World& world) { EXPECT_FALSE(refuse_together(world, {})); });
+}
+
+}  // namespace
+}  // namespace trainer
