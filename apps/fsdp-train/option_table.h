@@ -1,5 +1,5 @@
 // The options as data, one row each: the command line, the configuration file, the help, what is saved with a run and
-// the tests all read this table. To add an option: a member in options.h and a row in option_rows.cpp.
+// the tests all read this table. To add an option: a member in options.h and a row in an option_rows_*.cpp.
 #pragma once
 
 #include <string>

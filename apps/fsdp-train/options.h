@@ -1,4 +1,4 @@
-// What a run is told. option_rows.cpp says how each of these is called, what it may be and where it belongs;
+// What a run is told. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
 // resolve.h fills in what follows from others.
 #pragma once
 
