@@ -41,8 +41,7 @@ std::string compare_settings(const Training& training, const Notes& notes, const
     if (training.world.rank() != 0) throw OtherRun("rank 0 says what is wrong.");
     throw OtherRun(
         fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
-                    "--run. To go on "
-                    "from it all the same: --checkpoint {} --run OTHER.{}",
+                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}",
                     checkpoint.string(), kept, checkpoint.string(),
                     free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
   }
@@ -69,7 +68,10 @@ std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& 
   constexpr char kEnd = '\0';  // which no path has
   const std::string text = from_first_rank(world, [&] {
     std::string names;
-    for (const fs::path& checkpoint : checkpoints_of(run)) names += checkpoint.string() + kEnd;
+    for (const fs::path& checkpoint : checkpoints_of(run)) {
+      names += checkpoint.string();
+      names += kEnd;
+    }
     return names;
   });
   std::vector<fs::path> newest_first;

@@ -1,5 +1,6 @@
 #include "fsdp-train/refuse_together.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "support/run_ranks.h"
@@ -17,12 +18,12 @@ TEST(RefuseTogether, IsSaidByTheFirstRankThatHasProblems) {
   for (const int first : {0, 1}) {
     const auto result = run_ranks_to_end(3, [first](fsdp::World& world) {
       std::vector<std::string> problems;
-      if (world.rank() >= first) problems.push_back("found by rank " + std::to_string(world.rank()));
+      if (world.rank() >= first) problems.push_back(fmt::format("found by rank {}", world.rank()));
       EXPECT_TRUE(refuse_together(world, problems));
     });
     EXPECT_EQ(result.exit_code, 0) << result.output;
-    EXPECT_THAT(result.output, AllOf(HasSubstr("1 problem\n"), HasSubstr("found by rank " + std::to_string(first)),
-                                     Not(HasSubstr("found by rank " + std::to_string(first + 1)))));
+    EXPECT_THAT(result.output, AllOf(HasSubstr("1 problem\n"), HasSubstr(fmt::format("found by rank {}", first)),
+                                     Not(HasSubstr(fmt::format("found by rank {}", first + 1)))));
   }
 }
 

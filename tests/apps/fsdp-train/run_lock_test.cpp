@@ -1,5 +1,6 @@
 #include "fsdp-train/run_lock.h"
 
+#include <fmt/format.h>
 #include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ TEST(RunLock, IsHeldByOneAndNamesIt) {
   const std::string run = folder / "deep/run";
   {
     const RunLock first(run);
-    EXPECT_THAT(message_of_lock(run), AllOf(HasSubstr("is in use by process " + std::to_string(getpid())),
-                                            HasSubstr("or name another --run")));
+    EXPECT_THAT(message_of_lock(run),
+                AllOf(HasSubstr(fmt::format("is in use by process {}", getpid())), HasSubstr("or name another --run")));
     EXPECT_EQ(message_of_lock(folder / "other"), "no error");
   }
   EXPECT_EQ(message_of_lock(run), "no error");
