@@ -1,0 +1,102 @@
+// A run that goes on is the same run, alone in its folder, and leaves what it was asked for.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "apps/fsdp-train/train_program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+using TrainResume = TrainProgram;
+
+TEST_F(TrainResume, IsRefusedToAnotherRun) {
+  for (const std::string& ranks : {std::string("1"), std::string("2")}) {
+    const std::string run = "run-" + ranks;
+    const std::string job = "--ranks " + ranks + " --schedule constant ";
+    ASSERT_EQ(tiny(run, job + "--steps 2").code, 0);
+    const std::string before = read_bytes(folder_ / run + "/metrics.jsonl");
+    const Ending other = tiny(run, job + "--steps 4 --seed 2 --lr 0.25");
+    EXPECT_EQ(other.code, 2) << other.output;
+    EXPECT_THAT(other.output, AllOf(HasSubstr("is of another run: --seed: 1 before, 2 now. Give"),
+                                    HasSubstr("--lr: 0.001 before, 0.25 now")));
+    EXPECT_EQ(read_bytes(folder_ / run + "/metrics.jsonl"), before);
+    const Ending same = tiny(run, job + "--steps 4 --lr 0.25");
+    EXPECT_EQ(same.code, 0) << same.output;
+    EXPECT_THAT(same.output, HasSubstr("step-2 (--lr: 0.001 before, 0.25 now; --steps: 2 before, 4 now)"));
+  }
+}
+
+TEST_F(TrainResume, GoesOnWithOtherSettingsWhereACheckpointIsNamed) {
+  ASSERT_EQ(tiny("first", "--steps 2").code, 0);
+  const Ending other = tiny("other", "--steps 4 --seed 2 --checkpoint " + (folder_ / "first/step-2"));
+  EXPECT_EQ(other.code, 0) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("--seed: 1 before, 2 now"));
+  const Ending third = tiny("other", "--steps 4 --checkpoint " + (folder_ / "first/step-2"));
+  EXPECT_EQ(third.code, 2) << third.output;
+  EXPECT_THAT(third.output, HasSubstr("is the record of another run"));
+  EXPECT_EQ(losses_of(folder_ / "other").size(), 2u);
+}
+
+TEST_F(TrainResume, MakesUpForAnExport) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
+  const Ending again = tiny("run", "--ranks 2 --steps 2 --export");
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("all 2 steps are done, and"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/model/model.safetensors"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/model/config.json"));
+}
+
+TEST_F(TrainResume, IsOneProcessAtATime) {
+  const std::string lock = folder_.write("run/lock", "process 7 on earth");
+  const int descriptor = open(lock.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(descriptor, LOCK_EX), 0);
+  const Ending second = tiny("run", "--ranks 2 --steps 2");
+  EXPECT_EQ(second.code, 2) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("run' is in use by process 7 on earth."));
+  EXPECT_FALSE(fs::exists(folder_ / "run/metrics.jsonl"));
+  close(descriptor);
+  EXPECT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
+}
+
+TEST_F(TrainResume, TracesUpToItsEnd) {
+  const Ending ending = tiny("run", "--steps 50 --lr 1e-30 --validate-every 1 --patience 2 --trace-steps 2..40");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(read_bytes(folder_ / "run/traces/steps-2-3.json"), HasSubstr("{"));
+}
+
+TEST_F(TrainResume, SaysWhereTheTimeWent) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 5");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("ms  forward and backward "), HasSubstr("FLOP/s that all ranks reach")));
+  for (const json& record : metrics_of(folder_ / "run")) {
+    double sum = 0;
+    for (const char* part : {"data_seconds", "forward_backward_seconds", "optimizer_seconds", "other_seconds"}) {
+      EXPECT_GE(record[part], 0) << part;
+      sum += record[part].get<double>();
+    }
+    EXPECT_NEAR(sum, record["step_seconds"], 1e-9);  // sums of times round
+  }
+}
+
+TEST_F(TrainResume, IsRefusedOnceUnderTorchrun) {
+  const std::string torchrun = FSDP_TORCHRUN;
+  if (torchrun.empty()) GTEST_SKIP() << "this LibTorch comes without torchrun";
+  const Ending ending = run_command(torchrun + " --no-python --nproc-per-node 2 -- " FSDP_TRAIN_PROGRAM " " +
+                                    tiny_arguments("run", "--steps 0"));
+  EXPECT_NE(ending.code, 0);
+  const std::string problem = "--steps is 0; it must be at least 1.";
+  EXPECT_THAT(ending.output, HasSubstr(problem));
+  EXPECT_EQ(ending.output.find(problem), ending.output.rfind(problem)) << ending.output;
+  EXPECT_THAT(ending.output, Not(HasSubstr("2 problems")));
+}
+
+}  // namespace
