@@ -8,9 +8,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace trainer {
 
@@ -47,9 +49,13 @@ bool write_name(int descriptor) {
 }
 
 bool take(int descriptor) {
+  using Clock = std::chrono::steady_clock;
+  // A run that was killed may be started again before the last of its processes is gone.
+  const Clock::time_point patience_ends = Clock::now() + std::chrono::seconds(2);
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) return true;  // the file system has no locks
+    if (errno != EWOULDBLOCK && errno != EINTR) return true;  // the file system has no locks
+    if (Clock::now() >= patience_ends) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
 }
