@@ -5,6 +5,7 @@
 #include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "fsdp-train/inputs.h"
+#include "support/required.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {
@@ -29,7 +30,7 @@ class LateEncoding : public testing::Test {
 };
 
 TEST_F(LateEncoding, WaitsUntilAllElseIsKnown) {
-  if (!tokenizers::has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+  if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   Inputs inputs = read_inputs(options_);
   EXPECT_THAT(inputs.problems, IsEmpty());
   EXPECT_FALSE(inputs.windows(options_.model.context).has_value());
@@ -51,7 +52,7 @@ TEST_F(LateEncoding, IsPrecededByAllThatCanBeWrong) {
 }
 
 TEST_F(LateEncoding, SaysWhatIsWrongWithTheText) {
-  if (!tokenizers::has_sentencepiece()) GTEST_SKIP() << "built without sentencepiece";
+  if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   options_.tokenizer = "train:3";
   Inputs inputs = read_inputs(options_);
   EXPECT_THAT(inputs.problems, IsEmpty());

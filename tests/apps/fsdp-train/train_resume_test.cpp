@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "apps/fsdp-train/train_program.h"
+#include "support/required.h"
 
 namespace {
 
@@ -89,7 +90,7 @@ TEST_F(TrainResume, SaysWhereTheTimeWent) {
 
 TEST_F(TrainResume, IsRefusedOnceUnderTorchrun) {
   const std::string torchrun = FSDP_TORCHRUN;
-  if (torchrun.empty()) GTEST_SKIP() << "this LibTorch comes without torchrun";
+  if (torchrun.empty()) FSDP_SKIP_TEST("this LibTorch comes without torchrun");
   const Ending ending = run_command(torchrun + " --no-python --nproc-per-node 2 -- " FSDP_TRAIN_PROGRAM " " +
                                     tiny_arguments("run", "--steps 0"));
   EXPECT_NE(ending.code, 0);
