@@ -33,6 +33,9 @@ struct sigaction noting() {
   struct sigaction action {};
   action.sa_handler = note;
   sigemptyset(&action.sa_mask);
+  // Where both wait, the handler of the later one would run first, on top of the other's, and its signal be noted.
+  sigaddset(&action.sa_mask, SIGINT);
+  sigaddset(&action.sa_mask, SIGTERM);
   action.sa_flags = SA_RESTART;  // reads and writes of the loop go on
   return action;
 }
