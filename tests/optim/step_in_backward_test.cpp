@@ -302,7 +302,8 @@ struct Chain {
     std::vector<NamedUnit> units;
     for (int i = 0; i < 8; ++i) {
       weights.push_back(torch::eye(8).set_requires_grad(true));
-      units.push_back({"block" + std::to_string(i), {{"weight", weights[i]}}, {}});
+      const std::string name = "block" + std::to_string(i);
+      units.push_back({name, {{name + ".weight", weights[i]}}, {}});
     }
     sharded.emplace(shard(units, world));
     optimizer.emplace(*sharded, AdamWOptions{.lr = 0.1});
