@@ -16,8 +16,8 @@ double seconds_since(const timespec& then) {
   return static_cast<double>(now.tv_sec - then.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
 }
 
-// Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher. What comes later
-// means it.
+// Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher, which sends
+// SIGTERM for Ctrl-C too; which of them is handled first is open. What comes later means it.
 void note(int number) {
   constexpr double kSameRequest = 1;  // seconds
   if (received == 0) {
@@ -26,6 +26,8 @@ void note(int number) {
   } else if (seconds_since(received_at) > kSameRequest) {
     std::signal(number, SIG_DFL);
     std::raise(number);
+  } else if (number == SIGINT) {
+    received = number;
   }
 }
 
@@ -33,9 +35,6 @@ struct sigaction noting() {
   struct sigaction action {};
   action.sa_handler = note;
   sigemptyset(&action.sa_mask);
-  // Where both wait, the handler of the later one would run first, on top of the other's, and its signal be noted.
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
   action.sa_flags = SA_RESTART;  // reads and writes of the loop go on
   return action;
 }
