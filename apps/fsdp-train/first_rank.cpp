@@ -25,7 +25,7 @@ std::string from_first_rank(fsdp::World& world, const std::function<std::string(
   torch::Tensor head =
       torch::tensor({static_cast<int64_t>(answer.failed), static_cast<int64_t>(answer.text.size())}, torch::kInt64);
   world.broadcast_(head);
-  if (head[0].item<int64_t>() != 0) throw fsdp::Error(is_first ? answer.text : "rank 0 says what is wrong.");
+  if (head[0].item<int64_t>() != 0) throw AgreedError(world, answer.text);
   torch::Tensor bytes = torch::zeros({head[1].item<int64_t>()}, torch::kUInt8);
   if (bytes.numel() == 0) return "";
   if (is_first) std::memcpy(bytes.data_ptr(), answer.text.data(), answer.text.size());

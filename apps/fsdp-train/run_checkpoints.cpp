@@ -26,8 +26,8 @@ Notes notes_of(fsdp::World& world, const fs::path& checkpoint) {
 
 constexpr const char* kSettings = "settings";  // the note
 
-struct OtherRun : fsdp::Error {
-  using Error::Error;
+struct OtherRun : AgreedError {
+  using AgreedError::AgreedError;
 };
 
 enum class Settings { Kept, Free };
@@ -38,8 +38,8 @@ std::string compare_settings(const Training& training, const Notes& notes, const
   if (note == notes.end()) return "";
   const auto [kept, free] = difference(settings_from_note(note->second), training.settings);
   if (may == Settings::Kept && !kept.empty()) {
-    if (training.world.rank() != 0) throw OtherRun("rank 0 says what is wrong.");
     throw OtherRun(
+        training.world,
         fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
                     "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}",
                     checkpoint.string(), kept, checkpoint.string(),

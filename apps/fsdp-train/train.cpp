@@ -127,7 +127,12 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
       return refused.set();
     }
     if (world.rank() == 0) print(settings_table(options, corpus) + "\n");
-    signal = train_rank(world, options, corpus, bad_input);
+    try {
+      signal = train_rank(world, options, corpus, bad_input);
+    } catch (const AgreedError& error) {
+      if (world.rank() == 0) print_problems({error.what()});
+      refused.set();
+    }
   };
   const int code = fsdp::launch(
       {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
