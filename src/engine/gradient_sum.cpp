@@ -56,7 +56,7 @@ void Model::drop_all_gradients() {
   if (unreduced_) abandon_backward();
   unreduced_ = false;
   for (auto& unit : units_) piece_gradients_.drop(*unit);
-  end_sum();
+  piece_gradients_.reopen();
 }
 
 bool Model::trainable(size_t parameter) const {

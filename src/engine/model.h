@@ -141,8 +141,6 @@ class Model final : public interpose::Listener {
   // gradient_sum.cpp
   void close();
   void drop_all_gradients();
-  std::vector<float> closing_factors() const { return piece_gradients_.closing_factors(); }
-  void end_sum() { piece_gradients_.reopen(); }
 
   // backward.cpp
   void end_backward(const std::vector<int64_t>& account);

@@ -77,7 +77,7 @@ void Model::step_early(int64_t touched) {
   if (!update) return;
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  const std::vector<float> factors = closing_factors();
+  const std::vector<float> factors = piece_gradients_.closing_factors();
   guarded([&] {
     for (int id : std::vector(step_.candidates())) {
       if (!step_.has_left(id) && !leave(id)) continue;
@@ -107,8 +107,7 @@ void Model::write(int id, const UnitUpdate& update, std::span<const float> facto
 }
 
 void Model::drop_gradients(Unit& unit) {
-  for (size_t i = 0; i < unit.parameters.size(); ++i) parameters_[unit.first_piece + i].piece.mutable_grad().reset();
-  std::fill(unit.sum.held.begin(), unit.sum.held.end(), 0);
+  piece_gradients_.drop(unit);
   unit.sum.values = torch::Tensor();
 }
 
@@ -182,7 +181,7 @@ void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
   step_.end();
   if (!begun) return;
   for (auto& unit : units_) drop_gradients(*unit);
-  end_sum();
+  piece_gradients_.reopen();
 }
 
 }  // namespace fsdp::engine
