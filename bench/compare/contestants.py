@@ -56,9 +56,22 @@ def stepping_in_backward(setup, work, backend):
     return Contestant(f"{usual.name}, step in backward", usual.command + ["--step-in-backward"])
 
 
+def with_buffers(setup, work, backend, buffers):
+    """Room for more units at once, and all of it used ahead of time."""
+    usual = sharded(setup, work, backend)
+    options = ["--buffers", str(buffers), "--prefetch", str(buffers - 1)]
+    return Contestant(f"{usual.name}, {buffers} buffers", usual.command + options)
+
+
 def alone(setup, work):
     command = [setup.program("train_alone"), "--ranks", str(work.ranks), "--rank", "{rank}"]
     return Contestant(LIMIT, command + work.arguments(setup))
+
+
+def alone_beside_full_cable(setup, work):
+    """The limit where the network takes its part of the processors: the steps wait for nothing of what crosses it."""
+    lone = alone(setup, work)
+    return Contestant(f"{LIMIT}, the cable full", setup.module("full_cable") + lone.command)
 
 
 def peer(setup, work, kind):

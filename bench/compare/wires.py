@@ -1,41 +1,62 @@
 """Slow wires: two hosts and a cable between them. How much of the communication is hidden behind the computation?
 
-What a rank receives in a step, by the rate of the cable, is the time that communication alone takes; what a step takes
-longer than without communication is the part of it that shows.
+What a rank receives in a step, by the rate of the cable, is the time that communication alone takes. What a step takes
+longer than without communication is the part of it that is seen: waits, which this library measures itself, and the
+network's own work on processors that compute at the same time. How much the latter takes is shown by steps that
+communicate nothing while something else fills the cable.
 """
 
 import statistics
 
-from compare.contestants import LIMIT, Work, alone, peer, sharded, stepping_in_backward
+from compare.contestants import (
+    LIMIT,
+    Work,
+    alone,
+    alone_beside_full_cable,
+    peer,
+    sharded,
+    stepping_in_backward,
+    with_buffers,
+)
 from compare.hosts import NoHosts, TwoHosts, cable_bytes
 from compare.markdown import table
 from compare.steps import SMALL, TINY
-from compare.turns import Turns, job_steps
+from compare.turns import Turns
 
 RANKS = 2
 RATES = (1, 10)  # Gbit/s
+COUNTED_STEPS = 6
 
 
 def contestants(setup, work):
-    ours = [sharded(setup, work, "gloo"), stepping_in_backward(setup, work, "gloo")]
-    return [alone(setup, work), *ours, peer(setup, work, "fsdp2")]
+    limits = [alone(setup, work), alone_beside_full_cable(setup, work)]
+    ours = [
+        sharded(setup, work, "gloo"),
+        with_buffers(setup, work, "gloo", 3),
+        stepping_in_backward(setup, work, "gloo"),
+    ]
+    return [*limits, *ours, peer(setup, work, "fsdp2")]
 
 
-def step_bytes(job):
-    """What a rank receives in a step, on average."""
+def costs_of(job):
+    """Of a step, the mean over the ranks: what a rank receives, and for how long it waits, where it knows."""
     before = [cable_bytes(process) for process in job.processes()]
-    job_steps(job, 2)
+    answers = job.ask("steps", count=COUNTED_STEPS)
     after = [cable_bytes(process) for process in job.processes()]
-    return statistics.fmean(b - a for a, b in zip(before, after)) / 2
+    waited = [answer["waited"] for answer in answers if "waited" in answer]
+    return {
+        "bytes": statistics.fmean(b - a for a, b in zip(before, after)) / COUNTED_STEPS,
+        "waited": statistics.fmean(waited) / COUNTED_STEPS if waited else None,
+    }
 
 
 def run_rate(setup, work, gigabits):
     setup.say(f"  {gigabits} Gbit/s: {work.shape}, {work.dtype}")
     with TwoHosts(gigabits) as hosts, Turns(setup, contestants(setup, work), RANKS, hosts) as turns:
-        received = {job.name: step_bytes(job) for job in turns.jobs}
+        costs = {job.name: costs_of(job) for job in turns.jobs}
         turns.take()
     medians = {name: statistics.median(seconds) for name, seconds in turns.seconds.items()}
-    return {"gigabits": gigabits, "dtype": work.dtype, "shape": str(work.shape), "medians": medians, "bytes": received}
+    return {"gigabits": gigabits, "dtype": work.dtype, "shape": str(work.shape), "medians": medians, "costs": costs}
 
 
 def run(setup):
@@ -49,23 +70,38 @@ def run(setup):
         return {"problem": str(problem)}
 
 
+def milliseconds(seconds):
+    return f"{1e3 * seconds:.1f}"
+
+
+def share(part, whole):
+    return f"{100 * min(1.0, max(0.0, part / whole)):.0f} %"
+
+
 def cells(row, name):
-    wire_seconds = 8 * row["bytes"][name] / (1e9 * row["gigabits"])
-    shown_seconds = row["medians"][name] - row["medians"][LIMIT]
-    hidden = "–" if name == LIMIT else f"{100 * min(1.0, max(0.0, 1 - shown_seconds / wire_seconds)):.0f} %"
-    milliseconds = [f"{1e3 * seconds:.1f}" for seconds in (row["medians"][name], wire_seconds, shown_seconds)]
-    return [
-        f"{row['gigabits']} Gbit/s, {row['dtype']}",
-        name,
-        f"{row['bytes'][name] / 2**20:.1f}",
-        *milliseconds,
-        hidden,
-    ]
+    step, cost = row["medians"][name], row["costs"][name]
+    begin = [f"{row['gigabits']} Gbit/s, {row['dtype']}", name, f"{cost['bytes'] / 2**20:.1f}", milliseconds(step)]
+    if name.startswith(LIMIT):
+        return begin + ["–"] * 5
+    on_wire = 8 * cost["bytes"] / (1e9 * row["gigabits"])
+    seen, waited = step - row["medians"][LIMIT], cost["waited"]
+    waits = ["–", "–"] if waited is None else [milliseconds(waited), share(on_wire - waited, on_wire)]
+    return begin + [milliseconds(on_wire), milliseconds(seen), share(on_wire - seen, on_wire), *waits]
 
 
 def render(result):
     if "problem" in result:
         return [f"Not measured: {result['problem']}."]
-    head = ["cable", "contestant", "received, MiB a step", "step, ms", "on the wire, ms", "of that seen, ms", "hidden"]
+    head = [
+        "cable",
+        "contestant",
+        "received, MiB a step",
+        "step, ms",
+        "on the wire, ms",
+        "of that seen, ms",
+        "hidden",
+        "waited for, ms",
+        "not waited for",
+    ]
     rows = [cells(row, name) for row in result["rows"] for name in row["medians"]]
     return [f"{result['rows'][0]['shape']}, one rank on each of two hosts:", "", *table(head, rows)]

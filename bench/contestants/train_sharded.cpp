@@ -24,12 +24,12 @@ const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::S
 struct Arguments {
   contestant::Training training;
   std::string backend = "auto";
-  fsdp::Strategy strategy = fsdp::Strategy::FullShard;
+  fsdp::Options sharding = {.units = fsdp::units_of<models::Gpt2BlockImpl>()};
   bool step_in_backward = false;
 };
 
 fsdp::Options sharding_of(const Arguments& arguments) {
-  fsdp::Options options{.strategy = arguments.strategy, .units = fsdp::units_of<models::Gpt2BlockImpl>()};
+  fsdp::Options options = arguments.sharding;
   const torch::ScalarType dtype = contestant::dtype_of(arguments.training);
   if (dtype != torch::kFloat32) options.mixed_precision.param_dtype = dtype;
   return options;
@@ -51,6 +51,8 @@ class ShardedTraining {
     optimizer_.zero_grad();
     return loss.item<double>();
   }
+
+  double waited() const { return sharded_.communication().wait_seconds; }
 
   Json memory() const {
     const fsdp::MemoryReport report = sharded_.memory();
@@ -85,7 +87,10 @@ void train(fsdp::World& world, const Arguments& arguments, contestant::Conversat
        }},
       {"steps",
        [&](const Json& command) {
-         return contestant::take_steps(command.at("count"), [&] { return training->step(); });
+         const double before = training->waited();
+         Json answer = contestant::take_steps(command.at("count"), [&] { return training->step(); });
+         answer["waited"] = training->waited() - before;
+         return answer;
        }},
       {"memory", [&](const Json&) { return training->memory(); }},
   });
@@ -104,7 +109,10 @@ int main(int count, char** words) {
   CLI::App app("A training step of fsdp, told over standard input what to do; see bench/README.md.");
   contestant::add_options(app, arguments.training);
   app.add_option("--backend", arguments.backend, "of the collectives");
-  app.add_option("--strategy", arguments.strategy, "what is sharded")->transform(CLI::Transformer(kStrategies));
+  app.add_option("--strategy", arguments.sharding.strategy, "what is sharded")
+      ->transform(CLI::Transformer(kStrategies));
+  app.add_option("--buffers", arguments.sharding.buffers, "full units at once");
+  app.add_option("--prefetch", arguments.sharding.prefetch, "units gathered ahead");
   app.add_flag("--step-in-backward", arguments.step_in_backward, "the optimizer steps while the backward runs");
   CLI11_PARSE(app, count, words);
 

@@ -54,6 +54,8 @@ class UnitCollectives {
   virtual bool gathers_into_buffer() const = 0;  // or hands out memory of its own
   // Whether a gather asks of the peers only that they have published: then ranks need no common order of gathers.
   virtual bool gathers_alone() const = 0;
+  // Whether ranks may begin gathers of different units in different orders, if they say so.
+  virtual bool gathers_in_any_order() const { return gathers_alone(); }
   // What `begin_reduce` needs.
   virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;
   // What this rank holds of the full unit beside its shard, where gathers hand out memory of their own.
@@ -73,6 +75,8 @@ class UnitCollectives {
   // Starts to make the unit full. `buffer`, of [full_numel] elements, is where to; undefined for a unit whose gathers
   // need none. At most one gather of a unit is under way.
   virtual void begin_gather(const torch::Tensor& buffer) = 0;
+  // The same where ranks begin gathers of other units in between.
+  virtual void begin_gather_in_any_order(const torch::Tensor& buffer) { begin_gather(buffer); }
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
   virtual void release() = 0;

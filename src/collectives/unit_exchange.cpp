@@ -25,9 +25,10 @@ UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec)
 }
 
 UnitExchange::~UnitExchange() {
-  // A peer may be late with a gather that this rank has long finished. It either takes the shard or goes away itself.
+  // A peer may be late with a gather that this rank has begun, or long finished. It either comes or goes away itself.
   if (wire_->failed() || std::uncaught_exceptions() > 0) return;
   try {
+    wire_->wait_all(gather_receives_);
     wire_->wait_all(gather_sends_);
   } catch (const std::exception&) {
     // Whoever still needs the group will be told.
@@ -42,13 +43,20 @@ void UnitExchange::begin_write() {
 }
 
 void UnitExchange::begin_gather(const torch::Tensor& buffer) {
+  if (gathers_into_buffer()) {
+    wire_->guarded(message_prefix(spec_.name), "gather",
+                   [&] { wire_->begins(fmt::format("gathers unit {}", spec_.name)); });
+  }
+  begin_gather_in_any_order(buffer);
+}
+
+void UnitExchange::begin_gather_in_any_order(const torch::Tensor& buffer) {
   FSDP_INVARIANT(gather_receives_.empty(), "unit {} is being gathered already", spec_.name);
   if (!gathers_into_buffer()) return;
   FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
                  "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
                  spec_.layout.full_numel());
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
-    wire_->begins(fmt::format("gathers unit {}", spec_.name));
     wire_->wait_all(gather_sends_);
     buffer_ = buffer;
     auto place = [&](int rank) {

@@ -5,8 +5,8 @@
 // of the gradients, with a byte a parameter that says whether there is one, and adds up the own slice in rank order, so
 // that the sums do not depend on how the ranks are grouped; then replicas give each other the slices of their shard.
 // Begun by one thread at a time; the transport moves the bytes meanwhile.
-// Owns the shard, and holds on to the tensors of what is under way. The destructor lets peers read on from the shard
-// until they have it, unless the group failed or the stack is being unwound.
+// Owns the shard, and holds on to the tensors of what is under way. The destructor ends a gather under way, and
+// lets peers read on from the shard until they have it, unless the group failed or the stack is being unwound.
 #pragma once
 
 #include <memory>
@@ -28,6 +28,7 @@ class UnitExchange final : public UnitCollectives {
   torch::Tensor shard() const override { return shard_; }
   bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
   bool gathers_alone() const override { return spec_.layout.shards() == 1; }
+  bool gathers_in_any_order() const override { return true; }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return layout.slice_of(rank()).numel() * (wire_->size() - 1);
   }
@@ -39,6 +40,7 @@ class UnitExchange final : public UnitCollectives {
   }
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer) override;
+  void begin_gather_in_any_order(const torch::Tensor& buffer) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;

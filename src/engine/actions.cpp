@@ -37,19 +37,17 @@ void Model::perform(const schedule::Action& action) {
   }
 }
 
-void Model::gather(const schedule::Action& action) {
+void Model::gather(const schedule::Action& action, bool in_any_order) {
   Unit& unit = *units_[action.unit];
-  if (unit.layout.shards() > 1) {
-    ++communication_.gathers;
-    communication_.foreseen_gathers += action.foreseen;
-    recorder_.begins(Activity::Gather, action.unit);
-  }
+  unit.gather_foreseen = action.foreseen;
+  if (unit.layout.shards() > 1) recorder_.begins(Activity::Gather, action.unit);
   // What is gathered in place takes no part of the peers.
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
   if (!action.foreseen && !unit.collectives->gathers_alone()) agreement_.gathers(action.unit, begun());
-  unit.collectives->begin_gather(arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype()));
+  const torch::Tensor buffer = arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
+  in_any_order ? unit.collectives->begin_gather_in_any_order(buffer) : unit.collectives->begin_gather(buffer);
 }
 
 // In the form of an account.
@@ -59,11 +57,14 @@ std::vector<int64_t> Model::begun() const {
   return account;
 }
 
-void* Model::wait_gather(int unit) {
-  const auto wait = [&] { return units_[unit]->collectives->wait_gather(); };
-  if (units_[unit]->layout.shards() == 1) return wait();
-  void* bytes = recorder_.waits(Activity::WaitGather, unit, wait);
-  recorder_.ends(Activity::Gather, unit);
+void* Model::wait_gather(int id) {
+  Unit& unit = *units_[id];
+  const auto wait = [&] { return unit.collectives->wait_gather(); };
+  if (unit.layout.shards() == 1) return wait();
+  void* bytes = recorder_.waits(Activity::WaitGather, id, wait);
+  recorder_.ends(Activity::Gather, id);
+  ++communication_.gathers;
+  communication_.foreseen_gathers += unit.gather_foreseen;
   return bytes;
 }
 

@@ -125,9 +125,9 @@ class Model final : public interpose::Listener {
   // actions.cpp
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
-  void gather(const schedule::Action& action);
+  void gather(const schedule::Action& action, bool in_any_order = false);
   std::vector<int64_t> begun() const;
-  void* wait_gather(int unit);
+  void* wait_gather(int id);
   void open_gradient(const schedule::Action& action);
   void reduce(const schedule::Action& action);
   void wait_reduction(const schedule::Action& action);
@@ -157,9 +157,12 @@ class Model final : public interpose::Listener {
   // step_in_backward.cpp
   void step_early(int64_t touched);  // in a backward, before what began at `touched`
   bool leave(int id);
+  void step_unit(int id, const UnitUpdate& update, std::span<const float> factors);
   void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
   void break_off_step(std::string_view how);
   void end_broken_step();
+  void gather_next(int id);
+  void end_early_gathers();
   void drop_gradients(Unit& unit);
   void check_no_step_begun(std::string_view what) const;
   void check_not_stepped(std::span<const int> units, const char* event) const;

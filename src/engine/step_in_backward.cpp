@@ -86,8 +86,14 @@ void Model::step_early(int64_t touched) {
       recorder_.computes_nothing();
       drop_gradients(*units_[id]);
       step_.stepped(id);
+      if (units_[id]->collectives->gathers_in_any_order()) gather_next(id);
     }
   });
+}
+
+// Where a step has begun inside of the backward, ranks may have stepped other units by now.
+void Model::gather_next(int id) {
+  for (const schedule::Action& action : schedule_->shard_changed(id)) gather(action, step_.open());
 }
 
 bool Model::leave(int id) {
@@ -95,6 +101,14 @@ bool Model::leave(int id) {
   perform(schedule_->give_up(id));
   step_.leave(id);
   return true;
+}
+
+void Model::step_unit(int id, const UnitUpdate& update, std::span<const float> factors) {
+  collectives::UnitCollectives& unit = *units_[id]->collectives;
+  recorder_.computes_nothing();
+  recorder_.waits(Activity::WaitReaders, kNoUnit,
+                  [&] { step_.begun() ? unit.begin_write_in_any_order() : unit.begin_write(); });
+  write(id, update, factors, recorder_.touched());
 }
 
 // What came before was computed until then.
@@ -143,6 +157,7 @@ void Model::begin_load() {
 void Model::end_broken_step() {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
+  end_early_gathers();
   perform(schedule_->shards_change());
   for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
     if (step_.has_stepped(id)) continue;
@@ -151,6 +166,22 @@ void Model::end_broken_step() {
   }
   step_.end();
   drop_all_gradients();
+}
+
+// What one rank has gathered early, and will not use, waits for the others.
+void Model::end_early_gathers() {
+  torch::Tensor early = torch::zeros({static_cast<int64_t>(units_.size())}, torch::kUInt8);
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) early[id] = schedule_->gathered_early(id);
+  torch::Tensor anywhere = torch::zeros_like(early);
+  for (const torch::Tensor& one : group_->all_gather(early, "loads a checkpoint")) anywhere |= one;
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    if (schedule_->gathered_early(id) || !anywhere[id].item<bool>()) continue;
+    Unit& unit = *units_[id];
+    if (unit.collectives->gathers_alone()) continue;
+    unit.collectives->begin_gather_in_any_order(torch::empty({unit.layout.full_numel()}, on_device(unit.dtype())));
+    unit.collectives->wait_gather();
+    unit.collectives->release();
+  }
 }
 
 void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
@@ -168,12 +199,8 @@ void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
   release_all();
   guarded([&] {
     for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
-      if (step_.has_stepped(id)) continue;
-      collectives::UnitCollectives& unit = *units_[id]->collectives;
-      recorder_.computes_nothing();
-      recorder_.waits(Activity::WaitReaders, kNoUnit,
-                      [&] { begun ? unit.begin_write_in_any_order() : unit.begin_write(); });
-      write(id, *update, factors, recorder_.touched());
+      if (!step_.has_stepped(id)) step_unit(id, *update, factors);
+      gather_next(id);
     }
   });
   recorder_.computes_nothing();

@@ -49,7 +49,8 @@ struct Unit {
 
   UnitGradients gradients;  // of this backward
   collectives::GradientSum sum;
-  torch::Tensor full;  // memory of its own inside full_parameters
+  torch::Tensor full;            // memory of its own inside full_parameters
+  bool gather_foreseen = false;  // of the last gather: the plan knew it
 };
 
 }  // namespace fsdp::engine

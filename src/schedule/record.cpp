@@ -60,6 +60,11 @@ void Record::end_step() {
   step_ = {};
 }
 
+void Record::add_to_last_step(const Actions& actions) {
+  note_full(actions);
+  last_.behind.insert(last_.behind.end(), actions.begin(), actions.end());
+}
+
 void Record::note_full(const Actions& actions) {
   for (const Action& action : actions) {
     if (action.kind == Action::Kind::Gather) full_[action.unit] = 1;

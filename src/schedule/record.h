@@ -29,7 +29,7 @@ struct MicroBatches {
 
 struct Step {
   std::vector<MicroBatches> micro_batches;  // one after the other
-  Actions behind;                           // what came after the last backward, up to the change of the shards
+  Actions behind;                           // what came after the last backward, the change of the shards included
 };
 
 class Record {
@@ -47,6 +47,8 @@ class Record {
   // Outside of any micro-batch.
   void add_behind(const Actions& actions);
   void end_step();
+  // In the step that has ended last, once its shards were written.
+  void add_to_last_step(const Actions& actions);
 
   // The last one that ended; before any did, what there is of the first.
   const Step& step() const { return steps_ > 0 ? last_ : step_; }

@@ -35,10 +35,12 @@ void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId
   gather(unit, *buffer, trace.on_plan(), actions);
 }
 
+void Residency::demand_own(UnitId unit, Actions& actions) {
+  if (state(unit) == State::Sharded && units_[unit].use == Use::Now) gather(unit, unit, true, actions);
+}
+
 void Residency::demand_all(Actions& actions) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    if (state(unit) == State::Sharded && !units_[unit].given_up) gather(unit, unit, true, actions);
-  }
+  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) demand_own(unit, actions);
 }
 
 void Residency::await(UnitId unit, Actions& actions) {
@@ -48,18 +50,28 @@ void Residency::await(UnitId unit, Actions& actions) {
 }
 
 void Residency::give_up(UnitId unit, Actions& actions) {
-  units_[unit].given_up = true;
+  units_[unit].use = Use::Over;
   await(unit, actions);
   if (state(unit) == State::Full) release(unit, actions);
 }
 
+void Residency::gather_early(UnitId unit, Actions& actions) {
+  units_[unit].use = Use::Next;
+  gather(unit, shares_buffers() ? *free_buffer() : unit, true, actions);
+}
+
+int Residency::gathered_early() const { return static_cast<int>(std::ranges::count(units_, Use::Next, &Unit::use)); }
+
 void Residency::release_all(FullUntil end, Actions& actions) {
-  for (Unit& unit : units_) unit.given_up = false;
-  if (full_until_ > end) return;
-  for (std::optional<UnitId> unit : std::vector(occupants_)) {
-    if (!unit || pinned(*unit)) continue;
-    await(*unit, actions);
-    release(*unit, actions);
+  if (full_until_ <= end) {
+    for (std::optional<UnitId> unit : std::vector(occupants_)) {
+      if (!unit || pinned(*unit) || gathered_early(*unit)) continue;
+      await(*unit, actions);
+      release(*unit, actions);
+    }
+  }
+  for (Unit& unit : units_) {
+    if (unit.use == Use::Over || end == FullUntil::ShardsChange) unit.use = Use::Now;
   }
 }
 
@@ -85,7 +97,7 @@ std::optional<int> Residency::free_buffer() const {
 std::optional<UnitId> Residency::farthest(const Trace& trace, std::span<const UnitId> busy) const {
   std::optional<UnitId> best;
   for (std::optional<UnitId> unit : occupants_) {
-    if (!unit || pinned(*unit)) continue;
+    if (!unit || pinned(*unit) || gathered_early(*unit)) continue;
     if (std::find(busy.begin(), busy.end(), *unit) != busy.end()) continue;
     if (best) {
       int distance = trace.distance(*unit), least = trace.distance(*best);

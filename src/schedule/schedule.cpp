@@ -114,6 +114,7 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   record_.add(actions);
   record_.end_micro_batch();
   if (period_ == Period::Training) training_.finish();
+  planned_by_all_ = !training_.suspended();
   end_period();
   return actions;
 }
@@ -175,6 +176,31 @@ Actions Schedule::shards_change() {
   record_.add_behind(actions);
   record_.end_step();
   return actions;
+}
+
+Actions Schedule::shard_changed(UnitId unit) {
+  Actions actions;
+  if (!comes_first(unit)) return actions;
+  if (period_ == Period::Training) {
+    if (room_for_next()) residency_.gather_early(unit, actions);
+    record_.add(actions);
+  } else {
+    shares_buffers() ? residency_.demand(unit, training_, actions) : residency_.demand_own(unit, actions);
+    record_.add_to_last_step(actions);
+  }
+  return actions;
+}
+
+// In the next micro-batch. Where each unit has a buffer, the first use gathers all.
+bool Schedule::comes_first(UnitId unit) const {
+  if (!shares_buffers()) return true;
+  return planned_by_all_ && training_.on_plan() &&
+         training_.distance_from_begin(unit) <= std::min(1 + prefetch_, buffers());
+}
+
+// Beside all that the backward still uses.
+bool Schedule::room_for_next() const {
+  return !shares_buffers() || training_.units_left() + residency_.gathered_early() < buffers();
 }
 
 }  // namespace fsdp::schedule

@@ -75,9 +75,15 @@ class Schedule {
   Actions give_up(UnitId unit);
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
+  // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the
+  // others are being written: also before `shards_change`, in a backward that is done with the unit, if there is room.
+  // Where buffers are shared, only if every rank has learnt what comes first.
+  Actions shard_changed(UnitId unit);
 
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
+  // Whether it was gathered before `shards_change`.
+  bool gathered_early(UnitId unit) const { return residency_.gathered_early(unit); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
   // Whether the forward of this period used the unit, and did so in one go.
   bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
@@ -98,6 +104,8 @@ class Schedule {
   void make_full(std::span<const UnitId> units, Actions& actions);
   Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
   void end_period();
+  bool comes_first(UnitId unit) const;
+  bool room_for_next() const;
   bool same_use(std::span<const UnitId> units, Mode mode) const;
 
   int prefetch_;
@@ -108,6 +116,7 @@ class Schedule {
   Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
+  bool planned_by_all_ = false;    // no rank followed in the last backward, so each has learnt the same plan
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
 };

@@ -1,6 +1,7 @@
 #include "schedule/trace.h"
 
 #include <algorithm>
+#include <set>
 
 namespace fsdp::schedule {
 
@@ -72,6 +73,16 @@ int Trace::distance(UnitId unit) const {
     if (plan_[index % plan_.size()] == unit) return static_cast<int>(index - next) + 1;
   }
   return kNever;
+}
+
+int Trace::distance_from_begin(UnitId unit) const {
+  const auto first = std::ranges::find(plan_, unit);
+  return first == plan_.end() ? kNever : static_cast<int>(first - plan_.begin()) + 1;
+}
+
+int Trace::units_left() const {
+  const auto now = plan_.begin() + static_cast<std::ptrdiff_t>(cursor_.value_or(0));
+  return static_cast<int>(std::set<UnitId>(now, plan_.end()).size());
 }
 
 std::optional<UnitId> Trace::ahead(int steps) const {

@@ -37,9 +37,14 @@ class Trace {
   bool on_plan() const { return planned() && on_plan_ && !suspended_; }
   // While suspended, it is as if there were no plan.
   void suspend(bool suspended) { suspended_ = suspended; }
+  bool suspended() const { return suspended_; }
 
   // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.
   int distance(UnitId unit) const;
+  // The same from the beginning of a period.
+  int distance_from_begin(UnitId unit) const;
+  // How many units the rest of this period uses, the present use included.
+  int units_left() const;
   // The use `steps` after the present one; none beyond the plan's end.
   std::optional<UnitId> ahead(int steps) const;
 

@@ -71,7 +71,7 @@ this rank waits, in a step, the mean of 2: T for gathers, T for reductions,
  T for agreement of all ranks, T for readers of the shards
 
 phase     unit      gathers             releases            reduces             has reduced
-forward   root      root@0, blocks.0@1
+forward   root
 forward   blocks.0  blocks.1@0          root
 forward   blocks.1  root@1              blocks.0
 forward   root
@@ -79,6 +79,7 @@ backward  root
 backward  blocks.1  blocks.0@1          root                blocks.1@1
 backward  blocks.0                                          blocks.0@2, root@0
 end                                     blocks.0, blocks.1                      root to blocks.1
+step                root@0, blocks.0@1
 )");
   });
 }
@@ -100,7 +101,7 @@ this rank waits, in a step, the mean of 2: T for gathers, T for reductions,
  T for agreement of all ranks, T for readers of the shards
 
 phase     unit      gathers         releases            reduces             has reduced
-forward   root      root, blocks.0
+forward   root
 forward   blocks.0  blocks.1        root
 forward   blocks.1  root            blocks.0
 forward   root
@@ -108,6 +109,7 @@ backward  root
 backward  blocks.1  blocks.0        root                blocks.1@1
 backward  blocks.0                                      blocks.0@2, root@0
 end                                 blocks.0, blocks.1                      root to blocks.1
+step                root, blocks.0
 )");
   });
 }

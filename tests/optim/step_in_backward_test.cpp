@@ -34,6 +34,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing_models::differences;
 using testing_models::every_strategy;
 using testing_models::expect_same_bits;
@@ -76,6 +77,17 @@ TEST_P(StepInBackwardOf, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
   });
 }
 
+// Those that the next forward uses first are gathered while the backward still runs.
+TEST_P(StepInBackwardOf, EveryModelWithABufferForEachUnitHasTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto& [name, make] : kinds()) {
+      SCOPED_TRACE(name);
+      expect_same_bits(make, world, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1},
+                       {.buffers = 8, .prefetch = 7});
+    }
+  });
+}
+
 TEST_P(StepInBackwardOf, AccumulatedMicroBatchesInSixteenBitsHasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     for (const auto& [strategy, options] : every_strategy(world.size())) {
@@ -93,7 +105,9 @@ TEST_P(StepInBackwardOf, AccumulatedMicroBatchesInSixteenBitsHasTheBitsOfOneProc
 
 TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
   run_ranks(GetParam(), [](World& world) {
-    for (const auto& [strategy, options] : every_strategy(world.size())) {
+    auto strategies = every_strategy(world.size());
+    strategies.push_back({"a buffer for each unit", {.buffers = 8, .prefetch = 7}});
+    for (const auto& [strategy, options] : strategies) {
       SCOPED_TRACE(strategy);
       Training training{.steps = 4, .micro_batches = world.size()};
       const CommunicationReport after = expect_same_bits(make_blocks, world, training, options);
@@ -127,8 +141,11 @@ bool has_gradients(const ShardedModel& sharded, const engine::Unit& unit) {
 
 // A model that has made two steps, so that there is a plan.
 struct Trained {
-  explicit Trained(World& world, TestModel (*make)() = make_blocks)
-      : model(make()), sharded(shard(*model.module, world)), optimizer(sharded, {.lr = 1e-2}), rank(world.rank()) {
+  explicit Trained(World& world, const Options& options = {})
+      : model(make_blocks()),
+        sharded(shard(*model.module, world, options)),
+        optimizer(sharded, {.lr = 1e-2}),
+        rank(world.rank()) {
     for (int step = 0; step < 2; ++step) step_in_backward(step);
   }
   void step_in_backward(int step) {
@@ -296,149 +313,14 @@ TEST_P(StepInBackwardOnOneOrTwo, GradientsThatNoSyncLeftAreStepped) {
   });
 }
 
-// Eight matrices, each a unit; what is done with the input's gradient decides about the backward's end.
-struct Chain {
-  explicit Chain(World& world) {
-    std::vector<NamedUnit> units;
-    for (int i = 0; i < 8; ++i) {
-      weights.push_back(torch::eye(8).set_requires_grad(true));
-      const std::string name = "block" + std::to_string(i);
-      units.push_back({name, {{name + ".weight", weights[i]}}, {}});
-    }
-    sharded.emplace(shard(units, world));
-    optimizer.emplace(*sharded, AdamWOptions{.lr = 0.1});
-  }
-  void step(const std::function<void()>& at_the_end = [] {}) {
-    backward(at_the_end);
-    optimizer->step();
-  }
-  void backward(const std::function<void()>& at_the_end = [] {}) {
-    auto in_backward = optimizer->step_in_backward();
-    torch::Tensor x = torch::ones({2, 8}).matmul(weights[0]);
-    x.register_hook([at_the_end](const torch::Tensor& gradient) {
-      at_the_end();
-      return gradient;
-    });
-    for (size_t i = 1; i < weights.size(); ++i) x = torch::relu(x.matmul(weights[i]));
-    x.sum().backward();
-  }
-  Checkpoint checkpoint() { return {.model = &*sharded, .optimizer = &*optimizer}; }
-
-  std::vector<torch::Tensor> weights;
-  std::optional<ShardedModel> sharded;
-  std::optional<AdamW> optimizer;
-};
-
-TEST_P(StepInBackwardOnOneOrTwo, AUseAfterTheUnitWasSteppedIsAnErrorAndNeedsACheckpoint) {
-  run_ranks(GetParam(), [](World& world) {
-    Chain chain(world);
-    for (int step = 0; step < 3; ++step) chain.step();
-    EXPECT_THAT(message_of<Error>([&] { chain.step([&] { chain.weights[7].detach().sum(); }); }),
-                AllOf(HasSubstr("unit=block7"), HasSubstr("after the unit was stepped inside this backward")));
-    EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
+TEST(StepInBackward, GathersForTheNextForwardWhereThereIsABuffer) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
+    Trained trained(world, {.buffers = 8, .prefetch = 7});
+    const std::string schedule = trained.sharded.schedule();
+    EXPECT_THAT(schedule, ContainsRegex("\nbackward +blocks.3 +blocks.5@"));
+    EXPECT_THAT(schedule, ContainsRegex("\nstep +root@[0-9], blocks.0@[0-9]"));
+    EXPECT_THAT(schedule, Not(ContainsRegex("\nforward +[^ ]+ +[^ ]+@")));
   });
-}
-
-TEST_P(StepInBackwardOnOneOrTwo, ABackwardThatThrowsAfterSomeUnitsWereSteppedNeedsACheckpoint) {
-  run_ranks(GetParam(), [](World& world) {
-    Chain chain(world);
-    for (int step = 0; step < 3; ++step) chain.step();
-    EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                HasSubstr("not finite"));
-    EXPECT_THAT(message_of<Error>([&] { chain.sharded->zero_grad(); }), HasSubstr("Load a checkpoint"));
-  });
-}
-
-void expect_same_steps(Chain& chain, Chain& expected) {
-  for (int step = 0; step < 3; ++step) chain.step(), expected.step();
-  for (size_t i = 0; i < chain.weights.size(); ++i)
-    EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
-}
-
-TEST_P(StepInBackwardOnOneOrTwo, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
-  testing::ScratchDirectory scratch;
-  run_ranks(GetParam(), [&](World& world) {
-    Chain chain(world), expected(world);
-    expect_same_steps(chain, expected);
-    save_checkpoint(scratch.path() / "saved", chain.checkpoint());
-    for (bool another_call : {true, false}) {
-      EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                  HasSubstr("not finite"));
-      if (another_call) EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
-      load_checkpoint(scratch.path() / "saved", chain.checkpoint());
-      load_checkpoint(scratch.path() / "saved", expected.checkpoint());
-      expect_same_steps(chain, expected);
-    }
-  });
-}
-
-TEST_P(StepInBackwardOnOneOrTwo, AnOptimizerThatIsDestroyedBeforeItsStepLeavesTheModelUsable) {
-  testing::ScratchDirectory scratch;
-  run_ranks(GetParam(), [&](World& world) {
-    Chain chain(world), expected(world);
-    const auto replace = [&] {
-      chain.optimizer.reset();
-      chain.optimizer.emplace(*chain.sharded, AdamWOptions{.lr = 0.1});
-    };
-    chain.backward();  // without a plan: nothing was stepped
-    replace();
-    chain.optimizer->step();
-    chain.optimizer->zero_grad();
-    expected.step();
-    expect_same_steps(chain, expected);
-
-    save_checkpoint(scratch.path() / "saved", chain.checkpoint());
-    chain.backward();
-    replace();
-    EXPECT_THAT(message_of<Error>([&] { chain.step(); }),
-                AllOf(HasSubstr("optimizer of step_in_backward() was destroyed"), HasSubstr("Load a checkpoint")));
-    load_checkpoint(scratch.path() / "saved", chain.checkpoint());
-    expect_same_steps(chain, expected);
-  });
-}
-
-// There is no plan, so nothing was stepped.
-TEST_P(StepInBackwardOnOneOrTwo, ABackwardThatThrowsBeforeLeavesNothingBehind) {
-  run_ranks(GetParam(), [](World& world) {
-    Chain chain(world), expected(world);
-    EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                HasSubstr("not finite"));
-    chain.sharded->zero_grad();
-    for (int step = 0; step < 3; ++step) chain.step(), expected.step();
-    for (size_t i = 0; i < chain.weights.size(); ++i)
-      EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
-  });
-}
-
-class FailureInStepInBackward : public ::testing::TestWithParam<Job> {};
-INSTANTIATE_TEST_SUITE_P(Jobs, FailureInStepInBackward, ::testing::Values(Job{2, "gloo"}, Job{2, "shm"}),
-                         ::testing::PrintToStringParamName());
-
-// Rank 1 of two raises `signal` when it has stepped most of the units.
-testing::RunResult run_with_signal(const Job& job, int signal, std::chrono::milliseconds timeout) {
-  return testing::run_ranks_to_end(job.ranks,
-                                   [&](World& world) {
-                                     Chain chain(world);
-                                     for (int step = 0; step < 3; ++step) chain.step();
-                                     chain.step([&] {
-                                       if (world.rank() == 1) raise(signal);
-                                     });
-                                   },
-                                   {.backend = job.backend, .timeout = timeout});
-}
-
-TEST_P(FailureInStepInBackward, OfARankThatIsKilledEndsTheOthersAtOnceAndNamesIt) {
-  const auto result = run_with_signal(GetParam(), SIGKILL, std::chrono::minutes(10));
-  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
-  EXPECT_THAT(result.output, ContainsRegex("fsdp rank 0/2[^\n]*rank 1 (is gone \\(it was killed|was closed)"));
-  EXPECT_LT(result.duration, std::chrono::seconds(10));
-}
-
-TEST_P(FailureInStepInBackward, OfARankThatIsStoppedEndsTheOthersAfterTheTimeoutAndNamesIt) {
-  const auto result = run_with_signal(GetParam(), SIGSTOP, std::chrono::seconds(3));
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, ContainsRegex("fsdp rank 0/2[^\n]*rank 1 did not answer within 3000 ms"));
-  EXPECT_LT(result.duration, std::chrono::seconds(20));
 }
 
 TEST(StepInBackward, IsRefusedByMuon) {

@@ -8,6 +8,7 @@ namespace {
 
 using Kind = Action::Kind;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A model of blocks 1..L and a unit 0 at both ends: embedding first, tied head last.
 void tied_step(Player& player, int blocks) {
@@ -89,6 +90,70 @@ TEST(Schedule, GathersAheadOnceItHasAPlan) {
   player.gradients(0, 2, 2);
   player.end_backward();
   EXPECT_THAT(player.take(), ElementsAre("WaitBuffer 2", "Reduce 0", "WaitReduce 0", "WaitReduce 1"));
+}
+
+TEST(Schedule, GathersWhatComesFirstWhileTheShardsAreWritten) {
+  Player player({.units = 3});
+  block_step(player, 3);
+  player.take();
+  player.step(3);
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1"));
+  player.forward({0});
+  EXPECT_THAT(player.take(), ElementsAre("WaitGather 0"));
+  player.forward({1});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 2", "WaitGather 1"));
+}
+
+TEST(Schedule, GathersNoMoreThenThanTheFirstUseWould) {
+  struct Case {
+    Limits limits;
+    std::vector<std::string> gathers;
+  };
+  for (const auto& [limits, gathers] : {Case{{.units = 3, .buffers = 3, .prefetch = 0}, {"Gather 0"}},
+                                        Case{{.units = 3, .buffers = 3, .prefetch = 1}, {"Gather 0", "Gather 1"}},
+                                        Case{{.units = 3, .buffers = 1, .prefetch = 2}, {"Gather 0"}}}) {
+    Player player(limits);
+    block_step(player, 3);
+    player.take();
+    player.step(3);
+    EXPECT_EQ(player.take(), gathers) << limits.buffers << " buffers, prefetch " << limits.prefetch;
+  }
+}
+
+TEST(Schedule, GathersNothingWhileTheShardsAreWrittenWhereSomeRankMayHaveNoPlan) {
+  Player player({.units = 3});
+  player.step(3);
+  player.schedule.set_followed(true);
+  block_step(player, 3);
+  player.schedule.set_followed(false);
+  player.take();
+  player.step(3);
+  EXPECT_THAT(player.take(), IsEmpty());
+  block_step(player, 3);
+  player.take();
+  player.step(3);
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1"));
+}
+
+TEST(Schedule, GathersAllUnitsWhileTheShardsAreWrittenWhereEachHasABuffer) {
+  for (FullUntil full_until : {FullUntil::EndOfBackward, FullUntil::ShardsChange}) {
+    Player player({.units = 3, .full_until = full_until});
+    player.step(3);
+    EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1", "Gather 2"));
+    player.forward({1});
+    EXPECT_THAT(player.take(), ElementsAre("WaitGather 1"));
+  }
+}
+
+TEST(Schedule, GivesUpWhatWasGatheredAheadWhenAnotherUnitComesFirst) {
+  Player player({.units = 3});
+  block_step(player, 3);
+  player.step(3);
+  player.take();
+  player.evaluate({2});
+  EXPECT_THAT(player.take(), ElementsAre("WaitGather 1", "Gather 2", "WaitGather 2"));
+  player.step(3);
+  EXPECT_THAT(player.take(), ElementsAre("WaitGather 0", "Gather 0", "Gather 1"));
 }
 
 TEST(Schedule, NothingIsFullAfterABackward) {

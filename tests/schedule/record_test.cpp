@@ -64,6 +64,19 @@ TEST(Record, TellsEqualMicroBatchesOnce) {
   EXPECT_THAT(step.behind, ElementsAre(Action{Action::Kind::Release, 0, 0}, Action{Action::Kind::Release, 1, 1}));
 }
 
+TEST(Record, HasWhatIsGatheredWhileTheShardsAreWritten) {
+  Player player({.units = 2});
+  for (int step = 0; step < 2; ++step) {
+    train(player);
+    player.step(2);
+  }
+  const Step& step = player.schedule.record().step();
+  EXPECT_THAT(step.behind,
+              ElementsAre(Action{Action::Kind::Gather, 0, 0, true}, Action{Action::Kind::Gather, 1, 1, true}));
+  ASSERT_EQ(step.micro_batches.size(), 1);
+  EXPECT_THAT(step.micro_batches[0].full_before, ElementsAre(1, 1));
+}
+
 TEST(Record, LeavesOutEvaluationsAndBackwardsThatThrew) {
   Player player({.units = 2});
   train(player);

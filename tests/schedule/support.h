@@ -39,6 +39,11 @@ class Player {
     for (Actions next; !(next = schedule.reduce_next(account)).empty();) add(next);
     add(schedule.backward_ends(account));
   }
+  // The optimizer's, of so many units.
+  void step(int units) {
+    add(schedule.shards_change());
+    for (UnitId unit = 0; unit < units; ++unit) add(schedule.shard_changed(unit));
+  }
   void abandon_backward() { add(schedule.backward_abandoned()); }
 
   // Adds the actions, and checks that each is possible where it stands.

@@ -20,9 +20,9 @@ struct alignas(kLineBytes) Counter {
   uint64_t get() const { return value.load(); }
 };
 
-// How a rank stands, for those that wait for it.
+// What peers that wait for a rank can know of it.
 enum class Ending : uint32_t { None, Left, Failed };
-enum class Standing : uint64_t { Runs, AwaitsReduction, AwaitsEndOfBackward, Kinds };
+enum class Phase : uint64_t { Runs, AwaitsReduction, AwaitsEndOfBackward, Count };
 
 inline constexpr size_t kMessageBytes = 4096;
 inline constexpr size_t kPurposeBytes = 512;
@@ -40,7 +40,7 @@ struct Control {
   // To wake the rank: a futex. Peers ring it only where `sleeping` says that it may be asleep.
   alignas(kLineBytes) std::atomic<uint32_t> bell{0};
   alignas(kLineBytes) std::atomic<uint32_t> sleeping{0};
-  Counter standing;                  // how often it changed, times the kinds, plus the Standing
+  Counter phase;                     // how often it changed, times Phase::Count, plus the Phase
   Counter waits;                     // those that took long, times two, minus one while one is under way
   Counter looks;                     // how often the rank has looked at its peers in them
   char purpose[kPurposeBytes] = {};  // of the last of them; written before `waits` says so

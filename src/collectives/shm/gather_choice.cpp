@@ -11,24 +11,27 @@ namespace {
 
 constexpr char kVariable[] = "FSDP_SHM_GATHER";
 
-enum class Wish : int32_t { None, Map, Copy };
+// Of the variable.
+enum class Setting : int32_t { None, Map, Copy };
 
-const char* word_of(Wish wish) { return wish == Wish::Map ? "map" : wish == Wish::Copy ? "copy" : "not set"; }
+const char* word_of(Setting setting) {
+  return setting == Setting::Map ? "map" : setting == Setting::Copy ? "copy" : "not set";
+}
 
-Wish read_wish() {
+Setting read_setting() {
   const char* variable = std::getenv(kVariable);
   const std::string word = variable ? variable : "";
-  for (Wish wish : {Wish::Map, Wish::Copy}) {
-    if (word == word_of(wish)) return wish;
+  for (Setting setting : {Setting::Map, Setting::Copy}) {
+    if (word == word_of(setting)) return setting;
   }
   FSDP_CHECK(word.empty(), "the environment has {}='{}', expected map or copy. Unset it to let the ranks find out.",
              kVariable, word);
-  return Wish::None;
+  return Setting::None;
 }
 
 // What each rank says first.
-struct Situation {
-  Wish wish = Wish::None;
+struct RankFacts {
+  Setting setting = Setting::None;
   int32_t node = 0;
 };
 
@@ -42,10 +45,10 @@ std::vector<Value> tell(Context& context, const Value& own) {
   return all;
 }
 
-void check_same_wish(Ranks& ranks, const std::vector<Situation>& situations) {
-  const Wish own = situations[ranks.rank()].wish;
+void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
+  const Setting own = facts[ranks.rank()].setting;
   for (int peer : ranks.peers()) {
-    const Wish theirs = situations[peer].wish;
+    const Setting theirs = facts[peer].setting;
     FSDP_CHECK(theirs == own, "shm: {} is {} on rank {} and {} on rank {}. Set it alike on every rank.", kVariable,
                word_of(theirs), ranks.name_of(peer), word_of(own), ranks.name_of(ranks.rank()));
   }
@@ -70,13 +73,13 @@ GatherBy find_out(Context& context, int peer, const GatherTrial& trial) {
 GatherBy choose_gather(Context& context, int node, const GatherTrial& trial) {
   return context.guarded(message_prefix(), "shm", [&] {
     Ranks& ranks = context.ranks();
-    const Situation own{read_wish(), node};
+    const RankFacts own{read_setting(), node};
     context.exchange().begin("chooses how to gather", sizeof own);
-    const std::vector<Situation> situations = tell(context, own);
-    check_same_wish(ranks, situations);
-    if (own.wish != Wish::None) return own.wish == Wish::Copy ? GatherBy::Copy : GatherBy::Map;
-    const auto remote = std::find_if(ranks.peers().begin(), ranks.peers().end(),
-                                     [&](int peer) { return situations[peer].node != node; });
+    const std::vector<RankFacts> facts = tell(context, own);
+    check_same_setting(ranks, facts);
+    if (own.setting != Setting::None) return own.setting == Setting::Copy ? GatherBy::Copy : GatherBy::Map;
+    const auto remote =
+        std::find_if(ranks.peers().begin(), ranks.peers().end(), [&](int peer) { return facts[peer].node != node; });
     return remote == ranks.peers().end() ? GatherBy::Map : find_out(context, *remote, trial);
   });
 }

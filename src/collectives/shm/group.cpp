@@ -18,8 +18,8 @@ namespace fsdp::collectives {
 namespace {
 
 using shm::kMailboxBytes;
-using shm::Standing;
-using shm::Stands;
+using shm::Phase;
+using shm::PhaseScope;
 
 // A tensor's bytes from `begin`, at most a mailbox of them.
 struct Part {
@@ -77,7 +77,7 @@ void ShmGroup::barrier() {
 
 std::vector<torch::Tensor> ShmGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
   return context_->guarded(message_prefix(), "all_gather", [&] {
-    const Stands stands(context_->ranks(), Standing::AwaitsEndOfBackward);
+    const PhaseScope phase(context_->ranks(), Phase::AwaitsEndOfBackward);
     shm::Exchange& exchange = context_->exchange();
     std::vector<torch::Tensor> all;
     for (int rank = 0; rank < size(); ++rank) all.push_back(torch::empty_like(tensor));

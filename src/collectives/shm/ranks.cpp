@@ -89,10 +89,10 @@ void Ranks::fail(const Failure& failure) {
   for (int peer : peers_) wake(control_of(peer).bell);
 }
 
-void Ranks::stand(Standing standing) {
-  constexpr auto kKinds = static_cast<uint64_t>(Standing::Kinds);
-  Counter& own = control_of(rank_).standing;
-  own.set((own.get() / kKinds + 1) * kKinds + static_cast<uint64_t>(standing));
+void Ranks::enter(Phase phase) {
+  constexpr auto kCount = static_cast<uint64_t>(Phase::Count);
+  Counter& own = control_of(rank_).phase;
+  own.set((own.get() / kCount + 1) * kCount + static_cast<uint64_t>(phase));
 }
 
 void Ranks::add(Work& work) { works_.push_back(&work); }

@@ -75,7 +75,7 @@ class Ranks {
   // To be read by the peers, once.
   void fail(const Failure& failure);
   // From now on.
-  void stand(Standing standing);
+  void enter(Phase phase);
 
   // Does `work` until it is done, whenever this rank waits or advances. It outlives that, or is withdrawn.
   void add(Work& work);
@@ -116,12 +116,12 @@ class Ranks {
 };
 
 // While it lives, peers see what this rank waits for.
-class Stands {
+class PhaseScope {
  public:
-  Stands(Ranks& ranks, Standing standing) : ranks_(ranks) { ranks_.stand(standing); }
-  ~Stands() { ranks_.stand(Standing::Runs); }
-  Stands(const Stands&) = delete;
-  Stands& operator=(const Stands&) = delete;
+  PhaseScope(Ranks& ranks, Phase phase) : ranks_(ranks) { ranks_.enter(phase); }
+  ~PhaseScope() { ranks_.enter(Phase::Runs); }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
 
  private:
   Ranks& ranks_;

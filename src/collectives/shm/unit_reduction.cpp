@@ -14,25 +14,25 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A rank that stands still for so long waits for what does not come by itself.
-constexpr std::chrono::milliseconds kStandsStill{20};
+// A rank that waits for so long waits for what does not come by itself.
+constexpr std::chrono::milliseconds kStalled{20};
 
 size_t bytes_of(ElementType type) { return type == ElementType::Float32 ? 4 : 2; }
 
-// Whether some ranks have stood still, and not run, from one question to a later one.
-class StandStill {
+// Whether some ranks have waited, in the same wait, from one question to a later one.
+class StallDetector {
  public:
   bool operator()(const Ranks& ranks, std::span<const int> asked) {
     std::vector<uint64_t> now;
     for (int rank : asked) {
-      const uint64_t standing = ranks.control_of(rank).standing.get();
-      const bool runs = standing % static_cast<uint64_t>(Standing::Kinds) == static_cast<uint64_t>(Standing::Runs);
+      const uint64_t phase = ranks.control_of(rank).phase.get();
+      const bool runs = phase % static_cast<uint64_t>(Phase::Count) == static_cast<uint64_t>(Phase::Runs);
       if (runs) return seen_.clear(), false;
-      now.push_back(standing);
+      now.push_back(phase);
     }
     if (now != seen_) since_ = steady_clock::now();
     seen_ = std::move(now);
-    return steady_clock::now() - since_ >= kStandsStill;
+    return steady_clock::now() - since_ >= kStalled;
   }
 
  private:
@@ -103,15 +103,15 @@ void UnitReduction::add_up() {
 }
 
 bool UnitReduction::wait_begun() {
-  const Stands stands(*ranks_, Standing::AwaitsReduction);
-  StandStill still;
+  const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
+  StallDetector stalled;
   return ranks_->wait_unless(
       ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); },
-      [&] { return still(*ranks_, ranks_->missing()); });
+      [&] { return stalled(*ranks_, ranks_->missing()); });
 }
 
 void UnitReduction::wait() {
-  const Stands stands(*ranks_, Standing::AwaitsReduction);
+  const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
   ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); });
   ranks_->advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
