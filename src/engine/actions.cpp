@@ -21,6 +21,7 @@ void Model::perform(const schedule::Action& action) {
       if (unit.collectives->gathers_into_buffer()) arena_->full.release(action.buffer);
       return;
     case Kind::Gather:
+      count_gather(unit, action.foreseen);
       return gather(action);
     case Kind::WaitGather:
       return unit.storage->bind(wait_gather(action.unit));
@@ -37,9 +38,14 @@ void Model::perform(const schedule::Action& action) {
   }
 }
 
+void Model::count_gather(const Unit& unit, bool foreseen) {
+  if (unit.layout.shards() == 1) return;
+  ++communication_.gathers;
+  communication_.foreseen_gathers += foreseen;
+}
+
 void Model::gather(const schedule::Action& action, bool in_any_order) {
   Unit& unit = *units_[action.unit];
-  unit.gather_foreseen = action.foreseen;
   if (unit.layout.shards() > 1) recorder_.begins(Activity::Gather, action.unit);
   // What is gathered in place takes no part of the peers.
   if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
@@ -63,8 +69,7 @@ void* Model::wait_gather(int id) {
   if (unit.layout.shards() == 1) return wait();
   void* bytes = recorder_.waits(Activity::WaitGather, id, wait);
   recorder_.ends(Activity::Gather, id);
-  ++communication_.gathers;
-  communication_.foreseen_gathers += unit.gather_foreseen;
+  if (std::exchange(unit.gathered_ahead, false)) count_gather(unit, /*foreseen=*/true);
   return bytes;
 }
 

@@ -45,7 +45,7 @@ std::vector<int64_t> Model::follow() {
 
 void Model::gather_for_others(int id) {
   Unit& unit = *units_[id];
-  unit.gather_foreseen = false;
+  count_gather(unit, /*foreseen=*/false);
   recorder_.begins(Activity::Gather, id);
   unit.collectives->begin_gather(arena_->full.at(0, unit.layout.full_numel(), unit.dtype()));
   wait_gather(id);

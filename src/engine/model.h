@@ -125,6 +125,7 @@ class Model final : public interpose::Listener {
   // actions.cpp
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
+  void count_gather(const Unit& unit, bool foreseen);
   void gather(const schedule::Action& action, bool in_any_order = false);
   std::vector<int64_t> begun() const;
   void* wait_gather(int id);

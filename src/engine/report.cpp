@@ -41,6 +41,9 @@ void Model::begin_trace() {
   std::lock_guard lock(mutex_);
   FSDP_CHECK(!recorder_.traced(), "trace: the model is traced already. Write or destroy that trace first.");
   recorder_.begin_trace();
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    if (units_[id]->gathered_ahead) recorder_.begins(Activity::Gather, id);
+  }
 }
 
 std::vector<Span> Model::end_trace() {

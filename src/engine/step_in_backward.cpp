@@ -93,7 +93,11 @@ void Model::step_early(int64_t touched) {
 
 // Where a step has begun inside of the backward, ranks may have stepped other units by now.
 void Model::gather_next(int id) {
-  for (const schedule::Action& action : schedule_->shard_changed(id)) gather(action, step_.open());
+  for (const schedule::Action& action : schedule_->shard_changed(id)) {
+    gather(action, step_.open());
+    Unit& unit = *units_[action.unit];
+    unit.gathered_ahead = unit.layout.shards() > 1;
+  }
 }
 
 bool Model::leave(int id) {

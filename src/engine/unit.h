@@ -49,8 +49,8 @@ struct Unit {
 
   UnitGradients gradients;  // of this backward
   collectives::GradientSum sum;
-  torch::Tensor full;            // memory of its own inside full_parameters
-  bool gather_foreseen = false;  // of the last gather: the plan knew it
+  torch::Tensor full;           // memory of its own inside full_parameters
+  bool gathered_ahead = false;  // from peers, for the next micro-batch, where it counts
 };
 
 }  // namespace fsdp::engine

@@ -317,7 +317,7 @@ TEST(StepInBackward, GathersForTheNextForwardWhereThereIsABuffer) {
   run_ranks(Job{2, "gloo"}, [](World& world) {
     Trained trained(world, {.buffers = 8, .prefetch = 7});
     const std::string schedule = trained.sharded.schedule();
-    EXPECT_THAT(schedule, ContainsRegex("\nbackward +blocks.3 +blocks.5@"));
+    EXPECT_THAT(schedule, ContainsRegex("\nbackward +blocks.4 +blocks.5@"));
     EXPECT_THAT(schedule, ContainsRegex("\nstep +root@[0-9], blocks.0@[0-9]"));
     EXPECT_THAT(schedule, Not(ContainsRegex("\nforward +[^ ]+ +[^ ]+@")));
   });
