@@ -2,8 +2,8 @@
 //
 // Events come from interpose/, actions from schedule/; the bytes lie in collectives/ (shards) and buffers/ (full units
 // and gradients). One lock covers every event; kernels run outside of it. Its jobs are one file each: construction,
-// touches, actions, gradients, gradient_sum, backward, following, step_in_backward, shard_writes, pieces,
-// full_parameters, full_state, report.
+// touches, actions, gradients, gradient_sum, backward, following, step_in_backward, gathers_ahead, shard_writes,
+// pieces, full_parameters, full_state, report.
 #pragma once
 
 #include <functional>
@@ -162,12 +162,14 @@ class Model final : public interpose::Listener {
   void write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
   void break_off_step(std::string_view how);
   void end_broken_step();
-  void gather_next(int id);
-  void end_early_gathers();
   void drop_gradients(Unit& unit);
   void check_no_step_begun(std::string_view what) const;
   void check_not_stepped(std::span<const int> units, const char* event) const;
   void check_reduced_once(std::span<const int64_t> account) const;
+
+  // gathers_ahead.cpp
+  void gather_next(int id);
+  void end_early_gathers();
 
   // shard_writes.cpp
   void release_all();

@@ -56,8 +56,10 @@ void Residency::give_up(UnitId unit, Actions& actions) {
 }
 
 void Residency::gather_early(UnitId unit, Actions& actions) {
+  const std::optional<int> buffer = shares_buffers() ? free_buffer() : unit;
+  if (!buffer) return;
   units_[unit].use = Use::Next;
-  gather(unit, shares_buffers() ? *free_buffer() : unit, true, actions);
+  gather(unit, *buffer, true, actions);
 }
 
 int Residency::gathered_early() const { return static_cast<int>(std::ranges::count(units_, Use::Next, &Unit::use)); }

@@ -51,7 +51,7 @@ class Residency {
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
   void give_up(UnitId unit, Actions& actions);
   // Of one that was given up, and whose shard has changed before the others': begins the gather for what comes after
-  // their change, until when it stays.
+  // their change, until when it stays. Only in a free buffer.
   void gather_early(UnitId unit, Actions& actions);
   bool gathered_early(UnitId unit) const { return units_[unit].use == Use::Next; }
   int gathered_early() const;
