@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -74,6 +75,11 @@ struct Chain {
   std::optional<AdamW> optimizer;
 };
 
+// At the end of its backward.
+void expect_step_throws(Chain& chain) {
+  EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }), HasSubstr("not finite"));
+}
+
 TEST_P(BrokenStepInBackward, AUseAfterTheUnitWasSteppedIsAnErrorAndNeedsACheckpoint) {
   run_ranks(GetParam(), [](World& world) {
     Chain chain(world);
@@ -88,8 +94,7 @@ TEST_P(BrokenStepInBackward, ABackwardThatThrowsAfterSomeUnitsWereSteppedNeedsAC
   run_ranks(GetParam(), [](World& world) {
     Chain chain(world);
     for (int step = 0; step < 3; ++step) chain.step();
-    EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                HasSubstr("not finite"));
+    expect_step_throws(chain);
     EXPECT_THAT(message_of<Error>([&] { chain.sharded->zero_grad(); }), HasSubstr("Load a checkpoint"));
   });
 }
@@ -100,6 +105,11 @@ void expect_same_steps(Chain& chain, Chain& expected) {
     EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
 }
 
+void expect_same_steps_from(const std::filesystem::path& saved, Chain& chain, Chain& expected) {
+  for (Chain* one : {&chain, &expected}) load_checkpoint(saved, one->checkpoint());
+  expect_same_steps(chain, expected);
+}
+
 TEST_P(BrokenStepInBackward, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
   testing::ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
@@ -108,12 +118,9 @@ TEST_P(BrokenStepInBackward, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
       expect_same_steps(chain, expected);
       save_checkpoint(scratch.path() / "saved", chain.checkpoint());
       for (bool another_call : {true, false}) {
-        EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                    HasSubstr("not finite"));
+        expect_step_throws(chain);
         if (another_call) EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
-        load_checkpoint(scratch.path() / "saved", chain.checkpoint());
-        load_checkpoint(scratch.path() / "saved", expected.checkpoint());
-        expect_same_steps(chain, expected);
+        expect_same_steps_from(scratch.path() / "saved", chain, expected);
       }
     }
   });
@@ -128,12 +135,9 @@ TEST_P(BrokenStepInBackward, InWhichRanksSteppedDifferentUnitsIsGoneOnFromACheck
       expect_same_steps(chain, expected);
       save_checkpoint(scratch.path() / "saved", chain.checkpoint());
       chain.uses_bias = world.rank() == 0;
-      EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                  HasSubstr("not finite"));
+      expect_step_throws(chain);
       chain.uses_bias = true;
-      load_checkpoint(scratch.path() / "saved", chain.checkpoint());
-      load_checkpoint(scratch.path() / "saved", expected.checkpoint());
-      expect_same_steps(chain, expected);
+      expect_same_steps_from(scratch.path() / "saved", chain, expected);
     }
   });
 }
@@ -176,8 +180,7 @@ TEST_P(BrokenStepInBackward, AnOptimizerThatIsDestroyedBeforeItsStepLeavesTheMod
 TEST_P(BrokenStepInBackward, ABackwardThatThrowsBeforeLeavesNothingBehind) {
   run_ranks(GetParam(), [](World& world) {
     Chain chain(world), expected(world);
-    EXPECT_THAT(message_of([&] { chain.step([] { throw std::runtime_error("not finite"); }); }),
-                HasSubstr("not finite"));
+    expect_step_throws(chain);
     chain.sharded->zero_grad();
     for (int step = 0; step < 3; ++step) chain.step(), expected.step();
     for (size_t i = 0; i < chain.sharded->shards().size(); ++i)
