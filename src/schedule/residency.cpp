@@ -35,12 +35,10 @@ void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId
   gather(unit, *buffer, trace.on_plan(), actions);
 }
 
-void Residency::demand_own(UnitId unit, Actions& actions) {
-  if (state(unit) == State::Sharded && units_[unit].use == Use::Now) gather(unit, unit, true, actions);
-}
-
 void Residency::demand_all(Actions& actions) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) demand_own(unit, actions);
+  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
+    if (state(unit) == State::Sharded && units_[unit].use == Use::Now) gather(unit, unit, true, actions);
+  }
 }
 
 void Residency::await(UnitId unit, Actions& actions) {
@@ -55,10 +53,10 @@ void Residency::give_up(UnitId unit, Actions& actions) {
   if (state(unit) == State::Full) release(unit, actions);
 }
 
-void Residency::gather_early(UnitId unit, Actions& actions) {
+void Residency::gather_next(UnitId unit, Actions& actions) {
   const std::optional<int> buffer = shares_buffers() ? free_buffer() : unit;
-  if (!buffer) return;
-  units_[unit].use = Use::Next;
+  if (state(unit) != State::Sharded || !buffer) return;
+  if (units_[unit].use == Use::Over) units_[unit].use = Use::Next;
   gather(unit, *buffer, true, actions);
 }
 

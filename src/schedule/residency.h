@@ -42,17 +42,16 @@ class Residency {
   void demand(UnitId unit, const Trace& trace, Actions& actions);
   // The same ahead of time: only in a free buffer or in place of a unit, not in `busy`, that is needed later.
   void prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions);
-  // Where units do not share buffers: begins to gather the unit, or all, unless they are full.
-  void demand_own(UnitId unit, Actions& actions);
+  // Where units do not share buffers: begins to gather all that are not full.
   void demand_all(Actions& actions);
   bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
   void give_up(UnitId unit, Actions& actions);
-  // Of one that was given up, and whose shard has changed before the others': begins the gather for what comes after
-  // their change, until when it stays. Only in a free buffer.
-  void gather_early(UnitId unit, Actions& actions);
+  // Of one whose shard has changed: begins a gather for the next micro-batch, only in a free buffer. One that was given
+  // up, since its shard changed before the others', stays until theirs have.
+  void gather_next(UnitId unit, Actions& actions);
   bool gathered_early(UnitId unit) const { return units_[unit].use == Use::Next; }
   int gathered_early() const;
   // `end` has come: everything goes that is full until then at most, and not pinned.

@@ -180,14 +180,10 @@ Actions Schedule::shards_change() {
 
 Actions Schedule::shard_changed(UnitId unit) {
   Actions actions;
-  if (!comes_first(unit)) return actions;
-  if (period_ == Period::Training) {
-    if (room_for_next()) residency_.gather_early(unit, actions);
-    record_.add(actions);
-  } else {
-    shares_buffers() ? residency_.demand(unit, training_, actions) : residency_.demand_own(unit, actions);
-    record_.add_to_last_step(actions);
-  }
+  const bool early = period_ == Period::Training;
+  if (!comes_first(unit) || (early && !room_for_next())) return actions;
+  residency_.gather_next(unit, actions);
+  early ? record_.add(actions) : record_.add_to_last_step(actions);
   return actions;
 }
 

@@ -105,24 +105,29 @@ void expect_same_steps(Chain& chain, Chain& expected) {
     EXPECT_TRUE(torch::equal(chain.sharded->shards()[i], expected.sharded->shards()[i])) << i;
 }
 
-void expect_same_steps_from(const std::filesystem::path& saved, Chain& chain, Chain& expected) {
-  for (Chain* one : {&chain, &expected}) load_checkpoint(saved, one->checkpoint());
-  expect_same_steps(chain, expected);
+// After each of `breaks`, which break off a step of the chain, it goes on from a checkpoint.
+void expect_to_go_on_after(const std::vector<std::function<void(Chain&)>>& breaks, World& world,
+                           const std::filesystem::path& saved) {
+  for (const Options& options : kBuffers) {
+    Chain chain(world, options), expected(world);
+    expect_same_steps(chain, expected);
+    save_checkpoint(saved, chain.checkpoint());
+    for (const auto& break_off : breaks) {
+      break_off(chain);
+      for (Chain* one : {&chain, &expected}) load_checkpoint(saved, one->checkpoint());
+      expect_same_steps(chain, expected);
+    }
+  }
 }
 
 TEST_P(BrokenStepInBackward, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
   testing::ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    for (const Options& options : kBuffers) {
-      Chain chain(world, options), expected(world);
-      expect_same_steps(chain, expected);
-      save_checkpoint(scratch.path() / "saved", chain.checkpoint());
-      for (bool another_call : {true, false}) {
-        expect_step_throws(chain);
-        if (another_call) EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
-        expect_same_steps_from(scratch.path() / "saved", chain, expected);
-      }
-    }
+    const auto break_off_and_go_on = [](Chain& chain) {
+      expect_step_throws(chain);
+      EXPECT_THAT(message_of<Error>([&] { chain.step(); }), HasSubstr("Load a checkpoint"));
+    };
+    expect_to_go_on_after({break_off_and_go_on, expect_step_throws}, world, scratch.path() / "saved");
   });
 }
 
@@ -130,15 +135,12 @@ TEST_P(BrokenStepInBackward, AfterABackwardThatThrewACheckpointIsGoneOnFrom) {
 TEST_P(BrokenStepInBackward, InWhichRanksSteppedDifferentUnitsIsGoneOnFromACheckpoint) {
   testing::ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    for (const Options& options : kBuffers) {
-      Chain chain(world, options), expected(world);
-      expect_same_steps(chain, expected);
-      save_checkpoint(scratch.path() / "saved", chain.checkpoint());
+    const auto break_off = [&](Chain& chain) {
       chain.uses_bias = world.rank() == 0;
       expect_step_throws(chain);
       chain.uses_bias = true;
-      expect_same_steps_from(scratch.path() / "saved", chain, expected);
-    }
+    };
+    expect_to_go_on_after({break_off}, world, scratch.path() / "saved");
   });
 }
 
