@@ -8,6 +8,7 @@
 #endif
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -88,7 +89,31 @@ c10::intrusive_ptr<ProcessGroupGloo::Options> gloo_options(const GroupSpec& spec
   return options;
 }
 
+// While it lives, a write of this thread's to a peer that is gone is an error and sends no SIGPIPE, which would end the
+// process unexplained. Threads that are started meanwhile keep to that.
+class BrokenPipesAreErrors {
+ public:
+  BrokenPipesAreErrors() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~BrokenPipesAreErrors() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    const timespec at_once = {};
+    sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BrokenPipesAreErrors(const BrokenPipesAreErrors&) = delete;
+  BrokenPipesAreErrors& operator=(const BrokenPipesAreErrors&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+};
+
 c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
+  const BrokenPipesAreErrors errors;
   try {
     spec.store->setTimeout(spec.timeout);
     return c10::make_intrusive<ProcessGroupGloo>(spec.store, spec.rank, spec.size, gloo_options(spec));
@@ -128,6 +153,7 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Message> start(void* bytes, size_t size, int peer, Operation&& operation) {
     if (size == 0) return std::make_unique<EmptyMessage>();
     int world_rank = world_ranks_.empty() ? peer : world_ranks_[peer];
+    const BrokenPipesAreErrors errors;
     try {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
       std::lock_guard lock(mutex_);
