@@ -27,6 +27,9 @@ find_package(nlohmann_json 3.10 REQUIRED)
 # fmt, headers only: Debian's where it is, otherwise the copy that LibTorch ships.
 find_path(FSDP_FMT_INCLUDE fmt/format.h PATHS ${TORCH_INSTALL_PREFIX}/include REQUIRED)
 
+# xxHash, headers only: it is compiled into the library.
+find_path(FSDP_XXHASH_INCLUDE xxhash.h REQUIRED)
+
 # Gloo: the headers alone. The library itself is inside LibTorch.
 find_path(FSDP_GLOO_INCLUDE gloo/algorithm.h)
 if(FSDP_GLOO_INCLUDE)

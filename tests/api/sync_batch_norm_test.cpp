@@ -19,7 +19,7 @@ using testing_models::values_for;
 using torch::Tensor;
 using torch::nn::BatchNormOptions;
 
-constexpr int64_t kFeatures = 5;
+constexpr int64_t kChannels = 5;
 
 void expect_close(const Tensor& found, const Tensor& expected) {
   EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-5)) << found << expected;
@@ -76,30 +76,30 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SyncBatchNormOnRanks, ::testing::Values(1, 3, 4)
 TEST_P(SyncBatchNormOnRanks, IsBatchNormOfAllTheirBatches) {
   run_ranks(GetParam(), [](World& world) {
     using namespace torch::nn;
-    const BatchNormOptions options(kFeatures);
-    expect_as_one_process<BatchNorm1d>(world, options, {kFeatures});
-    expect_as_one_process<BatchNorm2d>(world, options, {kFeatures, 3, 4});
-    expect_as_one_process<BatchNorm3d>(world, options, {kFeatures, 2, 3, 2});
+    const BatchNormOptions options(kChannels);
+    expect_as_one_process<BatchNorm1d>(world, options, {kChannels});
+    expect_as_one_process<BatchNorm2d>(world, options, {kChannels, 3, 4});
+    expect_as_one_process<BatchNorm3d>(world, options, {kChannels, 2, 3, 2});
   });
 }
 
 TEST_P(SyncBatchNormOnRanks, HasTheOptionsOfBatchNorm) {
   run_ranks(GetParam(), [](World& world) {
     using torch::nn::BatchNorm2d;
-    const std::vector<int64_t> sizes{kFeatures, 3, 4};
-    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kFeatures).eps(0.5).momentum(0.3), sizes);
-    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kFeatures).momentum(std::nullopt), sizes);
-    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kFeatures).affine(false), sizes);
-    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kFeatures).track_running_stats(false), sizes);
+    const std::vector<int64_t> sizes{kChannels, 3, 4};
+    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kChannels).eps(0.5).momentum(0.3), sizes);
+    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kChannels).momentum(std::nullopt), sizes);
+    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kChannels).affine(false), sizes);
+    expect_as_one_process<BatchNorm2d>(world, BatchNormOptions(kChannels).track_running_stats(false), sizes);
   });
 }
 
 template <typename Norm>
-struct Net : torch::nn::Module {
-  explicit Net(Norm batch_norm)
-      : first(register_module("first", torch::nn::Linear(6, kFeatures))),
+struct NormalizedNet : torch::nn::Module {
+  explicit NormalizedNet(Norm batch_norm)
+      : first(register_module("first", torch::nn::Linear(6, kChannels))),
         norm(register_module("norm", std::move(batch_norm))),
-        second(register_module("second", torch::nn::Linear(kFeatures, 2))) {}
+        second(register_module("second", torch::nn::Linear(kChannels, 2))) {}
   Tensor loss(const Tensor& x) { return second(torch::tanh(norm(first(x)))).square().mean(); }
 
   torch::nn::Linear first;
@@ -110,9 +110,9 @@ struct Net : torch::nn::Module {
 TEST(SyncBatchNormTest, TrainsInAShardedModelAsBatchNormOnTheWholeBatch) {
   run_ranks(2, [](World& world) {
     torch::manual_seed(3);
-    Net model(SyncBatchNorm(BatchNormOptions(kFeatures), world));
+    NormalizedNet model(SyncBatchNorm(BatchNormOptions(kChannels), world));
     torch::manual_seed(3);
-    Net plain(torch::nn::BatchNorm1d{kFeatures});
+    NormalizedNet plain(torch::nn::BatchNorm1d{kChannels});
     auto sharded = shard(model, world, {.units = units_by([](const auto&...) { return true; })});
     SGD optimizer(sharded, {.lr = 0.1});
     torch::optim::SGD whole(plain.parameters(), 0.1);
@@ -136,13 +136,13 @@ TEST(SyncBatchNormTest, TrainsInAShardedModelAsBatchNormOnTheWholeBatch) {
 TEST(SyncBatchNormTest, ComputesInFp32WhatComesIn16Bits) {
   run_ranks(2, [](World& world) {
     torch::manual_seed(3);
-    Net model(SyncBatchNorm(BatchNormOptions(kFeatures), world));
+    NormalizedNet model(SyncBatchNorm(BatchNormOptions(kChannels), world));
     auto sharded = shard(model, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}});
     EXPECT_EQ(model.norm->weight.scalar_type(), torch::kFloat32);
     model.loss(values_for(world.rank(), {4, 6})).backward();
     sharded.clip_grad_norm_(1.0);
-    const Tensor input = values_for(world.rank(), {4, kFeatures}).to(torch::kBFloat16);
-    SyncBatchNorm norm(BatchNormOptions(kFeatures), world), same(BatchNormOptions(kFeatures), world);
+    const Tensor input = values_for(world.rank(), {4, kChannels}).to(torch::kBFloat16);
+    SyncBatchNorm norm(BatchNormOptions(kChannels), world), same(BatchNormOptions(kChannels), world);
     const Tensor output = norm(input);
     EXPECT_EQ(output.scalar_type(), torch::kBFloat16);
     EXPECT_TRUE(torch::equal(output, same(input.to(torch::kFloat32)).to(torch::kBFloat16)));
@@ -151,16 +151,16 @@ TEST(SyncBatchNormTest, ComputesInFp32WhatComesIn16Bits) {
 
 TEST(SyncBatchNormTest, RefusesWhatItCannotNormalize) {
   run_ranks(2, [](World& world) {
-    SyncBatchNorm norm(BatchNormOptions(kFeatures), world);
+    SyncBatchNorm norm(BatchNormOptions(kChannels), world);
     EXPECT_THAT(message_of([&] {
                   norm(torch::ones({4, 3}));
                 }),
                 HasSubstr("input of shape [4, 3], expected [batch, 5, ...]"));
     EXPECT_THAT(message_of([&] {
-                  norm(torch::ones({1 - world.rank(), kFeatures}));
+                  norm(torch::ones({1 - world.rank(), kChannels}));
                 }),
                 HasSubstr("found 1 values of a feature on all ranks"));
-    const Tensor input = values_for(world.rank(), {4, kFeatures}).requires_grad_();
+    const Tensor input = values_for(world.rank(), {4, kChannels}).requires_grad_();
     const Tensor loss = norm(input).square().sum();
     EXPECT_THAT(message_of([&] { torch::autograd::grad({loss}, {input}, {}, true, /*create_graph=*/true); }),
                 HasSubstr("no second derivative"));

@@ -15,7 +15,7 @@ using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Training;
 
-constexpr int kSteps = 4, kOverflow = 1;
+constexpr int kOverflowSteps = 4, kOverflow = 1;
 constexpr double kScale = 1024;
 
 // A finite factor: it is fp16's range that the gradients leave.
@@ -47,7 +47,7 @@ testing_models::Weights train_unsharded(int64_t ranks) {
   const TestModel model = make_gpt();
   testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks, .param_dtype = torch::kHalf});
   double scale = kScale;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kOverflowSteps; ++step) {
     if (step == kOverflow) {
       scale /= 2;
       continue;
@@ -69,7 +69,7 @@ TEST_P(Overflow, IsSkippedByAllRanksAndTrainingGoesOnWithTheSameBits) {
       auto sharded = shard(*model.module, world, options);
       AdamW optimizer(sharded, {.lr = Training{}.lr});
       GradScaler scaler({.init_scale = kScale, .growth_interval = 100});
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < kOverflowSteps; ++step) {
         const torch::Tensor loss = model.loss(step * world.size() + world.rank());
         (scaler.scale(loss) * factor_of(step, world.rank(), world.size())).backward();
         EXPECT_EQ(scaler.step(optimizer), step != kOverflow) << name << ", step " << step;

@@ -20,14 +20,14 @@ using testing_models::TestModel;
 using testing_models::Training;
 using torch::Tensor;
 
-constexpr int kSteps = 4;
+constexpr int kRepeatedSteps = 4;
 
 class Repeated : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Repeated, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
 
 TEST_P(Repeated, AModuleCalledSeveralTimesIsReducedOnce) {
   run_ranks(GetParam(), [](World& world) {
-    const Training training{.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    const Training training{.steps = kRepeatedSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
     for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
       const auto report = expect_same_bits(testing_models::make_called_several_times, world, training, options);
@@ -40,7 +40,7 @@ TEST_P(Repeated, AModuleCalledSeveralTimesIsReducedOnce) {
 TEST_P(Repeated, SeveralForwardsBeforeOneBackward) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits_with_every_strategy(testing_models::make_two_forwards, world,
-                                         {.steps = kSteps, .micro_batches = world.size()});
+                                         {.steps = kRepeatedSteps, .micro_batches = world.size()});
   });
 }
 
@@ -51,7 +51,7 @@ TEST_P(Repeated, AForwardThatIsNeverRunBackward) {
       if (b / micro_batches % 3 == 1) net.forward(residual_input(1000 + b), {1, 2});
       return net.forward(residual_input(b)).pow(2).mean();
     });
-    expect_same_bits_with_every_strategy(make, world, {.steps = kSteps, .micro_batches = micro_batches});
+    expect_same_bits_with_every_strategy(make, world, {.steps = kRepeatedSteps, .micro_batches = micro_batches});
   });
 }
 
@@ -63,7 +63,7 @@ TEST_P(Repeated, APartOfTheModelAfterTheWhole) {
       return (b / world.size() % 2 == 0 ? net.forward(input) : net.layer(1, input)).pow(2).mean();
     });
     expect_same_bits_with_every_strategy(make, world,
-                                         {.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1});
+                                         {.steps = kRepeatedSteps, .micro_batches = 2 * world.size(), .clip = 0.1});
   });
 }
 
@@ -75,14 +75,14 @@ TEST_P(Repeated, TwoBackwardsOfAGraphThatIsRetained) {
       const int64_t step = b / (2 * ranks);
       return net.forward(residual_input(step * ranks + b % ranks)).pow(2).mean();
     });
-    const Training training{.steps = kSteps, .micro_batches = 2 * ranks};
+    const Training training{.steps = kRepeatedSteps, .micro_batches = 2 * ranks};
     const auto expected = testing_models::train_unsharded(make(), training);
     for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
       const TestModel model = make();
       auto sharded = shard(*model.module, world, options);
       AdamW optimizer(sharded, {.lr = training.lr});
       sharded.set_gradient_divisor(static_cast<double>(training.micro_batches));
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < kRepeatedSteps; ++step) {
         const Tensor loss = model.loss(step * 2 * ranks + world.rank());
         loss.backward({}, /*retain_graph=*/true);
         loss.backward();
@@ -98,7 +98,7 @@ TEST_P(Repeated, TwoBackwardsOfAGraphThatIsRetained) {
 TEST_P(Repeated, AGradientPenalty) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits_with_every_strategy(testing_models::make_gradient_penalty, world,
-                                         {.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.5});
+                                         {.steps = kRepeatedSteps, .micro_batches = 2 * world.size(), .clip = 0.5});
   });
 }
 

@@ -15,7 +15,7 @@ using testing_models::make_tied;
 using testing_models::StepBegins;
 using testing_models::Tied;
 
-constexpr int kSteps = 4;
+constexpr int kTiedSteps = 4;
 
 class Tying : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Tying, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
@@ -23,14 +23,14 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Tying, ::testing::Values(1, 2, 3, 4), ::testing:
 TEST_P(Tying, WithinAUnit) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits_with_every_strategy([] { return make_tied(Tied::Within); }, world,
-                                         {.steps = kSteps, .micro_batches = 2 * world.size()});
+                                         {.steps = kTiedSteps, .micro_batches = 2 * world.size()});
   });
 }
 
 TEST_P(Tying, AcrossUnits) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits_with_every_strategy([] { return make_tied(Tied::Across); }, world,
-                                         {.steps = kSteps, .micro_batches = 2 * world.size()});
+                                         {.steps = kTiedSteps, .micro_batches = 2 * world.size()});
   });
 }
 
@@ -38,7 +38,7 @@ TEST_P(Tying, WhereAStepBeginsWithAView) {
   run_ranks(GetParam(), [](World& world) {
     for (Tied tied : {Tied::Within, Tied::Across}) {
       expect_same_bits_with_every_strategy([tied] { return make_tied(tied, 16, 16, StepBegins::WithView); }, world,
-                                           {.steps = kSteps, .micro_batches = 2 * world.size()});
+                                           {.steps = kTiedSteps, .micro_batches = 2 * world.size()});
     }
   });
 }
@@ -47,7 +47,7 @@ TEST_P(Tying, WhereAStepBeginsWithAView) {
 TEST_P(Tying, AcrossUnitsThatAreDividedUnevenly) {
   run_ranks(GetParam(), [](World& world) {
     expect_same_bits_with_every_strategy([] { return make_tied(Tied::Across, 7, 15); }, world,
-                                         {.steps = kSteps, .micro_batches = world.size(), .clip = 0.1});
+                                         {.steps = kTiedSteps, .micro_batches = world.size(), .clip = 0.1});
   });
 }
 

@@ -23,13 +23,13 @@ struct Trainer {
   AdamW optimizer;
 };
 
-constexpr int kSteps = 4;
+constexpr int kTwoModelsSteps = 4;
 
 Gan train_plain(int64_t ranks) {
   Gan gan;
   const Training training{.micro_batches = ranks};
   Unsharded generator(gan.generator.ptr(), training), discriminator(gan.discriminator.ptr(), training);
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kTwoModelsSteps; ++step) {
     for (int64_t b = 0; b < ranks; ++b) discriminator.add([&] { return gan.discriminator_loss(step * ranks + b); });
     discriminator.step();
     for (int64_t b = 0; b < ranks; ++b) generator.add([&] { return gan.generator_loss(step * ranks + b); });
@@ -39,7 +39,7 @@ Gan train_plain(int64_t ranks) {
 }
 
 void train(Trainer& generator, Trainer& discriminator, Gan& gan, const World& world) {
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kTwoModelsSteps; ++step) {
     const int64_t b = step * world.size() + world.rank();
     gan.discriminator_loss(b).backward();
     discriminator.optimizer.step();

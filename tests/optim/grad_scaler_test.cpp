@@ -28,7 +28,7 @@ using testing_models::WholeParameter;
 class GradScalerOnRanks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, GradScalerOnRanks, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
 
-void whole_adamw(WholeParameter& parameter) {
+void one_whole_adamw(WholeParameter& parameter) {
   at::_fused_adamw_({parameter.value}, {parameter.value.grad()}, {parameter.states[0]}, {parameter.states[1]}, {},
                     {parameter.steps}, 1e-2, 0.9, 0.999, 1e-2, 1e-8, false, false);
 }
@@ -68,7 +68,7 @@ TEST_P(GradScalerOnRanks, AnOverflowOnOneRankIsSkippedByAllAndTrainingGoesOnWith
     auto sharded = shard(*model.module, world);
     sharded.set_gradient_divisor(kMicroBatches);
     AdamW optimizer(sharded, {.lr = 1e-2});
-    WholeOptimizer reference(*whole.module, whole_adamw);
+    WholeOptimizer reference(*whole.module, one_whole_adamw);
     GradScaler scaler({.init_scale = 1024, .growth_interval = 3});
     for (int step = 0; step < static_cast<int>(scales.size()); ++step) {
       const bool infinite = step == kLossOverflows && last;
@@ -98,7 +98,7 @@ TEST(GradScalerStrategies, AnOverflowOnOneRankIsSkippedByAll) {
     auto sharded = shard(*model.module, world, options);
     sharded.set_gradient_divisor(kMicroBatches);
     AdamW optimizer(sharded, {.lr = 1e-2});
-    WholeOptimizer reference(*whole.module, whole_adamw);
+    WholeOptimizer reference(*whole.module, one_whole_adamw);
     GradScaler scaler({.init_scale = 1024});
     for (int step = 0; step < kSteps; ++step) {
       const bool infinite = step == kOverflow && last;

@@ -12,7 +12,7 @@
 namespace fsdp::optim {
 namespace {
 
-using Limits = std::numeric_limits<float>;
+using Floats = std::numeric_limits<float>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNormTypes[] = {1, 2, 3, 0.5, kInfinity};
@@ -63,7 +63,7 @@ TEST(NormSum, OfSimpleElementsIsExact) {
 }
 
 TEST(NormSum, HoldsPowersThatNoFloatHolds) {
-  const std::vector<float> large(100, Limits::max()), small(100, Limits::denorm_min());
+  const std::vector<float> large(100, Floats::max()), small(100, Floats::denorm_min());
   for (const auto& elements : {large, small}) {
     const double expected = 10.0 * elements[0];
     EXPECT_NEAR(norm_of(elements, 2), expected, kTolerance * expected);
@@ -105,15 +105,15 @@ TEST(NormSum, HasTheSameBitsForAnyNumberOfPieces) {
 
 TEST(NormSum, OfAnInfiniteElementIsInfinite) {
   std::vector<float> elements = random_elements(200, 4);
-  elements[130] = -Limits::infinity();
+  elements[130] = -Floats::infinity();
   for (double norm_type : kNormTypes) EXPECT_EQ(norm_of(elements, norm_type), kInfinity) << norm_type;
 }
 
 TEST(NormSum, OfANaNIsNaNWhateverElseThereIs) {
   for (size_t place : {0, 100, 199}) {
     std::vector<float> elements = random_elements(200, 5);
-    elements[130] = Limits::infinity();
-    elements[place] = Limits::quiet_NaN();
+    elements[130] = Floats::infinity();
+    elements[place] = Floats::quiet_NaN();
     for (double norm_type : kNormTypes) EXPECT_TRUE(std::isnan(norm_of(elements, norm_type))) << norm_type;
   }
 }
@@ -122,8 +122,8 @@ TEST(NormSum, TakesInfiniteAndNaNElementsOverFromAnother) {
   for (double norm_type : kNormTypes) {
     NormSum found(norm_type), infinite(norm_type), nan(norm_type);
     found.add(std::vector<float>{1});
-    infinite.add(std::vector<float>{Limits::infinity()});
-    nan.add(std::vector<float>{Limits::quiet_NaN()});
+    infinite.add(std::vector<float>{Floats::infinity()});
+    nan.add(std::vector<float>{Floats::quiet_NaN()});
     found.add(infinite);
     EXPECT_EQ(found.norm(), kInfinity) << norm_type;
     found.add(nan);

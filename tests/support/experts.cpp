@@ -6,15 +6,15 @@ using torch::Tensor;
 
 namespace {
 
-constexpr int64_t kWidth = 12, kExperts = 4, kTokens = 3;  // a batch leaves an expert of each block out
+constexpr int64_t kExpertWidth = 12, kExperts = 4, kTokens = 3;  // a batch leaves an expert of each block out
 
 // Of the batch's tokens, each is seen by the expert that the gate prefers (Fedus and others,
 // https://arxiv.org/abs/2101.03961); an expert that no token prefers is not called.
 struct ExpertsImpl : torch::nn::Module {
   ExpertsImpl()
-      : gate(register_module("gate", torch::nn::Linear(kWidth, kExperts))),
+      : gate(register_module("gate", torch::nn::Linear(kExpertWidth, kExperts))),
         experts(register_module("experts", torch::nn::ModuleList())) {
-    for (int64_t i = 0; i < kExperts; ++i) experts->push_back(torch::nn::Linear(kWidth, kWidth));
+    for (int64_t i = 0; i < kExperts; ++i) experts->push_back(torch::nn::Linear(kExpertWidth, kExpertWidth));
   }
 
   // [tokens]
@@ -37,7 +37,7 @@ struct ExpertsImpl : torch::nn::Module {
 };
 TORCH_MODULE(Experts);
 
-Tensor batch(int64_t b) { return values_for(b, {kTokens, kWidth}); }
+Tensor batch(int64_t b) { return values_for(b, {kTokens, kExpertWidth}); }
 
 torch::nn::Sequential make_blocks() {
   torch::manual_seed(14);

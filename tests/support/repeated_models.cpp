@@ -6,12 +6,12 @@ using torch::Tensor;
 
 namespace {
 
-constexpr int64_t kWidth = 15;
+constexpr int64_t kResidualWidth = 15;
 
 }  // namespace
 
 Residual::Residual() : blocks(register_module("blocks", torch::nn::ModuleList())) {
-  for (int64_t i = 0; i < kResidualBlocks; ++i) blocks->push_back(torch::nn::Linear(kWidth, kWidth));
+  for (int64_t i = 0; i < kResidualBlocks; ++i) blocks->push_back(torch::nn::Linear(kResidualWidth, kResidualWidth));
 }
 
 Tensor Residual::layer(size_t i, const Tensor& x) {
@@ -23,7 +23,7 @@ Tensor Residual::forward(Tensor x, const std::vector<size_t>& order) {
   return x;
 }
 
-Tensor residual_input(int64_t micro_batch) { return values_for(micro_batch, {4, kWidth}); }
+Tensor residual_input(int64_t micro_batch) { return values_for(micro_batch, {4, kResidualWidth}); }
 
 std::function<TestModel()> residual_with(const ResidualLoss& loss) {
   return [loss] {

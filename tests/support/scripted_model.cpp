@@ -10,12 +10,12 @@ using torch::Tensor;
 
 namespace {
 
-constexpr int64_t kWidth = 15;
+constexpr int64_t kScriptedWidth = 15;
 
 torch::jit::Module make_block() {
   torch::jit::Module block("Block");
-  block.register_parameter("weight", torch::randn({kWidth, kWidth}, torch::requires_grad()), false);
-  block.register_parameter("bias", torch::randn({kWidth}, torch::requires_grad()), false);
+  block.register_parameter("weight", torch::randn({kScriptedWidth, kScriptedWidth}, torch::requires_grad()), false);
+  block.register_parameter("bias", torch::randn({kScriptedWidth}, torch::requires_grad()), false);
   block.define("def forward(self, x):\n  return x + torch.tanh(torch.linear(x, self.weight, self.bias)) * 0.5\n");
   return block;
 }
@@ -32,7 +32,7 @@ torch::jit::Module make_scripted() {
   torch::jit::Module blocks("ModuleList"), model("Model");
   for (int64_t i = 0; i < kScriptedBlocks; ++i) blocks.register_module(std::to_string(i), make_block());
   model.register_module("blocks", blocks);
-  const Tensor tied = torch::randn({7, kWidth}, torch::requires_grad());
+  const Tensor tied = torch::randn({7, kScriptedWidth}, torch::requires_grad());
   model.register_parameter("input", tied, false);
   model.register_parameter("head", tied, false);
   std::string text = "def forward(self, tokens):\n  x = torch.embedding(self.input, tokens)\n";

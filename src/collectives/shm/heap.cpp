@@ -8,8 +8,6 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-constexpr size_t kHugePageBytes = size_t{2} << 20;
-
 size_t rounded_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-namespace fsdp::collectives::shm {
+#include "collectives/shm/pages.h"
 
-inline constexpr size_t kPageBytes = 4096;
+namespace fsdp::collectives::shm {
 
 class Heap {
  public:

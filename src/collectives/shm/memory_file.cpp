@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/shm/pages.h"
 
 namespace fsdp::collectives::shm {
 
@@ -30,8 +31,6 @@ size_t available_bytes() {
   }
   return std::numeric_limits<size_t>::max();
 }
-
-constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 }  // namespace
 

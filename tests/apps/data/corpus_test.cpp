@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/cache.h"
 #include "support/message_of.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {

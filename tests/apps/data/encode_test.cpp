@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "data/token_file.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {

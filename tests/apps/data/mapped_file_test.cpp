@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/temporary_folder.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using fsdp::testing::message_of;
 using ::testing::HasSubstr;
 
-std::string error_of(const std::string& path) {
+std::string mapping_error_of(const std::string& path) {
   return message_of<fsdp::Error>([&] { MappedFile file(path, "text"); });
 }
 
@@ -36,20 +36,20 @@ TEST(MappedFile, FollowsLinks) {
 
 TEST(MappedFile, RefusesWhatCannotBeMapped) {
   TemporaryFolder folder;
-  EXPECT_EQ(error_of(folder / "none"), "text '" + (folder / "none") + "' does not exist.");
-  EXPECT_EQ(error_of(folder.write("empty", "")), "text '" + (folder / "empty") + "' is empty.");
-  EXPECT_THAT(error_of(folder.path()), HasSubstr("is not a regular file"));
+  EXPECT_EQ(mapping_error_of(folder / "none"), "text '" + (folder / "none") + "' does not exist.");
+  EXPECT_EQ(mapping_error_of(folder.write("empty", "")), "text '" + (folder / "empty") + "' is empty.");
+  EXPECT_THAT(mapping_error_of(folder.path()), HasSubstr("is not a regular file"));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT(error_of(folder / "pipe"), HasSubstr("is not a regular file"));
+  EXPECT_THAT(mapping_error_of(folder / "pipe"), HasSubstr("is not a regular file"));
   ASSERT_EQ(symlink("loop", (folder / "loop").c_str()), 0);
-  EXPECT_THAT(error_of(folder / "loop"), HasSubstr("cannot be read: Too many levels of symbolic links"));
+  EXPECT_THAT(mapping_error_of(folder / "loop"), HasSubstr("cannot be read: Too many levels of symbolic links"));
 }
 
 TEST(MappedFile, RefusesWhatMayNotBeRead) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
   TemporaryFolder folder;
   ASSERT_EQ(chmod(folder.write("secret", "abc").c_str(), 0), 0);
-  EXPECT_THAT(error_of(folder / "secret"), HasSubstr("cannot be read: Permission denied"));
+  EXPECT_THAT(mapping_error_of(folder / "secret"), HasSubstr("cannot be read: Permission denied"));
 }
 
 TEST(MappedFile, NoticesThatTheFileHasShrunk) {

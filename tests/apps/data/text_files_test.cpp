@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "data/byte_tokens.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {

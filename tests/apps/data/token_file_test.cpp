@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {

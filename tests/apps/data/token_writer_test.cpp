@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "data/pending_folder.h"
 #include "data/token_file.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace data {
 namespace {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <limits>
 
-#include "apps/temporary_folder.h"
 #include "fsdp-train/resume_state.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/temporary_folder.h"
 #include "fsdp-train/command_line.h"
 #include "fsdp-train/configuration_file.h"
 #include "fsdp-train/resolve.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "fsdp-train/inputs.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "apps/temporary_folder.h"
 #include "models/hugging_face_config.h"
 #include "models/model_sizes.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "apps/fsdp-train/option_samples.h"
-#include "apps/temporary_folder.h"
 #include "fsdp-train/configuration_file.h"
 #include "fsdp-train/flags.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "apps/columns.h"
 #include "apps/data/support.h"
-#include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/corpus.h"
 #include "data/token_file.h"
 #include "fsdp-train/prepare_bar.h"
 #include "support/message_of.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

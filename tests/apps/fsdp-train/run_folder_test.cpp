@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "apps/temporary_folder.h"
 #include "fsdp-train/inputs.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "apps/temporary_folder.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

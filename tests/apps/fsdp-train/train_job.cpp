@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 using namespace std::chrono_literals;
 

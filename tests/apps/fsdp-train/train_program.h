@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/command.h"
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 Ending run_train(const std::string& arguments);
 

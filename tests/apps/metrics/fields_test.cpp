@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

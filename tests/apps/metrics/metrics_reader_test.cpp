@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "apps/temporary_folder.h"
 #include "metrics/metrics.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

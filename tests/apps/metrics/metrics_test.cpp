@@ -9,7 +9,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

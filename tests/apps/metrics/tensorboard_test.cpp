@@ -6,17 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
-#include "apps/temporary_folder.h"
 #include "metrics/checksum.h"
 #include "metrics/fields.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {
 
 using nlohmann::json;
 
-const TensorBoardFile::Tell kQuietly = [](const std::string&) {};
+const TensorBoardFile::Tell kTellNobody = [](const std::string&) {};
 
 // RFC 3720, appendix B.4.
 TEST(Checksum, IsThatOfItsStandard) {
@@ -74,7 +74,7 @@ void expect_value(const json& found, int64_t step, double value) {
 
 TEST_F(TensorBoardReader, FindsEveryNumberOfEveryStep) {
   {
-    TensorBoardFile file(folder_ / "board", 0, kQuietly);
+    TensorBoardFile file(folder_ / "board", 0, kTellNobody);
     for (int64_t step = 1; step <= 200; ++step) file.write(record_of(step));
   }
   const json found = scalars();
@@ -101,10 +101,10 @@ TEST_F(TensorBoardReader, FindsEveryNumberOfEveryStep) {
 
 TEST_F(TensorBoardReader, SeesAResumedRunAsOneCurve) {
   {
-    TensorBoardFile file(folder_ / "board", 0, kQuietly);
+    TensorBoardFile file(folder_ / "board", 0, kTellNobody);
     for (int64_t step = 1; step <= 8; ++step) file.write(StepRecord{.step = step, .loss = 1});
   }
-  TensorBoardFile file(folder_ / "board", 5, kQuietly);  // steps 6 to 8 came after the checkpoint
+  TensorBoardFile file(folder_ / "board", 5, kTellNobody);  // steps 6 to 8 came after the checkpoint
   for (int64_t step = 6; step <= 9; ++step) file.write(StepRecord{.step = step, .loss = 2});
   const json loss = scalars()["loss"];
   ASSERT_EQ(loss.size(), 9u);
@@ -113,7 +113,7 @@ TEST_F(TensorBoardReader, SeesAResumedRunAsOneCurve) {
 
 TEST(TensorBoard, ThatCannotBeWrittenIsAnError) {
   TemporaryFolder folder;
-  EXPECT_THROW(TensorBoardFile(folder.write("file", "") + "/board", 0, kQuietly), fsdp::Error);
+  EXPECT_THROW(TensorBoardFile(folder.write("file", "") + "/board", 0, kTellNobody), fsdp::Error);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/temporary_folder.h"
 #include "models/model_sizes.h"
+#include "support/temporary_folder.h"
 
 namespace models {
 namespace {

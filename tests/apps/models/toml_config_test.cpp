@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace models {
 namespace {

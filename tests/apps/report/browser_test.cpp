@@ -7,9 +7,9 @@
 
 #include "apps/command.h"
 #include "apps/report/sample_runs.h"
-#include "apps/temporary_folder.h"
 #include "report/page.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 
 namespace {
 

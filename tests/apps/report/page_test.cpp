@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report/sample_runs.h"
-#include "apps/temporary_folder.h"
 #include "report/curves.h"
 #include "report/text.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/report/sample_runs.h"
-#include "apps/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <thread>
 
-#include "apps/temporary_folder.h"
 #include "apps/tokenizers/sentences.h"
 #include "support/message_of.h"
 #include "support/required.h"
+#include "support/temporary_folder.h"
 
 namespace tokenizers {
 namespace {

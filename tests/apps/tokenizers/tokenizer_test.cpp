@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "apps/temporary_folder.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace tokenizers {
 namespace {

@@ -1,0 +1,118 @@
+#include "files/durable_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "fsdp/error.h"
+
+namespace fsdp::files {
+
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+// What a process of this number left here that was killed is in nobody's way; a link that lies here is removed, and
+// what it leads to stays.
+std::filesystem::path without_leftover(std::filesystem::path partial) {
+  unlink(partial.c_str());
+  return partial;
+}
+
+std::string advice(int error) {
+  return error == ENOSPC || error == EDQUOT ? " Free some space, or name a place on another disk." : "";
+}
+
+}  // namespace
+
+DurableFile::DurableFile(const std::filesystem::path& path, std::string name)
+    : path_(path),
+      name_(name.empty() ? fmt::format("'{}'", path.string()) : std::move(name)),
+      descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
+  if (!descriptor_.is_open()) fail("cannot be created");
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_.is_open()) unlink(path_.c_str());
+}
+
+void DurableFile::append(const void* bytes, size_t size) {
+  if (buffer_.size() + size > kBufferBytes) flush();
+  if (size < kBufferBytes) {
+    buffer_.append(static_cast<const char*>(bytes), size);
+  } else {
+    write(static_cast<const char*>(bytes), size, bytes_);
+  }
+  bytes_ += static_cast<int64_t>(size);
+}
+
+void DurableFile::overwrite_beginning(std::string_view bytes) {
+  flush();
+  write(bytes.data(), bytes.size(), 0);
+}
+
+void DurableFile::flush() {
+  write(buffer_.data(), buffer_.size(), bytes_ - static_cast<int64_t>(buffer_.size()));
+  buffer_.clear();
+}
+
+void DurableFile::write(const char* bytes, size_t size, int64_t offset) {
+  while (size > 0) {
+    const ssize_t count = pwrite(descriptor_.number(), bytes, size, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("cannot be written");
+    bytes += count;
+    offset += count;
+    size -= static_cast<size_t>(count);
+  }
+}
+
+void DurableFile::close() {
+  flush();
+  if (fsync(descriptor_.number()) != 0) fail("cannot be synced to the disk");
+  if (descriptor_.close() != 0) fail("cannot be closed");
+}
+
+void DurableFile::fail(const char* what) const {
+  const int error = errno;
+  throw Error(fmt::format("{} {}: {} (after {} bytes).{}", name_, what, std::strerror(error), bytes_, advice(error)));
+}
+
+ReplacedFile::ReplacedFile(std::filesystem::path path, std::string name)
+    : path_(std::move(path)),
+      partial_(without_leftover(fmt::format("{}.partial-{}", path_.string(), getpid()))),
+      name_(name.empty() ? fmt::format("'{}'", path_.string()) : std::move(name)),
+      file_(partial_, name_) {}
+
+void ReplacedFile::commit() {
+  file_.close();
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    unlink(partial_.c_str());
+    throw Error(fmt::format("{} cannot be put in place: {}.", name_, std::strerror(error)));
+  }
+  sync_directory(parent_of(path_));
+}
+
+void write_durably(const std::filesystem::path& path, std::string_view bytes) {
+  ReplacedFile replaced(path);
+  replaced.file().append(bytes);
+  replaced.commit();
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const Descriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.is_open() && fsync(directory.number()) == 0) return;
+  throw Error(fmt::format("directory '{}' cannot be synced to the disk: {}.", path.string(), std::strerror(errno)));
+}
+
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace fsdp::files

@@ -1,0 +1,47 @@
+// One process at a time: a lock on a file that names its holder.
+//
+// Errors are fsdp::Error and have no prefix: apps/ uses this room too.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "files/reading.h"
+#include "fsdp/error.h"
+
+namespace fsdp::files {
+
+// Somebody else has the lock.
+class LockHeld : public Error {
+ public:
+  LockHeld(const std::string& message, std::string holder) : Error(message), holder_(std::move(holder)) {}
+  const std::string& holder() const { return holder_; }  // "process 4711 on gpu3"
+
+ private:
+  std::string holder_;
+};
+
+// Held from the constructor to the destructor, which removes the file. The kernel gives the lock back when the process
+// dies, and the file that is left is taken by the next one. Where the file system has no locks, the file itself is the
+// lock: made by nobody else while it is there. One that a killed process left there has to be removed by hand, and the
+// message says so.
+class FileLock {
+ public:
+  // Waits for `patience` for a holder that is about to end. Throws LockHeld; Error for a path that is a symbolic link
+  // or cannot be written.
+  explicit FileLock(const std::filesystem::path& path, std::chrono::milliseconds patience = {});
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  // Gone: a holder that ended has removed the file meanwhile.
+  enum class Outcome { Taken, Held, Gone };
+  Outcome try_to_take();
+
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+}  // namespace fsdp::files

@@ -1,0 +1,30 @@
+// The one way in which JSON from files is read: what nests too deep would overflow the stack of whoever walks it, so it
+// is refused before it is parsed, and so is an object that gives one key twice.
+//
+// Free to call from any thread. Errors are fsdp::Error and have no prefix: apps/ uses this room too.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace fsdp::files {
+
+using Json = nlohmann::ordered_json;  // keeps the order of keys
+
+inline constexpr int kDeepestJson = 64;
+
+// `name` begins the messages: "manifest 'run/step-5/manifest.json'". Throws Error for what is no JSON, nests deeper
+// than kDeepestJson, or gives a key twice.
+Json parse_json(std::string_view text, const std::string& name);
+
+// The same for a regular file of at most `most` bytes.
+Json read_json(const std::filesystem::path& path, const std::string& name, int64_t most);
+
+// The member `key` of an object as a whole number from `least` to `most`: fractions, strings and what overflows are
+// errors, and so is an object without it.
+int64_t whole_number(const Json& object, const std::string& key, const std::string& name, int64_t least, int64_t most);
+
+}  // namespace fsdp::files
