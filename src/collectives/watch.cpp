@@ -123,7 +123,10 @@ Notices Watch::Thread::read_peers() {
   try {
     for (int peer = 0; peer < static_cast<int>(names_.size()); ++peer) {
       if (peer == rank_) continue;
-      if (auto text = board_->read(peer)) notices.emplace(peer, decode(*text));
+      const std::optional<std::string> text = board_->read(peer);
+      if (!text) continue;
+      // One that cannot be read tells nothing, as one that is not there: the wait itself finds out who is missing.
+      if (std::optional<Notice> notice = decode(*text)) notices.emplace(peer, std::move(*notice));
     }
   } catch (const std::exception&) {
   }
