@@ -33,10 +33,12 @@ int make_host(const std::string& commands) {
   return host;
 }
 
-// IPv4 alone: Gloo takes an interface's first address, and IPv6's is not usable at once.
-std::string set_up(const std::string& address) {
-  return fmt::format("ip link set lo up && ip addr add {}/24 dev cable && ip link set cable addrgenmode none up",
-                     address);
+// What else there is leads over the cable too. IPv6's addresses are usable at once (nodad).
+std::string set_up(const std::string& number) {
+  return fmt::format(
+      "ip link set lo up && ip addr add 10.0.0.{0}/24 dev cable && ip link set cable addrgenmode none up && "
+      "ip addr add fd00::{0}/64 dev cable nodad && ip route add default dev cable",
+      number);
 }
 
 }  // namespace
@@ -54,7 +56,7 @@ TwoHosts::TwoHosts() {
   }
   hosts_[1] = make_host(
       fmt::format("ip link add cable type veth peer name cable netns {0} && {1} && nsenter --net={0} sh -c '{2}'",
-                  path_of(hosts_[0]), set_up("10.0.0.2"), set_up("10.0.0.1")));
+                  path_of(hosts_[0]), set_up("2"), set_up("1")));
   if (hosts_[1] < 0) problem_ = "two network namespaces cannot be connected here; the message of ip is above";
 }
 
@@ -64,15 +66,14 @@ TwoHosts::~TwoHosts() {
   }
 }
 
-std::vector<std::string> TwoHosts::variables(int rank) const {
+std::vector<std::string> TwoHosts::variables(int rank, const std::string& address) const {
   return {fmt::format("RANK={}", rank),
           "WORLD_SIZE=4",
           fmt::format("LOCAL_RANK={}", rank % 2),
           "LOCAL_WORLD_SIZE=2",
-          "MASTER_ADDR=10.0.0.1",
+          "MASTER_ADDR=" + address,
           "MASTER_PORT=29500",
           "TORCHELASTIC_RUN_ID=hosts",
-          "GLOO_SOCKET_IFNAME=cable",
           fmt::format("{}={}", kHost, path_of(hosts_[rank / 2]))};
 }
 

@@ -33,6 +33,8 @@ Start decode(const std::vector<uint8_t>& bytes) {
 Start wait_for_start(const GroupSpec& spec, int peer, int name) {
   try {
     return decode(spec.store->get(key_of(peer)));
+  } catch (const Error&) {
+    throw;  // somebody else wrote it
   } catch (const std::exception&) {
     throw PeerLost(
         fmt::format("{}shm: rank {} did not say within {} ms where its memory is. Check that every rank has started.",
