@@ -26,7 +26,7 @@ std::string only_name(c10d::Store& store) {
 
 class Guarded : public ::testing::Test {
  protected:
-  c10::intrusive_ptr<c10d::HashStore> open_ = c10::make_intrusive<c10d::HashStore>();
+  c10::intrusive_ptr<c10d::Store> open_ = c10::make_intrusive<c10d::HashStore>();
   GuardedStore store_{open_, "secret"};
 };
 

@@ -39,21 +39,22 @@ int sum_two_ranks() {
   });
 }
 
-TEST(Strangers, WithAnotherSecretAreFoundAtOnceOnBothSides) {
-  for (bool one_host : {true, false}) {
-    const std::string port = free_port();
-    const auto [first, second] =
-        testing::run_two_processes(sum_two_ranks, variables_of(0, port, {"FSDP_JOB_SECRET=ours"}, one_host),
-                                   variables_of(1, port, {"FSDP_JOB_SECRET=theirs"}, one_host));
-    for (const RunResult& result : {first, second}) {
-      EXPECT_EQ(result.exit_code, 1);
-      EXPECT_THAT(result.output, HasSubstr(kAnotherSecret));
-      EXPECT_LT(result.duration, testing::test_options().timeout);
-    }
-    EXPECT_THAT(first.output, HasSubstr("rank 1 at the job's store 127.0.0.1:" + port));
-    EXPECT_THAT(second.output, HasSubstr("rank 0 at the job's store 127.0.0.1:" + port));
+void meet_with_two_secrets(bool one_host) {
+  const std::string port = free_port();
+  const auto [first, second] =
+      testing::run_two_processes(sum_two_ranks, variables_of(0, port, {"FSDP_JOB_SECRET=ours"}, one_host),
+                                 variables_of(1, port, {"FSDP_JOB_SECRET=theirs"}, one_host));
+  for (const RunResult& result : {first, second}) {
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.output, HasSubstr(kAnotherSecret));
+    EXPECT_LT(result.duration, testing::test_options().timeout);
   }
+  EXPECT_THAT(first.output, HasSubstr("rank 1 at the job's store 127.0.0.1:" + port));
+  EXPECT_THAT(second.output, HasSubstr("rank 0 at the job's store 127.0.0.1:" + port));
 }
+
+TEST(Strangers, WithAnotherSecretAreFoundAtOnceOnBothSides) { meet_with_two_secrets(/*one_host=*/true); }
+TEST(Strangers, OfAnotherHostWithAnotherSecretAreFoundAtOnce) { meet_with_two_secrets(/*one_host=*/false); }
 
 TEST(Strangers, WithNoSecretAreFoundAtOnce) {
   const std::string port = free_port();
@@ -78,7 +79,7 @@ void write_everywhere() {
     store.set(key, std::vector<uint8_t>{'1', ' ', '2', ' ', '3'});
 }
 
-TEST(Strangers, ThatWriteWhereTheyThinkTheRanksReadDisturbNobody) {
+void write_everywhere_and_go_on(bool one_host) {
   const std::string port = free_port();
   const auto body = [] {
     return launch(testing::test_options(), [](World& world) {
@@ -87,29 +88,34 @@ TEST(Strangers, ThatWriteWhereTheyThinkTheRanksReadDisturbNobody) {
       world.split(0).barrier();
     });
   };
-  for (bool one_host : {true, false}) {
-    const auto [first, second] =
-        testing::run_two_processes(body, variables_of(0, port, {"FSDP_JOB_SECRET=ours"}, one_host),
-                                   variables_of(1, port, {"FSDP_JOB_SECRET=ours"}, one_host));
-    for (const RunResult& result : {first, second}) EXPECT_EQ(result.exit_code, 0) << result.output;
-  }
+  const auto [first, second] =
+      testing::run_two_processes(body, variables_of(0, port, {"FSDP_JOB_SECRET=ours"}, one_host),
+                                 variables_of(1, port, {"FSDP_JOB_SECRET=ours"}, one_host));
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_EQ(second.exit_code, 0) << second.output;
+}
+
+TEST(Strangers, ThatWriteWhereTheyThinkTheRanksReadDisturbNobody) { write_everywhere_and_go_on(/*one_host=*/true); }
+TEST(Strangers, ThatWriteThereDisturbNobodyOnSeveralHosts) { write_everywhere_and_go_on(/*one_host=*/false); }
+
+std::pair<RunResult, RunResult> sum_on_two_hosts(const std::string& port, const Variables& more) {
+  return testing::run_two_processes(sum_two_ranks, variables_of(0, port, more, /*one_host=*/false),
+                                    variables_of(1, port, more, /*one_host=*/false));
 }
 
 TEST(Strangers, AreSpokenOfOnceWhereAnybodyCanBeOne) {
   const std::string port = free_port();
-  const auto both = [&](const Variables& more) {
-    return testing::run_two_processes(sum_two_ranks, variables_of(0, port, more, /*one_host=*/false),
-                                      variables_of(1, port, more, /*one_host=*/false));
-  };
-  const std::string warning = "whoever reaches the job's store at 127.0.0.1:" + port + " can join this job";
-  const auto [first, second] = both({});
+  const auto [first, second] = sum_on_two_hosts(port, {});
   EXPECT_EQ(first.exit_code, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr(warning));
+  EXPECT_THAT(first.output, HasSubstr("whoever reaches the job's store at 127.0.0.1:" + port + " can join this job"));
   EXPECT_THAT(first.output, HasSubstr("FSDP_JOB_SECRET"));
   EXPECT_THAT(second.output, Not(HasSubstr("whoever")));
-  const auto [quiet, also_quiet] = both({"FSDP_JOB_SECRET=ours"});
-  EXPECT_EQ(quiet.exit_code, 0) << quiet.output;
-  EXPECT_THAT(quiet.output + also_quiet.output, Not(HasSubstr("whoever")));
+}
+
+TEST(Strangers, AreNotSpokenOfWhereThereIsASecret) {
+  const auto [first, second] = sum_on_two_hosts(free_port(), {"FSDP_JOB_SECRET=ours"});
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_THAT(first.output + second.output, Not(HasSubstr("whoever")));
 }
 
 }  // namespace

@@ -33,17 +33,17 @@ int make_host(const std::string& commands) {
   return host;
 }
 
-// What else there is leads over the cable too. IPv6's addresses are usable at once (nodad).
-std::string set_up(const std::string& number) {
+// IPv6's addresses are usable at once (nodad).
+std::string set_up(int number, TwoHosts::DefaultRoute route) {
   return fmt::format(
       "ip link set lo up && ip addr add 10.0.0.{0}/24 dev cable && ip link set cable addrgenmode none up && "
-      "ip addr add fd00::{0}/64 dev cable nodad && ip route add default dev cable",
-      number);
+      "ip addr add fd00::{0}/64 dev cable nodad{1}",
+      number, route == TwoHosts::DefaultRoute::Cable ? " && ip route add default dev cable" : "");
 }
 
 }  // namespace
 
-TwoHosts::TwoHosts() {
+TwoHosts::TwoHosts(DefaultRoute route) {
   if (std::getenv(kHost)) return;
   if (std::system("ip -Version >/dev/null 2>&1") != 0) {
     problem_ = "the program ip (Debian: iproute2) was not found";
@@ -56,7 +56,7 @@ TwoHosts::TwoHosts() {
   }
   hosts_[1] = make_host(
       fmt::format("ip link add cable type veth peer name cable netns {0} && {1} && nsenter --net={0} sh -c '{2}'",
-                  path_of(hosts_[0]), set_up("2"), set_up("1")));
+                  path_of(hosts_[0]), set_up(2, route), set_up(1, route)));
   if (hosts_[1] < 0) problem_ = "two network namespaces cannot be connected here; the message of ip is above";
 }
 

@@ -11,7 +11,8 @@ namespace fsdp::testing {
 class TwoHosts {
  public:
   // In a rank's process it makes nothing. Needs root and the program `ip`.
-  TwoHosts();
+  enum class DefaultRoute { None, Cable };  // with one, every name that is looked up is waited for in vain
+  explicit TwoHosts(DefaultRoute route = DefaultRoute::None);
   ~TwoHosts();
   TwoHosts(const TwoHosts&) = delete;
   TwoHosts& operator=(const TwoHosts&) = delete;
