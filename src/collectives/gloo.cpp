@@ -132,11 +132,11 @@ c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
     std::string reason = is_timeout(text) ? "not all of them came"
                          : died           ? "one of them died meanwhile; see its own message"
                                           : text.substr(0, text.find('\n'));
-    throw PeerLost(
-        fmt::format("{}gloo: the {} ranks were not connected after {} ms: {}. Check that every rank "
-                    "has started{}.",
-                    message_prefix(), spec.size, passed.count(), reason,
-                    spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME names the interface between the hosts"));
+    throw PeerLost(fmt::format(
+        "{}gloo: the {} ranks were not connected after {} ms: {}. Check that every rank "
+        "has started{}.",
+        message_prefix(), spec.size, passed.count(), reason,
+        spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME, where it is set, names the interface between the hosts"));
   }
 }
 
