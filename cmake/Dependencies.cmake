@@ -30,6 +30,9 @@ find_path(FSDP_FMT_INCLUDE fmt/format.h PATHS ${TORCH_INSTALL_PREFIX}/include RE
 # xxHash, headers only: it is compiled into the library.
 find_path(FSDP_XXHASH_INCLUDE xxhash.h REQUIRED)
 
+# OpenSSL's libcrypto: what the ranks of a job know each other by.
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+
 # Gloo: the headers alone. The library itself is inside LibTorch.
 find_path(FSDP_GLOO_INCLUDE gloo/algorithm.h)
 if(FSDP_GLOO_INCLUDE)

@@ -21,6 +21,7 @@ struct GroupSpec {
   bool one_host = true;  // then nothing leaves the loopback interface
   // Of each of several hosts, where all have as many, numbered one host's after another's; 0: it is not so.
   int ranks_of_a_host = 0;
+  std::string address = {};  // of this host, as the others reach it; empty: the system's choice
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   torch::Device device = torch::kCPU;  // of this rank's units
   bool shares_device = false;          // whether some ranks of the group have one GPU between them

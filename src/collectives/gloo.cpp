@@ -79,13 +79,18 @@ std::vector<std::string> interface_names() {
   return interfaces;
 }
 
+// Gloo's own choice is what the host's name stands for, which is often the loopback interface.
+std::shared_ptr<::gloo::transport::Device> device_towards_others(const std::string& address) {
+  return address.empty() ? ProcessGroupGloo::createDefaultDevice() : ProcessGroupGloo::createDeviceForHostname(address);
+}
+
 c10::intrusive_ptr<ProcessGroupGloo::Options> gloo_options(const GroupSpec& spec) {
   auto options = ProcessGroupGloo::Options::create(spec.timeout);
   options->threads = 1;  // they run Gloo's own collectives, of which we use none
   std::vector<std::string> interfaces = spec.one_host ? std::vector<std::string>{"lo"} : interface_names();
   for (const std::string& interface : interfaces)
     options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(interface));
-  if (interfaces.empty()) options->devices.push_back(ProcessGroupGloo::createDefaultDevice());
+  if (interfaces.empty()) options->devices.push_back(device_towards_others(spec.address));
   return options;
 }
 
@@ -114,20 +119,24 @@ class BrokenPipesAreErrors {
 
 c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
   const BrokenPipesAreErrors errors;
+  const auto begin = std::chrono::steady_clock::now();
   try {
     spec.store->setTimeout(spec.timeout);
     return c10::make_intrusive<ProcessGroupGloo>(spec.store, spec.rank, spec.size, gloo_options(spec));
+  } catch (const Error&) {
+    throw;  // somebody else wrote to the store
   } catch (const std::exception& failure) {
+    const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
     std::string text = failure.what();
     bool died = text.find("onnection closed") != std::string::npos || text.find("reset by peer") != std::string::npos;
     std::string reason = is_timeout(text) ? "not all of them came"
                          : died           ? "one of them died meanwhile; see its own message"
                                           : text.substr(0, text.find('\n'));
-    throw PeerLost(
-        fmt::format("{}gloo: the {} ranks could not be connected within {} ms: {}. Check that every rank "
-                    "has started{}.",
-                    message_prefix(), spec.size, spec.timeout.count(), reason,
-                    spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME names the interface between the hosts"));
+    throw PeerLost(fmt::format(
+        "{}gloo: the {} ranks were not connected after {} ms: {}. Check that every rank "
+        "has started{}.",
+        message_prefix(), spec.size, passed.count(), reason,
+        spec.one_host ? "" : ", and that GLOO_SOCKET_IFNAME, where it is set, names the interface between the hosts"));
   }
 }
 

@@ -1,6 +1,9 @@
 #include "collectives/notice.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 namespace fsdp::collectives {
@@ -14,21 +17,49 @@ void append(std::string& text, const std::string& field) {
   text += kSeparator;
 }
 
-std::deque<std::string> split(const std::string& text) {
+// None where the last field has no end: the text was cut off.
+std::optional<std::deque<std::string>> split(const std::string& text) {
   std::deque<std::string> fields;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find(kSeparator, begin);
+    if (end == std::string::npos) return std::nullopt;
     fields.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
   return fields;
 }
 
-std::string take(std::deque<std::string>& fields) {
-  std::string field = std::move(fields.front());
-  fields.pop_front();
-  return field;
-}
+// Takes field after field. After one that is missing or wrong the values are of no use, and `failed` says so.
+class Reader {
+ public:
+  explicit Reader(std::deque<std::string> fields) : fields_(std::move(fields)) {}
+
+  bool failed() const { return failed_; }
+  std::deque<std::string> rest() { return std::move(fields_); }
+
+  std::string text() {
+    if (fields_.empty()) {
+      failed_ = true;
+      return {};
+    }
+    std::string field = std::move(fields_.front());
+    fields_.pop_front();
+    return field;
+  }
+  int64_t number(int64_t least, int64_t most) {
+    const std::string field = text();
+    int64_t number = least;
+    const char* end = field.data() + field.size();
+    const auto [stop, error] = std::from_chars(field.data(), end, number);
+    failed_ |= error != std::errc() || stop != end || number < least || number > most;
+    return number;
+  }
+  bool flag() { return number(0, 1) == 1; }
+
+ private:
+  std::deque<std::string> fields_;
+  bool failed_ = false;
+};
 
 }  // namespace
 
@@ -61,18 +92,23 @@ std::string encode(const Notice& notice) {
   return text;
 }
 
-Notice decode(const std::string& text) {
-  std::deque<std::string> fields = split(text);
+std::optional<Notice> decode(const std::string& text) {
+  // So that the number of the last operation is a number too.
+  constexpr int64_t kMostOperations = std::numeric_limits<int64_t>::max() / 2;
+  std::optional<std::deque<std::string>> fields = split(text);
+  if (!fields) return std::nullopt;
+  Reader reader(std::move(*fields));
   Notice notice;
-  notice.waiting = take(fields) == "1";
-  if (take(fields) == "1") {
+  notice.waiting = reader.flag();
+  if (reader.flag()) {
     Failure& failure = notice.failure.emplace();
-    failure.rank = std::stoi(take(fields));
-    failure.of_connection = take(fields) == "1";
-    failure.message = take(fields);
+    failure.rank = static_cast<int>(reader.number(0, std::numeric_limits<int>::max()));
+    failure.of_connection = reader.flag();
+    failure.message = reader.text();
   }
-  const int64_t first = std::stoll(take(fields));
-  notice.history = History(first, std::move(fields));
+  const int64_t first = reader.number(1, kMostOperations);
+  if (reader.failed()) return std::nullopt;
+  notice.history = History(first, reader.rest());
   return notice;
 }
 

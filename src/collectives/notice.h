@@ -44,6 +44,7 @@ struct Notice {
 };
 
 std::string encode(const Notice& notice);
-Notice decode(const std::string& text);
+// None for what `encode` cannot have written.
+std::optional<Notice> decode(const std::string& text);
 
 }  // namespace fsdp::collectives

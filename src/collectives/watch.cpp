@@ -10,6 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
+
 namespace fsdp::collectives {
 
 namespace {
@@ -53,6 +55,7 @@ class Watch::Thread {
  private:
   void post(std::unique_lock<std::mutex>& lock);
   void look(std::unique_lock<std::mutex>& lock);
+  std::optional<std::string> read_peer(int peer);
   Notices read_peers();
   bool stalls(const Notices& peers) const;
   std::optional<Finding> divergence(const Notices& peers) const;
@@ -118,12 +121,24 @@ bool Watch::Thread::stalls(const Notices& peers) const {
   return notice != peers.end() && notice->second.waiting;
 }
 
+// None also where somebody else wrote it: what nobody of this group says is not to end a wait.
+std::optional<std::string> Watch::Thread::read_peer(int peer) {
+  try {
+    return board_->read(peer);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 Notices Watch::Thread::read_peers() {
   Notices notices;
   try {
     for (int peer = 0; peer < static_cast<int>(names_.size()); ++peer) {
       if (peer == rank_) continue;
-      if (auto text = board_->read(peer)) notices.emplace(peer, decode(*text));
+      const std::optional<std::string> text = read_peer(peer);
+      if (!text) continue;
+      // One that cannot be read tells nothing, as one that is not there: the wait itself finds out who is missing.
+      if (std::optional<Notice> notice = decode(*text)) notices.emplace(peer, std::move(*notice));
     }
   } catch (const std::exception&) {
   }

@@ -189,7 +189,9 @@ std::optional<LauncherJob> recognise(const Environment& environment) {
 
 std::optional<LauncherJob> find_launcher(const Environment& environment) {
   std::optional<LauncherJob> job = recognise(environment);
-  if (job) job->one_host = job->identity.local_size == job->identity.size;
+  if (!job) return job;
+  job->one_host = job->identity.local_size == job->identity.size;
+  job->secret = find_secret(environment);
   return job;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "world/identity.h"
+#include "world/job_secret.h"
 
 namespace fsdp::world {
 
@@ -31,6 +32,7 @@ struct LauncherJob {
   uint16_t port = 0;
   int attempt = 0;              // which restart of the whole job this is
   std::string id = {};          // Directory: the job's name; empty: that of the process that started the ranks
+  JobSecret secret = {};        // what the ranks know each other by
   std::string error_file = {};  // where the launcher wants the cause of a failure; may be empty
 };
 

@@ -79,7 +79,8 @@ int run_launched(const LauncherJob& job, const LaunchOptions& options, const std
   std::unique_ptr<Rendezvous> rendezvous;
   auto connect = [&] {
     rendezvous = std::make_unique<Rendezvous>(job, options.timeout);
-    return std::make_shared<State>(job.identity, options.backend, options.timeout, rendezvous->store());
+    return std::make_shared<State>(job.identity, options.backend, options.timeout, rendezvous->store(),
+                                   std::vector<int>(), std::nullopt, rendezvous->own_address());
   };
   auto on_failure = [&](const RankError& error) {
     if (!job.error_file.empty()) write_torchelastic_error(job.error_file, error.message);

@@ -1,13 +1,9 @@
 #include "world/rendezvous.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -16,6 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "world/addresses.h"
+#include "world/guarded_store.h"
+#include "world/membership.h"
 #include "world/temporary_directory.h"
 
 namespace fsdp::world {
@@ -42,19 +41,14 @@ std::string file_name(std::string id) {
   return id;
 }
 
-// A socket for a store's server that nobody outside this host can reach: the server itself would listen everywhere.
-int bind_loopback(uint16_t port) {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  bool bound = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  FSDP_CHECK(bound, "rank 0 cannot listen on 127.0.0.1:{}: {}. Set MASTER_PORT to a free port.", port,
-             std::strerror(errno));
-  return fd;
+// Once for the job: the ranks know each other by nothing that others do not know too.
+void warn_of_strangers(const LauncherJob& job, const std::string& place) {
+  std::cerr << fmt::format(
+                   "{}warning: whoever reaches the job's store at {} can join this job, since its secret is {}. Set "
+                   "FSDP_JOB_SECRET to a random text, alike on every rank (openssl rand -hex 16 makes one).\n",
+                   message_prefix(), place,
+                   job.secret.text.empty() ? "none" : job.secret.source + ", which others can guess")
+            << std::flush;
 }
 
 }  // namespace
@@ -78,8 +72,7 @@ Rendezvous::Rendezvous(const LauncherJob& job, std::chrono::milliseconds timeout
       meet_at_first_rank(job);
       break;
     case Meeting::Agent:
-      connect(job, job.address, -1);
-      store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("/worker/attempt_{}", job.attempt), store_);
+      meet_at_agent(job);
       break;
   }
 }
@@ -90,10 +83,31 @@ void Rendezvous::meet_in_directory(const LauncherJob& job) {
   store_ = open_file_store(directory_, size_, timeout_);
 }
 
+// The server itself would listen everywhere: it is given a socket that others than the ranks cannot reach, as far as
+// that can be told from the address.
 void Rendezvous::meet_at_first_rank(const LauncherJob& job) {
   hosts_ = job.identity.rank == 0;
-  bool binds = hosts_ && job.one_host;
-  connect(job, job.one_host ? "127.0.0.1" : job.address, binds ? bind_loopback(job.port) : -1);
+  const auto addresses = job.one_host ? std::vector<std::string>{"127.0.0.1"} : addresses_of(job.address);
+  // Any of several may be the one that rank 0 listens at: by the name they are all tried.
+  Listener listener{addresses.size() == 1 ? addresses.front() : job.address, -1};
+  if (hosts_) listener = listen_at(addresses.empty() ? std::vector{job.address} : addresses, job.port);
+  connect(job, listener.address, listener.socket);
+  own_address_ = hosts_ ? listener.address : own_address_towards(addresses_of(listener.address), job.port);
+  guard(job, listener.address);
+}
+
+void Rendezvous::meet_at_agent(const LauncherJob& job) {
+  connect(job, job.address, -1);
+  own_address_ = own_address_towards(addresses_of(job.address), job.port);
+  store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("/worker/attempt_{}", job.attempt), store_);
+  guard(job, job.address);
+}
+
+void Rendezvous::guard(const LauncherJob& job, const std::string& address) {
+  const std::string place = with_port(address, job.port);
+  if (job.identity.rank == 0 && !job.one_host && job.secret.others_can_guess) warn_of_strangers(job, place);
+  check_members(*store_, job.secret, job.identity, place);
+  store_ = c10::make_intrusive<GuardedStore>(store_, job.secret.text);
 }
 
 void Rendezvous::connect(const LauncherJob& job, const std::string& address, int listening_socket) {
@@ -109,9 +123,9 @@ void Rendezvous::connect(const LauncherJob& job, const std::string& address, int
   } catch (const std::exception& failure) {
     std::string text = failure.what();
     FSDP_CHECK(false,
-               "the job's store at {}:{} ({}) could not be {} within {} ms: {}. Check MASTER_ADDR and MASTER_PORT, "
+               "the job's store at {} ({}) could not be {} within {} ms: {}. Check MASTER_ADDR and MASTER_PORT, "
                "and that rank 0 has started.",
-               address, job.port, job.launcher, hosts_ ? "opened" : "reached", timeout_.count(),
+               with_port(address, job.port), job.launcher, hosts_ ? "opened" : "reached", timeout_.count(),
                text.substr(0, text.find('\n')));
   }
 }

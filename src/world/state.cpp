@@ -49,12 +49,14 @@ int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>(
 }  // namespace
 
 State::State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
-             c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks, std::optional<torch::Device> device)
+             c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks, std::optional<torch::Device> device,
+             std::string address)
     : identity_(identity),
       backend_(std::move(backend)),
       timeout_(timeout),
       store_(std::move(store)),
       world_ranks_(world_ranks.empty() ? all_ranks(identity.size) : std::move(world_ranks)),
+      address_(std::move(address)),
       device_(device ? *device : take_own_device()),
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
@@ -97,6 +99,8 @@ std::vector<std::string> State::tell_every_rank(const std::string& what, const s
     try {
       const std::vector<uint8_t> bytes = store_->get(key_of(what, rank));
       all.emplace_back(bytes.begin(), bytes.end());
+    } catch (const Error&) {
+      throw;  // somebody else wrote it
     } catch (const std::exception& failure) {
       const std::string reason = failure.what();
       throw collectives::PeerLost(
@@ -129,6 +133,7 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
                                             .size = identity_.size,
                                             .one_host = identity_.local_size == identity_.size,
                                             .ranks_of_a_host = ranks_of_a_host_,
+                                            .address = address_,
                                             .timeout = timeout_,
                                             .device = device_,
                                             .shares_device = shares_device_,
@@ -163,7 +168,8 @@ std::shared_ptr<State> State::split(int color) {
     world_ranks.push_back(world_ranks_[rank]);
   }
   auto store = store_under(fmt::format("split{}/{}", children_++, color));
-  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_);
+  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_,
+                                       address_);
   split->before_calls_ = before_calls_;
   return split;
 }

@@ -22,10 +22,10 @@ class State {
  public:
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
   // ranks; empty: by their own number. `device` is this rank's; none: the one that the backend and the rank's place on
-  // its host say. A collective.
+  // its host say. `address` is this host's, as the other hosts reach it; empty: the system's choice. A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
         c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {},
-        std::optional<torch::Device> device = std::nullopt);
+        std::optional<torch::Device> device = std::nullopt, std::string address = {});
 
   const Identity& identity() const { return identity_; }
   const torch::Device& device() const { return device_; }
@@ -58,6 +58,7 @@ class State {
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<int> world_ranks_;
+  std::string address_;
   torch::Device device_;
   int ranks_of_a_host_;
   bool shares_device_;  // some ranks have one between them

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <random>
+
 namespace fsdp::collectives {
 namespace {
 
@@ -43,13 +46,19 @@ TEST(Notice, HistoriesWithNothingInCommonDoNotDiffer) {
   EXPECT_EQ(first_difference(ahead, history_of({"a", "b"})), std::nullopt);
 }
 
+Notice read(const std::string& text) {
+  const std::optional<Notice> notice = decode(text);
+  EXPECT_TRUE(notice) << "cannot be read";
+  return notice.value_or(Notice{});
+}
+
 TEST(Notice, IsReadAsItWasWritten) {
-  const Notice without = decode(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
+  const Notice without = read(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
   EXPECT_EQ(without.history.operations(), (Operations{"gathers a", "", "gathers b"}));
   EXPECT_EQ(without.history.first(), 1);
   EXPECT_TRUE(without.waiting);
   EXPECT_FALSE(without.failure);
-  const Notice failed = decode(encode({.history = History(7, {"x"}), .failure = Failure{3, "several\nlines", true}}));
+  const Notice failed = read(encode({.history = History(7, {"x"}), .failure = Failure{3, "several\nlines", true}}));
   EXPECT_FALSE(failed.waiting);
   EXPECT_EQ(failed.history.first(), 7);
   EXPECT_EQ(failed.history.operations(), Operations{"x"});
@@ -57,7 +66,84 @@ TEST(Notice, IsReadAsItWasWritten) {
   EXPECT_EQ(failed.failure->rank, 3);
   EXPECT_EQ(failed.failure->message, "several\nlines");
   EXPECT_TRUE(failed.failure->of_connection);
-  EXPECT_TRUE(decode(encode({.failure = Failure{0, "", false}})).history.operations().empty());
+  EXPECT_TRUE(read(encode({.failure = Failure{0, "", false}})).history.operations().empty());
+}
+
+const Notice kFailed{
+    .history = History(7, {"gathers a", "", "reduces b"}), .waiting = true, .failure = Failure{3, "no memory", false}};
+
+TEST(Notice, ThatWasCutOffIsNoneUnlessTheRestIsWhole) {
+  const std::string text = encode(kFailed);
+  for (size_t length = 0; length < text.size(); ++length) {
+    const std::optional<Notice> notice = decode(text.substr(0, length));
+    // Whole fields: what is left is a shorter history, behind a failure that is there.
+    if (!notice) continue;
+    EXPECT_EQ(text[length - 1], '\0') << length;
+    ASSERT_TRUE(notice->failure) << length;
+    EXPECT_EQ(notice->failure->message, "no memory") << length;
+    EXPECT_EQ(notice->history.first(), 7) << length;
+    EXPECT_LT(notice->history.operations().size(), 3) << length;
+  }
+  EXPECT_TRUE(decode(text));
+}
+
+TEST(Notice, WithoutItsNumbersIsNone) {
+  auto text = [](std::initializer_list<std::string> fields) {
+    std::string all;
+    for (const std::string& field : fields) all += field + '\0';
+    return all;
+  };
+  EXPECT_TRUE(decode(text({"0", "0", "1", "gathers a"})));
+  EXPECT_FALSE(decode(""));
+  EXPECT_FALSE(decode("garbage"));
+  EXPECT_FALSE(decode(text({"0"})));
+  EXPECT_FALSE(decode(text({"2", "0", "1"})));
+  EXPECT_FALSE(decode(text({"yes", "0", "1"})));
+  EXPECT_FALSE(decode(text({"0", "0", ""})));
+  EXPECT_FALSE(decode(text({"0", "0", "0"})));
+  EXPECT_FALSE(decode(text({"0", "0", "-1"})));
+  EXPECT_FALSE(decode(text({"0", "0", " 1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "1x"})));
+  EXPECT_FALSE(decode(text({"0", "0", "9223372036854775807"})));
+  EXPECT_FALSE(decode(text({"0", "0", "99999999999999999999999"})));
+  EXPECT_FALSE(decode(text({"0", "1", "3000000000", "0", "text", "1"})));
+  EXPECT_FALSE(decode(text({"0", "1", "-1", "0", "text", "1"})));
+  EXPECT_FALSE(decode(text({"0", "1", "3", "0"})));
+}
+
+// None, or one that can be used: compared with others and written again.
+void expect_harmless(const std::string& text) {
+  const std::optional<Notice> notice = decode(text);
+  if (!notice) return;
+  const History other(notice->history.first(), {"another"});
+  const std::optional<int64_t> number = first_difference(notice->history, other);
+  if (number) EXPECT_NE(notice->history.operation(*number), "another");
+  EXPECT_EQ(encode(*decode(encode(*notice))), encode(*notice));
+}
+
+TEST(Notice, OfRandomBytesDoesNoHarm) {
+  std::mt19937 random(17);
+  const std::string whole = encode(kFailed);
+  // Bytes of all values; those that notices are made of; and a whole notice with some bytes changed, lost or added.
+  const std::string digits("01-+ 9x\0\0\0", 10);
+  for (int run = 0; run < 100000; ++run) {
+    std::string any, likely, changed = whole;
+    for (size_t left = random() % 40; left > 0; --left) {
+      any += static_cast<char>(random());
+      likely += digits[random() % digits.size()];
+    }
+    for (size_t left = 1 + random() % 4; left > 0 && !changed.empty(); --left) {
+      const size_t at = random() % changed.size();
+      if (random() % 3 == 0) {
+        changed.erase(at, 1);
+      } else if (random() % 2 == 0) {
+        changed.insert(at, 1, static_cast<char>(random()));
+      } else {
+        changed[at] = digits[random() % digits.size()];
+      }
+    }
+    for (const std::string& text : {any, likely, changed}) expect_harmless(text);
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "collectives/exchange_group.h"
 #include "collectives/local_transport.h"
+#include "fsdp/error.h"
 #include "support/message_of.h"
 
 namespace fsdp::collectives {
@@ -102,6 +103,45 @@ TEST_P(WatchedRanks, ThatAreSlowAreWaitedFor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, WatchedRanks, ::testing::Values(2, 3));
+
+// A board on which somebody else has written in rank 0's place.
+class ForgedBoard final : public NoticeBoard {
+ public:
+  enum class With { Garbage, WrongTag };
+
+  ForgedBoard(std::unique_ptr<NoticeBoard> board, With with) : board_(std::move(board)), with_(with) {}
+
+  void post(int rank, const std::string& notice) override { board_->post(rank, notice); }
+  std::optional<std::string> read(int rank) override {
+    if (rank != 0) return board_->read(rank);
+    if (with_ == With::WrongTag) throw Error("no rank of this job wrote it");
+    return std::string(
+        "1\0"
+        "1\0"
+        "99",
+        6);
+  }
+
+ private:
+  std::unique_ptr<NoticeBoard> board_;
+  With with_;
+};
+
+// The notices of the others are read all the same.
+TEST(Watch, ANoticeThatNobodyCanReadIsNone) {
+  for (ForgedBoard::With with : {ForgedBoard::With::Garbage, ForgedBoard::With::WrongTag}) {
+    LocalNetwork network(3, kTimeout);
+    std::vector<std::string> thrown(3);
+    run_threads(3, [&](int rank) {
+      Rank self(network, rank, 3, std::make_unique<ForgedBoard>(network.board(), with));
+      thrown[rank] = message_of([&] {
+        if (rank == 1) self.gather_second();
+        self.gather_first();
+      });
+    });
+    EXPECT_THAT(thrown[2], HasSubstr("rank 1 gathers unit blocks.4 where rank 2 gathers unit blocks.3"));
+  }
+}
 
 // The failure of a rank reaches one that waits for another.
 TEST(Watch, AFailureReachesThoseThatWait) {

@@ -49,7 +49,7 @@ std::vector<std::string> inherited_variables() {
     std::string variable = *entry;
     bool drop = false;
     for (const char* start : {"GTEST_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "MASTER_", "SLURM_",
-                              "OMPI_", "PMIX_", "TORCHELASTIC_", "OMP_NUM_THREADS=", kCall})
+                              "OMPI_", "PMIX_", "TORCHELASTIC_", "FSDP_JOB_SECRET=", "OMP_NUM_THREADS=", kCall})
       drop |= starts_with(variable, start);
     if (!drop) kept.push_back(variable);
   }

@@ -2,6 +2,11 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include "support/models.h"
@@ -14,25 +19,32 @@ namespace {
 
 using testing::TwoHosts;
 
-std::vector<testing::RunResult> run_on(const TwoHosts& hosts, const std::function<void(World&)>& body) {
-  std::vector<std::vector<std::string>> variables;
-  for (int rank = 0; rank < 4; ++rank) variables.push_back(hosts.variables(rank));
+using Variables = std::vector<std::string>;
+
+std::vector<testing::RunResult> run_on(const TwoHosts& hosts, const std::function<void(World&)>& body,
+                                       const std::function<Variables(int rank)>& variables_of = {},
+                                       LaunchOptions options = testing::test_options()) {
+  std::vector<Variables> variables;
+  for (int rank = 0; rank < 4; ++rank) variables.push_back(variables_of ? variables_of(rank) : hosts.variables(rank));
   return testing::run_processes(
       [&] {
         TwoHosts::enter();
-        return launch(testing::test_options(), body);
+        return launch(options, body);
       },
       variables);
+}
+
+void expect_success(const std::vector<testing::RunResult>& results) {
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    EXPECT_EQ(results[rank].exit_code, 0) << "rank " << rank << " wrote:\n" << results[rank].output;
+  }
 }
 
 // Expects that `body` succeeds in all ranks, or skips where there can be no two hosts.
 void run_on_two_hosts(const std::function<void(World&)>& body) {
   const TwoHosts hosts;
   if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
-  const auto results = run_on(hosts, body);
-  for (size_t rank = 0; rank < results.size(); ++rank) {
-    EXPECT_EQ(results[rank].exit_code, 0) << "rank " << rank << " wrote:\n" << results[rank].output;
-  }
+  expect_success(run_on(hosts, body));
 }
 
 TEST(Hosts, TellARankWhichOfThemItIsOn) {
@@ -55,6 +67,66 @@ TEST(Hosts, StrategiesGiveTheBitsOfOneProcessThatAddsUpHostByHost) {
                                        {.strategy = strategy});
     }
   });
+}
+
+bool listens(const std::string& address, uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(port);
+  inet_pton(AF_INET, address.c_str(), &at.sin_addr);
+  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+  close(fd);
+  return connected;
+}
+
+TEST(Hosts, ReachTheStoreAtItsOneAddress) {
+  run_on_two_hosts([](World& world) {
+    EXPECT_TRUE(listens("10.0.0.1", 29500));
+    EXPECT_FALSE(listens("127.0.0.1", 29500));
+    world.barrier();
+  });
+}
+
+void sum_of_four(World& world) {
+  torch::Tensor sum = torch::tensor({static_cast<float>(world.rank())});
+  world.all_reduce_(sum);
+  EXPECT_EQ(sum.item<float>(), 6);
+}
+
+TEST(Hosts, MeetByVersion6) {
+  const TwoHosts hosts;
+  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  expect_success(run_on(hosts, sum_of_four, [&](int rank) { return hosts.variables(rank, TwoHosts::kVersion6); }));
+}
+
+// As Debian has it: a host's own name stands for loopback there, and for its address elsewhere.
+TEST(Hosts, MeetWhereTheFirstOnesNameIsLoopbackOnItself) {
+  const TwoHosts hosts(TwoHosts::DefaultRoute::Cable);
+  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  expect_success(run_on(hosts, sum_of_four, [&](int rank) {
+    return rank < 2 ? hosts.variables(rank, "localhost") : hosts.variables(rank);
+  }));
+}
+
+TEST(Hosts, ThatCannotBeConnectedSayHowLongTheyTried) {
+  const TwoHosts hosts;
+  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  LaunchOptions options = testing::test_options();
+  options.timeout = std::chrono::seconds(5);
+  const auto over_loopback = [&](int rank) {
+    Variables variables = hosts.variables(rank);
+    variables.push_back("GLOO_SOCKET_IFNAME=lo");
+    return variables;
+  };
+  const auto results = run_on(hosts, sum_of_four, over_loopback, options);
+  int said = 0;
+  for (const testing::RunResult& result : results) {
+    EXPECT_EQ(result.exit_code, 1) << result.output;
+    said += result.output.find("the 4 ranks were not connected after ") != std::string::npos;
+    EXPECT_THAT(result.output, ::testing::Not(::testing::HasSubstr("connected within"))) << result.output;
+  }
+  EXPECT_GT(said, 0) << results[0].output << results[3].output;
 }
 
 // In parts of all parameters' bytes: what the cable carries to this host.

@@ -33,15 +33,17 @@ int make_host(const std::string& commands) {
   return host;
 }
 
-// IPv4 alone: Gloo takes an interface's first address, and IPv6's is not usable at once.
-std::string set_up(const std::string& address) {
-  return fmt::format("ip link set lo up && ip addr add {}/24 dev cable && ip link set cable addrgenmode none up",
-                     address);
+// IPv6's addresses are usable at once (nodad).
+std::string set_up(int number, TwoHosts::DefaultRoute route) {
+  return fmt::format(
+      "ip link set lo up && ip addr add 10.0.0.{0}/24 dev cable && ip link set cable addrgenmode none up && "
+      "ip addr add fd00::{0}/64 dev cable nodad{1}",
+      number, route == TwoHosts::DefaultRoute::Cable ? " && ip route add default dev cable" : "");
 }
 
 }  // namespace
 
-TwoHosts::TwoHosts() {
+TwoHosts::TwoHosts(DefaultRoute route) {
   if (std::getenv(kHost)) return;
   if (std::system("ip -Version >/dev/null 2>&1") != 0) {
     problem_ = "the program ip (Debian: iproute2) was not found";
@@ -54,7 +56,7 @@ TwoHosts::TwoHosts() {
   }
   hosts_[1] = make_host(
       fmt::format("ip link add cable type veth peer name cable netns {0} && {1} && nsenter --net={0} sh -c '{2}'",
-                  path_of(hosts_[0]), set_up("10.0.0.2"), set_up("10.0.0.1")));
+                  path_of(hosts_[0]), set_up(2, route), set_up(1, route)));
   if (hosts_[1] < 0) problem_ = "two network namespaces cannot be connected here; the message of ip is above";
 }
 
@@ -64,15 +66,14 @@ TwoHosts::~TwoHosts() {
   }
 }
 
-std::vector<std::string> TwoHosts::variables(int rank) const {
+std::vector<std::string> TwoHosts::variables(int rank, const std::string& address) const {
   return {fmt::format("RANK={}", rank),
           "WORLD_SIZE=4",
           fmt::format("LOCAL_RANK={}", rank % 2),
           "LOCAL_WORLD_SIZE=2",
-          "MASTER_ADDR=10.0.0.1",
+          "MASTER_ADDR=" + address,
           "MASTER_PORT=29500",
           "TORCHELASTIC_RUN_ID=hosts",
-          "GLOO_SOCKET_IFNAME=cable",
           fmt::format("{}={}", kHost, path_of(hosts_[rank / 2]))};
 }
 

@@ -11,7 +11,8 @@ namespace fsdp::testing {
 class TwoHosts {
  public:
   // In a rank's process it makes nothing. Needs root and the program `ip`.
-  TwoHosts();
+  enum class DefaultRoute { None, Cable };  // with one, every name that is looked up is waited for in vain
+  explicit TwoHosts(DefaultRoute route = DefaultRoute::None);
   ~TwoHosts();
   TwoHosts(const TwoHosts&) = delete;
   TwoHosts& operator=(const TwoHosts&) = delete;
@@ -20,7 +21,9 @@ class TwoHosts {
   const std::string& problem() const { return problem_; }
 
   // The environment of rank `rank` of 4, two on each host, as torchrun sets it; and what `enter` needs.
-  std::vector<std::string> variables(int rank) const;
+  // Rank 0's host is called `address`; kVersion6 is its other one.
+  std::vector<std::string> variables(int rank, const std::string& address = "10.0.0.1") const;
+  static constexpr const char* kVersion6 = "fd00::1";
   // Moves the calling thread, and those that it starts, to the host that its environment names.
   static void enter();
   // What came over the cable to the host of the calling thread so far.

@@ -97,8 +97,8 @@ void* Unit::wait_gather() {
 void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_.under_way(), "unit {} is being reduced already", spec_.name);
   check_shapes(gradients, sum, spec_);
-  const uint64_t offset = context_->shared().offset_of(gradients.values);
-  reduction_.begin(std::move(gradients), offset, sum);
+  const uint64_t address = context_->shared().address_of(gradients.values);
+  reduction_.begin(std::move(gradients), address, sum);
 }
 
 }  // namespace fsdp::collectives::hosts

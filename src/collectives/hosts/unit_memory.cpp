@@ -52,7 +52,7 @@ void UnitMemory::open(const UnitSpec& spec) {
   const size_t bytes = layout_.full_numel() * c10::elementSize(spec.dtype);
   const bool is_shared = layout_.shards() > 1 && bytes > 0;
   std::optional<shm::MemoryFile> file;
-  if (is_shared && self == first) file.emplace(shm::MemoryFile::create(bytes));
+  if (is_shared && self == first) file.emplace(shm::MemoryFile::create());
   const Opening own{make_control(*shared.memory()), file ? file->descriptor() : -1};
 
   exchange.begin("opens unit " + spec.name, bytes);
@@ -60,8 +60,8 @@ void UnitMemory::open(const UnitSpec& spec) {
   std::vector<Opening> openings(context_->ranks_of_a_host());
   for (int number = 0; number < context_->ranks_of_a_host(); ++number) {
     std::memcpy(&openings[number], exchange.mailbox(number), sizeof(Opening));
-    char* memory = shared.memory_of(number);
-    members_.push_back({reinterpret_cast<shm::UnitControl*>(memory + openings[number].control), memory});
+    shm::RankMemory& memory = shared.memory_of(number);
+    members_.push_back({reinterpret_cast<shm::UnitControl*>(memory.at(openings[number].control)), &memory});
   }
   if (is_shared && !file) {
     const int name = context_->ranks().name_of(first);
@@ -78,9 +78,9 @@ void UnitMemory::open(const UnitSpec& spec) {
 
 // It is never given back while the group lives: a peer that is late may still look at it.
 uint64_t UnitMemory::make_control(shm::OwnMemory& memory) const {
-  const uint64_t offset = memory.allocate(sizeof(shm::UnitControl) + layout_.parameters());
-  new (memory.base() + offset) shm::UnitControl;
-  return offset;
+  const uint64_t address = memory.allocate(sizeof(shm::UnitControl) + layout_.parameters());
+  new (memory.at(address)) shm::UnitControl;
+  return address;
 }
 
 // Each rank asks for the pages that it writes.

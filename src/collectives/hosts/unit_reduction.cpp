@@ -41,7 +41,7 @@ void UnitReduction::lay_out_staging() {
   }
 }
 
-void UnitReduction::begin(Gradients gradients, uint64_t offset, GradientSum& sum) {
+void UnitReduction::begin(Gradients gradients, uint64_t address, GradientSum& sum) {
   gradients_ = std::move(gradients);
   sum_ = &sum;
   summed_ = false;
@@ -50,7 +50,7 @@ void UnitReduction::begin(Gradients gradients, uint64_t offset, GradientSum& sum
   for (std::vector<uint8_t>& flags : present_) flags.push_back(1);
   lay_out_staging();
   shm::UnitControl& own = *members_[context_->number_on_host()].control;
-  own.gradients = offset;
+  own.gradients = address;
   std::copy(gradients_.present.begin(), gradients_.present.end(), own.present());
   // Before the flags, so that whoever has the flags of all ranks finds what those of its host offer.
   counters_.offer();
@@ -121,7 +121,7 @@ void UnitReduction::add_up_host() {
     for (const shm::UnitMember& member : members_) {
       const shm::UnitControl& control = *member.control;
       addends.push_back(
-          {member.memory + control.gradients + slice.begin * element, {control.present(), layout.parameters()}});
+          {member.memory->at(control.gradients) + slice.begin * element, {control.present(), layout.parameters()}});
     }
     std::vector<uint8_t> held(layout.parameters());
     add_in_order(own_sums_[host], held, segments_of(owner), addends, type_);

@@ -31,7 +31,7 @@ class UnitReduction final : public shm::Work {
   bool under_way() const { return sum_ != nullptr; }
 
   // The calls throw Error, and leave the group poisoned.
-  void begin(Gradients gradients, uint64_t offset, GradientSum& sum);
+  void begin(Gradients gradients, uint64_t address, GradientSum& sum);
   bool wait_begun();
   void wait();
   void wait_sum();

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "collectives/shm/exchange.h"
-#include "collectives/shm/memory_file.h"
 #include "collectives/shm/own_memory.h"
+#include "collectives/shm/peer_memory.h"
 #include "collectives/shm/ranks.h"
 
 namespace fsdp::collectives::shm {
@@ -28,12 +28,12 @@ class Context {
   Ranks& ranks() { return *ranks_; }
   Exchange& exchange() { return *exchange_; }
   const std::shared_ptr<OwnMemory>& memory() const { return memory_; }
-  char* memory_of(int rank) const { return rank == ranks_->rank() ? memory_->base() : peers_[rank]->base(); }
+  RankMemory& memory_of(int rank) const;
   pid_t process_of(int rank) const { return processes_[rank]; }
   // [bytes] of uint8 in this rank's memory, given back with the tensor.
   torch::Tensor allocate(int64_t bytes);
   // Where in this rank's memory such a tensor begins.
-  uint64_t offset_of(const torch::Tensor& tensor) const;
+  uint64_t address_of(const torch::Tensor& tensor) const;
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
@@ -54,7 +54,7 @@ class Context {
   void fail(const std::string& start, const WaitFailure& failure);
 
   std::shared_ptr<OwnMemory> memory_;
-  std::vector<std::unique_ptr<Mapping>> peers_;
+  std::vector<std::unique_ptr<PeerMemory>> peers_;
   std::vector<pid_t> processes_;
   std::unique_ptr<Ranks> ranks_;
   std::unique_ptr<Exchange> exchange_;

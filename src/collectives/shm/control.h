@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/shm/rank_memory.h"
+
 namespace fsdp::collectives::shm {
 
 // Two lines: processors fetch them in pairs.
@@ -36,6 +38,12 @@ struct Round {
   alignas(kLineBytes) char mailbox[kMailboxBytes];
 };
 
+// A part of a rank's memory.
+struct Segment {
+  int file = -1;     // its number in the rank's process
+  size_t bytes = 0;  // that are reserved, more of them than the file may have
+};
+
 struct Control {
   // To wake the rank: a futex. Peers ring it only where `sleeping` says that it may be asleep.
   alignas(kLineBytes) std::atomic<uint32_t> bell{0};
@@ -50,6 +58,9 @@ struct Control {
   int32_t failed_rank = 0;
   bool of_connection = false;
   char message[kMessageBytes] = {};
+
+  // By number; this lies in the first. Written before an address in the segment is told.
+  Segment segments[kMostSegments];
 
   Counter rounds;  // of operations of the whole group, begun so far
   Round round[2];  // that of the last number, and that of the one before

@@ -58,7 +58,7 @@ GatherBy find_out(Context& context, int peer, const GatherTrial& trial) {
   OwnMemory& memory = *context.memory();
   const uint64_t own = memory.allocate(kTrialBytes);
   const uint64_t theirs = tell(context, own)[peer];
-  const GatherSeconds seconds = trial(context.memory_of(peer) + theirs);
+  const GatherSeconds seconds = trial(context.memory_of(peer).at(theirs));
   GatherSeconds all;
   for (const GatherSeconds& each : tell(context, seconds)) {
     all.map += each.map;

@@ -2,16 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/shm/memory_room.h"
 #include "collectives/shm/pages.h"
 
 namespace fsdp::collectives::shm {
@@ -22,24 +23,38 @@ int protection(Access access) {
   return access == Access::None ? PROT_NONE : access == Access::Read ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
-// What the system could give now. Asked before, because it would not refuse what it does not have: it would kill.
-size_t available_bytes() {
-  std::ifstream report("/proc/meminfo");
-  std::string name;
-  for (size_t kibibytes = 0; report >> name >> kibibytes; report.ignore(64, '\n')) {
-    if (name == "MemAvailable:") return kibibytes << 10;
-  }
-  return std::numeric_limits<size_t>::max();
+constexpr const char* kAdvice = "Shard over more ranks, make the units smaller, or give the job more memory.";
+
+// So many ranks may do a step at the same time, each of which saw the same room: together they take half of it. Where
+// there is little, they leave each other enough for a least step.
+constexpr size_t kRanksAtATime = 256;
+constexpr size_t kLeastStep = size_t{128} << 10;
+constexpr size_t kSpared = kRanksAtATime * kLeastStep;
+
+size_t next_step(size_t left, size_t room) {
+  const size_t share = room / (2 * kRanksAtATime);
+  const size_t step = share < kHugePageBytes ? std::max(share, kLeastStep) : share / kHugePageBytes * kHugePageBytes;
+  return std::min(left, step);
+}
+
+// Asked before, because the system would not refuse: it would send SIGXFSZ.
+void check_file_size(size_t bytes) {
+  rlimit limit{};
+  const bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+  FSDP_CHECK(fits,
+             "shm: found a limit of {} bytes on the size of files, expected at least {} for shared memory, which is a "
+             "file. Raise the limit (ulimit -f), make the units smaller, or set LaunchOptions::backend to gloo.",
+             limit.rlim_cur, bytes);
 }
 
 }  // namespace
 
-MemoryFile MemoryFile::create(size_t bytes) {
+MemoryFile MemoryFile::create() {
   MemoryFile file(memfd_create("fsdp", MFD_CLOEXEC));
-  FSDP_CHECK(file.descriptor_ >= 0 && ftruncate(file.descriptor_, static_cast<off_t>(bytes)) == 0,
-             "shm: a shared memory of {} bytes could not be made: {}. Raise the limits on open files and file sizes "
-             "(ulimit -n, -f), or set LaunchOptions::backend to gloo.",
-             bytes, std::strerror(errno));
+  FSDP_CHECK(file.descriptor_ >= 0,
+             "shm: a shared memory could not be made: {}. Raise the limit on open files (ulimit -n), or set "
+             "LaunchOptions::backend to gloo.",
+             std::strerror(errno));
   return file;
 }
 
@@ -61,10 +76,25 @@ MemoryFile::~MemoryFile() {
 }
 
 void MemoryFile::grant(size_t offset, size_t bytes) {
-  constexpr const char* kAdvice = "Shard over more ranks, make the units smaller, or give the job more memory.";
-  const size_t available = available_bytes();
-  FSDP_CHECK(bytes <= available, "shm: found {} bytes of free memory, expected {} for shared memory. {}", available,
-             bytes, kAdvice);
+  check_file_size(offset + bytes);
+  for (size_t granted = 0; granted < bytes;) {
+    const size_t left = bytes - granted;
+    const MemoryRoom room = memory_room();
+    try {
+      FSDP_CHECK(room.bytes >= kSpared && left <= room.bytes - kSpared,
+                 "shm: found {} bytes of free memory ({}), expected {} for shared memory, and {} to spare. {}",
+                 room.bytes, room.limit, left, kSpared, kAdvice);
+      const size_t step = next_step(left, room.bytes);
+      allocate(offset + granted, step);
+      granted += step;
+    } catch (...) {
+      take_back(offset, granted);
+      throw;
+    }
+  }
+}
+
+void MemoryFile::allocate(size_t offset, size_t bytes) {
   int refused = 0;
   do {
     refused = fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;

@@ -16,28 +16,32 @@ namespace fsdp::collectives::shm {
 // An open file. Movable; closes it.
 class MemoryFile {
  public:
-  // A new one of `bytes`, none of which takes memory before it is granted.
-  static MemoryFile create(size_t bytes);
+  // A new one, which is empty: it grows as bytes of it are granted.
+  static MemoryFile create();
   // A peer's. `owner` says whose, for the message.
   static MemoryFile open(pid_t pid, int descriptor, int owner);
   MemoryFile(MemoryFile&& other) noexcept;
   ~MemoryFile();
 
   int descriptor() const { return descriptor_; }
-  // Makes room for these bytes; throws Error when the system refuses.
+  // Makes room for these bytes. Throws Error, with nothing granted, when the machine, a control group or a limit on
+  // files has none. Ranks that ask at the same time go on in steps, so that together they do not take more than there
+  // is; no rank waits for another.
   void grant(size_t offset, size_t bytes);
   // The pages that lie within these bytes are zero again, and take no memory.
   void take_back(size_t offset, size_t bytes);
 
  private:
   explicit MemoryFile(int descriptor) : descriptor_(descriptor) {}
+  void allocate(size_t offset, size_t bytes);
 
   int descriptor_;
 };
 
 enum class Access { None, Read, Write };
 
-// A file's bytes from the first on, in this process. Movable; unmaps them. Outlives the open file.
+// A file's bytes from the first on, in this process, those included that it does not have yet; they may be touched when
+// they are granted. Movable; unmaps them. Outlives the open file.
 class Mapping {
  public:
   Mapping(const MemoryFile& file, size_t bytes, Access access);

@@ -1,37 +1,54 @@
 // The memory that one rank shows to its peers: its Control, and what it allocates behind it.
 //
-// Address space is reserved once and never moves; memory is granted as it is allocated. Any thread allocates and frees.
+// Memory is granted as it is allocated, and address space reserved a segment at a time: the further ones are a quarter
+// of what there is already, or as long as is asked for. What was handed out never moves. Any thread allocates and
+// frees.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "collectives/shm/control.h"
 #include "collectives/shm/heap.h"
 #include "collectives/shm/memory_file.h"
+#include "collectives/shm/rank_memory.h"
 
 namespace fsdp::collectives::shm {
 
-class OwnMemory {
+class OwnMemory final : public RankMemory {
  public:
-  // `reserved` bytes at most.
-  explicit OwnMemory(size_t reserved);
+  OwnMemory();
 
-  const MemoryFile& file() const { return file_; }
-  char* base() const { return mapping_.base(); }
-  size_t reserved() const { return mapping_.bytes(); }
-  Control& control() const { return *reinterpret_cast<Control*>(base()); }
+  Control& control() const { return *reinterpret_cast<Control*>(parts_[0]->mapping.base()); }
+  const Segment& first_segment() const { return control().segments[0]; }  // how peers find the others
+  size_t reserved() const { return reserved_; }
 
-  // The offset of `bytes` of zeros. Throws Error when the system has no more.
+  // The address of `bytes` of zeros. Throws Error when the system has no more.
   uint64_t allocate(size_t bytes);
-  void free(uint64_t offset) noexcept;
+  void free(uint64_t address) noexcept;
+  char* at(uint64_t address) override;
+  // The address of bytes that lie in what was allocated.
+  uint64_t address_of(const void* begin, size_t bytes) const;
 
  private:
-  MemoryFile file_;
-  Mapping mapping_;
-  std::mutex mutex_;
-  Heap heap_;
+  struct Part {
+    explicit Part(size_t bytes) : file(MemoryFile::create()), mapping(file, bytes, Access::Write), heap(0, bytes) {}
+
+    MemoryFile file;
+    Mapping mapping;
+    Heap heap;
+  };
+
+  Part& add_part(size_t bytes);
+  uint64_t grant(size_t number, size_t offset, size_t bytes);
+
+  mutable std::mutex mutex_;
+  std::array<std::unique_ptr<Part>, kMostSegments> parts_;  // by the segments' numbers
+  size_t count_ = 0;
+  size_t reserved_ = 0;
 };
 
 }  // namespace fsdp::collectives::shm

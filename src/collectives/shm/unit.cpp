@@ -57,7 +57,7 @@ void Unit::open() {
   const int first = layout.group_index(ranks.rank()) * layout.shards();
   const bool shared = layout.shards() > 1 && bytes > 0;
   std::optional<MemoryFile> made;
-  if (shared && ranks.rank() == first) made.emplace(MemoryFile::create(bytes));
+  if (shared && ranks.rank() == first) made.emplace(MemoryFile::create());
   const Opening own{make_control(), made ? made->descriptor() : -1};
 
   exchange.begin(fmt::format("opens unit {}", spec_.name), bytes);
@@ -65,9 +65,9 @@ void Unit::open() {
   std::vector<Opening> openings(ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank) {
     std::memcpy(&openings[rank], exchange.mailbox(rank), sizeof(Opening));
-    char* memory = context_->memory_of(rank);
+    RankMemory& memory = context_->memory_of(rank);
     const bool replica = rank != ranks.rank() && layout.shard_index(rank) == layout.shard_index(ranks.rank());
-    members_.push_back({reinterpret_cast<UnitControl*>(memory + openings[rank].control), memory, replica});
+    members_.push_back({reinterpret_cast<UnitControl*>(memory.at(openings[rank].control)), &memory, replica});
   }
   if (shared && !made)
     made.emplace(MemoryFile::open(context_->process_of(first), openings[first].file, ranks.name_of(first)));
@@ -84,13 +84,13 @@ void Unit::open() {
 uint64_t Unit::make_control() {
   const layout::UnitLayout& layout = spec_.layout;
   OwnMemory& memory = *context_->memory();
-  const uint64_t offset = memory.allocate(sizeof(UnitControl) + layout.parameters());
-  auto* control = new (memory.base() + offset) UnitControl;
+  const uint64_t address = memory.allocate(sizeof(UnitControl) + layout.parameters());
+  auto* control = new (memory.at(address)) UnitControl;
   if (layout.shards() < layout.ranks() && layout.full_numel() > 0) {
     sums_bytes_ = layout.slice_numel() * static_cast<int64_t>(sizeof(float));
     control->sums = memory.allocate(sums_bytes_);
   }
-  return offset;
+  return address;
 }
 
 // Each rank asks for the pages of its own shard, which so lie near it.
@@ -180,7 +180,7 @@ void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
   check_shapes(gradients, sum, spec_);
   gradients_ = std::move(gradients);
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    reduction_->begin(layout, context_->offset_of(gradients_.values), gradients_.present,
+    reduction_->begin(layout, context_->address_of(gradients_.values), gradients_.present,
                       sum.values.mutable_data_ptr<float>(), sum.held);
   });
 }

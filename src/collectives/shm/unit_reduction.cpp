@@ -91,7 +91,7 @@ void UnitReduction::add_up() {
   const std::span<const uint8_t> ours{members_[ranks_->rank()].control->present(), layout_->parameters()};
   for (size_t rank = 0; rank < members_.size(); ++rank) {
     const UnitControl& control = *members_[rank].control;
-    addends_[rank] = {members_[rank].memory + control.gradients + slice.begin * bytes_of(type_),
+    addends_[rank] = {members_[rank].memory->at(control.gradients) + slice.begin * bytes_of(type_),
                       {control.present(), layout_->parameters()}};
     check_same_left_out(ours, addends_[rank].present, static_cast<int>(rank), unit_);
   }
@@ -99,7 +99,7 @@ void UnitReduction::add_up() {
   add_in_order(sums, *held_, segments_, addends_, type_);
   const UnitMember& own = members_[ranks_->rank()];
   if (has_replicas_ && slice.numel() > 0)
-    std::memcpy(own.memory + own.control->sums, sums, slice.numel() * sizeof(float));
+    std::memcpy(own.memory->at(own.control->sums), sums, slice.numel() * sizeof(float));
 }
 
 bool UnitReduction::wait_begun() {
@@ -126,7 +126,7 @@ void UnitReduction::take_from_replicas() {
     const UnitMember& member = members_[rank];
     const int64_t numel = layout_->slice_of(rank).numel();
     if (!member.replica || numel == 0) continue;
-    std::memcpy(summed_slice(rank), member.memory + member.control->sums, numel * sizeof(float));
+    std::memcpy(summed_slice(rank), member.memory->at(member.control->sums), numel * sizeof(float));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "collectives/ordered_sum.h"
 #include "collectives/shm/control.h"
+#include "collectives/shm/rank_memory.h"
 #include "collectives/shm/ranks.h"
 #include "collectives/shm/unit_counters.h"
 #include "layout/gradient_layout.h"
@@ -22,8 +23,8 @@ namespace fsdp::collectives::shm {
 // A rank's part in a unit, in this process.
 struct UnitMember {
   UnitControl* control = nullptr;
-  char* memory = nullptr;  // what the offsets in `control` count from
-  bool replica = false;    // another rank with the same shard
+  RankMemory* memory = nullptr;  // where the addresses in `control` lie
+  bool replica = false;          // another rank with the same shard
 };
 
 class UnitReduction final : public Work {

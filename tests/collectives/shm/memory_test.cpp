@@ -2,16 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "collectives/shm/heap.h"
 #include "collectives/shm/memory_node.h"
 #include "collectives/shm/own_memory.h"
+#include "collectives/shm/peer_memory.h"
 #include "fsdp/error.h"
 #include "support/message_of.h"
 
@@ -20,8 +23,6 @@ namespace {
 
 using ::fsdp::testing::message_of;
 using ::testing::HasSubstr;
-
-constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 int64_t pages_of(const MemoryFile& file) {
   struct stat status {};
@@ -50,7 +51,7 @@ TEST(Heap, StartsLongRangesAtHugePages) {
 }
 
 TEST(MemoryFile, IsTheSameMemoryForEveryoneWhoOpensIt) {
-  MemoryFile made = MemoryFile::create(2 * kPageBytes);
+  MemoryFile made = MemoryFile::create();
   made.grant(0, 2 * kPageBytes);
   const Mapping ours(made, 2 * kPageBytes, Access::Write);
   const MemoryFile opened = MemoryFile::open(getpid(), made.descriptor(), 1);
@@ -60,7 +61,7 @@ TEST(MemoryFile, IsTheSameMemoryForEveryoneWhoOpensIt) {
 }
 
 TEST(MemoryFile, TakesMemoryThatIsGrantedUntilItIsTakenBack) {
-  MemoryFile file = MemoryFile::create(1000 * kPageBytes);
+  MemoryFile file = MemoryFile::create();
   EXPECT_EQ(pages_of(file), 0);
   file.grant(0, 10 * kPageBytes);
   EXPECT_EQ(pages_of(file), 10);
@@ -69,9 +70,41 @@ TEST(MemoryFile, TakesMemoryThatIsGrantedUntilItIsTakenBack) {
 }
 
 TEST(MemoryFile, ThatIsNotThereIsAnErrorThatSaysHowMuch) {
-  MemoryFile file = MemoryFile::create(kPageBytes);
+  MemoryFile file = MemoryFile::create();
   EXPECT_THAT(message_of<Error>([&] { file.grant(0, size_t{1} << 60); }),
               HasSubstr("expected 1152921504606846976 for shared memory"));
+}
+
+// For as long as it lives, no file of this process may be longer.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(size_t bytes) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(MemoryFile, BeyondTheLimitOnFilesIsAnErrorAndNoSignal) {
+  const FileSizeLimit limit(16 * kPageBytes);
+  MemoryFile file = MemoryFile::create();
+  file.grant(0, 16 * kPageBytes);
+  EXPECT_THAT(message_of<Error>([&] { file.grant(16 * kPageBytes, 1); }),
+              HasSubstr("found a limit of 65536 bytes on the size of files, expected at least 65537"));
+  EXPECT_EQ(pages_of(file), 16);
+}
+
+TEST(OwnMemory, NeedsNoMoreOfTheLimitOnFilesThanWasAllocated) {
+  const FileSizeLimit limit(size_t{4} << 20);
+  OwnMemory memory;
+  memory.allocate(size_t{3} << 20);
+  EXPECT_THAT(message_of<Error>([&] { memory.allocate(size_t{5} << 20); }), HasSubstr("(ulimit -f)"));
 }
 
 TEST(MemoryFile, OfAProcessThatIsGoneIsAnErrorThatNamesTheRank) {
@@ -138,16 +171,46 @@ TEST(MemoryNode, IsWhereTheThreadRunsIfNoneHasAllProcessors) {
 }
 
 TEST(OwnMemory, GivesPagesBackAndHandsOutZerosAgain) {
-  OwnMemory memory(16 * kPageBytes);
-  const int64_t before = pages_of(memory.file());
-  const uint64_t offset = memory.allocate(8 * kPageBytes);
-  EXPECT_EQ(pages_of(memory.file()), before + 8);
-  std::memset(memory.base() + offset, 7, 8 * kPageBytes);
-  memory.free(offset);
-  EXPECT_EQ(pages_of(memory.file()), before);
+  OwnMemory memory;
+  const MemoryFile file = MemoryFile::open(getpid(), memory.first_segment().file, 0);
+  const int64_t before = pages_of(file);
+  const uint64_t address = memory.allocate(8 * kPageBytes);
+  EXPECT_EQ(pages_of(file), before + 8);
+  std::memset(memory.at(address), 7, 8 * kPageBytes);
+  memory.free(address);
+  EXPECT_EQ(pages_of(file), before);
   const uint64_t again = memory.allocate(16 * kPageBytes);
-  for (size_t i = 0; i < 16 * kPageBytes; ++i) ASSERT_EQ(memory.base()[again + i], 0) << i;
-  EXPECT_THAT(message_of<Error>([&] { memory.allocate(1); }), HasSubstr("found no 1 bytes in a row"));
+  EXPECT_EQ(again, address);
+  for (size_t i = 0; i < 16 * kPageBytes; ++i) ASSERT_EQ(memory.at(again)[i], 0) << i;
+}
+
+TEST(OwnMemory, ReservesLittleMoreThanWasAllocatedHoweverItCame) {
+  OwnMemory memory;
+  EXPECT_LE(memory.reserved(), kHugePageBytes);
+  size_t allocated = 0;
+  for (size_t bytes : {kPageBytes, 3 * kHugePageBytes, kPageBytes, 40 * kHugePageBytes}) {
+    memory.allocate(bytes);
+    allocated += bytes;
+    EXPECT_LE(memory.reserved(), 2 * kHugePageBytes + allocated * 5 / 4);
+  }
+  for (int i = 0; i < 2000; ++i) memory.allocate(16 * kPageBytes);
+  allocated += size_t{2000} * 16 * kPageBytes;
+  EXPECT_LE(memory.reserved(), 2 * kHugePageBytes + allocated * 5 / 4);
+}
+
+TEST(OwnMemory, IsReadByPeersInSegmentsThatWereMadeLater) {
+  OwnMemory memory;
+  PeerMemory seen(getpid(), 1, memory.first_segment());
+  EXPECT_EQ(seen.control().segments[0].bytes, memory.reserved());
+  std::vector<uint64_t> addresses;
+  for (int i = 0; i < 5; ++i) {
+    addresses.push_back(memory.allocate(3 * kHugePageBytes));
+    memory.at(addresses.back())[2 * kHugePageBytes] = static_cast<char>('a' + i);
+  }
+  for (int i = 4; i >= 0; --i) EXPECT_EQ(seen.at(addresses[i])[2 * kHugePageBytes], 'a' + i);
+  EXPECT_EQ(memory.address_of(memory.at(addresses[3]) + 5, 100), addresses[3] + 5);
+  const char elsewhere = 0;
+  EXPECT_THAT(message_of([&] { memory.address_of(&elsewhere, 1); }), HasSubstr("do not lie in memory"));
 }
 
 }  // namespace

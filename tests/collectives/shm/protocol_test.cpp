@@ -29,9 +29,9 @@ struct SharedUnit {
     full.resize(layout.ranks() / layout.shards(), std::vector<float>(layout.full_numel()));
     for (int rank = 0; rank < threads.size(); ++rank) {
       OwnMemory& memory = threads.memory(rank);
-      auto* control = new (memory.base() + memory.allocate(sizeof(UnitControl) + layout.parameters())) UnitControl;
+      auto* control = new (memory.at(memory.allocate(sizeof(UnitControl) + layout.parameters()))) UnitControl;
       control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
-      members.push_back({control, memory.base(), false});
+      members.push_back({control, &memory, false});
       gradients.push_back(memory.allocate(layout.full_numel() * sizeof(float)));
     }
   }
@@ -97,7 +97,7 @@ class OwnUnit {
 
   // Rank r's gradient of element i is r + i + `number`.
   void begin_reduction(int number) {
-    auto* gradients = reinterpret_cast<float*>(ranks_memory() + unit_.gradients[rank()]);
+    auto* gradients = reinterpret_cast<float*>(unit_.members[rank()].memory->at(unit_.gradients[rank()]));
     std::iota(gradients, gradients + unit_.layout.full_numel(), static_cast<float>(rank() + number));
     std::fill(held_.begin(), held_.end(), 0);
     reduction_.begin(unit_.gradient_layout, unit_.gradients[rank()], std::vector<uint8_t>(held_.size(), 1), sum_.data(),
@@ -125,7 +125,6 @@ class OwnUnit {
     ranks_.ring();
   }
   std::vector<float>& full() { return unit_.full[unit_.layout.group_index(rank())]; }
-  char* ranks_memory() { return unit_.members[rank()].memory; }
   std::vector<UnitMember> with_replicas() const {
     std::vector<UnitMember> members = unit_.members;
     for (int peer : ranks_.peers())

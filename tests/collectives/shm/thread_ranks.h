@@ -18,7 +18,7 @@ namespace fsdp::collectives::shm {
 class ThreadRanks {
  public:
   explicit ThreadRanks(int size, std::chrono::milliseconds timeout = std::chrono::seconds(50)) : timeout_(timeout) {
-    for (int rank = 0; rank < size; ++rank) memories_.push_back(std::make_unique<OwnMemory>(size_t{1} << 24));
+    for (int rank = 0; rank < size; ++rank) memories_.push_back(std::make_unique<OwnMemory>());
   }
 
   int size() const { return static_cast<int>(memories_.size()); }
