@@ -73,7 +73,7 @@ TEST_F(ConfigurationFileTest, SaysWhereItIsNoToml) {
 
 TEST_F(ConfigurationFileTest, CannotBeAFolder) {
   EXPECT_THAT(read_configuration(folder_.path().string(), options_).problems,
-              ElementsAre(HasSubstr("cannot be read: Is a directory.")));
+              ElementsAre(HasSubstr("is not a regular file.")));
 }
 
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {

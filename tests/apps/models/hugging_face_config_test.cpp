@@ -238,7 +238,7 @@ TEST(HuggingFaceConfig, IsReadFromAFileOrItsFolder) {
 TEST(HuggingFaceConfig, AFileThatCannotBeReadIsNamed) {
   const TemporaryFolder folder;
   EXPECT_THAT(read_hugging_face_config(folder / "none.json").problems,
-              ElementsAre(AllOf(HasSubstr(folder / "none.json"), HasSubstr("No such file"))));
+              ElementsAre(AllOf(HasSubstr(folder / "none.json"), HasSubstr("does not exist"))));
   EXPECT_THAT(read_hugging_face_config(folder.path()).problems, ElementsAre(HasSubstr(folder / "config.json")));
   const std::string large = folder.write("model.safetensors", "");
   std::filesystem::resize_file(large, (16u << 20) + 1);
