@@ -63,7 +63,7 @@ CacheLock::CacheLock(const fs::path& cache) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (error || !fs::is_directory(cache, error)) refuse(error ? error.message() + "." : "Not a directory.");
-  constexpr std::chrono::seconds kRound{2};
+  constexpr std::chrono::milliseconds kRound{500};
   // A new holder writes its name a moment after it has the lock: until then the name is that of the one before.
   for (std::string dead; !lock_;) try {
       lock_.emplace(cache / "lock", kRound);

@@ -107,20 +107,23 @@ struct DartsUnit {
   uint32_t bits;
 
   bool is_leaf() const { return bits >> 31 != 0; }
+  bool ends_a_key() const { return (bits & 0x100u) != 0; }  // the leaf lies where a zero byte leads
   uint32_t value() const { return bits & 0x7fffffffu; }
   uint32_t offset() const { return (bits >> 10) << ((bits & 0x200u) >> 6); }
 };
 
 void check_array(std::string_view array, std::string_view texts) {
-  constexpr uint32_t kLastByte = 255;
+  constexpr size_t kLastByte = 255;
   const size_t units = array.size() / sizeof(uint32_t);
   if (units == 0 || array.size() % sizeof(uint32_t) != 0) throw Damaged("the array of a normaliser is cut");
+  const auto unit_at = [&](size_t place) { return DartsUnit{number_at<uint32_t>(array, place * sizeof(uint32_t))}; };
   for (size_t place = 0; place < units; ++place) {
-    const DartsUnit unit{number_at<uint32_t>(array, place * sizeof(uint32_t))};
-    if (unit.is_leaf() && place != 0) {
-      if (unit.value() >= texts.size()) throw Damaged("the array of a normaliser leads outside of its texts");
-    } else if (((static_cast<uint32_t>(place) ^ unit.offset()) | kLastByte) >= units) {
-      throw Damaged("the array of a normaliser leads outside of itself");
+    const DartsUnit unit = unit_at(place);
+    if (unit.is_leaf() && place != 0) continue;  // no byte leads on to it
+    const size_t next = place ^ unit.offset();
+    if ((next | kLastByte) >= units) throw Damaged("the array of a normaliser leads outside of itself");
+    if (unit.ends_a_key() && unit_at(next).value() >= texts.size()) {
+      throw Damaged("the array of a normaliser leads outside of its texts");
     }
   }
 }

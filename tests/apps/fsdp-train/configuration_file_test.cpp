@@ -76,6 +76,13 @@ TEST_F(ConfigurationFileTest, CannotBeAFolder) {
               ElementsAre(HasSubstr("is not a regular file.")));
 }
 
+TEST_F(ConfigurationFileTest, DeepKeysAreAProblem) {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT(problems_of("[training]\n" + key + " = 1\n"),
+              ElementsAre("2:129: Keys, lists and tables nest deeper than 64 levels."));
+}
+
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {
   const std::string text = configuration_toml(Options());
   for (const char* part : {"\n[ranks]\n", "\n[training]\n", "\nlr = 0.001\n", "\nclip = 1.0\n", "\neps = 1e-08\n",
