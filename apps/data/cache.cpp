@@ -105,8 +105,7 @@ std::shared_ptr<const tokenizers::Tokenizer> cached_tokenizer(const fs::path& ca
   const CacheLock lock(cache);
   if (!is_there(model)) {
     Sentences sentences(text, kTrainingBytes);
-    fsdp::files::write_durably(model,
-                               tokenizers::train_sentencepiece([&] { return sentences.next(); }, vocabulary));
+    fsdp::files::write_durably(model, tokenizers::train_sentencepiece([&] { return sentences.next(); }, vocabulary));
   }
   return read_model_entry(model, vocabulary);
 }

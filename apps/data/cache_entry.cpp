@@ -34,8 +34,8 @@ bool is_model_name(std::string_view name) {
 }
 
 [[noreturn]] void refuse(const fs::path& entry, const std::string& problem) {
-  throw fsdp::Error(fmt::format("cache entry '{}' cannot be used: {} Remove it, and it is made anew.", entry.string(),
-                                problem));
+  throw fsdp::Error(
+      fmt::format("cache entry '{}' cannot be used: {} Remove it, and it is made anew.", entry.string(), problem));
 }
 
 void require(const fs::path& entry, fs::file_type expected, const char* is_no) {

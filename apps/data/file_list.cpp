@@ -31,8 +31,8 @@ std::map<std::string, int64_t> read_list(const fs::path& folder) {
   for (const auto& [file, bytes] : json["files"].items()) {
     // Never a file of another folder.
     if (file.find('/') != std::string::npos || file.find('\0') != std::string::npos) {
-      throw fsdp::Error(fmt::format("{} is damaged: '{}' is no name of a file in its folder.", name,
-                                    files::printable(file)));
+      throw fsdp::Error(
+          fmt::format("{} is damaged: '{}' is no name of a file in its folder.", name, files::printable(file)));
     }
     found[file] = files::whole_number(json["files"], file, name, 0, std::numeric_limits<int64_t>::max());
   }

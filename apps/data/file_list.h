@@ -17,8 +17,8 @@ void write_file_list(const std::filesystem::path& folder);
 // Whether the folder's files may be symbolic links.
 enum class Links { Followed, Refused };
 
-// Throws fsdp::Error where the list is missing or damaged, or a file is missing or of another length: it names the file,
-// what was found and what was expected.
+// Throws fsdp::Error where the list is missing or damaged, or a file is missing or of another length: it names the
+// file, what was found and what was expected.
 void check_listed_files(const std::filesystem::path& folder, Links links);
 
 // The same for a folder that may have no list.

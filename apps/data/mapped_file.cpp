@@ -48,8 +48,7 @@ MappedFile::~MappedFile() {
 void MappedFile::check() const {
   struct stat status {};
   // A file that is mapped stays whole without its name.
-  const bool is_there =
-      stat(path_.c_str(), &status) == 0 && status.st_ino == inode_ && status.st_dev == device_;
+  const bool is_there = stat(path_.c_str(), &status) == 0 && status.st_ino == inode_ && status.st_dev == device_;
   // The rest of a page in which the file now ends reads as zeros, and raises nothing.
   if (is_there && static_cast<size_t>(status.st_size) < size_) {
     has_shrunk(name_, size_, fmt::format("to {} bytes", status.st_size));

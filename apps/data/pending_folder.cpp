@@ -36,8 +36,8 @@ fs::path make_beside(const fs::path& target) {
   fs::create_directories(parent, error);
   if (error) cannot_be_made(parent, error.message());
   for (int number = 1;; ++number) {
-    const fs::path path = fmt::format("{}{}{}{}", target.string(), kPartial, getpid(),
-                                      number == 1 ? "" : fmt::format("-{}", number));
+    const fs::path path =
+        fmt::format("{}{}{}{}", target.string(), kPartial, getpid(), number == 1 ? "" : fmt::format("-{}", number));
     if (mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST || number == kMostTries) cannot_be_made(path, std::strerror(errno));
   }
@@ -78,8 +78,8 @@ std::string pending_target(const std::string& name) {
   if (mark == std::string::npos) return "";
   const std::string_view numbers = std::string_view(name).substr(mark + kPartial.size());
   const size_t dash = numbers.find('-');
-  const bool is_pending = is_number(numbers.substr(0, dash)) &&
-                          (dash == std::string_view::npos || is_number(numbers.substr(dash + 1)));
+  const bool is_pending =
+      is_number(numbers.substr(0, dash)) && (dash == std::string_view::npos || is_number(numbers.substr(dash + 1)));
   return is_pending ? name.substr(0, mark) : "";
 }
 

@@ -26,8 +26,8 @@ class PendingFolder {
   bool committed_ = false;
 };
 
-// Of the name of a pending folder, or of a file that a files::ReplacedFile has not put in place: the name that it was to
-// get. Empty for any other name.
+// Of the name of a pending folder, or of a file that a files::ReplacedFile has not put in place: the name that it was
+// to get. Empty for any other name.
 std::string pending_target(const std::string& name);
 
 }  // namespace data

@@ -39,9 +39,9 @@ void TokenWriter::append(std::span<const int32_t> tokens) {
   }
   size_ += static_cast<int64_t>(tokens.size());
   if (format.header_bytes > 0 && size_ > std::numeric_limits<int32_t>::max()) {
-    throw fsdp::Error(fmt::format(
-        "{}: the kind {} holds at most {} tokens. Use the kind {}, or prepare the text in parts.", name_,
-        format.name, std::numeric_limits<int32_t>::max(), format_of(TokenKind::kNanoGpt).name));
+    throw fsdp::Error(
+        fmt::format("{}: the kind {} holds at most {} tokens. Use the kind {}, or prepare the text in parts.", name_,
+                    format.name, std::numeric_limits<int32_t>::max(), format_of(TokenKind::kNanoGpt).name));
   }
   std::string bytes;
   bytes.reserve(tokens.size() * static_cast<size_t>(format.token_bytes));

@@ -78,7 +78,8 @@ void JsonFields::accept(const std::string& key, std::initializer_list<Json> acce
 void JsonFields::accept_keys(std::initializer_list<const char*> known) {
   for (const auto& item : object_.items()) {
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    problems_.push_back(fmt::format("{}{} is unknown; accepted: {}.", path_, shown(item.key()), fmt::join(known, ", ")));
+    problems_.push_back(
+        fmt::format("{}{} is unknown; accepted: {}.", path_, shown(item.key()), fmt::join(known, ", ")));
   }
 }
 

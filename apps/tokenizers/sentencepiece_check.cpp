@@ -179,8 +179,7 @@ void check_model(std::string_view model) {
 void check_sentencepiece(std::string_view model, const std::string& name) try {
   check_model(model);
 } catch (const Damaged& problem) {
-  throw fsdp::Error(
-      fmt::format("tokenizer '{}' is no sentencepiece model, or is damaged: {}.", name, problem.what()));
+  throw fsdp::Error(fmt::format("tokenizer '{}' is no sentencepiece model, or is damaged: {}.", name, problem.what()));
 }
 
 }  // namespace tokenizers

@@ -12,8 +12,8 @@ namespace guarded_toml {
 
 namespace {
 
-// Walks over a text up to its first value or key that lies too deep. Strings and comments are passed over; whatever else
-// is wrong, the parser says.
+// Walks over a text up to its first value or key that lies too deep. Strings and comments are passed over; whatever
+// else is wrong, the parser says.
 //
 // The depth at a place is the number of brackets that are open there and of the dots since the last comma, or since the
 // beginning of the line, within each of them. Dots of numbers count as well: there is one.

@@ -13,7 +13,7 @@
 
 namespace guarded_toml {
 
-inline constexpr int kDeepest = 64;                        // dots, lists and tables around a value or in a header
+inline constexpr int kDeepest = 64;                      // dots, lists and tables around a value or in a header
 inline constexpr int64_t kMostBytes = int64_t{1} << 20;  // of a file
 
 // Throws toml::parse_error, which says where, for what is no TOML or nests deeper than kDeepest.

@@ -33,13 +33,14 @@ using ::testing::HasSubstr;
 class CacheTest : public ::testing::Test {
  protected:
   fs::path tokens() {
-    const TextFiles text(folder_.write("a.txt", some_text(100)));
+    const TextFiles text(text_);
     return cached_token_folder(cache_, split_text(text, 0.1), *tokenizers::make_tokenizer("bytes"), 1, {});
   }
   std::string tokens_error() {
     return message_of<fsdp::Error>([&] { tokens(); });
   }
   TemporaryFolder folder_;
+  std::string text_ = folder_.write("a.txt", some_text(100));
   fs::path cache_ = folder_ / "cache";
 };
 
@@ -173,9 +174,7 @@ TEST_F(CacheTest, AModelThatIsNotAsItWasMadeIsAnErrorThatNamesIt) {
   const auto train = [&] { return cached_tokenizer(cache_, all_of(text), 320); };
   const fs::path model = train()->name();
   const std::string bytes = read_bytes(model), refused = "cache entry '" + model.string() + "' cannot be used: ";
-  const auto error = [&] {
-    return message_of<fsdp::Error>([&] { train(); });
-  };
+  const auto error = [&] { return message_of<fsdp::Error>([&] { train(); }); };
   fs::resize_file(model, bytes.size() / 2);
   EXPECT_THAT(error(), AllOf(HasSubstr(refused), HasSubstr("or is damaged")));
   fs::resize_file(model, 0);

@@ -99,8 +99,8 @@ TEST(PendingFolder, DoesNotTakeThePlaceOfALink) {
 TEST(PendingTarget, IsOfPendingNamesOnly) {
   EXPECT_EQ(pending_target("out.partial-77"), "out");
   EXPECT_EQ(pending_target("out.partial-77-2"), "out");
-  for (const char* name : {"out", "out.partial-", "out.partial-x", "out.partial-7x", "out.partial-7-", "out.partial-7-x",
-                           "out.partial-7-2-3", ".partial-draft"}) {
+  for (const char* name : {"out", "out.partial-", "out.partial-x", "out.partial-7x", "out.partial-7-",
+                           "out.partial-7-x", "out.partial-7-2-3", ".partial-draft"}) {
     EXPECT_EQ(pending_target(name), "") << name;
   }
 }

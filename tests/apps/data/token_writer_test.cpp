@@ -3,6 +3,8 @@
 #include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -98,6 +100,30 @@ TEST(TokenWriter, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
   };
   EXPECT_EQ(exit_code_of(write), 0);
   EXPECT_TRUE(is_empty(folder));
+}
+
+// A file system of 64 KiB, which this process alone sees; false where a process may not have one.
+bool mount_small_disk(const std::string& folder) {
+  if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", folder.c_str(), "tmpfs", 0, "size=64k") == 0;
+}
+
+TEST(TokenWriter, AFullDiskIsSaidAndLeavesNothing) {
+  TemporaryFolder folder;
+  enum : int { Good, NoDisk, Message, Leftover };
+  const int code = exit_code_of([&]() -> int {
+    if (!mount_small_disk(folder.path().string())) return NoDisk;
+    const std::string message = message_of<fsdp::Error>([&] {
+      TokenWriter writer(folder / "x.bin", TokenKind::kNanoGpt);
+      writer.append(std::vector<int32_t>(1'000'000, 7));
+    });
+    if (message.find("x.bin' cannot be written: No space left on device") == std::string::npos) return Message;
+    if (message.find("Free some space") == std::string::npos) return Message;
+    return is_empty(folder) ? Good : Leftover;
+  });
+  if (code == NoDisk) GTEST_SKIP() << "this process may not mount a file system";
+  EXPECT_EQ(code, Good);
 }
 
 TEST(TokenWriter, WritesThroughNoLinkAtItsTemporaryName) {

@@ -80,7 +80,7 @@ TEST_F(ConfigurationFileTest, DeepKeysAreAProblem) {
   std::string key = "a";
   for (int i = 0; i < 100'000; ++i) key += ".a";
   EXPECT_THAT(problems_of("[training]\n" + key + " = 1\n"),
-              ElementsAre("2:129: Keys, lists and tables nest deeper than 64 levels."));
+              ElementsAre("2:130: Keys, lists and tables nest deeper than 64 levels."));
 }
 
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {

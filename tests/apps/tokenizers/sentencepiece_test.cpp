@@ -143,7 +143,8 @@ TEST_F(SentencePieceTest, DamagedModelsDoNoHarm) {
     std::minstd_rand random(seed);
     std::string bytes = seed % 2 == 0 ? model() : with_normaliser(kTwoBlocks, "b");
     if (seed % 5 == 0) bytes.resize(random() % bytes.size());
-    const size_t region = seed % 3 == 0 ? std::min<size_t>(bytes.size(), 3000) : bytes.size();  // the normaliser is last
+    const size_t region =
+        seed % 3 == 0 ? std::min<size_t>(bytes.size(), 3000) : bytes.size();  // the normaliser is last
     for (uint32_t flips = random() % 8; flips > 0 && region > 0; --flips) {
       bytes[bytes.size() - 1 - random() % region] ^= static_cast<char>(1 << random() % 8);
     }
