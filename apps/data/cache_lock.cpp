@@ -65,7 +65,9 @@ CacheLock::CacheLock(const fs::path& cache) {
   if (error || !fs::is_directory(cache, error)) refuse(error ? error.message() + "." : "Not a directory.");
   constexpr std::chrono::milliseconds kRound{500};
   // A new holder writes its name a moment after it has the lock: until then the name is that of the one before.
-  for (std::string dead; !lock_;) try {
+  std::string dead;
+  while (!lock_) {
+    try {
       lock_.emplace(cache / "lock", kRound);
     } catch (const fsdp::files::LockHeld& held) {
       if (has_died(held.holder()) && held.holder() == dead) refuse(held.what());
@@ -73,6 +75,7 @@ CacheLock::CacheLock(const fs::path& cache) {
     } catch (const fsdp::Error& failure) {
       refuse(failure.what());
     }
+  }
   remove_leftovers(cache);
 }
 
