@@ -23,14 +23,16 @@ struct Checkpoint {
   std::map<std::string, std::string> notes = {};
 };
 
-// Writes `directory`: every rank its own pieces as safetensors, and one manifest (docs/checkpoint_format.md). It is
-// written beside the target and renamed when it is complete, so that no partial checkpoint is ever seen; an existing
-// one is replaced. A collective. Throws `Error` on every rank when one of them cannot write.
+// Writes `directory`: every rank its own pieces as safetensors, and one manifest with the hash of every file
+// (docs/checkpoint_format.md). It is written beside the target and renamed when it is complete, so that no partial
+// checkpoint is ever seen. An older checkpoint, or an empty directory, is replaced; anything else that lies there stays,
+// and is an error. A collective. Throws `Error` on every rank when one of them cannot write, or when another job is
+// saving to the same place.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // Fills the model, and the optimizer when there is one, and returns the step. A collective, on the number of ranks that
-// saved. Throws `Error`, with nothing changed, for a file that is damaged or a checkpoint of another model. It goes on,
-// too, from a step in a backward that broke off (`PieceOptimizer::step_in_backward`).
+// saved. Throws `Error`, with nothing changed, for a file of which one bit is not as it was saved, or a checkpoint of
+// another model. It goes on, too, from a step in a backward that broke off (`PieceOptimizer::step_in_backward`).
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // The notes that were saved with a checkpoint; no collective. Throws `Error` for what is no checkpoint.

@@ -45,7 +45,8 @@ Manifest manifest_of(const Checkpoint& checkpoint) {
                     .shards = model.shards(),
                     .step = checkpoint.step,
                     .parameters = {},
-                    .notes = checkpoint.notes};
+                    .notes = checkpoint.notes,
+                    .files = {}};
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->shapes.size(); ++i) {
       manifest.parameters.push_back({unit->parameters[i].name(), unit->shapes[i].sizes, unit->shapes[i].strides});

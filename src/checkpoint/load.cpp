@@ -11,6 +11,8 @@ namespace {
 
 using checkpoint::Manifest;
 using checkpoint::NamedTensors;
+using checkpoint::SafetensorsFile;
+using checkpoint::WrittenFile;
 
 // What is wrong with the checkpoint for this model; at most a few lines of it.
 void check_same_parameters(const std::string& directory, const Manifest& saved, const Manifest& expected) {
@@ -40,20 +42,53 @@ void check_same_parameters(const std::string& directory, const Manifest& saved, 
              fmt::join(problems, "; "), count > kShown ? fmt::format("; and {} more", count - kShown) : "");
 }
 
-// The file's tensors in the order of `wanted`, each of the wanted shape and dtype.
-std::vector<torch::Tensor> read_wanted(const std::filesystem::path& file, const NamedTensors& wanted) {
-  const auto tensors = checkpoint::read_safetensors(file);
-  std::vector<torch::Tensor> found;
-  for (const auto& [name, tensor] : wanted) {
-    const auto one = tensors.find(name);
-    FSDP_CHECK(one != tensors.end(), "{}: {} is missing. Was the checkpoint saved with this optimizer?", file.string(),
-               name);
-    FSDP_CHECK(one->second.sizes() == tensor.sizes() && one->second.scalar_type() == tensor.scalar_type(),
-               "{}: {} has shape {} of {}, expected {} of {}", file.string(), name, one->second.sizes().vec(),
-               toString(one->second.scalar_type()), tensor.sizes().vec(), toString(tensor.scalar_type()));
-    found.push_back(one->second);
+// The entries of `wanted`, each of the wanted shape and dtype: compared before anything of them is read.
+std::vector<const SafetensorsFile::Entry*> find_wanted(const SafetensorsFile& file, const std::string& name,
+                                                       const NamedTensors& wanted) {
+  std::map<std::string_view, const SafetensorsFile::Entry*> entries;
+  for (const auto& entry : file.entries()) entries.emplace(entry.name, &entry);
+  std::vector<const SafetensorsFile::Entry*> found;
+  for (const auto& [tensor_name, tensor] : wanted) {
+    const auto one = entries.find(tensor_name);
+    FSDP_CHECK(one != entries.end(), "{}: {} is missing. Was the checkpoint saved with this optimizer?", name,
+               tensor_name);
+    const SafetensorsFile::Entry& entry = *one->second;
+    FSDP_CHECK(entry.shape == tensor.sizes().vec() && entry.type == tensor.scalar_type(),
+               "{}: {} has shape {} of {}, expected {} of {}", name, tensor_name, entry.shape, toString(entry.type),
+               tensor.sizes().vec(), toString(tensor.scalar_type()));
+    found.push_back(&entry);
   }
   return found;
+}
+
+void check_size(const std::string& name, int64_t bytes, const WrittenFile& saved) {
+  FSDP_CHECK(bytes == saved.bytes, "{} is damaged: found {} bytes, expected {}. Use an older checkpoint.", name, bytes,
+             saved.bytes);
+}
+
+void check_hash(const std::string& name, const std::string& hash, const WrittenFile& saved) {
+  FSDP_CHECK(hash == saved.hash,
+             "{} is damaged, or of another step: its hash is {}, expected {}. Use an older checkpoint.", name, hash,
+             saved.hash);
+}
+
+// The file's tensors in the order of `wanted`, when all of the file is as it was saved.
+std::vector<torch::Tensor> read_wanted(const std::filesystem::path& path, const WrittenFile& saved,
+                                       const NamedTensors& wanted) {
+  const std::string name = path.string();
+  const SafetensorsFile file(path);
+  check_size(name, file.bytes(), saved);
+  std::vector<const SafetensorsFile::Entry*> entries;
+  try {
+    entries = find_wanted(file, name, wanted);
+  } catch (const Error&) {
+    // A flipped bit in a name or a shape is damage, and not another model.
+    check_hash(name, file.read_with_hash({}).second, saved);
+    throw;
+  }
+  auto [tensors, hash] = file.read_with_hash(entries);
+  check_hash(name, hash, saved);
+  return std::move(tensors);
 }
 
 }  // namespace
@@ -75,7 +110,8 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
                "{}: saved in {} shards by {} ranks, found {} shards on {} ranks here. Load it with as many shards: by "
                "the number of ranks, or options.shard_group_size.",
                directory.string(), manifest.shards, manifest.world_size, model.shards(), group.size());
-    found = read_wanted(directory / checkpoint::shard_file_name(group.rank() % model.shards(), model.shards()), wanted);
+    const int shard = group.rank() % model.shards();
+    found = read_wanted(directory / checkpoint::shard_file_name(shard, model.shards()), manifest.files[shard], wanted);
   });
   model.begin_load();
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
@@ -91,12 +127,16 @@ std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path&
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory) {
   std::optional<std::filesystem::path> latest;
   int64_t step = -1;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, missing)) {
-    if (!entry.is_directory() || entry.path().filename().string().find(".partial") != std::string::npos) continue;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;  // of a loop of links, say
+    if (!entry->is_directory(ignored) || entry->path().filename().string().find(".partial") != std::string::npos) {
+      continue;
+    }
     try {
-      const int64_t found = checkpoint::read_manifest(entry.path()).step;
-      if (found > step) latest = entry.path(), step = found;
+      const int64_t found = checkpoint::read_manifest(entry->path()).step;
+      if (found > step) latest = entry->path(), step = found;
     } catch (const Error&) {
       // not a checkpoint, or not a whole one
     }

@@ -1,18 +1,112 @@
+// The file begins with its own hash, of all of its bytes with zeros in the hash's place:
+//   {
+//     "hash": "<32 hexadecimal digits>",
+//     "format": "fsdp-checkpoint", ...
 #include "checkpoint/manifest.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <charconv>
 
 #include "base/error.h"
-#include "checkpoint/files.h"
+#include "files/content_hash.h"
+#include "files/durable_file.h"
+#include "files/json.h"
+#include "files/printable.h"
+#include "files/reading.h"
 
 namespace fsdp::checkpoint {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using files::Json;
+
 constexpr const char* kFormat = "fsdp-checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr std::string_view kBeginning = "{\n  \"hash\": \"";
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kLargestSize = int64_t{1} << 62;
+
+std::string with_hash(std::string text, std::string_view hash) {
+  return text.replace(kBeginning.size(), files::kHashDigits, hash);
+}
+
+std::string own_hash(const std::string& text) {
+  const std::string zeros = with_hash(text, std::string(files::kHashDigits, '0'));
+  return files::hash_of(zeros.data(), zeros.size());
+}
+
+void check_own_hash(const std::string& text, const std::string& file) {
+  FSDP_CHECK(text.starts_with(kBeginning) && text.size() > kBeginning.size() + files::kHashDigits,
+             "{} is damaged: it does not begin with its hash. Use an older checkpoint.", file);
+  const std::string found = text.substr(kBeginning.size(), files::kHashDigits), expected = own_hash(text);
+  FSDP_CHECK(found == expected,
+             "{} is damaged: its hash is {}, and it says {}. Some of it changed after it was saved; use an older "
+             "checkpoint.",
+             file, expected, files::printable(found));
+}
+
+void check_version(const Json& json, const std::string& file) {
+  const auto text_of = [&](const char* key) { return json.contains(key) ? json[key].dump() : "none"; };
+  FSDP_CHECK(json.is_object() && text_of("format") == Json(kFormat).dump(),
+             "{}: found JSON of another kind, expected format {}", file, kFormat);
+  FSDP_CHECK(text_of("version") == std::to_string(kVersion),
+             "{}: found version {} of the format, expected {}. It was saved by another version of this library.", file,
+             text_of("version"), kVersion);
+}
+
+std::string text_in(const Json& object, const char* key, const std::string& file) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  FSDP_CHECK(object.is_object() && found != object.end() && found->is_string(),
+             "{} is damaged: expected a text for '{}'", file, key);
+  return found->get<std::string>();
+}
+
+const Json& list_in(const Json& object, const char* key, const std::string& file) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  FSDP_CHECK(object.is_object() && found != object.end() && found->is_array(),
+             "{} is damaged: expected a list for '{}'", file, key);
+  return *found;
+}
+
+std::vector<int64_t> sizes_in(const Json& object, const char* key, const std::string& file) {
+  std::vector<int64_t> sizes;
+  for (const Json& size : list_in(object, key, file)) {
+    sizes.push_back(files::whole_number({{key, size}}, key, file, 0, kLargestSize));
+  }
+  return sizes;
+}
+
+std::map<std::string, std::string> notes_in(const Json& json, const std::string& file) {
+  std::map<std::string, std::string> notes;
+  FSDP_CHECK(json.contains("notes") && json["notes"].is_object(), "{} is damaged: expected notes by name", file);
+  for (const auto& note : json["notes"].items()) notes[note.key()] = text_in(json["notes"], note.key().c_str(), file);
+  return notes;
+}
+
+Manifest manifest_in(const Json& json, const std::string& file) {
+  const auto number = [&](const Json& object, const char* key, int64_t least, int64_t most) {
+    return files::whole_number(object, key, file, least, most);
+  };
+  Manifest manifest;
+  manifest.world_size = static_cast<int>(number(json, "world_size", 1, kMostRanks));
+  manifest.shards = static_cast<int>(number(json, "shards", 1, manifest.world_size));
+  manifest.step = number(json, "step", 0, kHighestStep);
+  manifest.notes = notes_in(json, file);
+  for (const Json& one : list_in(json, "files", file)) {
+    const std::string name = text_in(one, "name", file);
+    const std::string expected = shard_file_name(static_cast<int>(manifest.files.size()), manifest.shards);
+    FSDP_CHECK(name == expected, "{} is damaged: it names the file '{}', expected '{}'", file, files::printable(name),
+               expected);
+    manifest.files.push_back({number(one, "bytes", 0, kLargestSize), text_in(one, "hash", file)});
+  }
+  FSDP_CHECK(static_cast<int>(manifest.files.size()) == manifest.shards,
+             "{} is damaged: it names {} files, expected {}", file, manifest.files.size(), manifest.shards);
+  for (const Json& one : list_in(json, "parameters", file)) {
+    manifest.parameters.push_back(
+        {text_in(one, "name", file), sizes_in(one, "shape", file), sizes_in(one, "strides", file)});
+  }
+  return manifest;
+}
 
 }  // namespace
 
@@ -20,13 +114,45 @@ std::string shard_file_name(int shard, int shards) {
   return fmt::format("shard-{:05}-of-{:05}.safetensors", shard + 1, shards);
 }
 
+bool is_file_of_checkpoint(const std::string& name) {
+  if (name == kManifestName) return true;
+  int shard = 0, shards = 0;
+  constexpr std::string_view kShard = "shard-", kOf = "-of-";
+  const char* end = name.data() + name.size();
+  if (!name.starts_with(kShard)) return false;
+  const auto first = std::from_chars(name.data() + kShard.size(), end, shard);
+  if (!std::string_view(first.ptr, end).starts_with(kOf)) return false;
+  std::from_chars(first.ptr + kOf.size(), end, shards);
+  return shard >= 1 && shard <= shards && name == shard_file_name(shard - 1, shards);
+}
+
+bool is_checkpoint(const std::filesystem::path& directory) {
+  try {
+    const std::filesystem::path file = directory / kManifestName;
+    return files::read_whole(file, file.string(), kMostBytes).find(Json(kFormat).dump()) != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest) {
-  Json parameters = Json::array();
+  Json parameters = Json::array(), shard_files = Json::array();
   for (const auto& parameter : manifest.parameters) {
     parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}, {"strides", parameter.strides}});
   }
-  const Json json = {{"format", kFormat},         {"version", kVersion},   {"world_size", manifest.world_size},
-                     {"shards", manifest.shards}, {"step", manifest.step}, {"notes", manifest.notes},
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    shard_files.push_back({{"name", shard_file_name(static_cast<int>(i), manifest.shards)},
+                           {"bytes", manifest.files[i].bytes},
+                           {"hash", manifest.files[i].hash}});
+  }
+  const Json json = {{"hash", std::string(files::kHashDigits, '0')},
+                     {"format", kFormat},
+                     {"version", kVersion},
+                     {"world_size", manifest.world_size},
+                     {"shards", manifest.shards},
+                     {"step", manifest.step},
+                     {"notes", manifest.notes},
+                     {"files", shard_files},
                      {"parameters", parameters}};
   std::string text;
   try {
@@ -35,34 +161,23 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
     throw_error(message_prefix() +
                 fmt::format("{}: notes and names have to be UTF-8: {}", directory.string(), error.what()));
   }
-  DurableFile file(directory / kManifestName);
-  file.write(text.data(), text.size());
+  files::DurableFile file(directory / kManifestName);
+  file.append(with_hash(text, own_hash(text)));
   file.close();
 }
 
 Manifest read_manifest(const std::filesystem::path& directory) {
   const std::string file = (directory / kManifestName).string();
-  std::ifstream in(file);
-  FSDP_CHECK(in.good(), "{} cannot be read: {} is not a checkpoint", file, directory.string());
-  try {
-    const Json json = Json::parse(in);
-    FSDP_CHECK(json.at("format") == kFormat && json.at("version") == kVersion,
-               "{}: found format {} version {}, expected {} version {}", file, json.at("format").dump(),
-               json.at("version").dump(), kFormat, kVersion);
-    Manifest manifest{.world_size = json.at("world_size").get<int>(),
-                      .shards = json.at("shards").get<int>(),
-                      .step = json.at("step").get<int64_t>(),
-                      .parameters = {},
-                      .notes = json.value("notes", std::map<std::string, std::string>())};
-    for (const Json& parameter : json.at("parameters")) {
-      manifest.parameters.push_back({.name = parameter.at("name").get<std::string>(),
-                                     .shape = parameter.at("shape").get<std::vector<int64_t>>(),
-                                     .strides = parameter.at("strides").get<std::vector<int64_t>>()});
-    }
-    return manifest;
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(message_prefix() + fmt::format("{} is damaged: {}", file, error.what()));
-  }
+  std::error_code ignored;
+  FSDP_CHECK(std::filesystem::exists(file, ignored), "{} is not there: {} is not a checkpoint", file,
+             directory.string());
+  const std::string text = files::read_whole(file, file, kMostBytes);
+  const bool has_hash = text.starts_with(kBeginning);
+  if (has_hash) check_own_hash(text, file);
+  const Json json = files::parse_json(text, file);
+  check_version(json, file);
+  if (!has_hash) check_own_hash(text, file);  // says that there is none
+  return manifest_in(json, file);
 }
 
 }  // namespace fsdp::checkpoint

@@ -1,11 +1,11 @@
 #include "checkpoint/pretrained_files.h"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "files/json.h"
+#include "files/printable.h"
 
 namespace fsdp::checkpoint {
 
@@ -22,19 +22,18 @@ bool is_bare_name(const std::string& name) {
 }
 
 // Safe to print, and whole in a message, whatever is in it.
-std::string quoted(const std::string& name) { return nlohmann::json(name).dump(); }
+std::string quoted(const std::string& name) { return files::printable(files::Json(name).dump()); }
 
 std::map<std::string, std::string> read_weight_map(const fs::path& index) {
-  std::ifstream in(index, std::ios::binary);
-  FSDP_CHECK(in.good(), "{}: cannot be read", index.string());
+  constexpr int64_t kMostBytes = int64_t{1} << 28;
+  const files::Json json = files::read_json(index, index.string(), kMostBytes);
+  const bool has_map = json.is_object() && json.contains("weight_map") && json["weight_map"].is_object();
+  FSDP_CHECK(has_map, "{} is damaged: expected an object with a weight_map, which is an object too", index.string());
   std::map<std::string, std::string> weight_map;
-  try {
-    const nlohmann::json json = nlohmann::json::parse(in);
-    const nlohmann::json& map = json.at("weight_map");
-    FSDP_CHECK(map.is_object(), "{} is damaged: its weight_map is not an object", index.string());
-    for (const auto& [name, file] : map.items()) weight_map[name] = file.get<std::string>();
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(message_prefix() + fmt::format("{} is damaged: {}", index.string(), error.what()));
+  for (const auto& [name, file] : json["weight_map"].items()) {
+    FSDP_CHECK(file.is_string(), "{} is damaged: tensor {} lies in {}, expected the name of a file", index.string(),
+               quoted(name), file.dump());
+    weight_map[name] = file.get<std::string>();
   }
   return weight_map;
 }

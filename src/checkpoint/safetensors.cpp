@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "files/json.h"
+#include "files/printable.h"
 
 namespace fsdp::checkpoint {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using files::Json;
+using files::printable;
 
 constexpr int64_t kLongestHeader = 100'000'000;  // as the reference implementation
 constexpr int64_t kLengthBytes = 8;
@@ -38,10 +39,16 @@ std::string name_of(torch::ScalarType type) {
 
 using Entry = SafetensorsFile::Entry;
 
+std::string dump_for_message(const Json& value) {
+  constexpr size_t kShown = 100;
+  return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace)).substr(0, kShown);
+}
+
 // `what` of the tensor, as a number that fits.
 int64_t whole_number(const std::string& file, const std::string& name, const char* what, const Json& value) {
   FSDP_CHECK(value.is_number_unsigned() && value.get<uint64_t>() <= kLargestNumber,
-             "{}: tensor {} has a {} of {}, expected a whole number up to 2^62", file, name, what, value.dump());
+             "{}: tensor {} has a {} of {}, expected a whole number up to 2^62", file, printable(name), what,
+             dump_for_message(value));
   return value.get<int64_t>();
 }
 
@@ -55,7 +62,7 @@ int64_t bytes_of(const std::string& file, const Entry& entry) {
       bytes = checked_mul(bytes, std::max<int64_t>(size, 1));
     }
   } catch (const Error&) {
-    FSDP_CHECK(false, "{}: tensor {} has the shape {}, more elements than memory can hold", file, entry.name,
+    FSDP_CHECK(false, "{}: tensor {} has the shape {}, more elements than memory can hold", file, printable(entry.name),
                entry.shape);
   }
   return empty ? 0 : bytes;
@@ -66,37 +73,27 @@ Entry parse_entry(const std::string& file, const std::string& name, const Json& 
   const auto dtype = value.at("dtype").get<std::string>();
   const auto known =
       std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const Dtype& d) { return dtype == d.name; });
-  FSDP_CHECK(known != std::end(kDtypes), "{}: tensor {} has the unknown dtype '{}'", file, name, dtype);
+  FSDP_CHECK(known != std::end(kDtypes), "{}: tensor {} has the unknown dtype '{}'", file, printable(name),
+             printable(dtype));
   entry.type = known->type;
   const Json& shape = value.at("shape");
-  FSDP_CHECK(shape.is_array(), "{}: tensor {} has a shape that is not a list", file, name);
+  FSDP_CHECK(shape.is_array(), "{}: tensor {} has a shape that is not a list", file, printable(name));
   for (const Json& size : shape) entry.shape.push_back(whole_number(file, name, "size", size));
   const Json& offsets = value.at("data_offsets");
   FSDP_CHECK(offsets.is_array() && offsets.size() == 2, "{}: tensor {} has data_offsets that are not two numbers", file,
-             name);
+             printable(name));
   entry.begin = whole_number(file, name, "data offset", offsets[0]);
   entry.end = whole_number(file, name, "data offset", offsets[1]);
   const int64_t bytes = bytes_of(file, entry);
   FSDP_CHECK(entry.begin <= entry.end && entry.end - entry.begin == bytes,
-             "{}: tensor {} lies from byte {} to {}, its shape and dtype need {} bytes", file, name, entry.begin,
-             entry.end, bytes);
+             "{}: tensor {} lies from byte {} to {}, its shape and dtype need {} bytes", file, printable(name),
+             entry.begin, entry.end, bytes);
   return entry;
 }
 
 Json parse_header(const std::string& file, const std::string& text) {
-  std::vector<std::set<std::string>> keys;
-  auto refuse_duplicates = [&](int, nlohmann::detail::parse_event_t event, Json& parsed) {
-    using Event = nlohmann::detail::parse_event_t;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key) {
-      const bool fresh = keys.back().insert(parsed.get<std::string>()).second;
-      FSDP_CHECK(fresh, "{}: the header names {} twice", file, parsed.get<std::string>());
-    }
-    return true;
-  };
   FSDP_CHECK(text.find('\0') == std::string::npos, "{}: the header is damaged: it holds a zero byte", file);
-  Json header = Json::parse(text, refuse_duplicates);
+  Json header = files::parse_json(text, file + ": the header");
   FSDP_CHECK(header.is_object(), "{}: the header is not a JSON object", file);
   return header;
 }
@@ -135,13 +132,14 @@ std::vector<Entry> parse_entries(const std::string& file, const std::string& tex
       if (name != "__metadata__") entries.push_back(parse_entry(file, name, value));
     }
   } catch (const nlohmann::json::exception& error) {
-    throw_error(message_prefix() + fmt::format("{}: the header is damaged: {}", file, error.what()));
+    throw_error(message_prefix() + fmt::format("{}: the header is damaged: {}", file, printable(error.what())));
   }
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   int64_t end = 0;
   for (const Entry& entry : entries) {
-    FSDP_CHECK(entry.begin == end, "{}: tensor {} starts at byte {}, expected {}", file, entry.name, entry.begin, end);
+    FSDP_CHECK(entry.begin == end, "{}: tensor {} starts at byte {}, expected {}", file, printable(entry.name),
+               entry.begin, end);
     end = entry.end;
   }
   FSDP_CHECK(end == data_bytes, "{}: found {} bytes of tensors, the header announces {}. Is the file cut off?", file,
@@ -151,75 +149,102 @@ std::vector<Entry> parse_entries(const std::string& file, const std::string& tex
 
 }  // namespace
 
-// The header comes first: what cannot be announced leaves no file.
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<Announced>& tensors,
+SafetensorsWriter::SafetensorsWriter(files::DurableFile& file, const std::string& name,
+                                     const std::vector<Announced>& tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : SafetensorsWriter(file, header_of(file.string(), tensors, metadata)) {}
-
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::string& header) : out_(file) {
+    : file_(file) {
+  const std::string header = header_of(name, tensors, metadata);
   const uint64_t length = header.size();
-  out_.write(&length, kLengthBytes);
-  out_.write(header.data(), header.size());
+  append(&length, kLengthBytes);
+  append(header.data(), header.size());
+}
+
+void SafetensorsWriter::append(const void* bytes, size_t size) {
+  file_.append(bytes, size);
+  hash_.add(bytes, size);
 }
 
 void SafetensorsWriter::write(const torch::Tensor& tensor) {
   const torch::Tensor contiguous = tensor.detach().cpu().contiguous();
-  out_.write(contiguous.const_data_ptr(), contiguous.nbytes());
+  append(contiguous.const_data_ptr(), contiguous.nbytes());
 }
 
-void SafetensorsWriter::close() { out_.close(); }
-
-void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+WrittenFile write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   NamedTensors sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
   std::vector<SafetensorsWriter::Announced> announced;
   for (const auto& [name, tensor] : sorted) announced.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-  SafetensorsWriter out(file, announced, metadata);
+  files::DurableFile file(path);
+  SafetensorsWriter out(file, path.string(), announced, metadata);
   for (const auto& named : sorted) out.write(named.second);
-  out.close();
+  file.close();
+  return {file.bytes(), out.hash()};
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : file_(path.string()), in_(path, std::ios::binary) {
-  std::error_code missing;
-  const auto total = static_cast<int64_t>(std::filesystem::file_size(path, missing));
-  FSDP_CHECK(in_ && !missing, "{}: cannot be read: {}", file_, std::strerror(errno));
+    : name_(path.string()), file_(files::open_regular(path, name_)) {
   uint64_t length = 0;
-  in_.read(reinterpret_cast<char*>(&length), kLengthBytes);
-  FSDP_CHECK(in_ && length <= kLongestHeader && static_cast<int64_t>(length) <= total - kLengthBytes,
-             "{}: not a safetensors file: its {} bytes cannot hold the header it announces", file_, total);
+  if (file_.bytes >= kLengthBytes) read_bytes(0, &length, kLengthBytes);
+  FSDP_CHECK(file_.bytes >= kLengthBytes && length <= kLongestHeader &&
+                 static_cast<int64_t>(length) <= file_.bytes - kLengthBytes,
+             "{}: not a safetensors file: its {} bytes cannot hold the header it announces", name_, file_.bytes);
   std::string text(length, '\0');
-  in_.read(text.data(), static_cast<std::streamsize>(length));
+  read_bytes(kLengthBytes, text.data(), static_cast<int64_t>(length));
   data_begin_ = kLengthBytes + static_cast<int64_t>(length);
-  entries_ = parse_entries(file_, text, total - data_begin_);
+  entries_ = parse_entries(name_, text, file_.bytes - data_begin_);
 }
 
-void SafetensorsFile::read_bytes(const Entry& entry, int64_t offset, torch::Tensor& into) {
-  in_.clear();
-  in_.seekg(data_begin_ + entry.begin + offset);
-  in_.read(static_cast<char*>(into.mutable_data_ptr()), static_cast<std::streamsize>(into.nbytes()));
-  FSDP_CHECK(in_, "{}: tensor {} cannot be read", file_, entry.name);
+void SafetensorsFile::read_bytes(int64_t offset, void* into, int64_t size) const {
+  files::read_exactly(file_, offset, into, static_cast<size_t>(size), name_);
 }
 
-torch::Tensor SafetensorsFile::read(const Entry& entry) {
+torch::Tensor SafetensorsFile::read(const Entry& entry) const {
   torch::Tensor tensor = torch::empty(entry.shape, entry.type);
-  read_bytes(entry, 0, tensor);
+  read_bytes(data_begin_ + entry.begin, tensor.mutable_data_ptr(), entry.end - entry.begin);
   return tensor;
 }
 
-torch::Tensor SafetensorsFile::read(const Entry& entry, int64_t first, int64_t numel) {
+torch::Tensor SafetensorsFile::read(const Entry& entry, int64_t first, int64_t numel) const {
   const auto width = static_cast<int64_t>(c10::elementSize(entry.type));
   FSDP_INVARIANT(first >= 0 && numel >= 0 && numel <= (entry.end - entry.begin) / width - first,
-                 "elements from {} on, {} of them, of {} in {}", first, numel, entry.name, file_);
+                 "elements from {} on, {} of them, of {} in {}", first, numel, entry.name, name_);
   torch::Tensor tensor = torch::empty({numel}, entry.type);
-  read_bytes(entry, first * width, tensor);
+  read_bytes(data_begin_ + entry.begin + first * width, tensor.mutable_data_ptr(), numel * width);
   return tensor;
+}
+
+std::pair<std::vector<torch::Tensor>, std::string> SafetensorsFile::read_with_hash(
+    const std::vector<const Entry*>& wanted) const {
+  constexpr int64_t kPieceBytes = 256 << 10;  // hashed while it is in the cache
+  files::ContentHash hash;
+  std::vector<char> passed_over(kPieceBytes);
+  const auto read_piece = [&](int64_t offset, char* into, int64_t size) {
+    read_bytes(offset, into, size);
+    hash.add(into, static_cast<size_t>(size));
+  };
+  std::map<const Entry*, torch::Tensor> tensors;
+  for (const Entry* entry : wanted) tensors.try_emplace(entry, torch::empty(entry->shape, entry->type));
+  const auto read_range = [&](int64_t begin, int64_t end, char* into) {
+    for (int64_t at = begin; at < end; at += kPieceBytes) {
+      const int64_t size = std::min(kPieceBytes, end - at);
+      read_piece(at, into ? into + (at - begin) : passed_over.data(), size);
+    }
+  };
+  read_range(0, data_begin_, nullptr);
+  for (const Entry& entry : entries_) {
+    const auto found = tensors.find(&entry);
+    char* into = found == tensors.end() ? nullptr : static_cast<char*>(found->second.mutable_data_ptr());
+    read_range(data_begin_ + entry.begin, data_begin_ + entry.end, into);
+  }
+  std::vector<torch::Tensor> in_order;
+  for (const Entry* entry : wanted) in_order.push_back(tensors.at(entry));
+  return {std::move(in_order), hash.hexadecimal()};
 }
 
 std::map<std::string, torch::Tensor> read_safetensors(const std::filesystem::path& path) {
-  SafetensorsFile file(path);
+  const SafetensorsFile file(path);
   std::map<std::string, torch::Tensor> tensors;
   for (const Entry& entry : file.entries()) tensors.emplace(entry.name, file.read(entry));
   return tensors;

@@ -1,45 +1,81 @@
+#include <cstring>
+#include <optional>
+
 #include "base/error.h"
 #include "checkpoint/contents.h"
-#include "checkpoint/files.h"
+#include "checkpoint/partial_directory.h"
 #include "engine/model.h"
 
 namespace fsdp {
 
+namespace {
+
+using checkpoint::Manifest;
+using checkpoint::PartialDirectory;
+using checkpoint::WrittenFile;
+
+// The files that the ranks have written, by rank, on every rank. A collective.
+std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& own) {
+  torch::Tensor message = torch::zeros({sizeof(int64_t) + files::kHashDigits}, torch::kUInt8);
+  auto* bytes = static_cast<char*>(message.mutable_data_ptr());
+  std::memcpy(bytes, &own.bytes, sizeof own.bytes);
+  std::memcpy(bytes + sizeof own.bytes, own.hash.data(), own.hash.size());
+  std::vector<WrittenFile> all;
+  for (const torch::Tensor& one : group.all_gather(message)) {
+    const auto* theirs = static_cast<const char*>(one.const_data_ptr());
+    WrittenFile& file = all.emplace_back();
+    std::memcpy(&file.bytes, theirs, sizeof file.bytes);
+    file.hash.assign(theirs + sizeof file.bytes, files::kHashDigits);
+  }
+  return all;
+}
+
+// Where the first rank made the directory. A collective.
+std::filesystem::path tell_path(collectives::Group& group, const std::filesystem::path& target,
+                                const std::optional<PartialDirectory>& partial) {
+  torch::Tensor message = torch::zeros({checkpoint::kPartialSuffixBytes}, torch::kUInt8);
+  if (partial) {
+    const std::string path = partial->path().string();
+    path.copy(static_cast<char*>(message.mutable_data_ptr()), message.nbytes(), target.string().size());
+  }
+  group.broadcast_(message, 0);
+  return target.string() + std::string(static_cast<const char*>(message.const_data_ptr()), message.nbytes());
+}
+
+}  // namespace
+
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   FSDP_CHECK(checkpoint.model != nullptr, "save_checkpoint: the model is missing; set .model = &sharded");
+  FSDP_CHECK(checkpoint.step >= 0 && checkpoint.step <= checkpoint::kHighestStep,
+             "save_checkpoint: found step {}, expected a number from 0 to 2^53", checkpoint.step);
   engine::Model& model = checkpoint.model->model();
   model.check_settled("save_checkpoint");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();
   if (target.filename().empty()) target = target.parent_path();  // "run/step-5/" is "run/step-5"
-  // One name on every rank; a leftover of a run that died is in nobody's way.
-  std::filesystem::path partial = target;
-  partial += ".partial";
   const std::string what = "save_checkpoint " + target.string();
-  try {
-    checkpoint::all_succeed(group, what, [&] {
-      if (!first) return;
-      std::filesystem::create_directories(target.parent_path());
-      std::filesystem::remove_all(partial);
-      std::filesystem::create_directory(partial);
-    });
-    checkpoint::all_succeed(group, what, [&] {
-      // The first shard group holds the whole model once.
-      if (group.rank() < model.shards()) {
-        checkpoint::write_safetensors(partial / checkpoint::shard_file_name(group.rank(), model.shards()),
-                                      checkpoint::contents_of(checkpoint), {{"format", "pt"}});
-      }
-      if (first) checkpoint::write_manifest(partial, checkpoint::manifest_of(checkpoint));
-    });
-    checkpoint::all_succeed(group, what, [&] {
-      if (first) checkpoint::commit_directory(partial, target);
-    });
-  } catch (...) {
-    std::error_code ignored;
-    if (first) std::filesystem::remove_all(partial, ignored);
-    throw;
-  }
+
+  std::optional<PartialDirectory> partial;
+  checkpoint::all_succeed(group, what, [&] {
+    if (first) partial.emplace(target);
+  });
+  const std::filesystem::path path = tell_path(group, target, partial);
+  WrittenFile own;
+  checkpoint::all_succeed(group, what, [&] {
+    if (group.rank() >= model.shards()) return;  // the first shard group holds the whole model once
+    own = checkpoint::write_safetensors(path / checkpoint::shard_file_name(group.rank(), model.shards()),
+                                        checkpoint::contents_of(checkpoint), {{"format", "pt"}});
+  });
+  const std::vector<WrittenFile> written = tell_all(group, own);
+  checkpoint::all_succeed(group, what, [&] {
+    if (!first) return;
+    Manifest manifest = checkpoint::manifest_of(checkpoint);
+    manifest.files.assign(written.begin(), written.begin() + model.shards());
+    checkpoint::write_manifest(path, manifest);
+    partial->commit();
+    partial.reset();  // the next job may save there as soon as any rank goes on
+  });
 }
 
 }  // namespace fsdp

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "checkpoint/contents.h"
-#include "checkpoint/files.h"
 #include "checkpoint/pretrained.h"
 #include "checkpoint/pretrained_files.h"
 #include "engine/model.h"
@@ -77,43 +76,35 @@ void save_pretrained(const std::filesystem::path& directory, ShardedModel& shard
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   const std::filesystem::path target = std::filesystem::absolute(directory) / checkpoint::kModelName;
-  std::filesystem::path partial = target;
-  partial += ".partial";
   const std::string what = "save_pretrained " + target.string();
-  try {
-    std::vector<PretrainedTensor> tensors;
-    std::vector<size_t> order;
-    std::optional<SafetensorsWriter> out;
-    checkpoint::all_succeed(group, what, [&] {
-      tensors = checkpoint::pretrained_tensors(sharded, options);
-      order = order_of(tensors);
-      if (!first) return;
-      std::filesystem::create_directories(partial.parent_path());
-      std::filesystem::remove(partial);  // of a run that died
-      out.emplace(partial, announced(tensors, order), std::map<std::string, std::string>{{"format", "pt"}});
-    });
-    WholeTensors whole(model);
-    std::exception_ptr failure;  // kept until the collectives are over, which the other ranks wait in
-    for (size_t i : order) {
-      const torch::Tensor tensor = whole.get(i);
-      if (!first || failure) continue;
-      try {
-        out->write(tensors[i].transposed ? tensor.t() : tensor);
-      } catch (...) {
-        failure = std::current_exception();
-      }
+  std::vector<PretrainedTensor> tensors;
+  std::vector<size_t> order;
+  std::optional<files::ReplacedFile> file;
+  std::optional<SafetensorsWriter> out;
+  checkpoint::all_succeed(group, what, [&] {
+    tensors = checkpoint::pretrained_tensors(sharded, options);
+    order = order_of(tensors);
+    if (!first) return;
+    std::filesystem::create_directories(target.parent_path());
+    file.emplace(target);
+    out.emplace(file->file(), target.string(), announced(tensors, order),
+                std::map<std::string, std::string>{{"format", "pt"}});
+  });
+  WholeTensors whole(model);
+  std::exception_ptr failure;  // kept until the collectives are over, which the other ranks wait in
+  for (size_t i : order) {
+    const torch::Tensor tensor = whole.get(i);
+    if (!first || failure) continue;
+    try {
+      out->write(tensors[i].transposed ? tensor.t() : tensor);
+    } catch (...) {
+      failure = std::current_exception();
     }
-    checkpoint::all_succeed(group, what, [&] {
-      if (failure) std::rethrow_exception(failure);
-      if (!first) return;
-      out->close();
-      checkpoint::commit_file(partial, target);
-    });
-  } catch (...) {
-    std::error_code ignored;
-    if (first) std::filesystem::remove(partial, ignored);
-    throw;
   }
+  checkpoint::all_succeed(group, what, [&] {
+    if (failure) std::rethrow_exception(failure);
+    if (first) file->commit();
+  });
 }
 
 }  // namespace fsdp

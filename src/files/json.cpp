@@ -45,7 +45,7 @@ class KeysOnce {
     if (event == Event::object_end) keys_.pop_back();
     if (event == Event::key && !keys_.back().insert(parsed.get_ref<const std::string&>()).second) {
       throw Error(
-          fmt::format("{} is damaged: it gives '{}' twice.", name_, printable(parsed.get_ref<const std::string&>())));
+          fmt::format("{} is damaged: it names {} twice.", name_, printable(parsed.get_ref<const std::string&>())));
     }
     return true;
   }

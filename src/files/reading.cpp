@@ -16,7 +16,6 @@ namespace fsdp::files {
 namespace {
 
 [[noreturn]] void fail(const std::string& name, int error) {
-  if (error == ENOENT) throw Error(fmt::format("{} does not exist.", name));
   throw Error(fmt::format("{} cannot be read: {}.", name, std::strerror(error)));
 }
 
@@ -38,7 +37,7 @@ OpenFile open_regular(const std::filesystem::path& path, const std::string& name
   OpenFile file{Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), 0};
   struct stat status {};
   if (!file.descriptor.is_open() || fstat(file.descriptor.number(), &status) != 0) fail(name, errno);
-  if (!S_ISREG(status.st_mode)) throw Error(fmt::format("{} is not a regular file.", name));
+  if (!S_ISREG(status.st_mode)) throw Error(fmt::format("{} cannot be read: it is not a regular file.", name));
   file.bytes = status.st_size;
   return file;
 }

@@ -46,7 +46,7 @@ TEST(ParseJson, CountsNoBracketsInStrings) {
 }
 
 TEST(ParseJson, RefusesAKeyThatIsGivenTwiceInOneObject) {
-  EXPECT_EQ(error_of_json(R"({"a": 1, "b": {"a": 2}, "a": 3})"), "manifest 'm' is damaged: it gives 'a' twice.");
+  EXPECT_EQ(error_of_json(R"({"a": 1, "b": {"a": 2}, "a": 3})"), "manifest 'm' is damaged: it names a twice.");
   EXPECT_EQ(error_of_json(R"([{"a": 1}, {"a": 2}])"), "no error");
 }
 
@@ -58,7 +58,7 @@ TEST(ParseJson, ShowsNoEscapeOfAFileOnATerminal) {
 
 TEST(ReadJson, NamesFilesThatAreTooLargeOrNotThere) {
   const TemporaryFolder folder;
-  EXPECT_EQ(message_of<Error>([&] { read_json(folder / "none", "config 'c'", 10); }), "config 'c' does not exist.");
+  EXPECT_EQ(message_of<Error>([&] { read_json(folder / "none", "config 'c'", 10); }), "config 'c' cannot be read: No such file or directory.");
   EXPECT_THAT(message_of<Error>([&] { read_json(folder.write("f", "{\"a\": 10000}"), "config 'c'", 10); }),
               HasSubstr("config 'c' has 12 bytes, expected at most 10"));
 }

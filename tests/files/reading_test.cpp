@@ -25,15 +25,15 @@ std::string opening(const std::string& path) {
 TEST(OpenRegular, WaitsForNoPipeAndReadsNoDevice) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(opening(folder / "pipe"), "weights 'w' is not a regular file.");
-  EXPECT_EQ(opening("/dev/zero"), "weights 'w' is not a regular file.");
-  EXPECT_EQ(opening(folder.path()), "weights 'w' is not a regular file.");
+  EXPECT_EQ(opening(folder / "pipe"), "weights 'w' cannot be read: it is not a regular file.");
+  EXPECT_EQ(opening("/dev/zero"), "weights 'w' cannot be read: it is not a regular file.");
+  EXPECT_EQ(opening(folder.path()), "weights 'w' cannot be read: it is not a regular file.");
 }
 
 TEST(OpenRegular, NamesWhatIsMissingAndLoopsOfLinks) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("loop", folder / "loop");
-  EXPECT_EQ(opening(folder / "none"), "weights 'w' does not exist.");
+  EXPECT_EQ(opening(folder / "none"), "weights 'w' cannot be read: No such file or directory.");
   EXPECT_THAT(opening(folder / "loop"), HasSubstr("weights 'w' cannot be read: Too many levels of symbolic links"));
 }
 

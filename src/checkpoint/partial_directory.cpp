@@ -1,0 +1,157 @@
+#include "checkpoint/partial_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "files/durable_file.h"
+#include "files/printable.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+  throw_error(message_prefix() + fmt::format("{}: {}: {}", path.string(), what, std::strerror(error)));
+}
+
+constexpr std::string_view kPartial = ".partial-";
+
+fs::path with_suffix(fs::path path, const char* suffix) { return path += suffix; }
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+}
+
+void put_in_place(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "cannot be put in place", errno);
+}
+
+// The files of a checkpoint that lie in `directory`. Throws Error where it is no directory, or holds anything else: who
+// would remove it would lose that.
+std::vector<fs::path> files_of_checkpoint(const fs::path& directory) {
+  constexpr const char* kAdvice = "It is never replaced or removed: move it away, or save to another directory.";
+  std::error_code error;
+  FSDP_CHECK(fs::symlink_status(directory, error).type() == fs::file_type::directory,
+             "{}: found a file or a link, expected a directory or nothing. {}", directory.string(), kAdvice);
+  std::vector<fs::path> found;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    const bool is_file = entry->symlink_status(ignored).type() == fs::file_type::regular;
+    FSDP_CHECK(is_file && is_file_of_checkpoint(name), "{}: found '{}' in it, which is no file of a checkpoint. {}",
+               directory.string(), files::printable(name), kAdvice);
+    found.push_back(entry->path());
+  }
+  FSDP_CHECK(!error, "{}: cannot be read: {}", directory.string(), error.message());
+  return found;
+}
+
+// Whether something may be put in its place.
+void check_replaceable(const fs::path& target) {
+  if (!is_there(target)) return;
+  FSDP_CHECK(files_of_checkpoint(target).empty() || is_checkpoint(target),
+             "{}: found a directory without the manifest of a checkpoint. It is not replaced: move it away, or save to "
+             "another directory.",
+             target.string());
+}
+
+// Files of a checkpoint alone are removed: one that came to lie between them keeps its directory.
+void remove_checkpoint(const fs::path& directory) {
+  if (!is_there(directory)) return;
+  for (const fs::path& file : files_of_checkpoint(directory)) {
+    if (unlink(file.c_str()) != 0 && errno != ENOENT) fail(file, "cannot be removed", errno);
+  }
+  if (rmdir(directory.c_str()) != 0) fail(directory, "cannot be removed", errno);
+}
+
+void try_to_remove_checkpoint(const fs::path& directory) noexcept {
+  try {
+    remove_checkpoint(directory);
+  } catch (const std::exception&) {
+    // It is in nobody's way, and the next save to the same place tries again.
+  }
+}
+
+// The lock's place, where its file can be made.
+fs::path lock_of(const fs::path& target) {
+  std::error_code error;
+  fs::create_directories(files::parent_of(target), error);
+  FSDP_CHECK(!error, "{}: cannot be made: {}", files::parent_of(target).string(), error.message());
+  return with_suffix(target, ".partial.lock");
+}
+
+// Directories of processes that died while they saved to `target`, whose lock this process holds.
+void remove_leftovers(const fs::path& target) {
+  const std::string beginning = target.filename().string().append(kPartial);
+  std::vector<fs::path> leftovers;
+  std::error_code error;
+  fs::directory_iterator entry(files::parent_of(target), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool fits = name.size() == target.filename().string().size() + kPartialSuffixBytes;
+    if (fits && name.starts_with(beginning)) leftovers.push_back(entry->path());
+  }
+  for (const fs::path& leftover : leftovers) try_to_remove_checkpoint(leftover);
+}
+
+fs::path make_partial(const fs::path& target) {
+  std::string pattern = target.string().append(kPartial) + "XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) fail(pattern, "cannot be made", errno);
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (chmod(pattern.c_str(), 0777 & ~mask) != 0) fail(pattern, "cannot be made readable", errno);
+  return pattern;
+}
+
+}  // namespace
+
+PartialDirectory::PartialDirectory(const fs::path& target) try
+    : target_(target), aside_(with_suffix(target, ".partial-replaced")), lock_(lock_of(target)) {
+  if (!is_there(target_) && is_there(aside_)) put_in_place(aside_, target_);
+  check_replaceable(target_);
+  remove_leftovers(target_);
+  path_ = make_partial(target_);
+} catch (const files::LockHeld& held) {
+  FSDP_CHECK(false, "{}: {} is saving a checkpoint there. Give each job a directory of its own. ({})", target.string(),
+             held.holder(), held.what());
+}
+
+PartialDirectory::~PartialDirectory() { try_to_remove_checkpoint(path_); }
+
+void PartialDirectory::commit() {
+  files::sync_directory(path_);
+  check_replaceable(target_);  // what it is by now
+  if (!is_there(target_)) {
+    put_in_place(path_, target_);
+  } else if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL) fail(target_, "cannot be replaced", errno);
+    remove_checkpoint(aside_);  // of a process that died before it did so
+    put_in_place(target_, aside_);
+    try {
+      put_in_place(path_, target_);
+    } catch (...) {
+      put_in_place(aside_, target_);
+      throw;
+    }
+  }
+  files::sync_directory(files::parent_of(target_));
+  try_to_remove_checkpoint(path_);  // what was replaced
+  try_to_remove_checkpoint(aside_);
+}
+
+}  // namespace fsdp::checkpoint

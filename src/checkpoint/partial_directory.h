@@ -1,0 +1,40 @@
+// A checkpoint's directory, from the first file to the place of an older one.
+#pragma once
+
+#include <filesystem>
+
+#include "files/file_lock.h"
+
+namespace fsdp::checkpoint {
+
+// The directory that a checkpoint is written to, beside its target, and the right to do so: one process at a time saves
+// to a target. Only checkpoints of ours, and empty directories, are ever replaced; nothing else is ever removed. Owned
+// by the rank that commits; the other ranks of the job write into `path()` meanwhile, whose name nobody had before: a
+// rank of a job that died may go on writing for a moment, into its own. Throws Error.
+class PartialDirectory {
+ public:
+  // Makes the parents of `target`, too, where they are missing. What a process left that died while it saved to the
+  // same target is tidied away first, and the older checkpoint put back where that process had moved it aside.
+  explicit PartialDirectory(const std::filesystem::path& target);
+  // Removes the directory, unless it was committed.
+  ~PartialDirectory();
+  PartialDirectory(const PartialDirectory&) = delete;
+  PartialDirectory& operator=(const PartialDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // Puts the directory, complete and synced, in the place of `target`, and syncs: after a crash at any moment `target`
+  // is the old one, the new one, or, where the file system cannot exchange names, absent with the old one beside it, as
+  // TARGET.partial-replaced, from where the next save puts it back.
+  void commit();
+
+ private:
+  std::filesystem::path target_, aside_;
+  files::FileLock lock_;
+  std::filesystem::path path_;
+};
+
+// What `path()` of a target's partial directory adds to it: ".partial-" and as many characters as make it this long.
+inline constexpr size_t kPartialSuffixBytes = 15;
+
+}  // namespace fsdp::checkpoint

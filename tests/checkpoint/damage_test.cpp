@@ -1,0 +1,212 @@
+// Every changed bit of a checkpoint is found before anything of the model changes, and the file is named.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "files/content_hash.h"
+#include "support/message_of.h"
+#include "support/models.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+#include "support/temporary_folder.h"
+
+namespace fsdp {
+namespace {
+
+namespace fs = std::filesystem;
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using fsdp::testing::ScratchDirectory;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_models::make_gpt;
+
+const std::vector<std::string> kFiles = {checkpoint::kManifestName, checkpoint::shard_file_name(0, 2),
+                                         checkpoint::shard_file_name(1, 2)};
+
+void write_file(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
+
+// Changes the text of a manifest, and its hash accordingly.
+void change_manifest(const fs::path& directory, const std::string& from, const std::string& to) {
+  const fs::path file = directory / checkpoint::kManifestName;
+  std::string text = read_bytes(file);
+  ASSERT_NE(text.find(from), std::string::npos) << text;
+  text.replace(text.find(from), from.size(), to);
+  const size_t digits = text.find(": \"") + 3;
+  text.replace(digits, files::kHashDigits, std::string(files::kHashDigits, '0'));
+  text.replace(digits, files::kHashDigits, files::hash_of(text.data(), text.size()));
+  write_file(file, text);
+}
+
+// Half of the flips fall anywhere in the checkpoint, the others in each file as often.
+struct Flip {
+  std::string file;
+  size_t byte = 0;
+  int bit = 0;
+};
+
+Flip random_flip(const fs::path& directory, std::mt19937& random) {
+  size_t at = 0;
+  for (const std::string& file : kFiles) at += fs::file_size(directory / file);
+  at = random() % at;
+  size_t chosen = 0;
+  while (at >= fs::file_size(directory / kFiles[chosen])) at -= fs::file_size(directory / kFiles[chosen++]);
+  if (random() % 2 == 0) {
+    chosen = random() % kFiles.size();
+    at = random() % fs::file_size(directory / kFiles[chosen]);
+  }
+  return {kFiles[chosen], at, static_cast<int>(random() % 8)};
+}
+
+void flip(const fs::path& directory, const Flip& flip) {
+  std::fstream file(directory / flip.file, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(static_cast<std::streamoff>(flip.byte));
+  const auto byte = static_cast<char>(file.get() ^ 1 << flip.bit);
+  file.seekp(static_cast<std::streamoff>(flip.byte));
+  file.put(byte);
+}
+
+TEST(DamagedCheckpoint, OneThousandFlippedBitsAreAllFoundAndTheirFilesNamed) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    const fs::path directory = scratch.path() / "step-7";
+    auto model = make_gpt(), other = make_gpt();
+    auto sharded = shard(*model.module, world), loaded = shard(*other.module, world);
+    AdamW optimizer(sharded), other_optimizer(loaded);
+    save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer, .step = 7, .notes = {{"a", "b"}}});
+    for (torch::Tensor& piece : loaded.shards()) torch::NoGradGuard(), piece.fill_(1);
+    std::mt19937 random(20);
+    for (int i = 0; i < 1000; ++i) {
+      const Flip one = random_flip(directory, random);
+      if (world.rank() == 0) flip(directory, one);
+      world.barrier();
+      const std::string message =
+          message_of<Error>([&] { load_checkpoint(directory, {.model = &loaded, .optimizer = &other_optimizer}); });
+      EXPECT_THAT(message, HasSubstr((directory / one.file).string()))
+          << "flip " << i << ": bit " << one.bit << " of byte " << one.byte;
+      world.barrier();
+      if (world.rank() == 0) flip(directory, one);
+    }
+    for (const torch::Tensor& piece : loaded.shards()) EXPECT_TRUE(torch::all(piece == 1).item<bool>());
+    world.barrier();
+    EXPECT_EQ(load_checkpoint(directory, {.model = &loaded, .optimizer = &other_optimizer}), 7);
+  });
+}
+
+TEST(DamagedCheckpoint, TheShardOfAnotherStepIsNotTaken) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    save_checkpoint(scratch.path() / "step-1", {.model = &sharded, .step = 1});
+    for (torch::Tensor& piece : sharded.shards()) torch::NoGradGuard(), piece.mul_(2);
+    save_checkpoint(scratch.path() / "step-2", {.model = &sharded, .step = 2});
+    const fs::path taken = scratch.path() / "step-2" / kFiles[2];
+    if (world.rank() == 0) {
+      fs::copy_file(scratch.path() / "step-1" / kFiles[2], taken, fs::copy_options::overwrite_existing);
+    }
+    world.barrier();
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(scratch.path() / "step-2", {.model = &sharded}); }),
+                AllOf(HasSubstr(taken.string()), HasSubstr("of another step")));
+  });
+}
+
+// With a hash that fits: made so on purpose, or by a program with a fault.
+TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const fs::path directory = scratch.path() / "step-5";
+    const auto refusal_of = [&](const std::string& from, const std::string& to) {
+      fs::remove_all(directory);
+      save_checkpoint(directory, {.model = &sharded, .step = 5});
+      change_manifest(directory, from, to);
+      return message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); });
+    };
+    EXPECT_EQ(refusal_of("\"step\": 5", "\"step\": 9007199254740992"), "no error");  // 2^53
+    for (const std::string step : {"-1", "5.5", "5.0", "\"5\"", "null", "true", "[5]", "9007199254740993",
+                                   "9223372036854775808", "1e300", "-9223372036854775808"}) {
+      EXPECT_THAT(refusal_of("\"step\": 5", "\"step\": " + step),
+                  AllOf(HasSubstr("manifest.json is damaged"), HasSubstr("for 'step'")))
+          << step;
+    }
+    for (const std::string ranks : {"0", "-1", "1000000000", "\"1\"", "1.5"}) {
+      EXPECT_THAT(refusal_of("\"world_size\": 1", "\"world_size\": " + ranks), HasSubstr("for 'world_size'"));
+      EXPECT_THAT(refusal_of("\"shards\": 1", "\"shards\": " + ranks), HasSubstr("for 'shards'"));
+    }
+    EXPECT_THAT(refusal_of("\"version\": 2", "\"version\": 1"), HasSubstr("found version 1 of the format, expected 2"));
+    EXPECT_THAT(refusal_of("fsdp-checkpoint", "fsdp-chockpoint"), HasSubstr("JSON of another kind"));
+    EXPECT_THAT(refusal_of("shard-00001", "../hard-1"), HasSubstr("it names the file '../hard-1-of-00001"));
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"a\": 1}"), HasSubstr("expected a text for 'a'"));
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": []"), HasSubstr("expected notes by name"));
+    EXPECT_THAT(refusal_of("\"shape\": [", "\"shape\": [[], "), HasSubstr("for 'shape'"));
+    EXPECT_THAT(refusal_of("\"step\": 5", "\"step\": 5, \"step\": 6"), HasSubstr("names step twice"));
+    const std::string deep(200'000, '[');
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": " + deep), HasSubstr("nest deeper than"));
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"\x1b[31m\": 5}"), ::testing::Not(HasSubstr("\x1b")));
+  });
+}
+
+TEST(DamagedCheckpoint, NothingIsReadOfAFileThatIsNotTheOneThatWasSaved) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const fs::path directory = scratch.path() / "step-5", shard = directory / checkpoint::shard_file_name(0, 1);
+    save_checkpoint(directory, {.model = &sharded, .step = 5});
+    const int64_t terabyte = int64_t{1} << 40;  // sparse: it takes no room on the disk, and would all of the memory
+    const std::string header =
+        fmt::format(R"({{"model.tokens.weight":{{"dtype":"U8","shape":[{0}],"data_offsets":[0,{0}]}}}})", terabyte);
+    const auto length = static_cast<uint64_t>(header.size());
+    write_file(shard, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+    fs::resize_file(shard, sizeof length + length + terabyte);
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }),
+                AllOf(HasSubstr(shard.string()), HasSubstr("is damaged: found 1099511627")));
+    fs::remove(shard);
+    fs::create_directory(shard);
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }),
+                HasSubstr("is not a regular file"));
+  });
+}
+
+TEST(LatestCheckpoint, PassesOverLoopsOfLinksAndWhatIsDamaged) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    for (int64_t step : {3, 12, 7}) {
+      save_checkpoint(scratch.path() / fmt::format("step-{}", step), {.model = &sharded, .step = step});
+    }
+    fs::create_symlink("loop", scratch.path() / "loop");
+    fs::create_symlink("nowhere", scratch.path() / "dangling");
+    write_file(scratch.path() / "file", "text");
+    EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-12");
+    flip(scratch.path() / "step-12", {checkpoint::kManifestName, 60, 0});
+    EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-7");
+    EXPECT_EQ(latest_checkpoint(scratch.path() / "loop"), std::nullopt);
+    EXPECT_EQ(latest_checkpoint(scratch.path() / "file"), std::nullopt);
+  });
+}
+
+TEST(SaveCheckpoint, RefusesAStepThatIsNone) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    for (int64_t step : {int64_t{-1}, checkpoint::kHighestStep + 1}) {
+      EXPECT_THAT(
+          message_of<Error>([&] { save_checkpoint(scratch.path() / "step", {.model = &sharded, .step = step}); }),
+          HasSubstr("expected a number from 0 to 2^53"));
+    }
+    EXPECT_TRUE(fs::is_empty(scratch.path()));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,48 @@
+"""Which files are made hostile, and the command that reads each. Every command succeeds with the whole files."""
+
+import dataclasses
+
+MODEL = "--context 8 --width 16 --layers 1 --heads 2".split()
+TINY = [*MODEL, *"--batch 1 --threads 1 --timeout 30 --sample-length 2 --validation-windows 1".split()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    file: str  # in the folder of whole files
+    command: tuple  # with {} for that folder
+    keeps: str = ""  # a folder that a refusal leaves as it was
+
+
+def train(*more):
+    return ("train", *TINY, *more)
+
+
+GO_ON = train("--text", "{}/text.txt", "--run", "{}/run", "--steps", "3")
+
+TARGETS = {
+    "manifest": Target("run/step-2/manifest.json", GO_ON, keeps="run"),
+    "manifest-sample": Target("run/step-2/manifest.json",
+                              ("sample", *MODEL, "--threads", "1", "--sample-length", "2", "--checkpoint", "{}/run/step-2")),
+    "shard": Target("run/step-2/shard-00001-of-00001.safetensors", GO_ON, keeps="run"),
+    "metrics": Target("run/metrics.jsonl", GO_ON),
+    "metrics-report": Target("run/metrics.jsonl", ("report", "{}/run", "--output", "{}/page.html")),
+    "configuration": Target("run/config.toml", ("train", "--dry-run", "--config", "{}/run/config.toml")),
+    "configuration-report": Target("run/config.toml", ("report", "{}/run", "--output", "{}/page.html")),
+    "model-config": Target("run/model/config.json", ("train", "--dry-run", "--model", "{}/run/model/config.json")),
+    "weights": Target("run/model/model.safetensors",
+                      train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1", "--init-from", "{}/run/model")),
+    "weights-index": Target("indexed/model.safetensors.index.json",
+                            train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1", "--init-from", "{}/indexed")),
+    "tokenizer-json": Target("tokenizer.json", train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1",
+                                                     "--tokenizer", "{}/tokenizer.json")),
+    "text": Target("text.txt", train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1")),
+    "tokens": Target("tokens/train.bin", train("--data", "{}/tokens", "--run", "{}/other", "--steps", "1")),
+    "tokens-llmc": Target("tokens-llmc/train.bin",
+                          train("--data", "{}/tokens-llmc", "--run", "{}/other", "--steps", "1")),
+}
+
+# Where the program was built with sentencepiece.
+SENTENCEPIECE_TARGETS = {
+    "tokenizer-model": Target("spm/tokenizer.model", train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1",
+                                                           "--tokenizer", "{}/spm/tokenizer.model")),
+}
