@@ -149,7 +149,8 @@ TEST_F(CacheTest, AnEntryThatIsNotAsItWasMadeIsAnErrorThatNamesIt) {
   EXPECT_THAT(tokens_error(), AllOf(HasSubstr(refused), HasSubstr("train.bin' is a symbolic link")));
   fs::remove_all(entry);
   fs::create_directory(entry);
-  EXPECT_THAT(tokens_error(), AllOf(HasSubstr(refused), HasSubstr("files.json' does not exist")));
+  EXPECT_THAT(tokens_error(),
+              AllOf(HasSubstr(refused), HasSubstr("files.json' cannot be read: No such file or directory")));
   fs::remove_all(entry);
   EXPECT_EQ(tokens(), entry);
   EXPECT_EQ(tokens_error(), "no error");

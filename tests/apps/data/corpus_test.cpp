@@ -78,7 +78,8 @@ TEST_F(CorpusTest, ACopyOfATokenFolderThatWasBrokenOffIsFound) {
               AllOf(HasSubstr("tokens/train.bin' has 1000 bytes, and files.json beside it tells of ")));
   fs::remove(folder_ / "tokens/train.bin");
   fs::copy(folder_ / "tokens/val.bin", folder_ / "tokens/other_train.bin");
-  EXPECT_THAT(error_of(options(folder_ / "tokens")), HasSubstr("tokens/train.bin' does not exist"));
+  EXPECT_THAT(error_of(options(folder_ / "tokens")),
+              HasSubstr("tokens/train.bin' cannot be read: No such file or directory"));
 }
 
 TEST_F(CorpusTest, TellsWhatIsNoTextInItsFolder) {
@@ -101,7 +102,7 @@ TEST_F(CorpusTest, PartOfTheTokensIsHeldBack) {
 TEST_F(CorpusTest, SaysWhatIsWrong) {
   EXPECT_THAT(error_of(options(folder_ / "none")), HasSubstr("none' does not exist"));
   EXPECT_THAT(error_of(options(folder_ / "none.bin")),
-              HasSubstr("token file '" + (folder_ / "none.bin") + "' does not exist"));
+              HasSubstr("token file '" + (folder_ / "none.bin") + "' cannot be read: No such file or directory"));
   EXPECT_THAT(error_of(options(folder_.write("short", "abcd"))),
               HasSubstr("short' has 4 tokens, and one window of context 4 needs 5"));
   EXPECT_THAT(error_of(options(folder_.write("short.bin", "abcd"))), HasSubstr("short.bin' has 2 tokens"));

@@ -37,7 +37,7 @@ TEST(FileList, FindsWhatIsMissingOrCut) {
   EXPECT_EQ(error_of(folder),
             "file '" + (folder / "a") + "' has 2 bytes, and files.json beside it tells of 3. Write or copy it again.");
   fs::remove(folder / "a");
-  EXPECT_EQ(error_of(folder), "file '" + (folder / "a") + "' does not exist.");
+  EXPECT_EQ(error_of(folder), "file '" + (folder / "a") + "' cannot be read: No such file or directory.");
 }
 
 TEST(FileList, RefusesLinksWhereTheyAreNotWanted) {
@@ -68,7 +68,7 @@ TEST(FileList, RefusesAListThatLies) {
 TEST(FileList, NeedNotBeThere) {
   TemporaryFolder folder;
   check_listed_files_if_any(folder.path());
-  EXPECT_THAT(error_of(folder), HasSubstr("files.json' does not exist"));
+  EXPECT_THAT(error_of(folder), HasSubstr("files.json' cannot be read: No such file or directory"));
 }
 
 }  // namespace

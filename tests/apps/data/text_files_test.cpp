@@ -64,10 +64,10 @@ TEST(TextFiles, WhatCannotBeATextIsPassedOverAndTold) {
   folder.write("z.txt", "third\n");
   const TextFiles text(folder.path());
   EXPECT_EQ(read_all(text), "first\nsecond\nthird\n");
-  EXPECT_THAT(text.passed_over(),
-              ElementsAre(HasSubstr("c-loop' cannot be read: Too many levels of symbolic links"),
-                          HasSubstr("d-dangling' does not exist"), HasSubstr("deep/e-up' is a link to a folder"),
-                          HasSubstr("f-pipe' is not a regular file")));
+  EXPECT_THAT(text.passed_over(), ElementsAre(HasSubstr("c-loop' cannot be read: Too many levels of symbolic links"),
+                                              HasSubstr("d-dangling' cannot be read: No such file or directory"),
+                                              HasSubstr("deep/e-up' is a link to a folder"),
+                                              HasSubstr("f-pipe' cannot be read: it is not a regular file")));
   EXPECT_THAT(passed_over_text(text.passed_over()), StartsWith("passed over 4:\n  text '"));
   EXPECT_EQ(passed_over_text({}), "");
 }
@@ -91,7 +91,8 @@ TEST(TextFiles, NamesOfOthersDoNothingToATerminal) {
   TemporaryFolder folder;
   folder.write("a.txt", "first\n");
   fs::create_symlink("nowhere", folder / "\x1b[2J");
-  EXPECT_THAT(TextFiles(folder.path()).passed_over(), ElementsAre(HasSubstr("/\\x1b[2J' does not exist")));
+  EXPECT_THAT(TextFiles(folder.path()).passed_over(),
+              ElementsAre(HasSubstr("/\\x1b[2J' cannot be read: No such file or directory")));
 }
 
 // One folder in another, more than a stack or a path has room for.

@@ -179,7 +179,7 @@ TEST(Options, ProblemsOfFlagsAndFileAreFoundTogether) {
               ElementsAre(path + ":2:6: training.lr is -1; it must be a number above 0.",
                           "--steps is 0; it must be at least 1."));
   EXPECT_THAT(problems_of({"--text", "a", "--config", folder / "none"}),
-              ElementsAre("configuration '" + (folder / "none") + "' does not exist."));
+              ElementsAre("configuration '" + (folder / "none") + "' cannot be read: No such file or directory."));
 }
 
 TEST(Options, SamplesComeFromTheRunsOwnModel) {

@@ -248,7 +248,7 @@ TEST(HuggingFaceConfig, NumbersThatCannotBeAreProblems) {
   EXPECT_THAT(gpt2_problems({{"bos_token_id", -7}}), ElementsAre("begin_token is -7; it must be at least 0."));
   EXPECT_THAT(gpt2_problems({{"eos_token_id", {1, uint64_t{1} << 63}}}), ElementsAre(HasSubstr("eos_token_id")));
   EXPECT_THAT(parse_hugging_face_config(R"({"model_type": "gpt2", "n_embd": 64, "n_embd": 128})").problems,
-              ElementsAre(HasSubstr("gives 'n_embd' twice")));
+              ElementsAre(HasSubstr("names n_embd twice")));
 }
 
 TEST(HuggingFaceConfig, WhatIsShownOfAFileIsShortAndHarmless) {
@@ -279,7 +279,7 @@ TEST(HuggingFaceConfig, IsReadFromAFileOrItsFolder) {
 TEST(HuggingFaceConfig, AFileThatCannotBeReadIsNamed) {
   const TemporaryFolder folder;
   EXPECT_THAT(read_hugging_face_config(folder / "none.json").problems,
-              ElementsAre(AllOf(HasSubstr(folder / "none.json"), HasSubstr("does not exist"))));
+              ElementsAre(AllOf(HasSubstr(folder / "none.json"), HasSubstr("No such file"))));
   EXPECT_THAT(read_hugging_face_config(folder.path()).problems, ElementsAre(HasSubstr(folder / "config.json")));
   const std::string large = folder.write("model.safetensors", "");
   std::filesystem::resize_file(large, (16u << 20) + 1);

@@ -71,8 +71,9 @@ TEST(GuardedToml, ReadsRegularFilesOfSomeLengthOnly) {
   ASSERT_EQ(symlink("loop", (folder / "loop").c_str()), 0);
   const std::string large = folder.write("large", "");
   std::filesystem::resize_file(large, int64_t{5} << 30);
-  EXPECT_EQ(reading_error(folder / "none"), "config '" + (folder / "none") + "' does not exist.");
-  EXPECT_THAT(reading_error(folder / "pipe"), HasSubstr("pipe' is not a regular file"));
+  EXPECT_EQ(reading_error(folder / "none"),
+            "config '" + (folder / "none") + "' cannot be read: No such file or directory.");
+  EXPECT_THAT(reading_error(folder / "pipe"), HasSubstr("pipe' cannot be read: it is not a regular file"));
   EXPECT_THAT(reading_error(folder / "loop"), HasSubstr("loop' cannot be read: Too many levels of symbolic links"));
   EXPECT_THAT(reading_error(folder.path().string()), HasSubstr("is not a regular file"));
   EXPECT_THAT(reading_error("/dev/zero"), HasSubstr("is not a regular file"));
