@@ -5,20 +5,15 @@
 #include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <array>
 #include <climits>
-#include <cstddef>
 
 #include "apps/data/children.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/cache_lock.h"
 #include "support/message_of.h"
+#include "support/no_locks.h"
 #include "support/required.h"
 #include "support/temporary_folder.h"
 
@@ -109,16 +104,6 @@ TEST_F(CacheTest, OneProcessWaitsForTheOther) {
   close(held[1]);
 }
 
-// flock(2) is from now on what it is on a file system without locks.
-bool lose_locks() {
-  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{.len = std::size(filter), .filter = filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 // Where the file system has no locks, nobody gives back what a killed process held.
 TEST_F(CacheTest, AHolderThatDiedIsNotWaitedForWithoutEnd) {
   enum : int { Good, NoFilter, Message };
@@ -129,7 +114,7 @@ TEST_F(CacheTest, AHolderThatDiedIsNotWaitedForWithoutEnd) {
   const std::string holder = "process " + std::to_string(dead) + " on " + host.data();
   folder_.write("cache/lock", holder);
   const int code = exit_code_of([&]() -> int {
-    if (!lose_locks()) return NoFilter;
+    if (!fsdp::testing::take_locks_away()) return NoFilter;
     const std::string message = message_of<fsdp::Error>([&] { CacheLock lock(cache_); });
     return message.find("is held by " + holder) != std::string::npos ? Good : Message;
   });
