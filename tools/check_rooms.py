@@ -24,12 +24,13 @@ UNKNOWN = {
 # The rooms of apps/, and what each may include beside its own and the public headers.
 APP_ROOMS = {
     "console": set(),
-    "models": set(),
+    "toml": set(),
+    "models": {"toml"},
     "tokenizers": set(),
     "data": {"tokenizers"},
     "metrics": {"console"},
     "report": {"console", "metrics"},
-    "fsdp-train": {"console", "models", "tokenizers", "data", "metrics", "report"},
+    "fsdp-train": {"console", "toml", "models", "tokenizers", "data", "metrics", "report"},
 }
 
 PUBLIC = {

@@ -1,19 +1,16 @@
 #include "data/cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fsdp/error.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "data/cache_entry.h"
+#include "data/cache_lock.h"
 #include "data/fingerprint.h"
-#include "data/pending_folder.h"
+#include "files/durable_file.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace data {
@@ -23,44 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Counts in each name: what is left by a version that encodes otherwise is not taken.
-constexpr std::string_view kVersion = "1";
-
-// Held while something is made, by one process of those that share the cache. The kernel gives it back when a process
-// dies; where the file system knows no locks, several make the same.
-class CacheLock {
- public:
-  explicit CacheLock(const fs::path& cache) {
-    std::error_code error;
-    fs::create_directories(cache, error);
-    const fs::path path = cache / "lock";
-    descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) {
-      throw fsdp::Error(
-          fmt::format("cache '{}' cannot be used: {}. Name another folder.", cache.string(), std::strerror(errno)));
-    }
-    while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-    remove_leftovers(cache);
-  }
-  ~CacheLock() { close(descriptor_); }
-  CacheLock(const CacheLock&) = delete;
-  CacheLock& operator=(const CacheLock&) = delete;
-
- private:
-  // Of processes that were killed: whoever is at work holds the lock.
-  static void remove_leftovers(const fs::path& cache) {
-    std::vector<fs::path> leftovers;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(cache, ignored)) {
-      if (entry.path().filename().string().find(".partial-") != std::string::npos) leftovers.push_back(entry.path());
-    }
-    for (const fs::path& leftover : leftovers) fs::remove_all(leftover, ignored);
-  }
-
-  int descriptor_;
-};
-
-std::string hexadecimal(const Fingerprint& fingerprint) { return fmt::format("{:016x}", fingerprint.value()); }
+constexpr std::string_view kVersion = "2";
 
 void add(Fingerprint& fingerprint, const TextPart& part) {
   const uint64_t text = part.size() > 0 ? part.text->fingerprint() : 0;
@@ -124,9 +84,12 @@ fs::path cached_token_folder(const fs::path& cache, const TextSplit& text, const
   add(key, text.training);
   add(key, text.validation);
   key.add(tokenizer.file().bytes);
-  const fs::path folder = cache / fmt::format("tokens-{}", hexadecimal(key));
+  const fs::path folder = cache / token_entry(key);
   const CacheLock lock(cache);
-  if (fs::exists(folder)) return folder;
+  if (is_there(folder)) {
+    check_token_entry(folder);
+    return folder;
+  }
   const bool narrow = tokenizer.vocabulary() <= format_of(TokenKind::kNanoGpt).limit();
   const TokenKind kind = narrow ? TokenKind::kNanoGpt : TokenKind::kLlmcLlama3;
   write_token_folder({.path = folder, .kind = kind, .threads = threads}, text, tokenizer, progress);
@@ -138,13 +101,13 @@ std::shared_ptr<const tokenizers::Tokenizer> cached_tokenizer(const fs::path& ca
   Fingerprint key;
   key.add(kVersion);
   add(key, text);
-  const fs::path model = cache / fmt::format("sentencepiece-{}-{}.model", vocabulary, hexadecimal(key));
+  const fs::path model = cache / model_entry(vocabulary, key);
   const CacheLock lock(cache);
-  if (!fs::exists(model)) {
+  if (!is_there(model)) {
     Sentences sentences(text, kTrainingBytes);
-    write_durably(model, tokenizers::train_sentencepiece([&] { return sentences.next(); }, vocabulary));
+    fsdp::files::write_durably(model, tokenizers::train_sentencepiece([&] { return sentences.next(); }, vocabulary));
   }
-  return tokenizers::make_tokenizer(model.string());
+  return read_model_entry(model, vocabulary);
 }
 
 }  // namespace data

@@ -8,6 +8,7 @@
 
 #include "data/byte_tokens.h"
 #include "data/cache.h"
+#include "data/file_list.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
 
@@ -28,14 +29,20 @@ void check(const Corpus& corpus, const CorpusOptions& options) {
 // What is held back is of no use without a window.
 Tokens held_back(Tokens tokens, int64_t context) { return tokens->size() > context ? tokens : nullptr; }
 
-Corpus open_bytes(const CorpusOptions& options, std::shared_ptr<const TextFiles> text, Tokenizer tokenizer) {
-  Corpus corpus{.training = byte_tokens(std::move(text)), .validation = nullptr, .tokenizer = std::move(tokenizer)};
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+Corpus open_bytes(const CorpusOptions& options, const std::shared_ptr<const TextFiles>& text, Tokenizer tokenizer) {
+  Corpus corpus{.training = byte_tokens(text), .tokenizer = std::move(tokenizer), .passed_over = text->passed_over()};
   if (options.validation.empty()) {
     TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
     corpus.training = std::move(split.training);
     corpus.validation = std::move(split.validation);
   } else {
-    corpus.validation = byte_tokens(std::make_shared<TextFiles>(options.validation));
+    const auto validation = std::make_shared<const TextFiles>(options.validation);
+    append(corpus.passed_over, validation->passed_over());
+    corpus.validation = byte_tokens(validation);
   }
   return corpus;
 }
@@ -59,9 +66,8 @@ struct Texts {
 Corpus open_encoded(const CorpusOptions& options, const TextSplit& text, Tokenizer tokenizer, const fs::path& cache,
                     const OnProgress& progress) {
   const fs::path folder = cached_token_folder(cache, text, *tokenizer, options.threads, progress);
-  const TokenFiles files = find_token_files(folder.string());
-  Corpus corpus{.training = open_token_files(files.training), .validation = nullptr, .tokenizer = std::move(tokenizer)};
-  if (!files.validation.empty()) corpus.validation = open_token_files(files.validation);
+  Corpus corpus{.training = open_token_files({folder / "train.bin"}), .tokenizer = std::move(tokenizer)};
+  if (text.validation.size() > 0) corpus.validation = open_token_files({folder / "val.bin"});
   if (corpus.validation && options.validation.empty()) {
     corpus.validation = held_back(std::move(corpus.validation), options.context);
   }
@@ -70,7 +76,8 @@ Corpus open_encoded(const CorpusOptions& options, const TextSplit& text, Tokeniz
 
 // The tokenizer that lies beside the files; null when there is none.
 Tokenizer tokenizer_beside(const std::string& data) {
-  const fs::path folder = fs::is_directory(data) ? fs::path(data) : fs::path(data).parent_path();
+  std::error_code ignored;
+  const fs::path folder = fs::is_directory(data, ignored) ? fs::path(data) : fs::path(data).parent_path();
   const fs::path found = folder.empty() ? "." : folder;
   return tokenizers::has_tokenizer(found) ? tokenizers::make_tokenizer(found.string()) : nullptr;
 }
@@ -81,7 +88,8 @@ Corpus open_tokens(const CorpusOptions& options) {
         fmt::format("data '{}' is tokens already: no tokenizer can be trained on it. Name a text.", options.data));
   }
   const TokenFiles files = find_token_files(options.data);
-  Corpus corpus{.training = open_token_files(files.training), .validation = nullptr, .tokenizer = nullptr};
+  check_listed_files_if_any(options.data);
+  Corpus corpus{.training = open_token_files(files.training)};
   corpus.tokenizer =
       options.tokenizer.empty() ? tokenizer_beside(options.data) : tokenizers::make_tokenizer(options.tokenizer);
   if (!options.validation.empty()) {
@@ -108,11 +116,13 @@ Corpus open_text(const CorpusOptions& options, const OnProgress& progress) {
   }
   Corpus corpus;
   if (tokenizer && tokenizer->name() == "bytes") {
-    corpus = open_bytes(options, std::move(text), std::move(tokenizer));
+    corpus = open_bytes(options, text, std::move(tokenizer));
   } else {
     const Texts texts(std::move(text), options);
     if (!tokenizer) tokenizer = cached_tokenizer(cache, texts.split.training, options.trained_vocabulary);
     corpus = open_encoded(options, texts.split, std::move(tokenizer), cache, progress);
+    corpus.passed_over = texts.text->passed_over();
+    if (texts.validation) append(corpus.passed_over, texts.validation->passed_over());
   }
   check(corpus, options);
   return corpus;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/encode.h"
 #include "data/token_source.h"
@@ -26,6 +27,7 @@ struct Corpus {
   Tokens training = nullptr;
   Tokens validation = nullptr;                                       // null: there is nothing to validate with
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer = nullptr;  // null: token files that came without
+  std::vector<std::string> passed_over = {};                         // in the folders of texts (text_files.h)
 };
 
 // Opens text or token files, whatever the data is. Throws fsdp::Error that names what is missing, damaged, too short

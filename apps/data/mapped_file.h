@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/shrunk_pages.h"
+
 namespace data {
 
 // Immutable once made: threads, and processes forked from this one, may share it. It holds no descriptor.
@@ -24,8 +26,8 @@ class MappedFile {
   const std::string& name() const { return name_; }  // token file 'train.bin'
   std::string_view bytes() const { return {static_cast<const char*>(memory_), size_}; }
 
-  // Throws fsdp::Error when the file has become shorter than it was: to read memory past a file's end would kill the
-  // process (mmap(2): SIGBUS). Call it before what is read at once; a file that is cut in the meantime is not noticed.
+  // Throws fsdp::Error when the file has become shorter than it was. Call it after what is read at once, and use that
+  // only then: where the file was cut before or meanwhile, zeros were read.
   void check() const;
 
  private:
@@ -35,6 +37,7 @@ class MappedFile {
   size_t size_ = 0;
   dev_t device_ = 0;
   ino_t inode_ = 0;
+  WatchedMapping* watched_ = nullptr;
 };
 
 }  // namespace data

@@ -1,16 +1,18 @@
 #include "data/pending_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fsdp/error.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
-#include "data/durable_file.h"
+#include "files/durable_file.h"
 
 namespace data {
 
@@ -18,21 +20,43 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::string_view kPartial = ".partial-";
+
 fs::path without_trailing_slash(fs::path path) { return path.has_filename() ? path : path.parent_path(); }
+
+[[noreturn]] void cannot_be_made(const fs::path& folder, const std::string& reason) {
+  throw fsdp::Error(fmt::format("folder '{}' cannot be made: {}.", folder.string(), reason));
+}
+
+// A new folder beside the target: whatever lies there already is somebody else's.
+fs::path make_beside(const fs::path& target) {
+  constexpr int kMostTries = 100;
+  std::error_code error;
+  const fs::path parent = fsdp::files::parent_of(target);
+  fs::create_directories(parent, error);
+  if (error) cannot_be_made(parent, error.message());
+  for (int number = 1;; ++number) {
+    const fs::path path =
+        fmt::format("{}{}{}{}", target.string(), kPartial, getpid(), number == 1 ? "" : fmt::format("-{}", number));
+    if (mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST || number == kMostTries) cannot_be_made(path, std::strerror(errno));
+  }
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 }  // namespace
 
-PendingFolder::PendingFolder(fs::path target)
-    : target_(without_trailing_slash(std::move(target))),
-      path_(fmt::format("{}.partial-{}", target_.string(), getpid())) {
+PendingFolder::PendingFolder(fs::path target) : target_(without_trailing_slash(std::move(target))) {
   std::error_code error;
-  if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
+  const fs::file_status found = fs::symlink_status(target_, error);
+  if (fs::exists(found) && !(fs::is_directory(found) && fs::is_empty(target_, error))) {
     throw fsdp::Error(fmt::format("'{}' is there already, and nothing is overwritten. Remove it, or name another.",
                                   target_.string()));
   }
-  fs::remove_all(path_, error);  // of an earlier process of this number
-  fs::create_directories(path_, error);
-  if (error) throw fsdp::Error(fmt::format("folder '{}' cannot be made: {}.", path_.string(), error.message()));
+  path_ = make_beside(target_);
 }
 
 PendingFolder::~PendingFolder() {
@@ -41,27 +65,22 @@ PendingFolder::~PendingFolder() {
 }
 
 void PendingFolder::commit() {
-  sync_folder(path_);
+  fsdp::files::sync_directory(path_);
   if (std::rename(path_.c_str(), target_.c_str()) != 0) {
     throw fsdp::Error(fmt::format("folder '{}' cannot be put in place: {}.", target_.string(), std::strerror(errno)));
   }
   committed_ = true;
-  sync_folder(target_.has_parent_path() ? target_.parent_path() : ".");
+  fsdp::files::sync_directory(fsdp::files::parent_of(target_));
 }
 
-void sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = descriptor >= 0 && fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!synced)
-    throw fsdp::Error(fmt::format("folder '{}' cannot be synced: {}.", folder.string(), std::strerror(error)));
-}
-
-void write_durably(const fs::path& file, std::string_view bytes) {
-  DurableFile output(file, "file");
-  output.append(bytes);
-  output.commit();
+std::string pending_target(const std::string& name) {
+  const size_t mark = name.rfind(kPartial);
+  if (mark == std::string::npos) return "";
+  const std::string_view numbers = std::string_view(name).substr(mark + kPartial.size());
+  const size_t dash = numbers.find('-');
+  const bool is_pending =
+      is_number(numbers.substr(0, dash)) && (dash == std::string_view::npos || is_number(numbers.substr(dash + 1)));
+  return is_pending ? name.substr(0, mark) : "";
 }
 
 }  // namespace data

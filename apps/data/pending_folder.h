@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace data {
 
 // Files are written into path(), beside the target. commit() gives it the target's name; without that the destructor
-// removes it. Only a process that is killed leaves it behind, as TARGET.partial-<its number>.
+// removes it. Only a process that is killed leaves it behind, as TARGET.partial-<its number>; where something lies
+// under that name already, a number more follows: TARGET.partial-<its number>-2.
 class PendingFolder {
  public:
   // Throws fsdp::Error when the target exists and is no empty folder, or when nothing can be made there.
@@ -24,10 +26,8 @@ class PendingFolder {
   bool committed_ = false;
 };
 
-// Syncs a folder's entries to the disk. Throws fsdp::Error.
-void sync_folder(const std::filesystem::path& folder);
-
-// A file in one go: a temporary name, synced, then its own. Throws fsdp::Error; what was there before then stays.
-void write_durably(const std::filesystem::path& file, std::string_view bytes);
+// Of the name of a pending folder, or of a file that a files::ReplacedFile has not put in place: the name that it was
+// to get. Empty for any other name.
+std::string pending_target(const std::string& name);
 
 }  // namespace data

@@ -1,47 +1,38 @@
 #include "data/text_files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fsdp/error.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "data/fingerprint.h"
+#include "files/printable.h"
+#include "files/reading.h"
 
 namespace data {
 
 namespace fs = std::filesystem;
+namespace files = fsdp::files;
 
 namespace {
 
 constexpr int64_t kMappedBytes = int64_t{1} << 20;  // files of that size and more are mapped
 constexpr int64_t kLookedAt = 8192;
 
-[[noreturn]] void fail(const fs::path& path, const char* reason) {
-  throw fsdp::Error(fmt::format("text '{}' cannot be read: {}.", path.string(), reason));
-}
+std::string name_of(const fs::path& path) { return fmt::format("text '{}'", files::printable(path.string())); }
 
 // As many bytes as there are, up to bytes.size().
 size_t read_some(const fs::path& path, int64_t first, std::span<char> bytes) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, std::strerror(errno));
-  size_t done = 0;
-  ssize_t count = 1;
-  while (done < bytes.size() && count > 0) {
-    count = pread(descriptor, bytes.data() + done, bytes.size() - done, first + static_cast<int64_t>(done));
-    if (count < 0 && errno == EINTR)
-      count = 1;
-    else if (count > 0)
-      done += static_cast<size_t>(count);
-  }
-  const int error = errno;
-  close(descriptor);
-  if (count < 0) fail(path, std::strerror(error));
-  return done;
+  const std::string name = name_of(path);
+  const files::OpenFile file = files::open_regular(path, name);
+  const auto there = static_cast<size_t>(std::max<int64_t>(file.bytes - first, 0));
+  const size_t count = std::min(bytes.size(), there);
+  files::read_exactly(file, first, bytes.data(), count, name);
+  return count;
 }
 
 bool looks_like_text(const fs::path& path) {
@@ -56,50 +47,81 @@ bool ends_with_newline(const fs::path& path, int64_t size) {
   return last == '\n';
 }
 
-std::vector<fs::path> files_under(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
+struct Found {
+  std::vector<fs::path> entries;  // neither folders nor links to one
+  std::vector<std::string> passed_over;
+};
+
+// Lists one folder after the other: a tree may be deeper than a stack.
+Found entries_under(const fs::path& root) {
+  Found found;
+  std::vector<fs::path> folders = {root};
+  while (!folders.empty()) {
+    const fs::path folder = std::move(folders.back());
+    folders.pop_back();
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code unknown;
+      const fs::path& path = entry->path();
+      if (entry->symlink_status(unknown).type() == fs::file_type::directory) {
+        folders.push_back(path);
+      } else if (fs::is_directory(path, unknown)) {
+        found.passed_over.push_back(fmt::format("{} is a link to a folder; name that one instead.", name_of(path)));
+      } else {
+        found.entries.push_back(path);
+      }
+    }
+    if (error) found.passed_over.push_back(fmt::format("{} cannot be read: {}.", name_of(folder), error.message()));
+    if (error && folder == root) throw fsdp::Error(found.passed_over.back());
   }
   // Directories list their entries in any order; the same data must follow from the same files.
-  std::sort(files.begin(), files.end(),
+  std::sort(found.entries.begin(), found.entries.end(),
             [](const fs::path& a, const fs::path& b) { return a.generic_string() < b.generic_string(); });
-  return files;
+  return found;
 }
 
 }  // namespace
 
-TextFiles::TextFiles(const fs::path& path) try {
-  if (!fs::exists(path)) throw fsdp::Error(fmt::format("text '{}' does not exist.", path.string()));
-  if (fs::is_regular_file(path)) {
-    if (fs::file_size(path) == 0) throw fsdp::Error(fmt::format("text '{}' is empty.", path.string()));
+TextFiles::TextFiles(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::not_found) throw fsdp::Error(fmt::format("{} does not exist.", name_of(path)));
+  if (type == fs::file_type::none) {
+    throw fsdp::Error(fmt::format("{} cannot be read: {}.", name_of(path), error.message()));
+  }
+  if (type != fs::file_type::regular && type != fs::file_type::directory) {
+    throw fsdp::Error(fmt::format("{} is neither a file nor a folder.", name_of(path)));
+  }
+  if (type == fs::file_type::directory) {
+    add_folder(path);
+  } else {
     add(path, "", /*ended_by_newline=*/false);
-    return;
+    if (size() == 0) throw fsdp::Error(fmt::format("{} is empty.", name_of(path)));
   }
-  if (!fs::is_directory(path)) {
-    throw fsdp::Error(fmt::format("text '{}' is neither a file nor a folder.", path.string()));
-  }
-  for (const fs::path& file : files_under(path)) {
-    if (looks_like_text(file)) add(file, file.lexically_relative(path).generic_string(), /*ended_by_newline=*/true);
-  }
-  if (files_.empty()) {
-    throw fsdp::Error(
-        fmt::format("text '{}' is a folder without a text file. Name one that holds text, or a file.", path.string()));
-  }
-} catch (const fs::filesystem_error& error) {
-  fail(path, error.code().message().c_str());
+}
+
+void TextFiles::add_folder(const fs::path& folder) {
+  Found found = entries_under(folder);
+  passed_over_ = std::move(found.passed_over);
+  for (const fs::path& path : found.entries) add_if_text(path, path.lexically_relative(folder).generic_string());
+  std::sort(passed_over_.begin(), passed_over_.end());
+  if (!files_.empty()) return;
+  throw fsdp::Error(fmt::format("{} is a folder without a text file. Name one that holds text, or a file.{}",
+                                name_of(folder), passed_over_.empty() ? "" : " Passed over: " + passed_over_.front()));
+}
+
+void TextFiles::add_if_text(const fs::path& path, const std::string& name) try {
+  if (looks_like_text(path)) add(path, name, /*ended_by_newline=*/true);
+} catch (const fsdp::Error& error) {
+  passed_over_.emplace_back(error.what());
 }
 
 void TextFiles::add(const fs::path& path, const std::string& name, bool ended_by_newline) {
-  const auto bytes = static_cast<int64_t>(fs::file_size(path));
+  const int64_t bytes = files::open_regular(path, name_of(path)).bytes;
   const int64_t begin = files_.empty() ? 0 : files_.back().end;
   const int64_t end = begin + bytes + (ended_by_newline && !ends_with_newline(path, bytes) ? 1 : 0);
-  if (bytes < kMappedBytes) {
-    if (access(path.c_str(), R_OK) != 0) fail(path, std::strerror(errno));
-    files_.push_back({path, name, begin, end, bytes, nullptr});
-  } else {
-    files_.push_back({path, name, begin, end, bytes, std::make_unique<MappedFile>(path, "text")});
-  }
+  auto mapped = bytes < kMappedBytes ? nullptr : std::make_unique<MappedFile>(path, "text");
+  files_.push_back({path, name, begin, end, bytes, std::move(mapped)});
 }
 
 const TextFiles::File& TextFiles::file_at(int64_t position) const {
@@ -111,7 +133,7 @@ int64_t TextFiles::end_of_file(int64_t position) const { return file_at(position
 
 std::string TextFiles::where(int64_t position) const {
   const File& file = file_at(position);
-  return fmt::format("text '{}', byte {}", file.path.string(), position - file.begin);
+  return fmt::format("{}, byte {}", name_of(file.path), position - file.begin);
 }
 
 void TextFiles::read_file(const File& file, int64_t first, std::span<char> bytes) {
@@ -121,13 +143,13 @@ void TextFiles::read_file(const File& file, int64_t first, std::span<char> bytes
     bytes = bytes.first(bytes.size() - 1);
   }
   if (file.mapped) {
-    file.mapped->check();
     std::memcpy(bytes.data(), file.mapped->bytes().data() + first, bytes.size());
+    file.mapped->check();
   } else if (const size_t found = read_some(file.path, first, bytes); found < bytes.size()) {
     throw fsdp::Error(
-        fmt::format("text '{}' has shrunk from {} to {} bytes since it was opened. Leave the data as it is "
-                    "while it is read, and start again.",
-                    file.path.string(), file.bytes, first + static_cast<int64_t>(found)));
+        fmt::format("{} has shrunk from {} to {} bytes since it was opened. Leave the data as it is while it is read, "
+                    "and start again.",
+                    name_of(file.path), file.bytes, first + static_cast<int64_t>(found)));
   }
 }
 
@@ -145,7 +167,9 @@ uint64_t TextFiles::fingerprint() const {
   Fingerprint all;
   for (const File& file : files_) {
     struct stat status {};
-    if (stat(file.path.c_str(), &status) != 0) fail(file.path, std::strerror(errno));
+    if (stat(file.path.c_str(), &status) != 0) {
+      throw fsdp::Error(fmt::format("{} cannot be read: {}.", name_of(file.path), std::strerror(errno)));
+    }
     all.add(file.name);
     all.add(fmt::format("{} {}.{:09}", file.bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
     std::string bytes(static_cast<size_t>(std::min(file.bytes, kLookedAt)), '\0');
@@ -158,6 +182,15 @@ uint64_t TextFiles::fingerprint() const {
 }
 
 TextPart all_of(const TextFiles& text) { return {.text = &text, .first = 0, .last = text.size()}; }
+
+std::string passed_over_text(const std::vector<std::string>& passed_over) {
+  constexpr size_t kMostLines = 10;
+  if (passed_over.empty()) return "";
+  std::string text = fmt::format("passed over {}:\n", passed_over.size());
+  for (size_t i = 0; i < std::min(passed_over.size(), kMostLines); ++i) text += fmt::format("  {}\n", passed_over[i]);
+  if (passed_over.size() > kMostLines) text += fmt::format("  and {} more\n", passed_over.size() - kMostLines);
+  return text;
+}
 
 TextSplit split_text(const TextFiles& text, double fraction) {
   const int64_t size = text.size();

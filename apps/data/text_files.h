@@ -17,11 +17,14 @@ namespace data {
 class TextFiles {
  public:
   // `path`: a file, whose bytes are the text as they are; or a folder, of which every file that looks like text (no NUL
-  // byte in its first 8 KiB) is a part, in the order of their paths, each ended by a newline. Throws fsdp::Error that
-  // names what is missing, unreadable or empty.
+  // byte in its first 8 KiB) is a part, in the order of their paths, each ended by a newline. Links to files are
+  // followed, and those to folders are not. Throws fsdp::Error that names what is missing, unreadable or empty.
   explicit TextFiles(const std::filesystem::path& path);
 
   int64_t size() const { return files_.back().end; }  // bytes
+  // What lies in the folder and could be no part of the text, a sentence each: what may not be read, links that lead
+  // nowhere or to a folder, pipes. In the order of their paths. Files that do not look like text are not among them.
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
   // The bytes from `first` on; 0 <= first and first + bytes.size() <= size(). Throws fsdp::Error when a file has become
   // shorter, or cannot be read any more.
   void read(int64_t first, std::span<char> bytes) const;
@@ -41,11 +44,14 @@ class TextFiles {
     int64_t bytes;                       // end - begin, less the newline that it lacks
     std::unique_ptr<MappedFile> mapped;  // null: it is opened when it is read
   };
+  void add_folder(const std::filesystem::path& folder);
+  void add_if_text(const std::filesystem::path& path, const std::string& name);
   void add(const std::filesystem::path& path, const std::string& name, bool ended_by_newline);
   const File& file_at(int64_t position) const;
   static void read_file(const File& file, int64_t first, std::span<char> bytes);
 
   std::vector<File> files_;
+  std::vector<std::string> passed_over_;
 };
 
 // Bytes `first` .. `last - 1` of a text.
@@ -56,6 +62,9 @@ struct TextPart {
 };
 
 TextPart all_of(const TextFiles& text);
+
+// What was passed over as lines for people, the first ten of them; empty where nothing was.
+std::string passed_over_text(const std::vector<std::string>& passed_over);
 
 struct TextSplit {
   TextPart training = {}, validation = {};  // an empty one: nothing is held back

@@ -49,7 +49,9 @@ void widen(std::string_view bytes, const Reading& reading) {
 }  // namespace
 
 TokenFile::TokenFile(const fs::path& path)
-    : file_(path, "token file"), kind_(recognise(file_.bytes(), file_.name())), size_(checked_size(file_, kind_)) {}
+    : file_(path, "token file"), kind_(recognise(file_.bytes(), file_.name())), size_(checked_size(file_, kind_)) {
+  file_.check();
+}
 
 void TokenFile::read(int64_t first, std::span<int64_t> tokens) const {
   const Reading reading{first, tokens};
@@ -57,12 +59,12 @@ void TokenFile::read(int64_t first, std::span<int64_t> tokens) const {
 }
 
 void TokenFile::read_several(std::span<const Reading> readings) const {
-  file_.check();
   const TokenFormat& format = format_of(kind_);
   const std::string_view bytes = file_.bytes().substr(static_cast<size_t>(format.header_bytes));
   for (const Reading& reading : readings) {
     format.token_bytes == 2 ? widen<uint16_t>(bytes, reading) : widen<uint32_t>(bytes, reading);
   }
+  file_.check();
 }
 
 std::string TokenFile::where(int64_t position) const { return fmt::format("{}, token {}", file_.name(), position); }
@@ -80,8 +82,9 @@ std::vector<fs::path> matches(const std::string& data) {
   const bool folder = fs::is_directory(data, ignored);
   std::vector<fs::path> files;
   if (folder) {
+    // A link that leads nowhere is one of them: what it stood for is missed when it is opened.
     for (const auto& entry : fs::directory_iterator(data)) {
-      if (entry.path().extension() == ".bin" && entry.is_regular_file()) files.push_back(entry.path());
+      if (entry.path().extension() == ".bin" && !fs::is_directory(entry.path(), ignored)) files.push_back(entry.path());
     }
   } else if (is_pattern(data)) {
     glob_t found{};

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
+#include "data/file_list.h"
 #include "data/pending_folder.h"
+#include "files/durable_file.h"
 
 namespace data {
 
@@ -35,7 +37,8 @@ TokenCounts write_token_folder(const TokenFolder& folder, const TextSplit& text,
   counts.training = write(text.training, "train.bin", 0);
   counts.validation = write(text.validation, "val.bin", text.training.size());
   const tokenizers::Tokenizer::File file = tokenizer.file();
-  write_durably(pending.path() / file.name, file.bytes);
+  fsdp::files::write_durably(pending.path() / file.name, file.bytes);
+  write_file_list(pending.path());
   pending.commit();
   return counts;
 }

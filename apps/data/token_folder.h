@@ -1,5 +1,6 @@
-// A folder with the tokens of a text: train.bin, val.bin where text is held back, and the tokenizer's own file. It is
-// what `prepare` leaves and what caches hold; find_token_files (token_file.h) and make_tokenizer read it.
+// A folder with the tokens of a text: train.bin, val.bin where text is held back, the tokenizer's own file, and the
+// list of these (file_list.h). It is what `prepare` leaves and what caches hold; find_token_files (token_file.h) and
+// make_tokenizer read it.
 #pragma once
 
 #include <filesystem>

@@ -39,11 +39,12 @@ bool is_date(int32_t number) {
   return year >= 2023 && year <= 2040 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
 }
 
-// Tokens that only look like a date would hardly be followed by zeros.
-bool has_foreign_header(const std::array<int32_t, kHeaderNumbers>& header) {
+int32_t swapped(int32_t number) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(number))); }
+
+// Tokens that only look like the beginning of a header would hardly be followed by zeros.
+bool ends_with_zeros(const std::array<int32_t, kHeaderNumbers>& header) {
   constexpr size_t kFirstUnused = 32;
-  return is_date(header[0]) &&
-         std::all_of(header.begin() + kFirstUnused, header.end(), [](int32_t number) { return number == 0; });
+  return std::all_of(header.begin() + kFirstUnused, header.end(), [](int32_t number) { return number == 0; });
 }
 
 }  // namespace
@@ -54,7 +55,12 @@ TokenKind recognise(std::string_view bytes, const std::string& name) {
   for (TokenKind kind : {TokenKind::kLlmcGpt2, TokenKind::kLlmcLlama3}) {
     if (header[0] == format_of(kind).magic) return kind;
   }
-  if (bytes.size() >= sizeof header && has_foreign_header(header)) {
+  for (TokenKind kind : {TokenKind::kLlmcGpt2, TokenKind::kLlmcLlama3}) {
+    if (header[0] != swapped(format_of(kind).magic) || !ends_with_zeros(header)) continue;
+    throw fsdp::Error(fmt::format("{} ({}) has its numbers' bytes the other way round. Write it again, little-endian.",
+                                  name, format_of(kind).name));
+  }
+  if (bytes.size() >= sizeof header && is_date(header[0]) && ends_with_zeros(header)) {
     throw fsdp::Error(fmt::format(
         "{} begins with the number {}, as files of llm.c do, but not those with tokens: expected {} (GPT-2) or "
         "{} (Llama 3). Name a file of tokens.",

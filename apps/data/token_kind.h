@@ -34,7 +34,7 @@ const TokenFormat& format_of(TokenKind kind);
 TokenKind token_kind(const std::string& name);
 
 // The kind of a file of these bytes, by its header. Throws fsdp::Error, which `name` begins, for a header of llm.c of
-// another number than these.
+// another number than these, or with its bytes the other way round.
 TokenKind recognise(std::string_view bytes, const std::string& name);
 
 }  // namespace data

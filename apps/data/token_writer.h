@@ -3,9 +3,10 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 
-#include "data/durable_file.h"
 #include "data/token_kind.h"
+#include "files/durable_file.h"
 
 namespace data {
 
@@ -25,7 +26,8 @@ class TokenWriter {
  private:
   void write_header();
 
-  DurableFile file_;
+  std::string name_;  // token file 'train.bin'
+  fsdp::files::ReplacedFile file_;
   TokenKind kind_;
   int64_t size_ = 0;
 };

@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
+#include <fsdp/error.h>
+
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <tuple>
 
 #include "nearest.h"
 #include "option_value.h"
+#include "toml/guarded.h"
 
 namespace trainer {
 
@@ -22,10 +20,12 @@ class Reader {
   Reader(const std::string& path, Options& options, ConfigurationFile& file)
       : path_(path), options_(options), file_(file) {}
 
-  void read(const std::string& bytes) {
+  void read() {
     try {
-      const toml::table root = toml::parse(bytes, path_);
+      const toml::table root = guarded_toml::read(path_, fmt::format("configuration '{}'", path_));
       for (const auto& [key, node] : root) read_section(key, node);
+    } catch (const fsdp::Error& error) {
+      file_.problems.emplace_back(error.what());
     } catch (const toml::parse_error& error) {
       add(error.source().begin, fmt::format("{}.", error.description()));
     }
@@ -113,15 +113,7 @@ class Reader {
 
 ConfigurationFile read_configuration(const std::string& path, Options& options) {
   ConfigurationFile result;
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file.peek() != std::ifstream::traits_type::eof()) bytes << file.rdbuf();
-  if (file.bad() || !file.is_open()) {
-    result.problems.push_back(fmt::format("configuration '{}' cannot be read: {}.", path, std::strerror(errno)));
-    return result;
-  }
-  Reader(path, options, result).read(bytes.str());
+  Reader(path, options, result).read();
   return result;
 }
 

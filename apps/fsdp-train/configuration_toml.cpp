@@ -1,9 +1,9 @@
 // What is saved with a run, as configuration_file.cpp reads it.
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "configuration_file.h"
 #include "option_value.h"
+#include "toml/guarded.h"
 
 namespace trainer {
 
@@ -34,7 +34,7 @@ std::string in_toml(const Scalar& value) {
 }
 
 bool is_toml(const std::string& line) try {
-  static_cast<void>(toml::parse(line));
+  static_cast<void>(guarded_toml::parse(line));
   return true;
 } catch (const toml::parse_error&) {
   return false;

@@ -37,6 +37,12 @@ struct Texts {
     }
   }
 
+  std::vector<std::string> passed_over() const {
+    std::vector<std::string> all = text.passed_over();
+    if (validation) all.insert(all.end(), validation->passed_over().begin(), validation->passed_over().end());
+    return all;
+  }
+
   data::TextFiles text;
   std::optional<data::TextFiles> validation;
   data::TextSplit split;
@@ -105,7 +111,8 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
       split, *tokenizer, progress);
   return {.bytes = split.training.size() + split.validation.size(),
           .tokens = tokens,
-          .vocabulary = tokenizer->vocabulary()};
+          .vocabulary = tokenizer->vocabulary(),
+          .passed_over = texts.passed_over()};
 }
 
 void run_prepare(const PrepareOptions& options) {
@@ -114,6 +121,7 @@ void run_prepare(const PrepareOptions& options) {
     BarOnTerminal bar;
     return prepare(options, bar.on_progress());
   }();
+  print(data::passed_over_text(prepared.passed_over));
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   print(fmt::format("{}: {} tokens to train on, {} to validate with, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
                     options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation),

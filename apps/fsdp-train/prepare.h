@@ -25,6 +25,7 @@ struct Prepared {
   int64_t bytes = 0;  // of text
   data::TokenCounts tokens = {};
   int64_t vocabulary = 0;
+  std::vector<std::string> passed_over = {};  // in folders of texts (data/text_files.h)
 };
 
 // Everything that is wrong with the options and with what they name, a sentence each. Writes nothing.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "console/terminal.h"
+#include "data/text_files.h"
 #include "export_model.h"
 #include "first_rank.h"
 #include "generate.h"
@@ -126,7 +127,7 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
     if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
       return refused.set();
     }
-    if (world.rank() == 0) print(settings_table(options, corpus) + "\n");
+    if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
     try {
       signal = train_rank(world, options, corpus, bad_input);
     } catch (const AgreedError& error) {

@@ -1,12 +1,10 @@
 #include "models/hugging_face_config.h"
 
 #include <fmt/format.h>
+#include <fsdp/error.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
+#include "files/json.h"
+#include "files/printable.h"
 #include "models/json_fields.h"
 
 namespace models {
@@ -83,8 +81,7 @@ void parse_tokens(JsonFields& fields, ModelConfig& config) {
   const Json* end = fields.find("eos_token_id");
   if (end == nullptr) return;
   for (const Json& token : end->is_array() ? *end : Json::array({*end})) {
-    if (!token.is_number_integer())
-      return fields.report("eos_token_id", "it must be a whole number, or a list of them");
+    if (!fits_in_64_bits(token)) return fields.report("eos_token_id", "it must be a whole number, or a list of them");
     config.end_tokens.push_back(token.get<int64_t>());
   }
 }
@@ -149,43 +146,29 @@ ConfigFile parse_object(const Json& object) {
   return file;
 }
 
-std::string read(const fs::path& path, std::vector<std::string>& problems) {
-  constexpr std::uintmax_t kLongest = 16u << 20;  // far beyond use: this is not the weights' file
-  std::error_code missing;
-  const std::uintmax_t bytes = fs::file_size(path, missing);
-  std::ifstream in(path, std::ios::binary);
-  if (missing || !in) {
-    problems.push_back(fmt::format("cannot be read: {}.", missing ? missing.message() : std::strerror(errno)));
-  } else if (bytes > kLongest) {
-    problems.push_back(fmt::format("has {} bytes; a config.json has at most {}.", bytes, kLongest));
-  } else {
-    std::ostringstream text;
-    text << in.rdbuf();
-    return std::move(text).str();
-  }
-  return "";
+ConfigFile parse(const Json& json) {
+  if (json.is_object()) return parse_object(json);
+  return {{}, {"is not a JSON object."}};
 }
 
 }  // namespace
 
-ConfigFile parse_hugging_face_config(const std::string& text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.is_object()) return parse_object(json);
-    return {{}, {"is not a JSON object."}};
-  } catch (const nlohmann::json::exception& error) {
-    return {{}, {fmt::format("is damaged: {}.", error.what())}};
-  }
+ConfigFile parse_hugging_face_config(const std::string& text) try {
+  return parse(fsdp::files::parse_json(text, "config.json"));
+} catch (const fsdp::Error& error) {
+  return {{}, {error.what()}};
 }
 
-ConfigFile read_hugging_face_config(const fs::path& path) {
+ConfigFile read_hugging_face_config(const fs::path& path) try {
+  constexpr int64_t kLongest = 16 << 20;  // far beyond use: this is not the weights' file
   std::error_code ignored;
   const fs::path file = fs::is_directory(path, ignored) ? path / "config.json" : path;
-  ConfigFile result;
-  const std::string text = read(file, result.problems);
-  if (result.problems.empty()) result = parse_hugging_face_config(text);
-  for (std::string& problem : result.problems) problem = fmt::format("{}: {}", file.string(), problem);
+  const std::string shown = fsdp::files::printable(file.string());
+  ConfigFile result = parse(fsdp::files::read_json(file, fmt::format("config '{}'", shown), kLongest));
+  for (std::string& problem : result.problems) problem = fmt::format("{}: {}", shown, problem);
   return result;
+} catch (const fsdp::Error& error) {
+  return {{}, {error.what()}};
 }
 
 }  // namespace models

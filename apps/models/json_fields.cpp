@@ -6,24 +6,28 @@
 #include <algorithm>
 #include <limits>
 
+#include "files/printable.h"
+
 namespace models {
 
 namespace {
 
 constexpr size_t kShownBytes = 200;  // of a value in a message
 
-// A JSON string of a file need not be UTF-8.
-std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= kShownBytes ? text : text.substr(0, kShownBytes) + "...";
+std::string shown(const std::string& text) {
+  const std::string beginning = fsdp::files::printable(text.substr(0, kShownBytes));
+  return text.size() <= kShownBytes ? beginning : beginning + "...";
 }
+
+// A JSON string of a file need not be UTF-8.
+std::string shown(const Json& value) { return shown(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+
+}  // namespace
 
 bool fits_in_64_bits(const Json& value) {
   constexpr auto kHighest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   return value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= kHighest);
 }
-
-}  // namespace
 
 const Json* JsonFields::find(const std::string& key) const {
   const auto found = object_.find(key);
@@ -74,7 +78,8 @@ void JsonFields::accept(const std::string& key, std::initializer_list<Json> acce
 void JsonFields::accept_keys(std::initializer_list<const char*> known) {
   for (const auto& item : object_.items()) {
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    problems_.push_back(fmt::format("{}{} is unknown; accepted: {}.", path_, item.key(), fmt::join(known, ", ")));
+    problems_.push_back(
+        fmt::format("{}{} is unknown; accepted: {}.", path_, shown(item.key()), fmt::join(known, ", ")));
   }
 }
 

@@ -3,15 +3,19 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "files/json.h"
+
 namespace models {
 
-using Json = nlohmann::ordered_json;
+using fsdp::files::Json;
+
+// Whether a value is a whole number that an int64_t holds.
+bool fits_in_64_bits(const Json& value);
 
 // A key that is absent or null has no value. One with a value of another kind than asked for is a problem, and taken as
 // absent. Refers to both arguments.

@@ -42,6 +42,14 @@ void check_sizes(const ModelConfig& config, Problems& problems) {
   if (config.mlp_width) problems.within("mlp_width", *config.mlp_width, 4 * kWide);
 }
 
+void check_tokens(const ModelConfig& config, Problems& problems) {
+  const auto check = [&](const char* name, int64_t token) {
+    problems.require(token >= 0, fmt::format("{} is {}; it must be at least 0.", name, token));
+  };
+  if (config.begin_token) check("begin_token", *config.begin_token);
+  for (int64_t token : config.end_tokens) check("end_tokens", token);
+}
+
 void check_heads(const ModelConfig& config, Problems& problems) {
   if (config.heads < 1 || config.width < 1) return;
   const int64_t shared = config.key_value_heads_or_default();
@@ -98,6 +106,7 @@ std::vector<std::string> problems(const ModelConfig& config) {
   Problems problems;
   check_sizes(config, problems);
   check_heads(config, problems);
+  check_tokens(config, problems);
   problems.positive("norm_epsilon", config.norm_epsilon);
   problems.positive("initializer_range", config.initializer_range);
   problems.share("embedding_dropout", config.embedding_dropout);

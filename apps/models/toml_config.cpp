@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
+#include <fsdp/error.h>
 
 #include <array>
 #include <variant>
+
+#include "toml/guarded.h"
 
 namespace models {
 
@@ -86,7 +88,10 @@ ConfigFile read_toml_config(const std::filesystem::path& path) {
   ConfigFile file;
   toml::table table;
   try {
-    table = toml::parse_file(path.string());
+    table = guarded_toml::read(path, fmt::format("model '{}'", path.string()));
+  } catch (const fsdp::Error& error) {
+    file.problems.emplace_back(error.what());
+    return file;
   } catch (const toml::parse_error& error) {
     file.problems.push_back(
         fmt::format("{}, line {}: {}.", path.string(), error.source().begin.line, error.description()));

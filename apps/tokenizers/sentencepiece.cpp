@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "tokenizers/sentencepiece_check.h"
 #include "tokenizers/sentencepiece_module.h"
 
 namespace tokenizers {
@@ -58,6 +59,7 @@ FsdpTokenSink into(std::vector<int32_t>& tokens) {
 class SentencePiece final : public Tokenizer {
  public:
   SentencePiece(std::string model, std::string name) : name_(std::move(name)), bytes_(std::move(model)) {
+    check_sentencepiece(bytes_, name_);
     std::string problem;
     model_ = library().load(bytes_.data(), bytes_.size(), into(problem));
     if (model_ == nullptr) {

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
+#include "files/json.h"
+#include "files/reading.h"
 #include "tokenizers/bytes.h"
 #include "tokenizers/sentencepiece.h"
 
@@ -21,16 +18,7 @@ namespace {
 
 constexpr const char* kFileNames[] = {"tokenizer.model", "tokenizer.json"};
 
-std::string read_file(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file) bytes << file.rdbuf();
-  if (!file || file.bad()) {
-    throw fsdp::Error(fmt::format("tokenizer '{}' cannot be read: {}.", path.string(), std::strerror(errno)));
-  }
-  return std::move(bytes).str();
-}
+constexpr int64_t kMostBytes = int64_t{64} << 20;  // the largest models that are in use have five
 
 fs::path file_in(const fs::path& folder) {
   for (const char* name : kFileNames) {
@@ -44,8 +32,8 @@ fs::path file_in(const fs::path& folder) {
 }
 
 std::shared_ptr<const Tokenizer> from_json(const std::string& bytes, const fs::path& path) {
-  const auto json = nlohmann::json::parse(bytes, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.value("tokenizer", nlohmann::json()) == "bytes") return make_bytes();
+  const auto json = fsdp::files::parse_json(bytes, fmt::format("tokenizer '{}'", path.string()));
+  if (json == fsdp::files::Json{{"tokenizer", "bytes"}}) return make_bytes();
   throw fsdp::Error(
       fmt::format("tokenizer '{}' is JSON, but not {}, all that is read in this form. Name a sentencepiece model, or "
                   "bytes.",
@@ -67,7 +55,7 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name) {
   if (!fs::is_regular_file(path, ignored)) {
     throw fsdp::Error(fmt::format("tokenizer '{}' is neither a file nor a folder.", name));
   }
-  std::string bytes = read_file(path);
+  std::string bytes = fsdp::files::read_whole(path, fmt::format("tokenizer '{}'", path.string()), kMostBytes);
   if (bytes.empty()) throw fsdp::Error(fmt::format("tokenizer '{}' is empty.", path.string()));
   // No sentencepiece model begins so: its first byte is the tag of a field.
   if (bytes.front() == '{') return from_json(bytes, path);

@@ -69,6 +69,28 @@ TEST_F(CorpusTest, TokenFilesAreReadAsTheyAre) {
   EXPECT_EQ(corpus.tokenizer->name(), "bytes");
 }
 
+TEST_F(CorpusTest, ACopyOfATokenFolderThatWasBrokenOffIsFound) {
+  const TextFiles text(folder_.write("a.txt", some_text(100)));
+  write_token_folder({.path = folder_ / "tokens"}, split_text(text, 0.1), *tokenizers::make_tokenizer("bytes"), {});
+  open_corpus(options(folder_ / "tokens"));
+  fs::resize_file(folder_ / "tokens/train.bin", 1000);
+  EXPECT_THAT(error_of(options(folder_ / "tokens")),
+              AllOf(HasSubstr("tokens/train.bin' has 1000 bytes, and files.json beside it tells of ")));
+  fs::remove(folder_ / "tokens/train.bin");
+  fs::copy(folder_ / "tokens/val.bin", folder_ / "tokens/other_train.bin");
+  EXPECT_THAT(error_of(options(folder_ / "tokens")),
+              HasSubstr("tokens/train.bin' cannot be read: No such file or directory"));
+}
+
+TEST_F(CorpusTest, TellsWhatIsNoTextInItsFolder) {
+  folder_.write("text/a.txt", "0123456789");
+  fs::create_symlink("loop", folder_ / "text/loop");
+  CorpusOptions given = options(folder_ / "text");
+  EXPECT_THAT(open_corpus(given).passed_over, ElementsAre(HasSubstr("text/loop' cannot be read: Too many levels")));
+  given.validation = given.data;
+  EXPECT_EQ(open_corpus(given).passed_over.size(), 2u);
+}
+
 TEST_F(CorpusTest, PartOfTheTokensIsHeldBack) {
   CorpusOptions given = options(folder_.write("x.bin", bytes_of(std::vector<uint16_t>(100, 7))));
   given.validation_fraction = 0.1;
@@ -80,7 +102,7 @@ TEST_F(CorpusTest, PartOfTheTokensIsHeldBack) {
 TEST_F(CorpusTest, SaysWhatIsWrong) {
   EXPECT_THAT(error_of(options(folder_ / "none")), HasSubstr("none' does not exist"));
   EXPECT_THAT(error_of(options(folder_ / "none.bin")),
-              HasSubstr("token file '" + (folder_ / "none.bin") + "' does not exist"));
+              HasSubstr("token file '" + (folder_ / "none.bin") + "' cannot be read: No such file or directory"));
   EXPECT_THAT(error_of(options(folder_.write("short", "abcd"))),
               HasSubstr("short' has 4 tokens, and one window of context 4 needs 5"));
   EXPECT_THAT(error_of(options(folder_.write("short.bin", "abcd"))), HasSubstr("short.bin' has 2 tokens"));
@@ -162,9 +184,9 @@ TEST_F(EncodedCorpusTest, AModelIsTakenFromItsFile) {
 }
 
 TEST_F(EncodedCorpusTest, WhatAKilledProcessLeftIsRemoved) {
-  folder_.write("cache/tokens-0123.partial-77/train.bin", "half");
+  folder_.write("cache/tokens-0123456789abcdef.partial-77/train.bin", "half");
   work(trained(folder_.write("a.txt", some_text(2000))));
-  EXPECT_FALSE(fs::exists(folder_ / "cache/tokens-0123.partial-77"));
+  EXPECT_FALSE(fs::exists(folder_ / "cache/tokens-0123456789abcdef.partial-77"));
 }
 
 TEST_F(EncodedCorpusTest, SaysThatTheCacheCannotBeUsed) {

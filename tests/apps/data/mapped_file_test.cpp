@@ -36,7 +36,8 @@ TEST(MappedFile, FollowsLinks) {
 
 TEST(MappedFile, RefusesWhatCannotBeMapped) {
   TemporaryFolder folder;
-  EXPECT_EQ(mapping_error_of(folder / "none"), "text '" + (folder / "none") + "' does not exist.");
+  EXPECT_EQ(mapping_error_of(folder / "none"),
+            "text '" + (folder / "none") + "' cannot be read: No such file or directory.");
   EXPECT_EQ(mapping_error_of(folder.write("empty", "")), "text '" + (folder / "empty") + "' is empty.");
   EXPECT_THAT(mapping_error_of(folder.path()), HasSubstr("is not a regular file"));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);

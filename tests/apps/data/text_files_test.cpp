@@ -3,6 +3,7 @@
 #include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/data/support.h"
@@ -15,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using fsdp::testing::message_of;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string read_all(const TextFiles& text) {
   std::string bytes(static_cast<size_t>(text.size()), '\0');
@@ -47,6 +50,65 @@ TEST(TextFiles, AFolderIsItsTextFilesInTheOrderOfTheirPaths) {
   ASSERT_EQ(symlink("b.txt", (folder / "f").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", (folder / "g").c_str()), 0);
   EXPECT_EQ(text_of(folder.path()), "first\nsecond\nthird\nsecond\n");
+}
+
+TEST(TextFiles, WhatCannotBeATextIsPassedOverAndTold) {
+  TemporaryFolder folder;
+  folder.write("a.txt", "first\n");
+  folder.write("deep/b.txt", "second\n");
+  fs::create_symlink("c-loop", folder / "c-loop");
+  fs::create_symlink("nowhere", folder / "d-dangling");
+  fs::create_directory_symlink("..", folder / "deep/e-up");
+  ASSERT_EQ(mkfifo((folder / "f-pipe").c_str(), 0600), 0);
+  folder.write("g-binary", std::string(10, '\0'));
+  folder.write("z.txt", "third\n");
+  const TextFiles text(folder.path());
+  EXPECT_EQ(read_all(text), "first\nsecond\nthird\n");
+  EXPECT_THAT(text.passed_over(), ElementsAre(HasSubstr("c-loop' cannot be read: Too many levels of symbolic links"),
+                                              HasSubstr("d-dangling' cannot be read: No such file or directory"),
+                                              HasSubstr("deep/e-up' is a link to a folder"),
+                                              HasSubstr("f-pipe' cannot be read: it is not a regular file")));
+  EXPECT_THAT(passed_over_text(text.passed_over()), StartsWith("passed over 4:\n  text '"));
+  EXPECT_EQ(passed_over_text({}), "");
+}
+
+TEST(TextFiles, WhatMayNotBeReadIsPassedOverAndTold) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  TemporaryFolder folder;
+  folder.write("a.txt", "first\n");
+  folder.write("closed/b.txt", "second\n");
+  folder.write("secret.txt", "third\n");
+  fs::permissions(folder / "closed", fs::perms::none);
+  fs::permissions(folder / "secret.txt", fs::perms::none);
+  const TextFiles text(folder.path());
+  fs::permissions(folder / "closed", fs::perms::owner_all);
+  EXPECT_EQ(read_all(text), "first\n");
+  EXPECT_THAT(text.passed_over(), ElementsAre(HasSubstr("closed' cannot be read: Permission denied"),
+                                              HasSubstr("secret.txt' cannot be read: Permission denied")));
+}
+
+TEST(TextFiles, NamesOfOthersDoNothingToATerminal) {
+  TemporaryFolder folder;
+  folder.write("a.txt", "first\n");
+  fs::create_symlink("nowhere", folder / "\x1b[2J");
+  EXPECT_THAT(TextFiles(folder.path()).passed_over(),
+              ElementsAre(HasSubstr("/\\x1b[2J' cannot be read: No such file or directory")));
+}
+
+// One folder in another, more than a stack or a path has room for.
+TEST(TextFiles, AFolderMayBeDeep) {
+  TemporaryFolder folder;
+  folder.write("a.txt", "first\n");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  for (int depth = 0; depth < 3000; ++depth) {
+    ASSERT_EQ(mkdir("folder", 0700), 0);
+    ASSERT_EQ(chdir("folder"), 0);
+  }
+  fs::current_path(before);
+  const TextFiles text(folder.path());
+  EXPECT_EQ(read_all(text), "first\n");
+  EXPECT_THAT(text.passed_over(), ElementsAre(HasSubstr("cannot be read: File name too long")));
 }
 
 TEST(TextFiles, ErrorsNameTheThing) {

@@ -148,6 +148,35 @@ TEST_F(TokenFileTest, FindsTheShardsOfAFolderInOrder) {
   EXPECT_THAT(names(find_token_files(one).training), ElementsAre("fineweb_val_000000.bin"));
 }
 
+TEST_F(TokenFileTest, AFolderThatMissesAFileIsNotReadWithoutIt) {
+  folder_.write("x_train_1.bin", "ab");
+  std::filesystem::create_symlink("x_train_2.bin", folder_ / "x_train_2.bin");
+  const std::string folder = folder_.path().string();
+  ASSERT_TRUE(names_token_files(folder));
+  EXPECT_THAT(message_of<fsdp::Error>([&] { open_token_files(find_token_files(folder).training); }),
+              HasSubstr("x_train_2.bin' cannot be read: Too many levels of symbolic links"));
+}
+
+TEST_F(TokenFileTest, RefusesAHeaderWithItsBytesTheOtherWayRound) {
+  const auto swapped = [](int32_t number) { return static_cast<int32_t>(__builtin_bswap32(number)); };
+  EXPECT_THAT(error_of(header_of(swapped(kGpt2), swapped(1), swapped(3)) + "abcdef"),
+              HasSubstr("(llmc-gpt2) has its numbers' bytes the other way round"));
+  EXPECT_THAT(error_of(header_of(swapped(kLlama3), swapped(7), swapped(1)) + "abcd"),
+              HasSubstr("(llmc-llama3) has its numbers' bytes the other way round"));
+}
+
+// Whatever the first numbers are, what is read lies within the file.
+TEST_F(TokenFileTest, HostileHeadersAreErrors) {
+  for (int32_t magic : {kGpt2, kLlama3}) {
+    const int32_t version = magic == kGpt2 ? 1 : 7;
+    for (int32_t told : {-2147483647 - 1, -1, 0, 3, 1'073'741'824, 2147483647}) {
+      for (size_t bytes : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{4096}}) {
+        EXPECT_THAT(error_of(header_of(magic, version, told) + std::string(bytes, 'x')), HasSubstr("x.bin'")) << told;
+      }
+    }
+  }
+}
+
 TEST_F(TokenFileTest, TextIsNoTokenFile) {
   folder_.write("a.txt", "abc");
   folder_.write("program.bin", "ab");

@@ -73,7 +73,14 @@ TEST_F(ConfigurationFileTest, SaysWhereItIsNoToml) {
 
 TEST_F(ConfigurationFileTest, CannotBeAFolder) {
   EXPECT_THAT(read_configuration(folder_.path().string(), options_).problems,
-              ElementsAre(HasSubstr("cannot be read: Is a directory.")));
+              ElementsAre(HasSubstr("is not a regular file.")));
+}
+
+TEST_F(ConfigurationFileTest, DeepKeysAreAProblem) {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT(problems_of("[training]\n" + key + " = 1\n"),
+              ElementsAre("2:130: Keys, lists and tables nest deeper than 64 levels."));
 }
 
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {

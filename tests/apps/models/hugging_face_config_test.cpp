@@ -1,6 +1,8 @@
 #include "models/hugging_face_config.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -224,6 +226,45 @@ TEST(HuggingFaceConfig, TextThatIsNoConfigIsAProblem) {
   for (const char* text : {"[]", "null", "7"}) {
     EXPECT_THAT(parse_hugging_face_config(text).problems, ElementsAre("is not a JSON object.")) << text;
   }
+}
+
+TEST(HuggingFaceConfig, DeepNestingIsAProblem) {
+  for (const std::string& begin : {std::string("["), std::string("{\"a\":")}) {
+    std::string text = R"({"model_type": "gpt2", "a": )";
+    for (int i = 0; i < 200'000; ++i) text += begin;
+    EXPECT_THAT(parse_hugging_face_config(text).problems, ElementsAre(HasSubstr("nest deeper than 64 levels")));
+  }
+}
+
+TEST(HuggingFaceConfig, NumbersThatCannotBeAreProblems) {
+  for (const char* size : {"1e400", "-1", "0", "9223372036854775808", "18446744073709551615", "9223372036854775807",
+                           "\"64\"", "64.5", "1e3", "true", "[64]", "NaN", "-1e400"}) {
+    for (const char* key : {"vocab_size", "n_embd", "n_layer", "n_head", "n_positions", "n_inner"}) {
+      const std::string text = std::string(R"({"model_type": "gpt2", ")") + key + "\": " + size + "}";
+      EXPECT_THAT(parse_hugging_face_config(text).problems, ::testing::Not(IsEmpty())) << text;
+    }
+  }
+  EXPECT_THAT(gpt2_problems({{"vocab_size", 9'000'000'000'000}, {"n_embd", 9'000'000'000'000}}), ::testing::SizeIs(2));
+  EXPECT_THAT(gpt2_problems({{"bos_token_id", -7}}), ElementsAre("begin_token is -7; it must be at least 0."));
+  EXPECT_THAT(gpt2_problems({{"eos_token_id", {1, uint64_t{1} << 63}}}), ElementsAre(HasSubstr("eos_token_id")));
+  EXPECT_THAT(parse_hugging_face_config(R"({"model_type": "gpt2", "n_embd": 64, "n_embd": 128})").problems,
+              ElementsAre(HasSubstr("names n_embd twice")));
+}
+
+TEST(HuggingFaceConfig, WhatIsShownOfAFileIsShortAndHarmless) {
+  const std::vector<std::string> found =
+      llama_with({{"rope_scaling", {{"\x1b[31m" + std::string(100'000, 'x'), 1}}}}).problems;
+  ASSERT_THAT(found, ElementsAre(HasSubstr("rope_scaling.\\x1b[31mxxx")));
+  EXPECT_LT(found[0].size(), 1000u);
+}
+
+TEST(HuggingFaceConfig, WhatIsNoFileIsAProblemAtOnce) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("loop", (folder / "loop").c_str()), 0);
+  EXPECT_THAT(read_hugging_face_config(folder / "pipe").problems, ElementsAre(HasSubstr("is not a regular file")));
+  EXPECT_THAT(read_hugging_face_config(folder / "loop").problems, ElementsAre(HasSubstr("Too many levels")));
+  EXPECT_THAT(read_hugging_face_config("/dev/zero").problems, ElementsAre(HasSubstr("is not a regular file")));
 }
 
 TEST(HuggingFaceConfig, IsReadFromAFileOrItsFolder) {

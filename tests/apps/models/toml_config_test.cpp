@@ -64,5 +64,23 @@ TEST_F(TomlConfig, WhatIsNoTomlIsAProblem) {
   EXPECT_THAT(read_toml_config("/nowhere/model.toml").problems, ElementsAre(HasSubstr("/nowhere/model.toml")));
 }
 
+TEST_F(TomlConfig, NumbersThatCannotBeAreProblems) {
+  for (const char* size : {"1e400", "-1", "0", "9223372036854775808", "9223372036854775807", "nan", "inf", "\"64\"",
+                           "1e3", "true", "[64]", "0x7fffffffffffffff"}) {
+    EXPECT_THAT(read(std::string("width = ") + size + "\n").problems, ::testing::Not(IsEmpty())) << size;
+    EXPECT_THAT(read(std::string("vocabulary = ") + size + "\n").problems, ::testing::Not(IsEmpty())) << size;
+  }
+  for (const char* number : {"nan", "inf", "-inf", "1e400"}) {
+    EXPECT_THAT(read(std::string("norm_epsilon = ") + number + "\n").problems, ::testing::Not(IsEmpty())) << number;
+  }
+}
+
+TEST_F(TomlConfig, DeepKeysAreAProblemWithItsLine) {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT(read("width = 64\n" + key + " = 1\n").problems,
+              ElementsAre(AllOf(HasSubstr("line 2"), HasSubstr("nest deeper than 64 levels"))));
+}
+
 }  // namespace
 }  // namespace models

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <random>
 #include <thread>
 
 #include "apps/tokenizers/sentences.h"
@@ -27,6 +29,31 @@ class SentencePieceTest : public ::testing::Test {
   static const std::string& model() {
     static const std::string bytes = train_sentencepiece(lines_of(some_text(2000)), 400);
     return bytes;
+  }
+  // A double array that maps A to the first text (sentencepiece_check.h): the root leads to the second block.
+  using NormaliserArray = std::array<uint32_t, 512>;
+  static constexpr NormaliserArray kTwoBlocks = [] {
+    NormaliserArray array{};
+    array[0] = 256u << 10;
+    array[256 ^ 'A'] = static_cast<uint32_t>('A') << 10 | 1u << 8 | 'A';
+    array[256] = 1u << 31;
+    return array;
+  }();
+  // The model with one more normaliser, in place of its own.
+  static std::string with_normaliser(const NormaliserArray& array, const std::string& text) {
+    const uint32_t size = sizeof array;
+    std::string map(reinterpret_cast<const char*>(&size), sizeof size);
+    map.append(reinterpret_cast<const char*>(array.data()), size);
+    map += text + '\0';
+    return model() + field(3, field(2, map));
+  }
+  // Of a protocol buffer.
+  static std::string field(int number, const std::string& bytes) {
+    std::string result(1, static_cast<char>(number << 3 | 2));
+    for (size_t rest = bytes.size(); rest > 0; rest >>= 7) {
+      result += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+    }
+    return result + bytes;
   }
   static std::shared_ptr<const Tokenizer> tokenizer() { return make_sentencepiece(model(), "test.model"); }
 };
@@ -106,6 +133,67 @@ TEST_F(SentencePieceTest, RefusesDamagedModels) {
     EXPECT_THAT(message_of<fsdp::Error>([&] { make_tokenizer(folder.write("x.model", bytes)); }),
                 HasSubstr("x.model' is no sentencepiece model, or is damaged"));
   }
+}
+
+// Whatever is wrong with a model, it is an error that names it, or the model works.
+TEST_F(SentencePieceTest, DamagedModelsDoNoHarm) {
+  const std::string text = some_text(20) + "\x01\xff \xe2\x82\xac AAA";
+  int refused = 0;
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    std::minstd_rand random(seed);
+    std::string bytes = seed % 2 == 0 ? model() : with_normaliser(kTwoBlocks, "b");
+    if (seed % 5 == 0) bytes.resize(random() % bytes.size());
+    const size_t region =
+        seed % 3 == 0 ? std::min<size_t>(bytes.size(), 3000) : bytes.size();  // the normaliser is last
+    for (uint32_t flips = random() % 8; flips > 0 && region > 0; --flips) {
+      bytes[bytes.size() - 1 - random() % region] ^= static_cast<char>(1 << random() % 8);
+    }
+    const std::string message = message_of<fsdp::Error>([&] {
+      const auto loaded = make_sentencepiece(bytes, "damaged.model");
+      const std::vector<int32_t> tokens = loaded->encode(text);
+      loaded->decode(tokens);
+    });
+    if (message == "no error") continue;
+    ++refused;
+    EXPECT_THAT(message, HasSubstr("damaged.model")) << seed;
+  }
+  EXPECT_GT(refused, 50);
+}
+
+TEST_F(SentencePieceTest, NormalisersAreFollowedWhereTheyLeadNowhereElse) {
+  const auto normalising = make_sentencepiece(with_normaliser(kTwoBlocks, "b"), "own.model");
+  EXPECT_EQ(normalising->encode("the A"), normalising->encode("the b"));
+  EXPECT_NE(tokenizer()->encode("the A"), tokenizer()->encode("the b"));
+}
+
+TEST_F(SentencePieceTest, RefusesNormalisersThatLeadElsewhere) {
+  const auto error_of = [](const std::string& bytes) {
+    return message_of<fsdp::Error>([&] { make_sentencepiece(bytes, "x.model")->encode("A the A"); });
+  };
+  NormaliserArray far_away = kTwoBlocks, no_text = kTwoBlocks;
+  far_away[0] = 0x1fffffu << 10;
+  no_text[256] = 1u << 31 | 99'999;
+  EXPECT_THAT(error_of(with_normaliser(far_away, "b")), HasSubstr("x.model' is no sentencepiece model, or is damaged: "
+                                                                  "the array of a normaliser leads outside of itself"));
+  EXPECT_THAT(error_of(with_normaliser(no_text, "b")), HasSubstr("leads outside of its texts"));
+  EXPECT_THAT(error_of(with_normaliser(kTwoBlocks, std::string(100'000, 'b'))), HasSubstr("is too long"));
+  std::string endless = with_normaliser(kTwoBlocks, "b");
+  endless.back() = 'b';
+  EXPECT_THAT(error_of(endless), HasSubstr("the texts of a normaliser do not end"));
+}
+
+TEST_F(SentencePieceTest, RefusesScoresThatAreNoNumbers) {
+  const std::string piece = "\n\x01z\x15" + std::string("\0\0\xc0\x7f", 4);
+  EXPECT_THAT(message_of<fsdp::Error>([&] { make_sentencepiece(model() + "\n\x08" + piece, "x.model"); }),
+              HasSubstr("the score of a piece is no number"));
+}
+
+// Two bytes a piece would become gigabytes of them.
+TEST_F(SentencePieceTest, RefusesPiecesWithoutBytes) {
+  std::string many;
+  for (int i = 0; i < 1'000'000; ++i) many += std::string("\n\0", 2);
+  EXPECT_THAT(message_of<fsdp::Error>([&] { make_sentencepiece(model() + many, "x.model"); }),
+              HasSubstr("a piece is empty"));
 }
 
 TEST_F(SentencePieceTest, RefusesAVocabularyThatCannotBe) {

@@ -57,7 +57,14 @@ TEST(Tokenizer, ErrorsNameTheThing) {
   EXPECT_THAT(error_of(folder.write("empty.model", "")), HasSubstr("empty.model' is empty"));
   EXPECT_THAT(error_of(folder.write("foreign.json", "{\"version\": \"1.0\", \"model\": {}}")),
               HasSubstr("foreign.json' is JSON, but not {\"tokenizer\": \"bytes\"}, all that is read in this form"));
-  EXPECT_THAT(error_of(folder.write("cut.json", "{\"tokenizer\": \"by")), HasSubstr("is JSON, but not"));
+  EXPECT_THAT(error_of(folder.write("cut.json", "{\"tokenizer\": \"by")), HasSubstr("cut.json' is damaged: "));
+  EXPECT_THAT(error_of(folder.write("more.json", "{\"tokenizer\": \"bytes\", \"tokens\": 7}")),
+              HasSubstr("is JSON, but not"));
+  EXPECT_THAT(error_of(folder.write("deep.json", "{\"tokenizer\":" + std::string(200'000, '['))),
+              HasSubstr("deep.json' is damaged: its values nest deeper than 64 levels"));
+  const std::string large = folder.write("large.model", "x");
+  std::filesystem::resize_file(large, int64_t{5} << 30);
+  EXPECT_THAT(error_of(large), HasSubstr("large.model' has 5368709120 bytes, expected at most 67108864"));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(error_of(folder / "pipe"), HasSubstr("is neither a file nor a folder"));
 }
