@@ -65,7 +65,8 @@ std::string record_problem(const Options& options) {
 
 // What a run writes beside its record would take the place of files that somebody else made, of a model's for one.
 std::string foreign_files_problem(const std::string& run) {
-  constexpr std::array kWritten = {"config.json", "config.toml", "tokenizer.json", "tokenizer.model"};
+  constexpr std::array kWritten = {"config.json", "config.toml",       "tokenizer.json",         "tokenizer.model",
+                                   "sample.txt",  "model/config.json", "model/model.safetensors"};
   const auto has = [&](const char* name) {
     std::error_code ignored;
     return fs::exists(fs::symlink_status(fs::path(run) / name, ignored));

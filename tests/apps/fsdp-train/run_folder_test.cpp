@@ -41,7 +41,8 @@ TEST_F(RunFolder, WithoutARecordIsTaken) {
 
 TEST_F(RunFolder, WithFilesThatARunWouldWriteOverIsRefused) {
   options_.checkpoint = "";
-  for (const std::string name : {"config.json", "config.toml", "tokenizer.json", "tokenizer.model"}) {
+  for (const std::string name : {"config.json", "config.toml", "tokenizer.json", "tokenizer.model", "sample.txt",
+                                 "model/config.json", "model/model.safetensors"}) {
     options_.run = folder_ / ("of-" + name);
     folder_.write("of-" + name + "/" + name, "precious");
     EXPECT_THAT(read_inputs(options_).problems, ElementsAre(HasSubstr("holds a " + name))) << name;
