@@ -51,6 +51,16 @@ TEST_F(RunFolder, WithFilesThatARunWouldWriteOverIsRefused) {
   }
 }
 
+TEST_F(RunFolder, WithALockThatIsNoRunsIsRefused) {
+  options_.checkpoint = "";
+  for (const char* left : {"", "pro", "process 7 on earth"}) {
+    folder_.write("second/lock", left);
+    EXPECT_THAT(read_inputs(options_).problems, IsEmpty()) << left;
+  }
+  folder_.write("second/lock", "precious");
+  EXPECT_THAT(read_inputs(options_).problems, ElementsAre(HasSubstr("lock' is no lock of a run")));
+}
+
 TEST_F(RunFolder, AmongTheTextIsRefused) {
   options_.checkpoint = "";
   folder_.write("books/one", std::string(500, 'x'));

@@ -78,7 +78,7 @@ TEST_F(TrainHostile, SavesWhereADamagedCheckpointLies) {
 }
 
 TEST_F(TrainHostile, RefusesNotesThatNoRunWrote) {
-  ASSERT_EQ(tiny("run", "--steps 2").code, 0);
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
   const std::string manifest = read_bytes(folder_ / "run/step-2/manifest.json");
   for (const char* count : {"-1", "1e9", "99999999999999999999"}) {
     folder_.write("run/step-2/manifest.json", manifest);

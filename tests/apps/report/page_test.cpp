@@ -43,7 +43,8 @@ TEST(Page, TakesNothingForMarkup) {
   TemporaryFolder folder;
   const std::string evil = "</script></pre><script>alert('\"1\"')<!--&";
   const SampleFiles files{.config = json::object({{evil, evil}}).dump(), .sample = evil + "\033[2J\xff", .event = evil};
-  std::string name = "<script>alert(1)<img>{{script}}";
+  const std::string name = "<script>alert(1)<img>{{script}}";
+  folder.write(name + "/sample-<script>alert(2).txt", evil);
   const std::string page = report_page(
       {read_run(write_sample_run(folder.path(), name, files)), read_run(write_sample_run(folder.path(), "good"))});
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
