@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
+#include <algorithm>
 #include <charconv>
 #include <regex>
 #include <string>
@@ -40,9 +41,12 @@ std::string shard_file(int64_t shard, int64_t shards) {
   return fmt::format("shard-{:05}-of-{:05}.safetensors", shard + 1, shards);
 }
 
-bool belongs_to_checkpoint(const std::string& name) {
+bool belongs_to_checkpoint(const fs::path& entry) {
   static const std::regex shard("shard-[0-9]{5,}-of-[0-9]{5,}\\.safetensors");
-  return name == kManifest || std::regex_match(name, shard);
+  const std::string name = entry.filename().string();
+  std::error_code ignored;
+  return (name == kManifest || std::regex_match(name, shard)) &&
+         fs::symlink_status(entry, ignored).type() != fs::file_type::directory;
 }
 
 void remove_file(const fs::path& file) {
@@ -85,6 +89,14 @@ bool is_checkpoint(const fs::path& folder) try {
   return false;
 }
 
+bool is_replaceable(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return false;
+  const std::vector<fs::path> entries = entries_of(folder);
+  return entries.empty() ||
+         (is_checkpoint(folder) && std::all_of(entries.begin(), entries.end(), belongs_to_checkpoint));
+}
+
 int64_t shards_of(const fs::path& folder) {
   const Json manifest = read_manifest(folder);
   const std::string name = name_of_manifest(folder);
@@ -105,13 +117,10 @@ void remove_checkpoint(const fs::path& folder) {
   remove_file(folder / kManifest);
   std::string others;
   for (const fs::path& entry : entries) {
-    const std::string name = entry.filename().string();
-    std::error_code ignored;
-    const bool is_folder = fs::symlink_status(entry, ignored).type() == fs::file_type::directory;
-    if (belongs_to_checkpoint(name) && !is_folder) {
+    if (belongs_to_checkpoint(entry)) {
       remove_file(entry);
     } else {
-      others += fmt::format("{}'{}'", others.empty() ? "" : ", ", name);
+      others += fmt::format("{}'{}'", others.empty() ? "" : ", ", entry.filename().string());
     }
   }
   if (others.empty()) return remove_file(folder);

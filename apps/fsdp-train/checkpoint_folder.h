@@ -18,6 +18,9 @@ void check_step_in_name(const std::filesystem::path& folder, int64_t step);
 // A folder, no symbolic link, whose manifest says that it is a checkpoint of this library.
 bool is_checkpoint(const std::filesystem::path& folder);
 
+// Whether `folder` is one with nothing else in it, or empty: a save may take its place.
+bool is_replaceable(const std::filesystem::path& folder);
+
 // Of how many shards the checkpoint is, each with its file there: as many ranks load it. Throws fsdp::Error for a
 // manifest that is damaged or claims what the folder does not hold.
 int64_t shards_of(const std::filesystem::path& folder);

@@ -51,8 +51,11 @@ void set_later_checkpoints_aside(const fs::path& run, int64_t step) {
   }
 }
 
-void set_damaged_aside(const fs::path& folder) {
-  if (step_of(folder) && !is_checkpoint(folder)) set_aside(folder, kAside);
+std::string make_way_for(const fs::path& checkpoint) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(checkpoint, ignored)) || is_replaceable(checkpoint)) return "";
+  return fmt::format("'{}' is no checkpoint that may be replaced; it is now '{}'.", checkpoint.string(),
+                     set_aside(checkpoint, kAside).string());
 }
 
 void remove_old_checkpoints(const fs::path& run, int64_t keep) {

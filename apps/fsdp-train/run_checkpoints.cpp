@@ -113,7 +113,8 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
   notes[kSettings] = to_note(training.settings);
   const fs::path folder = options.checkpoint_folder(steps_done);
   try {
-    from_first_rank(training.world, [&] { return set_damaged_aside(folder), std::string(); });
+    const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
+    if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
     fsdp::save_checkpoint(
         folder,
         {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});

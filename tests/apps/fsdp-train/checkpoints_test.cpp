@@ -105,15 +105,21 @@ TEST_F(Checkpoints, KeepWhatIsNoneOfThem) {
   EXPECT_EQ(fsdp::testing::message_of([&] { remove_old_checkpoints(run_, 1); }), "no error");
 }
 
-TEST_F(Checkpoints, ThatAreDamagedMakeWayForAWholeOne) {
-  for (const char* name : {"step-1", "step-2"}) make_checkpoint(run_ / name);
+TEST_F(Checkpoints, AreReplacedAndAllElseMakesWayForThem) {
+  for (const char* name : {"step-1", "step-2", "step-3", "step-4"}) make_checkpoint(run_ / name);
   std::ofstream(run_ / "step-2/manifest.json") << "{\"form";
-  fs::create_directories(run_ / "step-3");
-  for (const char* name : {"step-1", "step-2", "step-3"}) set_damaged_aside(run_ / name);
-  EXPECT_TRUE(fs::exists(run_ / "step-1/manifest.json"));
-  EXPECT_FALSE(fs::exists(run_ / "step-2"));
-  EXPECT_TRUE(fs::exists(run_ / "step-2.set-aside-1/manifest.json"));
-  EXPECT_TRUE(fs::exists(run_ / "step-3"));  // without a manifest it may be anybody's
+  std::ofstream(run_ / "step-3/notes.txt") << "precious";
+  fs::remove(run_ / "step-4/manifest.json");
+  fs::create_directories(run_ / "step-5");
+  fs::create_symlink("step-1", run_ / "step-6");
+  std::ofstream(run_ / "step-7") << "precious";
+  for (const char* name : {"step-1", "step-5", "step-8"}) EXPECT_THAT(make_way_for(run_ / name), IsEmpty()) << name;
+  for (const std::string name : {"step-2", "step-3", "step-4", "step-6", "step-7"}) {
+    EXPECT_THAT(make_way_for(run_ / name), HasSubstr(name + ".set-aside-1'.")) << name;
+    EXPECT_FALSE(fs::exists(fs::symlink_status(run_ / name))) << name;
+  }
+  EXPECT_TRUE(is_checkpoint(run_ / "step-1"));
+  EXPECT_EQ(read_bytes(run_ / "step-3.set-aside-1/notes.txt"), "precious");
 }
 
 TEST(ResumeState, IsTheSameAfterItsNotes) {
