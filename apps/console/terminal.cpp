@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "files/printable.h"
+
 namespace trainer {
 
 Terminal standard_output() {
@@ -26,8 +28,9 @@ void print_to(std::FILE* stream, std::string_view text) {
 
 }  // namespace
 
-void print(std::string_view text) { print_to(stdout, text); }
-void print_error(std::string_view text) { print_to(stderr, text); }
+void print(std::string_view text) { draw(fsdp::files::printable_lines(text)); }
+void print_error(std::string_view text) { print_to(stderr, fsdp::files::printable_lines(text)); }
+void draw(std::string_view text) { print_to(stdout, text); }
 
 int terminal_width() {
   winsize size{};

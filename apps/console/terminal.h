@@ -12,10 +12,13 @@ struct Terminal {
 
 Terminal standard_output();
 
-// Prints it at once. What cannot be printed is lost: no program should end because its log file's disk is full.
+// Prints it at once, made harmless to a terminal (files/printable.h): names and texts come from strangers. What cannot
+// be printed is lost: no program should end because its log file's disk is full.
 void print(std::string_view text);
 // The same on standard error.
 void print_error(std::string_view text);
+// With its escapes, on standard output: only for what this program draws itself.
+void draw(std::string_view text);
 
 // Columns of the terminal as it is now, 80 where it does not say.
 int terminal_width();

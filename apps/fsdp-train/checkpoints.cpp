@@ -1,12 +1,17 @@
 #include "checkpoints.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fsdp/error.h>
 
 #include <algorithm>
-#include <charconv>
+#include <functional>
 #include <optional>
 #include <utility>
+
+#include "checkpoint_folder.h"
+#include "collect_problems.h"
+#include "metrics/set_aside.h"
 
 namespace trainer {
 
@@ -14,28 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kManifest = "manifest.json";  // without it a folder is no checkpoint
+constexpr const char* kAside = ".set-aside-";
 
+// Without a manifest a folder is no checkpoint; one that is damaged is named where it is loaded.
 std::optional<int64_t> step_of(const fs::path& folder) {
-  constexpr std::string_view kPrefix = "step-";
-  const std::string name = folder.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
   std::error_code ignored;
-  if (error != std::errc() || rest != end || !fs::is_regular_file(folder / kManifest, ignored)) return std::nullopt;
-  return step;
-}
-
-void remove_checkpoint(const fs::path& checkpoint) {
-  std::error_code error;
-  fs::remove(checkpoint / kManifest, error);
-  if (!error) fs::remove_all(checkpoint, error);
-  if (error) {
-    throw fsdp::Error(
-        fmt::format("the old checkpoint '{}' cannot be removed: {}.", checkpoint.string(), error.message()));
-  }
+  return fs::is_regular_file(folder / "manifest.json", ignored) ? step_in_name(folder) : std::nullopt;
 }
 
 }  // namespace
@@ -57,23 +46,28 @@ std::vector<fs::path> checkpoints_of(const fs::path& run) {
 
 void set_later_checkpoints_aside(const fs::path& run, int64_t step) {
   for (const fs::path& checkpoint : checkpoints_of(run)) {
-    if (*step_of(checkpoint) <= step) return;  // they come newest first
-    fs::path aside = checkpoint;
-    aside += ".set-aside";
-    std::error_code error;
-    fs::remove_all(aside, error);
-    fs::rename(checkpoint, aside, error);
-    if (error) {
-      throw fsdp::Error(
-          fmt::format("the later checkpoint '{}' cannot be set aside: {}.", checkpoint.string(), error.message()));
-    }
+    if (*step_in_name(checkpoint) <= step) return;  // they come newest first
+    set_aside(checkpoint, kAside);
   }
+}
+
+std::string make_way_for(const fs::path& checkpoint) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(checkpoint, ignored)) || is_replaceable(checkpoint)) return "";
+  return fmt::format("'{}' is no checkpoint that may be replaced; it is now '{}'.", checkpoint.string(),
+                     set_aside(checkpoint, kAside).string());
 }
 
 void remove_old_checkpoints(const fs::path& run, int64_t keep) {
   if (keep == 0) return;
-  const std::vector<fs::path> all = checkpoints_of(run);
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) remove_checkpoint(all[i]);
+  std::vector<fs::path> own = checkpoints_of(run);
+  if (own.size() <= static_cast<size_t>(keep)) return;
+  std::erase_if(own, [](const fs::path& folder) { return !is_checkpoint(folder); });
+  std::vector<std::string> problems;
+  for (size_t i = static_cast<size_t>(keep); i < own.size(); ++i) {
+    collect_problems(problems, [&] { remove_checkpoint(own[i]); });
+  }
+  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, "\n")));
 }
 
 }  // namespace trainer

@@ -13,12 +13,16 @@ namespace trainer {
 // files are whole shows when they are loaded. Throws fsdp::Error for a folder that cannot be read.
 std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
-// Gives checkpoints of a run beyond `step` another name, which is none of a checkpoint: a run that went back to an
-// earlier step goes its own way from there, and must not go on from the other one. Throws fsdp::Error.
+// Gives checkpoints of a run beyond `step` another name, "step-N.set-aside-1" say: a run that went back to an earlier
+// step goes its own way from there, and must not go on from the other one. Nothing is lost. Throws fsdp::Error.
 void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step);
 
-// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. One that is removed stops being a checkpoint
-// before its files go. Throws fsdp::Error when one cannot be removed.
+// The same for what lies where a checkpoint is to be saved and may not be replaced: one that is damaged, a link, or a
+// folder with other files. Returns what a person should know; empty: nothing was in the way.
+std::string make_way_for(const std::filesystem::path& checkpoint);
+
+// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. What only looks like one, a symbolic link and
+// files that are no part of a checkpoint stay. Throws fsdp::Error when one cannot be removed as a whole.
 void remove_old_checkpoints(const std::filesystem::path& run, int64_t keep);
 
 // When a checkpoint is due by the clock.

@@ -14,7 +14,11 @@ namespace trainer {
 
 namespace {
 
-std::string bytes(int64_t count) { return short_bytes(static_cast<size_t>(count)); }
+// Of all ranks they may be more than 64 bits hold.
+std::string bytes(double count) {
+  constexpr double kMost = 9.1e18;
+  return count < kMost ? short_bytes(static_cast<size_t>(count)) : "> 9 EB";
+}
 
 // "3.12 TFLOP"
 std::string operations(double count) {
@@ -51,10 +55,10 @@ std::string memory_text(const Options& options, const ModelParts& parts) {
   const std::vector<MemoryPlan> plans = plan_memory(parts.units, planned_sharding(options));
   std::string text = fmt::format("{:<24}{:>16}{:>16}\n", "memory", "a rank, at most", "all ranks");
   auto line = [&](const char* part, auto value) {
-    int64_t most = 0, sum = 0;
+    double most = 0, sum = 0;
     for (const MemoryPlan& plan : plans) {
-      most = std::max(most, value(plan));
-      sum += value(plan);
+      most = std::max(most, static_cast<double>(value(plan)));
+      sum += static_cast<double>(value(plan));
     }
     text += fmt::format("  {:<22}{:>16}{:>16}\n", part, bytes(most), bytes(sum));
   };
@@ -68,7 +72,8 @@ std::string memory_text(const Options& options, const ModelParts& parts) {
   line("activations, about", [&](const MemoryPlan&) { return activations; });
   text += "  for ranks of one host, which share memory; activations are an estimate\n";
   if (plans.front().copies > 0) {
-    text += fmt::format("  where ranks find gathers by copies faster: {} more a rank\n", bytes(plans.front().copies));
+    text += fmt::format("  where ranks find gathers by copies faster: {} more a rank\n",
+                        bytes(static_cast<double>(plans.front().copies)));
   }
   return text;
 }

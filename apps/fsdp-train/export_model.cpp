@@ -1,9 +1,6 @@
 #include "export_model.h"
 
-#include <fmt/format.h>
-
-#include <fstream>
-
+#include "files/durable_file.h"
 #include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
 
@@ -15,9 +12,7 @@ void export_model(Training& training) {
   const std::filesystem::path folder = model_folder(training.options);
   fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
   if (training.world.rank() != 0) return;
-  std::ofstream file(folder / "config.json");
-  file << models::hugging_face_config(training.options.model) << std::flush;
-  if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", (folder / "config.json").string()));
+  fsdp::files::write_durably(folder / "config.json", models::hugging_face_config(training.options.model));
 }
 
 }  // namespace trainer

@@ -1,6 +1,7 @@
 #include "first_rank.h"
 
 #include <cstring>
+#include <exception>
 
 namespace trainer {
 
@@ -13,7 +14,7 @@ struct Answer {
 
 Answer answer_of(const std::function<std::string()>& find) try {
   return {.text = find()};
-} catch (const fsdp::Error& error) {
+} catch (const std::exception& error) {
   return {.text = error.what(), .failed = true};
 }
 

@@ -16,8 +16,8 @@ class AgreedError : public fsdp::Error {
       : Error(world.rank() == 0 ? why : "rank 0 says what is wrong.") {}
 };
 
-// The text that `find` returns on rank 0, on every rank; elsewhere it is not called. When it throws fsdp::Error, every
-// rank throws AgreedError. A collective.
+// The text that `find` returns on rank 0, on every rank; elsewhere it is not called. When it throws, every rank throws
+// AgreedError. A collective.
 std::string from_first_rank(fsdp::World& world, const std::function<std::string()>& find);
 
 }  // namespace trainer

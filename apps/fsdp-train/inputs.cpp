@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 #include <fsdp/error.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string_view>
 
-#include "checkpoints.h"
 #include "collect_problems.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
 #include "prepare_bar.h"
 #include "resolve.h"
+#include "run_folder.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {
@@ -62,60 +61,12 @@ void check_text(const Options& options, std::vector<std::string>& problems) {
   }
 }
 
-// By --checkpoint, or by --resume; empty: none.
-std::string named_checkpoint(const Options& options) {
-  if (!options.checkpoint.empty()) return options.checkpoint;
-  return options.resume == "never" || options.resume == "auto" ? "" : options.resume;
-}
-
 std::string checkpoint_problem(const std::string& checkpoint) {
   std::error_code ignored;
   if (fs::is_regular_file(fs::path(checkpoint) / "manifest.json", ignored)) return "";
   if (!fs::exists(checkpoint, ignored)) return fmt::format("checkpoint '{}' does not exist.", checkpoint);
   return fmt::format("checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as RUN/step-300.",
                      checkpoint);
-}
-
-std::string run_problem(const std::string& run) {
-  std::error_code ignored;
-  fs::path nearest = fs::absolute(run, ignored);
-  while (!fs::exists(nearest, ignored) && nearest.has_relative_path()) nearest = nearest.parent_path();
-  if (!fs::is_directory(nearest, ignored)) {
-    return fmt::format("run folder '{}' cannot be made: '{}' is a file.", run, nearest.string());
-  }
-  if (access(nearest.c_str(), W_OK | X_OK) == 0) return "";
-  return fmt::format("run folder '{}' cannot be written: no permission in '{}'.", run, nearest.string());
-}
-
-// A run that begins anew would write over what another one has left.
-std::string earlier_run_problem(const Options& options) try {
-  if (options.resume != "never" || !options.checkpoint.empty()) return "";
-  const std::vector<fs::path> checkpoints = checkpoints_of(options.run);
-  if (checkpoints.empty()) return "";
-  return fmt::format(
-      "--resume is never, and run folder '{}' has checkpoints up to {}. Name another --run, or go on with "
-      "--resume auto.",
-      options.run, checkpoints.front().filename().string());
-} catch (const fsdp::Error& error) {
-  return error.what();
-}
-
-bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
-  std::error_code ignored;
-  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
-}
-
-// What a run records takes the place of what came after the checkpoint in its folder: that has to be its own.
-std::string record_problem(const Options& options) {
-  const std::string checkpoint = named_checkpoint(options);
-  if (checkpoint.empty() || is_of_run(checkpoint, options.run)) return "";
-  const fs::path record = fs::path(options.run) / "metrics.jsonl";
-  std::error_code error;
-  if (fs::file_size(record, error) == 0 || error) return "";
-  return fmt::format(
-      "'{}' is the record of another run, and checkpoint '{}' is not of it. Name another --run; or go on with the run "
-      "in that folder, without naming a checkpoint.",
-      record.string(), checkpoint);
 }
 
 }  // namespace
@@ -141,9 +92,7 @@ Inputs read_inputs(const Options& options) {
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run) return inputs;
-  for (const std::string& problem : {run_problem(options.run), earlier_run_problem(options), record_problem(options)}) {
-    if (!problem.empty()) inputs.problems.push_back(problem);
-  }
+  for (const std::string& problem : run_folder_problems(options)) inputs.problems.push_back(problem);
   return inputs;
 }
 

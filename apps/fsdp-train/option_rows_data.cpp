@@ -49,7 +49,7 @@ std::vector<Group> data_and_model_groups() {
         {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
          "for the tokens of texts and for trained tokenizers"},
         {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "", "of the token files: nanoGPT's or llm.c's"},
-        {"--epochs", &O::epochs, kAboveZero, kTrain, "passes over the training data", "as --steps says",
+        {"--epochs", &O::epochs, kUpToMany, kTrain, "passes over the training data", "as --steps says",
          "to train for; steps follow, and where both are given what is reached first counts"}}},
       {"Model",
        "model",

@@ -41,7 +41,7 @@ std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, 
 }
 
 BarOnTerminal::~BarOnTerminal() {
-  if (shown_ >= 0) print("\r\033[K");
+  if (shown_ >= 0) draw("\r\033[K");
 }
 
 data::OnProgress BarOnTerminal::on_progress() {
@@ -54,7 +54,7 @@ void BarOnTerminal::show(int64_t done, int64_t total) {
   const double now = std::chrono::duration<double>(Clock::now() - began_).count();
   if (shown_ >= 0 && now - shown_ < kPause && done < total) return;
   shown_ = now;
-  print(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_.colour)));
+  draw(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_.colour)));
 }
 
 }  // namespace trainer

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "configuration_file.h"
 #include "console/units.h"
+#include "files/durable_file.h"
 #include "metrics/plot.h"
 #include "metrics/process_memory.h"
 #include "settings.h"
@@ -17,26 +17,24 @@
 namespace trainer {
 
 namespace fs = std::filesystem;
+using fsdp::files::write_durably;
 
 namespace {
 
-void write_file(const fs::path& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file << bytes << std::flush;
-  if (!file) throw fsdp::Error(fmt::format("'{}' cannot be written.", path.string()));
+fs::path made(const fs::path& run) {
+  std::error_code error;
+  fs::create_directories(run, error);
+  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", run.string(), error.message()));
+  return run;
 }
 
-fs::path make_run_folder(const Options& options, const tokenizers::Tokenizer* tokenizer) {
-  std::error_code error;
-  fs::create_directories(options.run, error);
-  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", options.run, error.message()));
-  write_file(fs::path(options.run) / "config.json", settings_json(options));
-  write_file(fs::path(options.run) / "config.toml", configuration_toml(options));
-  if (tokenizer != nullptr) {
-    const tokenizers::Tokenizer::File file = tokenizer->file();
-    write_file(fs::path(options.run) / file.name, file.bytes);
-  }
-  return options.run;
+void write_settings(const Options& options, const tokenizers::Tokenizer* tokenizer) {
+  const fs::path run = options.run;
+  write_durably(run / "config.json", settings_json(options));
+  write_durably(run / "config.toml", configuration_toml(options));
+  if (tokenizer == nullptr) return;
+  const tokenizers::Tokenizer::File file = tokenizer->file();
+  write_durably(run / file.name, file.bytes);
 }
 
 }  // namespace
@@ -46,11 +44,12 @@ Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, i
       peak_rate_(peak_rate),
       terminal_(standard_output()),
       progress_(options.steps, options.log_every, terminal_),
-      metrics_(make_run_folder(options, tokenizer) / "metrics.jsonl", steps_done,
-               [this](const std::string& text) { tell(text); }),
+      metrics_(made(options.run) / "metrics.jsonl", steps_done, [this](const std::string& text) { tell(text); }),
       tensorboard_(fs::path(options.run) / "tensorboard", steps_done, [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
-      last_(began_) {}
+      last_(began_) {
+  write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
+}
 
 void Report::add_speed(StepRecord& record) {
   const auto average = [](double before, double now) { return before == 0 ? now : 0.95 * before + 0.05 * now; };
@@ -87,12 +86,12 @@ void Report::step(StepRecord record) {
 }
 
 void Report::sample(int64_t step, const std::string& text) {
-  write_file(fs::path(options_.run) / fmt::format("sample-{}.txt", step), text);
-  tell(fmt::format("step {} writes: {}", step, printable(text)));
+  write_durably(fs::path(options_.run) / fmt::format("sample-{}.txt", step), text);
+  tell(fmt::format("step {} writes: {}", step, text));
 }
 
 void Report::keep_sample(const std::string& sample) try {
-  if (!sample.empty()) write_file(fs::path(options_.run) / "sample.txt", sample);
+  if (!sample.empty()) write_durably(fs::path(options_.run) / "sample.txt", sample);
 } catch (const fsdp::Error& error) {
   tell(fmt::format("the sample could not be kept: {}", error.what()));
 }
@@ -100,15 +99,15 @@ void Report::keep_sample(const std::string& sample) try {
 void Report::finish(int64_t steps_done, const std::string& sample) {
   progress_.finish();
   keep_sample(sample);
-  print(fmt::format("\nloss, nats a token, by step:\n\n{}",
-                    plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
-                                             .first_step = metrics_.first_step(),
-                                             .colour = terminal_.colour})));
+  draw(fmt::format("\nloss, nats a token, by step:\n\n{}",
+                   plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
+                                            .first_step = metrics_.first_step(),
+                                            .colour = terminal_.colour})));
   if (validation_loss_) {
     print(fmt::format("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
                       *validation_loss_ / std::log(2.0)));
   }
-  if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", printable(sample)));
+  if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
   print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_rate_), options_.checkpoint_folder(steps_done)));
 }
 

@@ -31,8 +31,23 @@ void fill_schedule(Options& options) {
   }
 }
 
+// The tokens of a whole run, and the windows of all its epochs, are counted in 64 bits.
+constexpr double kMostTogether = 4e18;
+
+std::string length_problem(const Options& options) {
+  const double tokens = static_cast<double>(options.steps) * static_cast<double>(options.tokens_per_step());
+  if (tokens <= kMostTogether) return "";
+  return fmt::format(
+      "--steps {} of {} tokens each are {:.2g} tokens, more than can be counted. Use fewer steps, or smaller ones.",
+      options.steps, options.tokens_per_step(), tokens);
+}
+
 // Empty where the passes over the data have a step.
 std::string epochs_problem(const Options& options, int64_t windows) {
+  if (*options.epochs * static_cast<double>(windows) > kMostTogether) {
+    return fmt::format("--epochs {} over {} sequences are more than can be counted. Use fewer epochs.", *options.epochs,
+                       windows);
+  }
   const int64_t a_step = options.step_shape().windows();
   if (std::ceil(*options.epochs) * static_cast<double>(windows) >= static_cast<double>(a_step)) return "";
   return fmt::format(
@@ -44,6 +59,7 @@ std::string epochs_problem(const Options& options, int64_t windows) {
 
 std::vector<std::string> schedule_problems(const Options& options) {
   std::vector<std::string> problems;
+  if (const std::string problem = length_problem(options); !problem.empty()) problems.push_back(problem);
   const int64_t steps = options.steps, warmup = *options.warmup;
   if (warmup > steps) {
     problems.push_back(fmt::format("--warmup {} is more than --steps {}.", warmup, steps));

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "checkpoint_folder.h"
 #include "console/terminal.h"
+#include "files/json.h"
 #include "first_rank.h"
 
 namespace trainer {
@@ -20,8 +21,8 @@ using Notes = std::map<std::string, std::string>;
 // As rank 0 reads them, on every rank.
 Notes notes_of(fsdp::World& world, const fs::path& checkpoint) {
   const std::string text =
-      from_first_rank(world, [&] { return nlohmann::json(fsdp::checkpoint_notes(checkpoint)).dump(); });
-  return nlohmann::json::parse(text).get<Notes>();
+      from_first_rank(world, [&] { return fsdp::files::Json(fsdp::checkpoint_notes(checkpoint)).dump(); });
+  return fsdp::files::parse_json(text, "the checkpoint's notes").get<Notes>();
 }
 
 constexpr const char* kSettings = "settings";  // the note
@@ -55,6 +56,7 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   resumed.state = from_notes(notes);
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
+  check_step_in_name(checkpoint, resumed.steps_done);
   if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }
@@ -109,9 +111,12 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
   }
   Notes notes = to_notes(state);
   notes[kSettings] = to_note(training.settings);
+  const fs::path folder = options.checkpoint_folder(steps_done);
   try {
+    const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
+    if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
     fsdp::save_checkpoint(
-        options.checkpoint_folder(steps_done),
+        folder,
         {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
   } catch (const fsdp::Error& error) {
     return error.what();

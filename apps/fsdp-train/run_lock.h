@@ -3,21 +3,20 @@
 
 #include <filesystem>
 
+#include "files/file_lock.h"
+
 namespace trainer {
 
-// An advisory lock on RUN/lock, which names its holder. The kernel gives it back when the process dies; a file system
-// without locks has none.
+// A lock on RUN/lock, which names its holder. The kernel gives it back when the process dies; files/file_lock.h says
+// how it is where the file system has no locks.
 class RunLock {
  public:
   // Makes the folder where there is none. Throws fsdp::Error where another process holds the lock, or the folder cannot
   // be written.
   explicit RunLock(const std::filesystem::path& run);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
-  int descriptor_;
+  fsdp::files::FileLock lock_;
 };
 
 }  // namespace trainer

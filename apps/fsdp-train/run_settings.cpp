@@ -1,6 +1,7 @@
 #include "run_settings.h"
 
 #include <fmt/format.h>
+#include <fsdp/error.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,8 @@
 
 #include "console/units.h"
 #include "data/fingerprint.h"
+#include "files/json.h"
+#include "files/printable.h"
 #include "option_value.h"
 
 namespace trainer {
@@ -74,7 +77,7 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
     const bool tells = row.is_for(Command::Train) && has(kSections, row.section) && !has(kLeftOut, row.flag);
     if (!tells) continue;
     const std::optional<Scalar> value = value_of(row, options);
-    settings[row.flag] = value ? printable(shown(*value)) : "not given";
+    settings[row.flag] = value ? fsdp::files::printable_lines(shown(*value)) : "not given";
   }
   add_model(options.model, settings);
   settings[kData] = identity_of(*corpus.training);
@@ -85,11 +88,16 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
 std::string to_note(const RunSettings& settings) { return nlohmann::json(settings).dump(); }
 
 RunSettings settings_from_note(const std::string& note) {
-  const nlohmann::json json = nlohmann::json::parse(note, nullptr, /*allow_exceptions=*/false);
+  const std::string name_of_note = "the checkpoint's note 'settings'";
+  const auto fail = [&](const char* found) {
+    throw fsdp::Error(fmt::format("{} is damaged: found {}, expected texts by name.", name_of_note, found));
+  };
+  const fsdp::files::Json json = fsdp::files::parse_json(note, name_of_note);
+  if (!json.is_object()) fail("no object");
   RunSettings settings;
-  if (!json.is_object()) return settings;
   for (const auto& [name, value] : json.items()) {
-    if (value.is_string()) settings[name] = value.get<std::string>();
+    if (!value.is_string()) fail("a value that is no text");
+    settings[name] = value.get<std::string>();
   }
   return settings;
 }

@@ -16,7 +16,7 @@ using RunSettings = std::map<std::string, std::string>;
 // Of options that are resolved, and of the data: where tokens lie may change, what they are may not.
 RunSettings settings_of(const Options& options, const data::Corpus& corpus);
 
-// As a note of a checkpoint (fsdp/checkpoint.h), and back. Of what is no such note: none.
+// As a note of a checkpoint (fsdp/checkpoint.h), and back. Throws fsdp::Error for a note that is damaged.
 std::string to_note(const RunSettings& settings);
 RunSettings settings_from_note(const std::string& note);
 

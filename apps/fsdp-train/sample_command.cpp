@@ -4,11 +4,9 @@
 #include <fsdp/fsdp.h>
 
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "checkpoint_folder.h"
 #include "console/terminal.h"
-#include "console/units.h"
 #include "generate.h"
 #include "models/language_model.h"
 #include "sharding.h"
@@ -19,16 +17,6 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The ranks that hold the model once among them, in which each has what a file of the checkpoint has.
-int64_t shards_of(const fs::path& checkpoint) {
-  std::ifstream file(checkpoint / "manifest.json");
-  const auto manifest = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const int64_t shards = manifest.is_object() ? manifest.value("shards", int64_t{0}) : 0;
-  if (shards > 0) return shards;
-  throw fsdp::Error(fmt::format("'{}' is damaged: it does not say of how many shards it is.",
-                                (checkpoint / "manifest.json").string()));
-}
 
 // The one that was kept with the run; otherwise what --tokenizer names.
 std::shared_ptr<const tokenizers::Tokenizer> tokenizer_of(const Options& options) {
@@ -42,6 +30,7 @@ int sample_command(const Options& given) {
   constexpr int kUsageError = 2, kThrew = 1;
   const auto tokenizer = tokenizer_of(given);
   Options options = given;
+  // The ranks that hold the model once among them, in which each has what a file of the checkpoint has.
   options.ranks = shards_of(given.checkpoint);
   options.strategy = "full-shard";
   options.shard_group_size = 0;
@@ -57,7 +46,7 @@ int sample_command(const Options& given) {
       auto sharded = fsdp::shard(*model, world, sharding_of(options));
       fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
       const std::string text = generate(*model, *tokenizer, options, world.device());
-      if (world.rank() == 0) print(printable(text) + "\n");
+      if (world.rank() == 0) print(text + "\n");
     } catch (const fsdp::Error&) {
       bad_input.set();
       throw;

@@ -1,6 +1,10 @@
 #include "metrics/fields.h"
 
+#include <fsdp/error.h>
+
 #include <array>
+
+#include "files/json.h"
 
 namespace trainer {
 
@@ -81,13 +85,13 @@ Json to_json(const Event& event) { return {{"step", event.step}, {"event", event
 
 std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::optional<Json> parse_record(std::string_view line) {
-  Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object()) return std::nullopt;
-  const auto step = record.find("step");
-  // A number beyond int64 would be negative as one.
-  if (step == record.end() || !step->is_number_integer() || step->get<int64_t>() < 0) return std::nullopt;
+std::optional<Json> parse_record(std::string_view line) try {
+  const std::string name = "a record";  // nobody reads the message
+  Json record = fsdp::files::parse_json(line, name);
+  fsdp::files::whole_number(record, "step", name, 0, kHighestStep);
   return record;
+} catch (const fsdp::Error&) {
+  return std::nullopt;
 }
 
 }  // namespace trainer

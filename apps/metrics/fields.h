@@ -29,7 +29,10 @@ nlohmann::ordered_json to_json(const Event& event);
 // One line, without its end. What is not UTF-8 in it becomes U+FFFD.
 std::string line_of(const nlohmann::ordered_json& record);
 
-// The record in a line; none when it is no JSON object with a step.
+// The whole numbers that JSON's readers agree on (RFC 8259, section 6), and far more steps than any run has.
+inline constexpr int64_t kHighestStep = int64_t{1} << 53;
+
+// The record in a line; none when it is no JSON object with a step from 0 to kHighestStep.
 std::optional<nlohmann::ordered_json> parse_record(std::string_view line);
 
 }  // namespace trainer

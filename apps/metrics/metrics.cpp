@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "metrics/fields.h"
+#include "metrics/lines.h"
+#include "metrics/set_aside.h"
 
 namespace trainer {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 namespace {
@@ -17,33 +19,64 @@ namespace {
 // JSON has no infinity: a run that diverged says null.
 double number_or_nan(const Json& json) { return json.is_number() ? json.get<double>() : std::nan(""); }
 
+// Records of steps rise, and an event comes after its step.
+bool comes_after(const Json& record, int64_t step, int64_t last) {
+  return record.contains("event") ? step >= last : step > last;
+}
+
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t steps_done, Tell tell)
-    : path_(path), tell_(std::move(tell)) {
-  file_.emplace(path, steps_done > 0 ? kept_bytes(steps_done) : 0);
+MetricsFile::MetricsFile(const fs::path& path, int64_t steps_done, Tell tell) : path_(path), tell_(std::move(tell)) {
+  file_.emplace(path, kept_bytes(steps_done));
+}
+
+int64_t MetricsFile::kept_bytes(int64_t steps_done) {
+  std::error_code error;
+  // A device has no records; a link or a pipe cannot be opened for writing (OutputFile).
+  if (fs::symlink_status(path_, error).type() != fs::file_type::regular) return 0;
+  if (steps_done > 0) return kept_of_record(steps_done);
+  if (fs::file_size(path_, error) == 0) return 0;
+  return begin_anew("this run begins anew");
+}
+
+int64_t MetricsFile::begin_anew(const std::string& why) {
+  const fs::path aside = set_aside(path_, ".before-");
+  tell_(fmt::format("{}: the record that was in '{}' is now '{}'.", why, path_.string(), aside.string()));
+  losses_.clear();
+  waiting_.clear();
+  return 0;
 }
 
 // Steps rise from line to line, so what is kept is the file's beginning: cutting it needs no room on the disk, and no
 // record is ever without a place. A damaged line in it stays: it is no worse than a hole.
-int64_t MetricsFile::kept_bytes(int64_t steps_done) {
-  std::ifstream file(path_, std::ios::binary);
-  int64_t kept = 0, number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    const bool has_end = !file.eof();
-    const std::optional<Json> record = parse_record(line);
-    if (!record && !has_end) {
-      tell_(fmt::format("'{}', line {}: cut off, as the run was killed while writing it.", path_.string(), number));
-      break;
+int64_t MetricsFile::kept_of_record(int64_t steps_done) {
+  LineReader lines(path_);
+  int64_t kept = 0, last = -1;
+  bool is_kept = true;
+  while (lines.next()) {
+    const std::optional<Json> record = parse_record(lines.text());
+    const int64_t step = record ? record->at("step").get<int64_t>() : last;
+    if (record && !comes_after(*record, step, last)) {
+      return begin_anew(
+          fmt::format("line {} has step {} after step {}, so it is not of one run", lines.number(), step, last));
     }
-    if (!record) tell_(fmt::format("'{}', line {}: not a record; it is left as it is.", path_.string(), number));
-    if (record && record->at("step").get<int64_t>() > steps_done) break;
-    if (record && record->contains("loss")) remember(record->at("step"), number_or_nan(record->at("loss")));
-    kept += static_cast<int64_t>(line.size()) + (has_end ? 1 : 0);
-    if (!has_end) waiting_ = "\n";  // the line is whole but for that
+    last = step;
+    if (!record && is_kept) tell_damaged(lines);
+    is_kept = is_kept && step <= steps_done && (record || lines.has_end());
+    if (!is_kept) continue;
+    if (record && record->contains("loss")) remember(step, number_or_nan(record->at("loss")));
+    kept = lines.end();
+    if (!lines.has_end()) waiting_ = "\n";  // the line is whole but for that
   }
   return kept;
+}
+
+void MetricsFile::tell_damaged(const LineReader& line) {
+  constexpr int kTold = 20;  // of a file that is no such file each line is one
+  if (++damaged_ > kTold) return;
+  tell_(fmt::format(
+      "'{}', line {}: {}", path_.string(), line.number(),
+      line.has_end() ? "not a record; it is left as it is." : "cut off, as the run was killed while writing it."));
 }
 
 void MetricsFile::write(const StepRecord& record) {

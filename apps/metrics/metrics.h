@@ -12,6 +12,8 @@
 
 namespace trainer {
 
+class LineReader;
+
 // One thread at a time.
 class MetricsFile {
  public:
@@ -19,8 +21,9 @@ class MetricsFile {
   using Tell = std::function<void(const std::string&)>;
 
   // Keeps what the file has of the first `steps_done` steps, to the byte, and cuts off what an interrupted run wrote
-  // after its checkpoint; where that is half a line, it tells. With `steps_done` 0 the file begins anew. Throws
-  // fsdp::Error when it cannot be written.
+  // after its checkpoint; where that is half a line, it tells. A file that this run cannot go on with, as `steps_done`
+  // is 0 or its steps do not rise, gets another name that ends with ".before-1", and it tells which. Throws fsdp::Error
+  // when the file cannot be read or written, and for a symbolic link.
   MetricsFile(const std::filesystem::path& path, int64_t steps_done, Tell tell);
 
   // Written through at once, so that others can follow the run. A disk that is full stops no training: the lines wait
@@ -34,6 +37,9 @@ class MetricsFile {
 
  private:
   int64_t kept_bytes(int64_t steps_done);
+  int64_t kept_of_record(int64_t steps_done);
+  int64_t begin_anew(const std::string& why);
+  void tell_damaged(const LineReader& line);
   void write_line(const std::string& line);
   void remember(int64_t step, double loss);
 
@@ -41,6 +47,7 @@ class MetricsFile {
   Tell tell_;
   std::vector<double> losses_;
   int64_t first_step_ = 1;
+  int damaged_ = 0;      // lines
   std::string waiting_;  // for room on the disk
   bool is_full_ = false;
   std::optional<OutputFile> file_;

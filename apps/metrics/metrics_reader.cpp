@@ -4,10 +4,10 @@
 #include <fsdp/error.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "metrics/fields.h"
+#include "metrics/lines.h"
 
 namespace trainer {
 
@@ -63,11 +63,16 @@ class Table {
     if (first == result_.steps.end()) return;
     result_.steps.erase(first, result_.steps.end());
     for (auto& [name, column] : result_.columns) column.resize(std::min(column.size(), result_.steps.size()));
-    std::erase_if(result_.events, [&](const Event& event) { return event.step >= step; });
+    while (!result_.events.empty() && result_.events.back().step >= step) result_.events.pop_back();
   }
 
   void add_number(const std::string& name, const Json& value) {
     if (!value.is_number() && !value.is_boolean() && !value.is_null()) return;
+    constexpr size_t kMostColumns = 1000;  // each takes a number a step
+    if (result_.columns.size() >= kMostColumns && !result_.columns.contains(name)) {
+      return add_problem(
+          fmt::format("'{}' is one more field than the {} that are shown; it is left out.", name, kMostColumns));
+    }
     std::vector<double>& column = result_.columns[name];
     column.resize(result_.steps.size() - 1, kNothing);
     column.push_back(value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0)
@@ -78,6 +83,12 @@ class Table {
   size_t problems_ = 0;
 };
 
+LineReader lines_of(const std::filesystem::path& path) try {
+  return LineReader(path);
+} catch (const fsdp::Error& error) {
+  throw fsdp::Error(fmt::format("{} Name the folder of a run of fsdp-train.", error.what()));
+}
+
 }  // namespace
 
 std::vector<double> RunMetrics::column(const std::string& name) const {
@@ -86,24 +97,21 @@ std::vector<double> RunMetrics::column(const std::string& name) const {
 }
 
 RunMetrics read_metrics(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw fsdp::Error(fmt::format("'{}' cannot be read. Name the folder of a run of fsdp-train.", path.string()));
+  LineReader lines = lines_of(path);
   Table table;
-  int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (line.empty()) continue;
-    if (const std::optional<Json> record = parse_record(line)) {
+  while (lines.next()) {
+    if (lines.text().empty() && !lines.is_too_long()) continue;
+    if (const std::optional<Json> record = parse_record(lines.text())) {
       table.add(*record);
     } else {
-      table.add_problem(
-          fmt::format("'{}', line {}: not a JSON object with a step; it is left out.", path.string(), number));
+      table.add_problem(fmt::format(
+          "'{}', line {}: {}; it is left out.", path.string(), lines.number(),
+          lines.is_too_long() ? fmt::format("longer than {} bytes", kLongestLine) : "not a JSON object with a step"));
     }
   }
   RunMetrics metrics = table.finish(path);
   if (!metrics.steps.empty()) return metrics;
-  throw fsdp::Error(fmt::format("'{}' has no record of a step in its {} lines{}{}", path.string(), number,
+  throw fsdp::Error(fmt::format("'{}' has no record of a step in its {} lines{}{}", path.string(), lines.number(),
                                 metrics.problems.empty() ? "." : ": ",
                                 metrics.problems.empty() ? "" : metrics.problems.front()));
 }

@@ -13,23 +13,32 @@ namespace trainer {
 
 namespace {
 
+// Neither follows a link nor waits for the reader of a pipe.
+int open_for_writing(const std::filesystem::path& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+}
+
 // Devices have no size, and cannot be cut.
 bool cut(int descriptor, int64_t size) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return false;
-  if (!S_ISREG(status.st_mode)) return size == 0;
-  return status.st_size >= size && ftruncate(descriptor, size) == 0;
+  if (S_ISCHR(status.st_mode)) return size == 0;
+  return S_ISREG(status.st_mode) && status.st_size >= size && ftruncate(descriptor, size) == 0;
 }
 
 }  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path, int64_t size)
-    : descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)), size_(size) {
-  if (descriptor_ < 0) throw fsdp::Error(fmt::format("'{}' cannot be written: {}.", path.string(), strerror(errno)));
+    : descriptor_(open_for_writing(path)), size_(size) {
+  if (descriptor_ < 0) {
+    throw fsdp::Error(fmt::format("'{}' cannot be written: {}.", path.string(),
+                                  errno == ELOOP ? "it is a symbolic link" : strerror(errno)));
+  }
   if (cut(descriptor_, size)) return;
   close(descriptor_);
   throw fsdp::Error(
-      fmt::format("'{}' cannot be cut to its first {} bytes. Does another program use it?", path.string(), size));
+      fmt::format("'{}' cannot be cut to its first {} bytes. Is it a file, and does no other program use it?",
+                  path.string(), size));
 }
 
 OutputFile::~OutputFile() { close(descriptor_); }

@@ -12,7 +12,7 @@ namespace trainer {
 class OutputFile {
  public:
   // Opens `path`, makes it where it is not there, and keeps its first `size` bytes. Throws fsdp::Error, also where the
-  // file is shorter.
+  // file is shorter, and for what is neither a regular file nor a device: a symbolic link is not followed.
   OutputFile(const std::filesystem::path& path, int64_t size);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -134,11 +134,12 @@ void Progress::put(const StepRecord& record) {
 // The width is asked for each time: terminals change theirs. One that became narrower has wrapped the line that is
 // there; as the cursor waits at its beginning, what is wrapped lies behind the new line, where it is erased.
 void Progress::draw() {
-  print(fmt::format("\r{}\033[J\r", progress_bar(*drawn_, steps_, terminal_width(), terminal_.colour)));
+  trainer::draw(fmt::format("\r{}\033[J\r", progress_bar(*drawn_, steps_, terminal_width(), terminal_.colour)));
 }
 
 void Progress::tell(const std::string& text) {
-  print(fmt::format("{}{}\n", drawn_ ? "\r\033[J" : "", printable(text)));
+  if (drawn_) trainer::draw("\r\033[J");
+  print(text + "\n");
   if (drawn_) draw();
 }
 

@@ -29,7 +29,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(const StepRecord& record);
-  // A line of its own, above the one that is redrawn. Control characters in it are replaced.
+  // A line of its own, above the one that is redrawn.
   void tell(const std::string& text);
   // Shows the last step, if no line was due for it, and ends the line in place, so that other output may follow.
   void finish();

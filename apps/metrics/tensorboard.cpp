@@ -90,7 +90,8 @@ std::filesystem::path new_file(const std::filesystem::path& folder) {
   for (int number = 0;; ++number) {
     std::filesystem::path path =
         folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now, host.data(), getpid(), number);
-    if (!std::filesystem::exists(path)) return path;
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return path;
   }
 }
 

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 #include <fsdp/error.h>
 
-#include <fstream>
 #include <map>
 
 #include "console/units.h"
+#include "files/durable_file.h"
 #include "report/assets.h"
 #include "report/curves.h"
 #include "report/details.h"
@@ -65,25 +65,6 @@ void tell_apart(std::vector<RunFolder>& runs, const std::vector<fs::path>& folde
   }
 }
 
-void write_whole(const std::string& bytes, const fs::path& file) {
-  const fs::path partial = file.string() + ".partial";
-  std::error_code error;
-  {
-    std::ofstream stream(partial, std::ios::binary);
-    stream << bytes << std::flush;
-    if (!stream) {
-      fs::remove(partial, error);
-      throw fsdp::Error(
-          fmt::format("'{}' cannot be written. Is there such a folder, and room on its disk?", file.string()));
-    }
-  }
-  fs::rename(partial, file, error);
-  if (!error) return;
-  const std::string reason = error.message();
-  fs::remove(partial, error);
-  throw fsdp::Error(fmt::format("'{}' cannot be written: {}.", file.string(), reason));
-}
-
 }  // namespace
 
 std::string report_page(const std::vector<RunFolder>& runs) {
@@ -113,7 +94,7 @@ void write_report(const std::vector<fs::path>& folders, const fs::path& file) {
   }
   if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, "\n")));
   tell_apart(runs, folders);
-  write_whole(report_page(runs), file);
+  fsdp::files::write_durably(file, report_page(runs));
 }
 
 }  // namespace trainer

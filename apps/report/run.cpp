@@ -1,25 +1,26 @@
 #include "report/run.h"
 
 #include <fmt/format.h>
+#include <fsdp/error.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <optional>
+
+#include "files/json.h"
+#include "files/reading.h"
 
 namespace trainer {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using fsdp::files::Json;
 
 namespace {
 
 std::string first_bytes(const fs::path& path, size_t most) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(most, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(most));
-  bytes.resize(static_cast<size_t>(file.gcount()));
+  const std::string name = fmt::format("'{}'", path.string());
+  const fsdp::files::OpenFile file = fsdp::files::open_regular(path, name);
+  std::string bytes(static_cast<size_t>(std::min(file.bytes, static_cast<int64_t>(most))), '\0');
+  fsdp::files::read_exactly(file, 0, bytes.data(), bytes.size(), name);
   return bytes;
 }
 
@@ -34,20 +35,22 @@ void flatten(const std::string& name, const Json& value, Rows& rows) {
   }
 }
 
-// What is nested deeper is no configuration of ours, and is left out before it can overflow a stack.
-bool is_shallow(int depth, Json::parse_event_t, Json&) { return depth <= 16; }
-
-Rows read_configuration(const fs::path& path, std::vector<std::string>& problems) {
-  constexpr size_t kMost = 1 << 20;
-  const Json json = Json::parse(first_bytes(path, kMost), is_shallow, /*allow_exceptions=*/false);
+Rows read_configuration(const fs::path& path, std::vector<std::string>& problems) try {
+  constexpr int64_t kMostBytes = 1 << 17;
+  constexpr size_t kMostRows = 1000;
+  const std::string name = fmt::format("'{}'", path.string());
+  const Json json = fsdp::files::read_json(path, name, kMostBytes);
+  if (!json.is_object()) throw fsdp::Error(fmt::format("{} is no JSON object.", name));
   Rows rows;
-  if (json.is_object()) {
-    flatten("", json, rows);
-  } else {
-    problems.push_back(
-        fmt::format("'{}' cannot be read as a JSON object; the configuration is left out.", path.string()));
+  flatten("", json, rows);
+  if (rows.size() > kMostRows) {
+    problems.push_back(fmt::format("{} has {} values; the first {} are shown.", name, rows.size(), kMostRows));
+    rows.resize(kMostRows);
   }
   return rows;
+} catch (const fsdp::Error& error) {
+  problems.push_back(fmt::format("{} The configuration is left out.", error.what()));
+  return {};
 }
 
 // By the numbers in them: sample-20.txt before sample-100.txt.
@@ -66,7 +69,7 @@ bool comes_before(const std::string& a, const std::string& b) {
   return std::make_pair(number_of(a), a) < std::make_pair(number_of(b), b);
 }
 
-std::vector<Sample> read_samples(const fs::path& folder) {
+std::vector<Sample> read_samples(const fs::path& folder, std::vector<std::string>& problems) {
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -76,7 +79,13 @@ std::vector<Sample> read_samples(const fs::path& folder) {
   std::sort(names.begin(), names.end(), comes_before);
   if (names.size() > kSamples) names.erase(names.begin(), names.end() - kSamples);
   std::vector<Sample> samples;
-  for (const std::string& name : names) samples.push_back({name, first_bytes(folder / name, kSampleBytes)});
+  for (const std::string& name : names) {
+    try {
+      samples.push_back({name, first_bytes(folder / name, kSampleBytes)});
+    } catch (const fsdp::Error& failed) {
+      problems.push_back(failed.what());
+    }
+  }
   return samples;
 }
 
@@ -92,7 +101,7 @@ std::string name_of(const fs::path& folder) {
 RunFolder read_run(const fs::path& folder) {
   RunFolder run{.name = name_of(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   run.configuration = read_configuration(folder / "config.json", run.metrics.problems);
-  run.samples = read_samples(folder);
+  run.samples = read_samples(folder, run.metrics.problems);
   return run;
 }
 

@@ -45,7 +45,10 @@ std::string step_time(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1000 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
-std::string bytes(double count) { return short_bytes(static_cast<size_t>(std::max(count, 0.0))); }
+std::string bytes(double count) {
+  constexpr double kMost = 1e18;  // a file may say anything
+  return short_bytes(static_cast<size_t>(std::clamp(count, 0.0, kMost)));
+}
 
 std::string row(const RunFolder& run, size_t index) {
   const RunMetrics& metrics = run.metrics;

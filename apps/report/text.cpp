@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "console/units.h"
+#include "files/printable.h"
 
 namespace trainer {
 
@@ -28,7 +28,7 @@ std::string with_replaced(std::string_view text, Replacement replacement) {
 }  // namespace
 
 std::string html(std::string_view text) {
-  return with_replaced(printable(text), [](char character) -> const char* {
+  return with_replaced(fsdp::files::printable_lines(text), [](char character) -> const char* {
     switch (character) {
       case '&':
         return "&amp;";
@@ -47,7 +47,7 @@ std::string html(std::string_view text) {
 }
 
 std::string json_string(std::string_view text) {
-  return with_replaced(nlohmann::json(printable(text)).dump(), [](char character) -> const char* {
+  return with_replaced(nlohmann::json(fsdp::files::printable_lines(text)).dump(), [](char character) -> const char* {
     switch (character) {
       case '&':
         return "\\u0026";

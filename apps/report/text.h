@@ -6,7 +6,8 @@
 
 namespace trainer {
 
-// For the content of an element and for a quoted attribute. Control characters and what is not UTF-8 become U+FFFD.
+// For the content of an element and for a quoted attribute. Control characters and what is not UTF-8 become visible
+// (files/printable.h).
 std::string html(std::string_view text);
 
 // A JSON string, quotes included, that may stand in a script element: without '<', '>' and '&'.

@@ -1,13 +1,12 @@
 #include "fsdp/trace.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "engine/model.h"
 #include "engine/trace_events.h"
+#include "files/durable_file.h"
 
 namespace fsdp {
 
@@ -31,17 +30,22 @@ std::filesystem::path Trace::write(const std::filesystem::path& path) {
              path.string());
   const int rank = model_->group().rank();
   const std::filesystem::path file = file_of_rank(path, rank, model_->group().size());
-  std::ofstream out(file);
-  const auto check = [&] {
-    FSDP_CHECK(!out.fail(), "trace.write: {} cannot be written: {}. Name a file in a folder that exists.",
-               file.string(), std::strerror(errno));
+  const auto explained = [](const auto& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      throw_error(message_prefix() + fmt::format("trace.write: {} Name a file in a folder that exists.", error.what()));
+    }
   };
-  check();
+  std::optional<files::ReplacedFile> out;
+  explained([&] { out.emplace(file); });  // a trace for which there is no file goes on
   std::vector<std::string> units;
   for (const auto& unit : model_->units()) units.push_back(unit->name);
-  out << engine::trace_events(std::exchange(model_, nullptr)->end_trace(), units, rank);
-  out.close();
-  check();
+  const std::string events = engine::trace_events(std::exchange(model_, nullptr)->end_trace(), units, rank);
+  explained([&] {
+    out->file().append(events);
+    out->commit();
+  });
   return file;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,6 +23,14 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 std::filesystem::path without_leftover(std::filesystem::path partial) {
   unlink(partial.c_str());
   return partial;
+}
+
+// A rename would put a file in the place of a device or a pipe, which nobody means. A link is replaced as a link.
+std::filesystem::path replaceable(std::filesystem::path path) {
+  struct stat status {};
+  const bool is_special = lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
+  if (is_special) throw Error(fmt::format("'{}' is no regular file, and is not replaced.", path.string()));
+  return path;
 }
 
 std::string advice(int error) {
@@ -84,7 +93,7 @@ void DurableFile::fail(const char* what) const {
 }
 
 ReplacedFile::ReplacedFile(std::filesystem::path path, std::string name)
-    : path_(std::move(path)),
+    : path_(replaceable(std::move(path))),
       partial_(without_leftover(fmt::format("{}.partial-{}", path_.string(), getpid()))),
       name_(name.empty() ? fmt::format("'{}'", path_.string()) : std::move(name)),
       file_(partial_, name_) {}

@@ -48,7 +48,7 @@ class DurableFile {
 
 // A file that takes the place of an older one, or appears, when it is complete: written beside it, under a name that
 // ends with ".partial-" and the number of the process, synced, and renamed by `commit`. Without that the destructor
-// removes it, and the older one stays.
+// removes it, and the older one stays. What has that name and is neither a file nor a link is an error.
 class ReplacedFile {
  public:
   explicit ReplacedFile(std::filesystem::path path, std::string name = "");

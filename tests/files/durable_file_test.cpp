@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -55,6 +56,17 @@ TEST(DurableFile, RefusesWhatIsThereAlreadyAndLinks) {
   }
   EXPECT_EQ(read_bytes(precious), "text");
   EXPECT_FALSE(fs::exists(folder / "nothing"));
+}
+
+TEST(ReplacedFile, IsNotInPlaceOfADeviceAPipeOrAFolder) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_directory(folder / "folder");
+  for (const std::string name : {"pipe", "folder"}) {
+    EXPECT_THAT(message_of<Error>([&] { write_durably(folder / name, "bytes"); }),
+                HasSubstr(name + "' is no regular file, and is not replaced."));
+  }
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
 TEST(DurableFile, BeginsItsMessagesAsItIsTold) {

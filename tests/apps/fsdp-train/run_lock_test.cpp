@@ -32,6 +32,21 @@ TEST(RunLock, IsHeldByOneAndNamesIt) {
   EXPECT_EQ(message_of_lock(run), "no error");
 }
 
+TEST(RunLock, IsNotTakenThroughASymbolicLink) {
+  TemporaryFolder folder;
+  const std::string precious = folder.write("precious", "text");
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::create_symlink(precious, folder / "run/lock");
+  EXPECT_THAT(message_of_lock(folder / "run"), AllOf(HasSubstr("cannot be written"), HasSubstr("symbolic link")));
+  EXPECT_EQ(read_bytes(precious), "text");
+}
+
+TEST(RunLock, LeavesNothingBehind) {
+  TemporaryFolder folder;
+  { const RunLock lock(folder / "run"); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
+}
+
 TEST(RunLock, OfAFolderThatCannotBeMadeIsAnError) {
   TemporaryFolder folder;
   EXPECT_THAT(message_of_lock(folder.write("file", "bytes") + "/run"), HasSubstr("cannot be made"));

@@ -134,11 +134,17 @@ TEST(Metrics, KeepEventsWithTheirSteps) {
   EXPECT_EQ(records_of(folder / "m").size(), 2u);
 }
 
-TEST(Metrics, OfANewRunReplaceOlderOnes) {
+TEST(Metrics, OfANewRunSetOlderOnesAside) {
   TemporaryFolder folder;
-  folder.write("m", "{\"step\":1,\"loss\":1}\n");
-  MetricsFile metrics(folder / "m", 0, kQuietly);
-  EXPECT_TRUE(records_of(folder / "m").empty());
+  for (const std::string number : {"1", "2"}) {
+    const std::string older = "{\"step\":1,\"loss\":" + number + "}\n";
+    folder.write("m", older);
+    std::vector<std::string> told;
+    MetricsFile metrics(folder / "m", 0, [&](const std::string& text) { told.push_back(text); });
+    EXPECT_TRUE(records_of(folder / "m").empty());
+    EXPECT_EQ(read_bytes(folder / ("m.before-" + number)), older);
+    EXPECT_THAT(told, ElementsAre(HasSubstr("m.before-" + number)));
+  }
 }
 
 TEST(Metrics, OfADivergedRunAreStillJson) {

@@ -43,7 +43,8 @@ TEST(Page, TakesNothingForMarkup) {
   TemporaryFolder folder;
   const std::string evil = "</script></pre><script>alert('\"1\"')<!--&";
   const SampleFiles files{.config = json::object({{evil, evil}}).dump(), .sample = evil + "\033[2J\xff", .event = evil};
-  std::string name = "<script>alert(1)<img>{{script}}";
+  const std::string name = "<script>alert(1)<img>{{script}}";
+  folder.write(name + "/sample-<script>alert(2).txt", evil);
   const std::string page = report_page(
       {read_run(write_sample_run(folder.path(), name, files)), read_run(write_sample_run(folder.path(), "good"))});
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
@@ -106,8 +107,8 @@ TEST(Curves, OfAMillionStepsKeepTheirBand) {
 }
 
 TEST(Text, OfAPage) {
-  EXPECT_EQ(html("a<b>&\"'\x01"), "a&lt;b&gt;&amp;&quot;&#39;\uFFFD");
-  EXPECT_EQ(json_string("a</script>\"\\\n\xff"), "\"a\\u003c/script\\u003e\\\"\\\\\\n\uFFFD\"");
+  EXPECT_EQ(html("a<b>&\"'\x01"), "a&lt;b&gt;&amp;&quot;&#39;\\x01");
+  EXPECT_EQ(json_string("a</script>\"\\\n\xff"), "\"a\\u003c/script\\u003e\\\"\\\\\\n\\\\xff\"");
   EXPECT_EQ(json_number(0.1), "0.1");
   EXPECT_EQ(json_number(std::nan("")), "null");
 }
@@ -118,10 +119,31 @@ TEST(WriteReport, NamesEveryRunThatCannotBeRead) {
     write_report({folder / "a", folder / "b"}, folder / "report.html");
     FAIL() << "no error";
   } catch (const fsdp::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a/metrics.jsonl' cannot be read"));
-    EXPECT_THAT(error.what(), HasSubstr("b/metrics.jsonl' cannot be read"));
+    EXPECT_THAT(error.what(), HasSubstr("a/metrics.jsonl' does not exist"));
+    EXPECT_THAT(error.what(), HasSubstr("b/metrics.jsonl' does not exist"));
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "report.html"));
+}
+
+TEST(Page, SurvivesAnyNumbers) {
+  TemporaryFolder folder;
+  folder.write("run/metrics.jsonl",
+               "{\"step\":9007199254740992,\"loss\":1e308,\"seconds\":1e308,\"memory_bytes\":1e308,\"tokens\":-1e308,"
+               "\"mfu\":1e308,\"step_seconds\":-1e308,\"memory\":{\"</script><script>alert(1)\":1e308}}\n");
+  const std::string page = report_page({read_run(folder / "run")});
+  EXPECT_THAT(page, HasSubstr("9,007,199,254,740,992"));
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+}
+
+TEST(WriteReport, ReplacesALinkAndNotWhatItLeadsTo) {
+  TemporaryFolder folder;
+  const std::string run = write_sample_run(folder.path(), "run"), precious = folder.write("precious", "text");
+  for (const char* name : {"report.html", "report.html.partial"}) {
+    std::filesystem::create_symlink(precious, folder / name);
+  }
+  write_report({run}, folder / "report.html");
+  EXPECT_EQ(read_bytes(precious), "text");
+  EXPECT_THAT(read_bytes(folder / "report.html"), HasSubstr("<title>run</title>"));
 }
 
 TEST(WriteReport, TellsRunsOfOneNameApart) {

@@ -3,6 +3,7 @@
 #include <fsdp/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "apps/report/sample_runs.h"
 #include "support/temporary_folder.h"
@@ -36,7 +37,8 @@ TEST(RunFolder, NeedsNothingButMetrics) {
   const RunFolder run = read_run(folder / "run");
   EXPECT_THAT(run.configuration, IsEmpty());
   EXPECT_THAT(run.samples, IsEmpty());
-  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' cannot be read")));
+  EXPECT_THAT(run.metrics.problems,
+              ElementsAre(HasSubstr("config.json' does not exist. The configuration is left out.")));
   EXPECT_THROW(read_run(folder / "none"), fsdp::Error);
 }
 
@@ -76,6 +78,30 @@ TEST(RunFolder, SurvivesAnyConfiguration) {
   folder.write("config.json", R"({"list":[1,2],"nothing":null,"empty":{},"yes":true})");
   EXPECT_THAT(read_run(folder.path()).configuration,
               ElementsAre(Pair("list", "[1,2]"), Pair("nothing", "null"), Pair("empty", "{}"), Pair("yes", "true")));
+}
+
+TEST(RunFolder, DoesNotWaitForPipesNorReadDevices) {
+  TemporaryFolder folder;
+  folder.write("metrics.jsonl", kStep);
+  ASSERT_EQ(mkfifo((folder / "config.json").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "sample.txt");
+  const RunFolder run = read_run(folder.path());
+  EXPECT_THAT(run.samples, IsEmpty());
+  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' is not a regular file")));
+  std::filesystem::remove(folder / "metrics.jsonl");
+  ASSERT_EQ(mkfifo((folder / "metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_THROW(read_run(folder.path()), fsdp::Error);
+}
+
+TEST(RunFolder, ShowsTheFirstOfTooManySettings) {
+  TemporaryFolder folder;
+  folder.write("metrics.jsonl", kStep);
+  std::string config = "{\"first\":1";
+  for (int i = 0; i < 10'000; ++i) config += ",\"" + std::to_string(i) + "\":1";
+  folder.write("config.json", config + "}");
+  const RunFolder run = read_run(folder.path());
+  EXPECT_EQ(run.configuration.size(), 1000u);
+  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("has 10001 values; the first 1000 are shown")));
 }
 
 TEST(RunFolder, AddsUpTheTimeOfAllItsProcesses) {

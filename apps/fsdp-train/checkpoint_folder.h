@@ -1,0 +1,32 @@
+// The folder of one checkpoint, as docs/checkpoint_format.md has it, without LibTorch: what it is called, whether it is
+// one of ours, and which of its files belong to it. Whether these are whole shows when it is loaded.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace trainer {
+
+// N for ".../step-N", where a run keeps its checkpoints, as this program writes N: no sign, no leading zero, at most
+// 2^53. None for every other name.
+std::optional<int64_t> step_in_name(const std::filesystem::path& folder);
+
+// Throws fsdp::Error where `folder` has another name than RUN/step-N of its step. Other names say nothing.
+void check_step_in_name(const std::filesystem::path& folder, int64_t step);
+
+// A folder, no symbolic link, whose manifest says that it is a checkpoint of this library.
+bool is_checkpoint(const std::filesystem::path& folder);
+
+// Whether `folder` is one with nothing else in it, or empty: a save may take its place.
+bool is_replaceable(const std::filesystem::path& folder);
+
+// Of how many shards the checkpoint is, each with its file there: as many ranks load it. Throws fsdp::Error for a
+// manifest that is damaged or claims what the folder does not hold.
+int64_t shards_of(const std::filesystem::path& folder);
+
+// Removes the manifest first, with which it stops being a checkpoint, then its shards, and the folder. Throws
+// fsdp::Error when one cannot be removed, and when other files lie in the folder: these stay.
+void remove_checkpoint(const std::filesystem::path& folder);
+
+}  // namespace trainer
