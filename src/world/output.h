@@ -59,8 +59,7 @@ class OutputStream {
 
   ssize_t write_some(std::string_view bytes) const;
 
-  files::Descriptor
-      own_;  // the stream, opened again: not to wait is a matter of this process, not of others who have it
+  files::Descriptor own_;  // the stream, opened again
   int descriptor_;
   Way way_ = Way::WriteWhenReady;
   std::string waiting_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -23,10 +24,14 @@ using testing::run_process;
 using testing::RunResult;
 using namespace std::chrono_literals;
 
-// This process's standard output is a pipe that somebody has open and does not read. Returns the reading end.
-int leave_output_unread() {
+enum class Kind { Pipe, Socket };
+
+// This process's standard output is one that somebody has open and does not read. Returns the reading end.
+int leave_output_unread(Kind kind = Kind::Pipe) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) throw std::runtime_error("no pipe");
+  const int made =
+      kind == Kind::Pipe ? pipe2(ends, O_CLOEXEC) : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends);
+  if (made != 0 || dup2(ends[1], STDOUT_FILENO) < 0) throw std::runtime_error("no pipe");
   close(ends[1]);
   return ends[0];
 }
@@ -39,9 +44,12 @@ void fill_output() {
   while (poll(&ready, 1, 500) == 1) (void)!write(STDOUT_FILENO, (line + "\n").data(), line.size() + 1);
 }
 
-TEST(UnreadOutput, DoesNotKeepASignalFromTheLauncher) {
+class UnreadKind : public ::testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, UnreadKind, ::testing::Values(Kind::Pipe, Kind::Socket));
+
+TEST_P(UnreadKind, OfOutputKeepsNoSignalFromTheLauncher) {
   const RunResult result = run_process([] {
-    leave_output_unread();
+    leave_output_unread(GetParam());
     return launch({.ranks = 2}, [](World& world) {
       if (world.rank() == 1) fill_output();
       world.barrier();
