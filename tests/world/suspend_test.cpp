@@ -26,8 +26,8 @@ constexpr int kPauseSeconds = 4;
 // As Ctrl-Z and `fg` do it. Returns when the group goes on.
 void suspend_own_group() {
   const std::string group = "-" + std::to_string(getpgrp());
-  const std::string command = "setsid sh -c 'kill -TSTP " + group + "; sleep " + std::to_string(kPauseSeconds) +
-                              "; kill -CONT " + group + "'";
+  const std::string command =
+      "setsid sh -c 'kill -TSTP " + group + "; sleep " + std::to_string(kPauseSeconds) + "; kill -CONT " + group + "'";
   if (std::system(command.c_str()) != 0) throw std::runtime_error("the group cannot be stopped");
 }
 
