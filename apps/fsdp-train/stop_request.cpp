@@ -16,11 +16,15 @@ double seconds_since(const timespec& then) {
   return static_cast<double>(now.tv_sec - then.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
 }
 
+// Every further line that nobody reads brings one more: it asks nobody, and asks no second time.
+bool is_of_output(int number) { return number == SIGPIPE; }
+
 // Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher, which sends
 // SIGTERM for Ctrl-C too; which of them is handled first is open. What comes later means it.
 void note(int number) {
   constexpr double kSameRequest = 1;  // seconds
-  if (received == 0) {
+  if (received != 0 && is_of_output(number)) return;
+  if (received == 0 || is_of_output(received)) {
     clock_gettime(CLOCK_MONOTONIC, &received_at);
     received = number;
   } else if (seconds_since(received_at) > kSameRequest) {
@@ -44,13 +48,17 @@ struct sigaction noting() {
 StopRequest::StopRequest() {
   received = 0;
   const struct sigaction action = noting();
-  sigaction(SIGINT, &action, &previous_interrupt_);
-  sigaction(SIGTERM, &action, &previous_terminate_);
+  for (size_t i = 0; i < kNumbers.size(); ++i) {
+    const int number = kNumbers[i];
+    sigaction(number, nullptr, &previous_[i]);
+    // Who starts a program under nohup wants it to outlive the terminal.
+    const bool stays_ignored = (number == SIGHUP || number == SIGPIPE) && previous_[i].sa_handler == SIG_IGN;
+    if (!stays_ignored) sigaction(number, &action, nullptr);
+  }
 }
 
 StopRequest::~StopRequest() {
-  sigaction(SIGINT, &previous_interrupt_, nullptr);
-  sigaction(SIGTERM, &previous_terminate_, nullptr);
+  for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
 }
 
 int StopRequest::signal() const { return received; }

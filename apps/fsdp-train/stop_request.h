@@ -1,12 +1,14 @@
-// SIGINT and SIGTERM as a wish that the training loop obeys after a step, when its state can be saved.
+// SIGINT, SIGTERM, SIGHUP and SIGPIPE as a wish that the training loop obeys after a step, when its state can be saved:
+// a person's or a batch system's, that of a terminal that is hung up, or that nobody reads the output any more.
 #pragma once
 
+#include <array>
 #include <csignal>
 
 namespace trainer {
 
-// While it lives, the first such signal is noted; one that comes more than a second later ends
-// the process as ever. One at a time.
+// While it lives, the first such signal is noted; one that comes more than a second later, and is of somebody who asks,
+// ends the process as ever. A SIGHUP or SIGPIPE that was ignored stays so. One at a time.
 class StopRequest {
  public:
   StopRequest();
@@ -18,8 +20,9 @@ class StopRequest {
   int signal() const;
 
  private:
-  struct sigaction previous_interrupt_ {
-  }, previous_terminate_{};
+  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
+  std::array<struct sigaction, kNumbers.size()> previous_{};
 };
 
 }  // namespace trainer

@@ -21,6 +21,7 @@
 #include "settings.h"
 #include "sharding.h"
 #include "shared_flag.h"
+#include "shared_value.h"
 #include "training_loop.h"
 
 namespace trainer {
@@ -121,7 +122,7 @@ std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& wo
 
 int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
   SharedFlag bad_input, refused;
-  int signal = 0;
+  SharedValue<int> signal(0);
   auto rank = [&](fsdp::World& world) {
     Options options = given;
     if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
@@ -129,7 +130,7 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
     }
     if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
     try {
-      signal = train_rank(world, options, corpus, bad_input);
+      if (const int number = train_rank(world, options, corpus, bad_input); number != 0) signal.set(number);
     } catch (const AgreedError& error) {
       if (world.rank() == 0) print_problems({error.what()});
       refused.set();
@@ -140,7 +141,7 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
       rank);
   constexpr int kThrew = 1;  // as against a rank that was killed, which may look like bad input to the others
   if (refused.is_set() || (bad_input.is_set() && code == kThrew)) return kUsageError;
-  return code == 0 && signal != 0 ? 128 + signal : code;
+  return code == 0 && signal.get() != 0 ? 128 + signal.get() : code;
 }
 
 }  // namespace trainer

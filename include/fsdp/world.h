@@ -62,9 +62,11 @@ struct LaunchOptions {
   // (docs/cuda.md). auto, where there is none: shm on one host, hosts on several where they are so and have more than
   // one rank each, otherwise gloo.
   std::string backend = "auto";
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of every wait for another rank
-  int max_restarts = 0;                                          // whole-job restarts after a rank failed
-  bool plain_rank0 = false;                                      // rank 0 writes to the terminal itself, unprefixed
+  // Of every wait for another rank; time in which this one was stopped, with the whole job or alone, does not count. A
+  // year at most.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  int max_restarts = 0;      // whole-job restarts after a rank failed
+  bool plain_rank0 = false;  // rank 0 writes to the terminal itself, unprefixed
 };
 
 // Runs `body` in every rank and returns the exit code: 0 when all ranks succeeded, 2 for options that cannot work, 130
@@ -73,7 +75,11 @@ struct LaunchOptions {
 // With no launcher in the environment and more than one rank, the ranks are forked, their output is prefixed by rank,
 // and one that dies ends the others; one rank runs in this process. Forking a process that has threads would hang in
 // LibTorch, so it throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
-// ranks share the machine's cores evenly. A signal ends all ranks by SIGTERM; one over a second later kills them.
+// ranks share the machine's cores evenly. A signal (SIGINT, SIGTERM, or SIGHUP where that is not ignored) ends all
+// ranks by SIGTERM; one over a second later kills them. Where nobody takes the output, the ranks wait, and nothing else
+// does.
+//
+// Under a launcher a process may launch again and again, with the same ranks; they meet at the first time.
 int launch(const LaunchOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace fsdp

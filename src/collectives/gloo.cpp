@@ -1,8 +1,8 @@
 // The gloo backend: c10d's Gloo process group as a Transport, with its errors in words of ours.
 //
 // A device thread of Gloo's moves the bytes. Destroying a message that is under way detaches its memory: Gloo closes
-// the connection rather than touch it. A wait that runs out closes all connections of the group, so that peers fail
-// soon.
+// the connection rather than touch it. Gloo's own deadlines close all connections of a group and count time in which
+// this process was stopped, so an alarm of ours ends a wait.
 #ifndef USE_C10D_GLOO  // LibTorch's own CMake files may say so already
 #define USE_C10D_GLOO
 #endif
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "collectives/alarm.h"
 #include "collectives/backends.h"
 #include "collectives/exchange_group.h"
 
@@ -30,17 +31,21 @@ bool is_timeout(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout after") != std::string::npos;
 }
 
+// What Gloo is told instead of a timeout.
+constexpr std::chrono::hours kForEver{10 * 365 * 24};
+
 class GlooMessage final : public Message {
  public:
-  GlooMessage(c10::intrusive_ptr<c10d::Work> work, std::chrono::milliseconds timeout, int peer, int world_rank)
-      : work_(std::move(work)), timeout_(timeout), peer_(peer), world_rank_(world_rank) {}
+  // The alarm outlives the message.
+  GlooMessage(c10::intrusive_ptr<c10d::Work> work, Alarm& alarm, int peer, int world_rank)
+      : work_(std::move(work)), alarm_(&alarm), peer_(peer), world_rank_(world_rank) {}
 
   void wait() override;
   void abort() override { work_->abort(); }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
-  std::chrono::milliseconds timeout_;
+  Alarm* alarm_;
   int peer_;
   int world_rank_;
 };
@@ -51,21 +56,25 @@ class EmptyMessage final : public Message {
   void abort() override {}
 };
 
-std::string describe_failure(const std::string& text, int world_rank, std::chrono::milliseconds timeout) {
-  if (is_timeout(text))
-    return fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank, timeout.count());
-  return fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)",
-                     world_rank);
+TransportFailure closed_connection(int peer, int world_rank) {
+  return {
+      fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)", world_rank),
+      peer};
 }
 
 void GlooMessage::wait() {
   bool arrived = false;
+  Alarm::Wait wait(*alarm_, [this] { work_->abort(); });
   try {
-    arrived = work_->wait(timeout_);
-  } catch (const std::exception& failure) {
-    throw TransportFailure(describe_failure(failure.what(), world_rank_, timeout_), peer_);
+    arrived = work_->wait(kForEver);
+  } catch (const std::exception&) {
+    throw closed_connection(peer_, world_rank_);
   }
-  if (!arrived) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
+  if (arrived) return;
+  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
+  throw TransportFailure(fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank_,
+                                     alarm_->timeout().count()),
+                         peer_);
 }
 
 std::vector<std::string> interface_names() {
@@ -143,7 +152,7 @@ c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
 class GlooTransport final : public Transport {
  public:
   explicit GlooTransport(const GroupSpec& spec)
-      : timeout_(spec.timeout), world_ranks_(spec.world_ranks), group_(connect(spec)) {}
+      : world_ranks_(spec.world_ranks), group_(connect(spec)), alarm_(spec.timeout) {}
 
   int rank() const override { return group_->getRank(); }
   int size() const override { return group_->getSize(); }
@@ -166,16 +175,16 @@ class GlooTransport final : public Transport {
     try {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
       std::lock_guard lock(mutex_);
-      return std::make_unique<GlooMessage>(operation(tensors), timeout_, peer, world_rank);
-    } catch (const std::exception& failure) {
-      throw TransportFailure(describe_failure(failure.what(), world_rank, timeout_), peer);
+      return std::make_unique<GlooMessage>(operation(tensors), alarm_, peer, world_rank);
+    } catch (const std::exception&) {
+      throw closed_connection(peer, world_rank);
     }
   }
 
-  std::chrono::milliseconds timeout_;
   std::vector<int> world_ranks_;
   std::mutex mutex_;  // the process group counts its messages
   c10::intrusive_ptr<ProcessGroupGloo> group_;
+  Alarm alarm_;
 };
 
 }  // namespace

@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/patience.h"
 
 namespace fsdp::collectives {
 
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // A wait that lasts from one look to the next is long.
 constexpr milliseconds kPeriod{1000};
@@ -215,12 +215,12 @@ bool Watch::gave_up() const {
 }
 
 std::optional<Finding> Watch::explain(int peer) {
-  const auto deadline = steady_clock::now() + kExplanation;
+  Patience patience(kExplanation);
   std::unique_lock lock(shared_->mutex);
-  while (!shared_->finding && steady_clock::now() < deadline) {
+  while (!shared_->finding && !patience.is_over()) {
     shared_->lost = peer;
     shared_->changed.notify_all();
-    shared_->changed.wait_until(lock, deadline, [&] { return !shared_->lost; });
+    shared_->changed.wait_for(lock, patience.until_next_look(), [&] { return !shared_->lost; });
     if (!shared_->finding) shared_->changed.wait_for(lock, kBetweenReads, [] { return false; });
   }
   shared_->lost.reset();

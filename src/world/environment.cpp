@@ -106,7 +106,7 @@ uint16_t port_of(const std::string& id) { return static_cast<uint16_t>(20000 + s
 void choose_meeting(const Environment& environment, const std::string& first_host, LauncherJob& job) {
   if (job.identity.size == 1) return;
   if (job.identity.local_size == job.identity.size) {
-    job.meeting = Meeting::Directory;
+    job.meeting = Meeting::OneHost;
     return;
   }
   job.meeting = Meeting::FirstRank;

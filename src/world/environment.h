@@ -18,7 +18,7 @@ using Environment = std::map<std::string, std::string>;
 // Where the ranks find each other.
 enum class Meeting {
   Alone,      // one rank: nowhere
-  Directory,  // all on this host, with nothing agreed on but the job's name
+  OneHost,    // all on this host, with nothing agreed on but the job's name
   Agent,      // the launcher has a store already
   FirstRank,  // rank 0 has to host the store
 };
@@ -31,7 +31,7 @@ struct LauncherJob {
   std::string address = {};  // of the store: Agent and FirstRank
   uint16_t port = 0;
   int attempt = 0;              // which restart of the whole job this is
-  std::string id = {};          // Directory: the job's name; empty: that of the process that started the ranks
+  std::string id = {};          // OneHost: the job's name; empty: that of the process that started the ranks
   JobSecret secret = {};        // what the ranks know each other by
   std::string error_file = {};  // where the launcher wants the cause of a failure; may be empty
 };

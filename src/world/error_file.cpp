@@ -1,8 +1,13 @@
 #include "world/error_file.h"
 
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -11,21 +16,37 @@ namespace fsdp::world {
 
 namespace {
 
-std::filesystem::path path_of(const std::filesystem::path& directory, int rank, Origin origin) {
-  return directory / fmt::format("{}-{}", origin == Origin::Here ? "error" : "peer-error", rank);
-}
+constexpr size_t kReportBytes = size_t{64} << 10;
 
 }  // namespace
 
-void write_error(const std::filesystem::path& directory, int rank, const RankError& error) {
-  std::ofstream(path_of(directory, rank, error.origin)) << error.message;
+struct RankErrors::Report {
+  std::atomic<bool> written;  // last
+  Origin origin;
+  uint32_t bytes;
+  char message[kReportBytes - 3 * sizeof(uint32_t)];
+};
+
+// What is not written takes no memory.
+RankErrors::RankErrors(int ranks) : bytes_(static_cast<size_t>(ranks) * sizeof(Report)) {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  FSDP_CHECK(memory != MAP_FAILED, "no memory is left for the reports of {} ranks: {}.", ranks, std::strerror(errno));
+  reports_ = static_cast<Report*>(memory);
 }
 
-RankError read_error(const std::filesystem::path& directory, int rank) {
-  for (Origin origin : {Origin::Here, Origin::Peer})
-    if (std::ifstream file(path_of(directory, rank, origin)); file)
-      return {{std::istreambuf_iterator<char>(file), {}}, origin};
-  return {};
+RankErrors::~RankErrors() { munmap(reports_, bytes_); }
+
+void RankErrors::write(int rank, const RankError& error) {
+  Report& report = reports_[rank];
+  report.origin = error.origin;
+  report.bytes = static_cast<uint32_t>(error.message.copy(report.message, sizeof report.message));
+  report.written.store(true);
+}
+
+RankError RankErrors::read(int rank) const {
+  const Report& report = reports_[rank];
+  if (!report.written.load()) return {};
+  return {{report.message, report.bytes}, report.origin};
 }
 
 void write_torchelastic_error(const std::filesystem::path& path, const std::string& message) {

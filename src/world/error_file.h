@@ -1,6 +1,7 @@
 // Where a rank leaves the cause of its failure for whoever watches it.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -14,9 +15,24 @@ struct RankError {
   Origin origin = Origin::Here;
 };
 
-// How the supervisor of local ranks is told: a file in the job's directory.
-void write_error(const std::filesystem::path& directory, int rank, const RankError& error);
-RankError read_error(const std::filesystem::path& directory, int rank);  // without a message when there is none
+// How the supervisor of local ranks is told: memory that it shares with the ranks it forks.
+class RankErrors {
+ public:
+  explicit RankErrors(int ranks);
+  ~RankErrors();
+  RankErrors(const RankErrors&) = delete;
+  RankErrors& operator=(const RankErrors&) = delete;
+
+  // Once, by that rank. A very long message is cut.
+  void write(int rank, const RankError& error);
+  RankError read(int rank) const;  // without a message when there is none
+
+ private:
+  struct Report;
+
+  size_t bytes_;
+  Report* reports_;  // by rank
+};
 
 // How torchrun is told (TORCHELASTIC_ERROR_FILE).
 // The form is of torch/distributed/elastic/multiprocessing/errors/error_handler.py.

@@ -1,5 +1,8 @@
 // How a job starts: as what its launcher's environment says, or as ranks forked here.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -9,11 +12,14 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "files/printable.h"
 #include "fsdp/world.h"
 #include "world/environment.h"
+#include "world/error_file.h"
+#include "world/local_meeting.h"
+#include "world/output.h"
 #include "world/rank.h"
 #include "world/supervisor.h"
-#include "world/temporary_directory.h"
 
 namespace fsdp {
 
@@ -21,7 +27,12 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-void say(const std::string& message) { std::cerr << message_prefix() + message + "\n" << std::flush; }
+// More would overflow in the libraries that are told, and nobody waits for longer.
+constexpr std::chrono::hours kLongestTimeout{365 * 24};
+
+void say(const std::string& message) {
+  world::write_patiently(STDERR_FILENO, files::printable_lines(message_prefix() + message) + "\n");
+}
 
 std::vector<std::string> problems_of(const LaunchOptions& options) {
   std::vector<std::string> problems;
@@ -47,11 +58,12 @@ void check_single_threaded(int ranks) {
 }
 
 world::JobEnding run_job(const LaunchOptions& options, const std::function<void(World&)>& body) {
-  world::TemporaryDirectory directory;
-  world::Supervisor supervisor(directory.path());
+  const files::Descriptor store = world::make_anonymous_file();
+  world::RankErrors errors(options.ranks);
+  world::Supervisor supervisor(errors);
   return supervisor.run(options.ranks, options.plain_rank0, [&](int rank) {
     world::Identity identity{rank, options.ranks, rank, options.ranks};
-    return world::run_forked(identity, directory.path(), options, body);
+    return world::run_forked(identity, store, errors, options, body);
   });
 }
 
@@ -70,15 +82,17 @@ int supervise(const LaunchOptions& options, const std::function<void(World&)>& b
 
 }  // namespace
 
-int launch(const LaunchOptions& options, const std::function<void(World&)>& body) {
-  std::vector<std::string> problems = problems_of(options);
+int launch(const LaunchOptions& given, const std::function<void(World&)>& body) {
+  std::vector<std::string> problems = problems_of(given);
   for (const std::string& problem : problems) say("launch: " + problem);
   if (!problems.empty()) return kUsageError;
+  LaunchOptions options = given;
+  options.timeout = std::min<std::chrono::milliseconds>(given.timeout, kLongestTimeout);
   std::optional<world::LauncherJob> job;
   try {
     job = world::find_launcher(world::read_environment());
   } catch (const Error& error) {
-    std::cerr << error.what() << std::endl;
+    std::cerr << files::printable_lines(error.what()) << std::endl;
     return kUsageError;
   }
   if (job) return world::run_launched(*job, options, body);

@@ -2,10 +2,18 @@
 //
 // Bytes arrive in any pieces; a line is passed on when it is whole, so that lines of different ranks do not mix. A
 // carriage return, with which progress bars redraw their line, ends a line too: several ranks cannot redraw one.
+// A reader that is slow holds the ranks up, as it would without us, and never the one thread that passes output on.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "files/reading.h"
 
 namespace fsdp::world {
 
@@ -26,11 +34,48 @@ class LinePrefixer {
   bool after_return_ = false;  // the last byte was a carriage return: a newline now ends the same line
 };
 
+// One of this process's own streams. Nothing here waits for who reads it: what that does not take yet is kept.
+class OutputStream {
+ public:
+  explicit OutputStream(int stream);
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
+
+  void add(std::string_view lines);
+  // Writes what can be written without waiting. To be called when `descriptor` can be written to.
+  void flush();
+  int descriptor() const { return descriptor_; }
+  bool is_empty() const { return waiting_.empty(); }
+  // There is so much that whoever writes has to wait.
+  bool is_full() const;
+  // Nobody reads it any more, and the writers are to be told.
+  bool is_closed() const { return closed_ && !writers_end_; }
+  // From now on nobody who writes waits or is told of a reader that is gone: they are ending. What is too much is lost.
+  void writers_end() { writers_end_ = true; }
+  int64_t written_bytes() const { return written_bytes_; }
+
+ private:
+  enum class Way { Write, Send, WriteWhenReady };
+
+  ssize_t write_some(std::string_view bytes) const;
+
+  files::Descriptor own_;  // the stream, opened again
+  int descriptor_;
+  Way way_ = Way::WriteWhenReady;
+  std::string waiting_;
+  bool closed_ = false;
+  bool writers_end_ = false;
+  int64_t written_bytes_ = 0;
+};
+
+// Writes `text`, and gives up when nobody takes it for a few seconds.
+void write_patiently(int stream, std::string_view text);
+
 // A pipe from a rank to one of this process's own streams. Owns the reading end.
 class OutputPipe {
  public:
-  // Makes the pipe. `target` is a file descriptor of this process.
-  OutputPipe(std::string prefix, int target);
+  // Makes the pipe. `target` outlives it.
+  OutputPipe(std::string prefix, OutputStream& target);
   ~OutputPipe();
   OutputPipe(const OutputPipe&) = delete;
   OutputPipe& operator=(const OutputPipe&) = delete;
@@ -38,19 +83,21 @@ class OutputPipe {
   void become(int stream);                // in the rank: its own `stream` is this pipe from now on
   void close_writer();                    // in the supervisor, once the rank has it
   int reader() const { return reader_; }  // -1 once it is closed
-  // Passes on what can be read without waiting, and closes at the end, or when nobody reads `target` any more.
+  bool wants_to_read() const { return reader_ >= 0 && !target_.is_full(); }
+  // Passes on some of what can be read without waiting, as long as the target is not full, and closes at the end, or
+  // when nobody reads the target any more.
   void drain();
-  // Drains, ends the last line, and closes, whoever still holds the writing end.
-  void finish();
+  // What is in the pipe now is the rest, whoever still holds the writing end: closes when it is passed on.
+  void expect_no_more();
 
  private:
-  void pass_on(const std::string& lines);
   void close_reader();
 
   LinePrefixer prefixer_;
-  int target_;
+  OutputStream& target_;
   int reader_ = -1;
   int writer_ = -1;
+  std::optional<size_t> rest_;  // still to come; 0: the end
 };
 
 }  // namespace fsdp::world

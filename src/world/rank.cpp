@@ -10,7 +10,9 @@
 
 #include "base/error.h"
 #include "collectives/group.h"
+#include "files/printable.h"
 #include "world/error_file.h"
+#include "world/patient_store.h"
 #include "world/rendezvous.h"
 #include "world/state.h"
 
@@ -46,6 +48,19 @@ RankError current_error() {
   }
 }
 
+// The first launch of a process finds the others of its job, and the later ones use what it found: whoever is ahead of
+// the others has launched again before they have ended. It is there to the end of the process, since nobody knows which
+// launch is the last; a destructor at exit would wait for threads, which a child of the user's own does not have.
+struct Launches {
+  std::unique_ptr<Rendezvous> rendezvous;
+  int count = 0;
+};
+
+Launches& launches_of_this_process() {
+  static auto* const launches = new Launches;
+  return *launches;
+}
+
 }  // namespace
 
 int run_rank(const Identity& identity, const std::function<void(World&)>& body,
@@ -62,7 +77,7 @@ int run_rank(const Identity& identity, const std::function<void(World&)>& body,
   } catch (...) {
     RankError error = current_error();
     std::cout.flush();
-    std::cerr << error.message + "\n" << std::flush;
+    std::cerr << files::printable_lines(error.message) + "\n" << std::flush;
     on_failure(error);
     return 1;
   }
@@ -76,27 +91,30 @@ int run_alone(const LaunchOptions& options, const std::function<void(World&)>& b
 }
 
 int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body) {
-  std::unique_ptr<Rendezvous> rendezvous;
+  Launches& launches = launches_of_this_process();
+  const int launch = ++launches.count;
   auto connect = [&] {
-    rendezvous = std::make_unique<Rendezvous>(job, options.timeout);
-    return std::make_shared<State>(job.identity, options.backend, options.timeout, rendezvous->store(),
-                                   std::vector<int>(), std::nullopt, rendezvous->own_address());
+    if (!launches.rendezvous) launches.rendezvous = std::make_unique<Rendezvous>(job, options.timeout);
+    return std::make_shared<State>(job.identity, options.backend, options.timeout,
+                                   launches.rendezvous->store_of(launch, options.timeout), std::vector<int>(),
+                                   std::nullopt, launches.rendezvous->own_address());
   };
   auto on_failure = [&](const RankError& error) {
     if (!job.error_file.empty()) write_torchelastic_error(job.error_file, error.message);
   };
   int code = run_rank(job.identity, body, connect, on_failure);
-  if (rendezvous) rendezvous->finish(code == 0);
+  if (launches.rendezvous) launches.rendezvous->finish(launch, code == 0, options.timeout);
   return code;
 }
 
-int run_forked(const Identity& identity, const std::filesystem::path& directory, const LaunchOptions& options,
-               const std::function<void(World&)>& body) {
+int run_forked(const Identity& identity, const files::Descriptor& store, RankErrors& errors,
+               const LaunchOptions& options, const std::function<void(World&)>& body) {
   auto connect = [&] {
-    auto store = open_file_store(directory, identity.size, options.timeout);
-    return std::make_shared<State>(identity, options.backend, options.timeout, std::move(store));
+    auto part = c10::make_intrusive<PatientStore>("launch", open_file_store(store, identity.size));
+    part->setTimeout(options.timeout);
+    return std::make_shared<State>(identity, options.backend, options.timeout, std::move(part));
   };
-  auto on_failure = [&](const RankError& error) { write_error(directory, identity.rank, error); };
+  auto on_failure = [&](const RankError& error) { errors.write(identity.rank, error); };
   return run_rank(identity, body, connect, on_failure);
 }
 

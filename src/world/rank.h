@@ -1,10 +1,10 @@
 // One rank's life, once it is known which: threads, World, body, and what is said of a failure.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
+#include "files/reading.h"
 #include "fsdp/world.h"
 #include "world/environment.h"
 #include "world/error_file.h"
@@ -22,8 +22,8 @@ int run_rank(const Identity& identity, const std::function<void(World&)>& body,
 int run_alone(const LaunchOptions& options, const std::function<void(World&)>& body);
 // The process is a rank of a launcher's job.
 int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body);
-// The process was forked to be a rank; `directory` is the job's.
-int run_forked(const Identity& identity, const std::filesystem::path& directory, const LaunchOptions& options,
-               const std::function<void(World&)>& body);
+// The process was forked to be a rank; `store` is the file that the job's ranks share.
+int run_forked(const Identity& identity, const files::Descriptor& store, RankErrors& errors,
+               const LaunchOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace fsdp::world

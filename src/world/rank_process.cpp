@@ -15,6 +15,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "files/printable.h"
 
 namespace fsdp::world {
 
@@ -37,13 +38,13 @@ std::string Ending::describe() const {
                 : fmt::format("failed with exit code {}", exit_code);
 }
 
-RankProcess::RankProcess(int rank, OutputStyle style, const std::function<void()>& before_run,
+RankProcess::RankProcess(int rank, OutputStreams* streams, const std::function<void()>& before_run,
                          const std::function<int()>& run)
     : rank_(rank) {
-  if (style == OutputStyle::Prefixed) {
+  if (streams) {
     std::string prefix = fmt::format("[rank {}] ", rank);
-    output_ = std::make_unique<OutputPipe>(prefix, STDOUT_FILENO);
-    error_ = std::make_unique<OutputPipe>(prefix, STDERR_FILENO);
+    output_ = std::make_unique<OutputPipe>(prefix, streams->output);
+    error_ = std::make_unique<OutputPipe>(prefix, streams->error);
   }
   flush_streams();  // or the rank would write what waits here a second time
   pid_t parent = getpid();
@@ -65,7 +66,7 @@ RankProcess::RankProcess(int rank, OutputStyle style, const std::function<void()
 RankProcess::~RankProcess() {
   if (pid_ > 0 && running()) {
     signal(SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    wait();
   }
   if (handle_ >= 0) close(handle_);
 }
@@ -85,7 +86,7 @@ void RankProcess::become_rank(pid_t parent, const std::function<void()>& before_
     before_run();
     code = run();
   } catch (const std::exception& failure) {
-    std::cerr << failure.what() << std::endl;
+    std::cerr << files::printable_lines(failure.what()) << std::endl;
   }
   flush_streams();
   // Not exit(): the handlers and static objects are those of the process that was forked, which runs them itself, and
@@ -95,9 +96,16 @@ void RankProcess::become_rank(pid_t parent, const std::function<void()>& before_
 
 void RankProcess::forget() { pid_ = -1; }
 
-bool RankProcess::reap() {
+bool RankProcess::reap() { return end(WNOHANG); }
+void RankProcess::wait() { end(0); }
+
+bool RankProcess::end(int options) {
   int status = 0;
-  if (ending_ || waitpid(pid_, &status, WNOHANG) != pid_) return !running();
+  if (ending_) return true;
+  pid_t ended;
+  do ended = waitpid(pid_, &status, options);
+  while (ended < 0 && errno == EINTR);
+  if (ended != pid_) return false;
   ending_ = WIFSIGNALED(status) ? Ending{.signal = WTERMSIG(status)} : Ending{.exit_code = WEXITSTATUS(status)};
   return true;
 }
@@ -111,6 +119,11 @@ bool RankProcess::handles(int number) const {
   for (std::string line; std::getline(status, line);)
     if (line.rfind("SigCgt:", 0) == 0) return std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1;
   return false;
+}
+
+void kill_all(const std::vector<std::unique_ptr<RankProcess>>& ranks) {
+  for (const auto& rank : ranks) rank->signal(SIGKILL);
+  for (const auto& rank : ranks) rank->wait();
 }
 
 }  // namespace fsdp::world

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "world/output.h"
 
@@ -23,13 +25,19 @@ struct Ending {
   std::string describe() const;  // "was killed by signal 9 (Killed)"
 };
 
-enum class OutputStyle { Prefixed, Plain };
+// This process's own.
+struct OutputStreams {
+  OutputStream output{STDOUT_FILENO};
+  OutputStream error{STDERR_FILENO};
+};
 
 class RankProcess {
  public:
   // Forks. In the new process, calls `before_run`, which lets go of what belongs to the supervisor, then `run`, and
-  // exits with what that returns. Throws Error when the system has no more processes.
-  RankProcess(int rank, OutputStyle style, const std::function<void()>& before_run, const std::function<int()>& run);
+  // exits with what that returns. `streams` are where its output goes, a line at a time; none: it has them itself.
+  // Throws Error when the system has no more processes.
+  RankProcess(int rank, OutputStreams* streams, const std::function<void()>& before_run,
+              const std::function<int()>& run);
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
@@ -43,10 +51,12 @@ class RankProcess {
 
   void forget();  // in another forked rank: this process is none of its children
   bool reap();    // whether it has ended
+  void wait();    // until it has
   void signal(int number);
   bool handles(int number) const;  // whether it has a handler for that signal
 
  private:
+  bool end(int options);
   [[noreturn]] void become_rank(pid_t parent, const std::function<void()>& before_run, const std::function<int()>& run);
 
   int rank_;
@@ -56,5 +66,8 @@ class RankProcess {
   int handle_ = -1;
   std::optional<Ending> ending_;
 };
+
+// All at once, so that none has to wait for another's end.
+void kill_all(const std::vector<std::unique_ptr<RankProcess>>& ranks);
 
 }  // namespace fsdp::world

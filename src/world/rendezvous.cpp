@@ -12,10 +12,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/patience.h"
 #include "world/addresses.h"
 #include "world/guarded_store.h"
+#include "world/local_meeting.h"
 #include "world/membership.h"
-#include "world/temporary_directory.h"
+#include "world/patient_store.h"
 
 namespace fsdp::world {
 
@@ -35,12 +37,6 @@ std::string parent_name() {
   return fmt::format("{}-{}", getppid(), field);
 }
 
-std::string file_name(std::string id) {
-  for (char& c : id)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
-  return id;
-}
-
 // Once for the job: the ranks know each other by nothing that others do not know too.
 void warn_of_strangers(const LauncherJob& job, const std::string& place) {
   std::cerr << fmt::format(
@@ -53,11 +49,8 @@ void warn_of_strangers(const LauncherJob& job, const std::string& place) {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Store> open_file_store(const std::filesystem::path& directory, int size,
-                                                std::chrono::milliseconds timeout) {
-  auto store = c10::make_intrusive<c10d::FileStore>((directory / "store").string(), size);
-  store->setTimeout(timeout);
-  return store;
+c10::intrusive_ptr<c10d::Store> open_file_store(const files::Descriptor& file, int size) {
+  return c10::make_intrusive<c10d::FileStore>(path_of(file), size);
 }
 
 Rendezvous::Rendezvous(const LauncherJob& job, std::chrono::milliseconds timeout)
@@ -65,8 +58,8 @@ Rendezvous::Rendezvous(const LauncherJob& job, std::chrono::milliseconds timeout
   switch (job.meeting) {
     case Meeting::Alone:
       break;
-    case Meeting::Directory:
-      meet_in_directory(job);
+    case Meeting::OneHost:
+      meet_on_this_host(job);
       break;
     case Meeting::FirstRank:
       meet_at_first_rank(job);
@@ -77,10 +70,9 @@ Rendezvous::Rendezvous(const LauncherJob& job, std::chrono::milliseconds timeout
   }
 }
 
-void Rendezvous::meet_in_directory(const LauncherJob& job) {
-  std::string id = job.id.empty() ? parent_name() : job.id;
-  directory_ = shared_directory(fmt::format("fsdp-{}-{}", geteuid(), file_name(id)));
-  store_ = open_file_store(directory_, size_, timeout_);
+void Rendezvous::meet_on_this_host(const LauncherJob& job) {
+  file_ = meet_on_host(job.id.empty() ? parent_name() : job.id, job.identity.rank, size_, timeout_);
+  store_ = open_file_store(file_, size_);
 }
 
 // The server itself would listen everywhere: it is given a socket that others than the ranks cannot reach, as far as
@@ -130,22 +122,24 @@ void Rendezvous::connect(const LauncherJob& job, const std::string& address, int
   }
 }
 
-void Rendezvous::finish(bool success) {
-  auto store = std::exchange(store_, {});
-  if (!store) return;
-  try {
-    int64_t ended = store->add(kEndedKey, 1);
-    if (!directory_.empty() && ended == size_) std::filesystem::remove_all(directory_);
-    if (hosts_ && success) wait_for_others(*store);
-  } catch (const std::exception&) {
-    // The store went away with the rank that hosted it: nothing is left to tidy.
-  }
+c10::intrusive_ptr<c10d::Store> Rendezvous::store_of(int launch, std::chrono::milliseconds timeout) const {
+  if (!store_) return {};
+  auto store = c10::make_intrusive<PatientStore>(fmt::format("launch{}", launch), store_);
+  store->setTimeout(timeout);
+  return store;
 }
 
-void Rendezvous::wait_for_others(c10d::Store& store) const {
-  auto deadline = std::chrono::steady_clock::now() + timeout_;
-  while (store.add(kEndedKey, 0) < size_ && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+void Rendezvous::finish(int launch, bool success, std::chrono::milliseconds timeout) const {
+  const auto store = store_of(launch, timeout);
+  if (!store) return;
+  try {
+    store->add(kEndedKey, 1);
+    Patience patience(timeout);
+    while (hosts_ && success && store->add(kEndedKey, 0) < size_ && !patience.is_over())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  } catch (const std::exception&) {
+    // The store went away with the rank that hosted it: nobody is left to wait for.
+  }
 }
 
 }  // namespace fsdp::world

@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "world/error_file.h"
 
 namespace fsdp::world {
 
@@ -22,6 +21,9 @@ constexpr milliseconds kTerminateTime{1500};
 // After an interruption: for ranks that have no handler and only have to die, and for those that save their work.
 constexpr milliseconds kInterruptTime{3000};
 constexpr milliseconds kHandledInterruptTime{30000};
+// For who reads the output of ranks that have ended, to take the next of it: after a success, and otherwise.
+constexpr milliseconds kOutputTime{300000};
+constexpr milliseconds kEndedOutputTime{3000};
 // Signals within it ask for one thing.
 constexpr milliseconds kSameInterruptTime{1000};
 
@@ -32,10 +34,13 @@ std::string without_prefix(const std::string& message, int rank, int ranks) {
 
 }  // namespace
 
-Supervisor::Supervisor(std::filesystem::path directory) : directory_(std::move(directory)) {
+Supervisor::Supervisor(const RankErrors& errors) : errors_(errors) {
   sigset_t mask;
   sigemptyset(&mask);
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, number);
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler == SIG_IGN) sigdelset(&mask, SIGHUP);
   sigprocmask(SIG_BLOCK, &mask, &previous_mask_);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -44,6 +49,7 @@ Supervisor::Supervisor(std::filesystem::path directory) : directory_(std::move(d
 }
 
 Supervisor::~Supervisor() {
+  kill_all(ranks_);
   ranks_.clear();
   if (signals_ >= 0) close(signals_);
   restore_signals();
@@ -63,18 +69,15 @@ JobEnding Supervisor::run(int ranks, bool plain_rank0, const std::function<int(i
     reap();
     advance();
   }
-  // What a rank started may hold the pipes open for as long as it likes; nobody waits for that.
-  for (auto& rank : ranks_)
-    for (OutputPipe* pipe : {rank->standard_output(), rank->standard_error()})
-      if (pipe) pipe->finish();
+  pass_on_the_rest();
   return ending();
 }
 
 void Supervisor::start(int ranks, bool plain_rank0, const std::function<int(int rank)>& run) {
   for (int rank = 0; rank < ranks; ++rank) {
-    auto style = rank == 0 && plain_rank0 ? OutputStyle::Plain : OutputStyle::Prefixed;
+    OutputStreams* streams = rank == 0 && plain_rank0 ? nullptr : &*streams_;
     ranks_.push_back(std::make_unique<RankProcess>(
-        rank, style, [this] { become_rank(); }, [&run, rank] { return run(rank); }));
+        rank, streams, [this] { become_rank(); }, [&run, rank] { return run(rank); }));
   }
 }
 
@@ -82,6 +85,7 @@ void Supervisor::become_rank() {
   close(signals_);
   for (auto& other : ranks_) other->forget();
   ranks_.clear();
+  streams_.reset();
   restore_signals();
 }
 
@@ -89,25 +93,46 @@ bool Supervisor::anything_running() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->running(); });
 }
 
+std::vector<OutputPipe*> Supervisor::pipes() const {
+  std::vector<OutputPipe*> pipes;
+  for (const auto& rank : ranks_)
+    for (OutputPipe* pipe : {rank->standard_output(), rank->standard_error()})
+      if (pipe && pipe->reader() >= 0) pipes.push_back(pipe);
+  return pipes;
+}
+
 void Supervisor::wait_for_events() {
   std::vector<pollfd> events{{signals_, POLLIN, 0}};
-  for (auto& rank : ranks_) {
+  for (auto& rank : ranks_)
     if (rank->running()) events.push_back({rank->handle(), POLLIN, 0});
-    for (OutputPipe* pipe : {rank->standard_output(), rank->standard_error()})
-      if (pipe && pipe->reader() >= 0) events.push_back({pipe->reader(), POLLIN, 0});
-  }
-  int wait = -1;
-  if (deadline_) {
-    auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
-    wait = static_cast<int>(std::max<milliseconds::rep>(0, left.count()));
-  }
-  poll(events.data(), events.size(), wait);
+  for (OutputPipe* pipe : pipes())
+    if (pipe->wants_to_read()) events.push_back({pipe->reader(), POLLIN, 0});
+  for (OutputStream* stream : {&streams_->output, &streams_->error})
+    if (!stream->is_empty()) events.push_back({stream->descriptor(), POLLOUT, 0});
+  poll(events.data(), events.size(), patience_ ? static_cast<int>(patience_->until_next_look().count()) : -1);
 }
 
 void Supervisor::pass_output_on() {
-  for (auto& rank : ranks_)
-    for (OutputPipe* pipe : {rank->standard_output(), rank->standard_error()})
-      if (pipe) pipe->drain();
+  streams_->output.flush();
+  streams_->error.flush();
+  for (OutputPipe* pipe : pipes()) pipe->drain();
+}
+
+// What a rank started may hold the pipes open for as long as it likes; nobody waits for that. A reader that takes
+// nothing is waited for until patience is over, or a signal asks to end.
+void Supervisor::pass_on_the_rest() {
+  for (OutputPipe* pipe : pipes()) pipe->expect_no_more();
+  const milliseconds allowed = first_failed_ || interrupted_by_ ? kEndedOutputTime : kOutputTime;
+  const auto written = [this] { return streams_->output.written_bytes() + streams_->error.written_bytes(); };
+  enter(Phase::Ended, allowed);
+  for (int64_t before = written(); phase_ == Phase::Ended && !patience_->is_over();) {
+    pass_output_on();
+    if (pipes().empty() && streams_->output.is_empty() && streams_->error.is_empty()) return;
+    if (before != written()) patience_.emplace(allowed);
+    before = written();
+    wait_for_events();
+    read_signals();
+  }
 }
 
 void Supervisor::read_signals() {
@@ -143,21 +168,25 @@ void Supervisor::note_failure(RankProcess& rank) {
 }
 
 bool Supervisor::only_missed_a_peer(const RankProcess& rank) const {
-  return rank.ending()->signal == 0 && read_error(directory_, rank.rank()).origin == Origin::Peer;
+  return rank.ending()->signal == 0 && errors_.read(rank.rank()).origin == Origin::Peer;
 }
 
 void Supervisor::enter(Phase phase, milliseconds duration) {
   phase_ = phase;
-  deadline_ = Clock::now() + duration;
+  patience_.emplace(duration);
+  if (phase == Phase::Reporting || phase == Phase::Terminating) {
+    streams_->output.writers_end();
+    streams_->error.writers_end();
+  }
   if (phase == Phase::Terminating) signal_all(SIGTERM);
   if (phase == Phase::Killing) {
     signal_all(SIGKILL);
-    deadline_.reset();
+    patience_.reset();
   }
 }
 
 void Supervisor::advance() {
-  if (!deadline_ || Clock::now() < *deadline_) return;
+  if (!patience_ || !patience_->is_over()) return;
   if (phase_ == Phase::Reporting) {
     enter(Phase::Terminating, kTerminateTime);
   } else if (phase_ == Phase::Terminating) {
@@ -173,7 +202,7 @@ std::string Supervisor::describe_failure() const {
   int rank = first_failed_->rank();
   int ranks = static_cast<int>(ranks_.size());
   std::string text = fmt::format("rank {} {}", rank, first_failed_->ending()->describe());
-  std::string cause = without_prefix(read_error(directory_, rank).message, rank, ranks);
+  std::string cause = without_prefix(errors_.read(rank).message, rank, ranks);
   if (!cause.empty()) text += ": " + cause;
   if (text.back() == '.') text.pop_back();
   return text + "; the other ranks were ended.";

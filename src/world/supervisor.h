@@ -2,20 +2,24 @@
 //
 // Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
 // output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
-// SIGINT, SIGTERM and SIGHUP are blocked and read from a descriptor, and SIGPIPE is ignored; both are as before when it
-// is destroyed.
+// SIGINT, SIGTERM and SIGHUP are blocked and read from a descriptor (but a SIGHUP that was ignored, as under nohup),
+// and SIGPIPE is ignored; all are as before when it is destroyed. Nothing but the end of a rank keeps it waiting: it
+// serves signals and deaths while nobody reads the output, and time in which the job was stopped as a whole does not
+// count.
 #pragma once
 
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/patience.h"
+#include "world/error_file.h"
 #include "world/rank_process.h"
 
 namespace fsdp::world {
@@ -29,8 +33,8 @@ struct JobEnding {
 
 class Supervisor {
  public:
-  // `directory` is where the ranks leave the causes of their failures.
-  explicit Supervisor(std::filesystem::path directory);
+  // `errors` is where the ranks leave the causes of their failures.
+  explicit Supervisor(const RankErrors& errors);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -41,14 +45,16 @@ class Supervisor {
  private:
   using Clock = std::chrono::steady_clock;
   // Running: nothing went wrong. Reporting: a rank failed, and the others may say why they cannot go on. Terminating:
-  // all were sent SIGTERM. Killing: SIGKILL.
-  enum class Phase { Running, Reporting, Terminating, Killing };
+  // all were sent SIGTERM. Killing: SIGKILL. Ended: none is left, and their last output is passed on.
+  enum class Phase { Running, Reporting, Terminating, Killing, Ended };
 
   void start(int ranks, bool plain_rank0, const std::function<int(int rank)>& run);
   void become_rank();  // in a forked rank: lets go of all that is the supervisor's
   void restore_signals();
   void wait_for_events();
+  std::vector<OutputPipe*> pipes() const;
   void pass_output_on();
+  void pass_on_the_rest();
   void read_signals();
   void reap();
   void note_failure(RankProcess& rank);
@@ -61,12 +67,13 @@ class Supervisor {
   JobEnding ending() const;
   std::string describe_failure() const;
 
-  std::filesystem::path directory_;
+  const RankErrors& errors_;
+  std::optional<OutputStreams> streams_{std::in_place};
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   Phase phase_ = Phase::Running;
-  std::optional<Clock::time_point> deadline_;  // of this phase
-  RankProcess* first_failed_ = nullptr;        // and not for want of another
-  int interrupted_by_ = 0;                     // the signal
+  std::optional<Patience> patience_;     // with this phase
+  RankProcess* first_failed_ = nullptr;  // and not for want of another
+  int interrupted_by_ = 0;               // the signal
   Clock::time_point interrupted_at_;
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;

@@ -10,7 +10,7 @@
 #include "fsdp/world.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
-#include "support/scratch_directory.h"
+#include "world/local_meeting.h"
 #include "world/rendezvous.h"
 #include "world/state.h"
 
@@ -43,11 +43,11 @@ TEST(ChooseDevice, WithoutGpusAutoTakesTheCpuAndNcclIsAnError) {
 
 // Two hosts of one rank each, one of them with a device of another kind. Neither waits until the timeout.
 TEST(ChooseDevice, HostsOfDifferentKindsOfDevicesAreToldSoAtOnce) {
-  testing::ScratchDirectory scratch;
+  const files::Descriptor file = make_anonymous_file();
   testing::run_ranks(2, [&](World& world) {
     constexpr auto timeout = std::chrono::minutes(5);
     const torch::Device device = world.rank() == 0 ? torch::kMeta : torch::kCPU;
-    const auto store = open_file_store(scratch.path(), world.size(), timeout);
+    const auto store = open_file_store(file, world.size());
     EXPECT_THAT(testing::message_of<Error>(
                     [&] { State({.rank = world.rank(), .size = 2}, "auto", timeout, store, {}, device); }),
                 AllOf(HasSubstr("meta on host"), HasSubstr("(rank 0); cpu on host"), HasSubstr("(rank 1)")));
@@ -56,12 +56,12 @@ TEST(ChooseDevice, HostsOfDifferentKindsOfDevicesAreToldSoAtOnce) {
 }
 
 TEST(ChooseDevice, AHostWithoutAGpuThatWantsOneIsNamedOnTheOthers) {
-  testing::ScratchDirectory scratch;
+  const files::Descriptor file = make_anonymous_file();
   testing::run_ranks(2, [&](World& world) {
     constexpr auto timeout = std::chrono::minutes(5);
     const bool here = world.rank() == 0;
     const auto device = here ? std::optional<torch::Device>(torch::kMeta) : std::nullopt;
-    const auto store = open_file_store(scratch.path(), world.size(), timeout);
+    const auto store = open_file_store(file, world.size());
     EXPECT_THAT(testing::message_of<Error>(
                     [&] { State({.rank = world.rank(), .size = 2}, "nccl", timeout, store, {}, device); }),
                 HasSubstr(here ? "none on host" : "found no GPU that CUDA can use"));

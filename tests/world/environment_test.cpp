@@ -79,7 +79,7 @@ TEST(FindLauncher, OpenMpi) {
                   {"PMIX_NAMESPACE", "prterun-7@1"}};
   auto job = find_launcher(mpi);
   expect_identity(*job, 1, 2, 1, 2);
-  EXPECT_EQ(job->meeting, Meeting::Directory);
+  EXPECT_EQ(job->meeting, Meeting::OneHost);
   EXPECT_EQ(job->id, "prterun-7@1");
   Environment hosts = with(mpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
   EXPECT_THROW(find_launcher(hosts), Error);
@@ -101,7 +101,7 @@ TEST(FindLauncher, SlurmOnSeveralHosts) {
 TEST(FindLauncher, SlurmOnOneHost) {
   auto job = find_launcher(with(kSlurm, {{"SLURM_NNODES", "1"}, {"SLURM_LOCALID", "3"}, {"SLURM_NODEID", "0"}}));
   expect_identity(*job, 3, 5, 3, 5);
-  EXPECT_EQ(job->meeting, Meeting::Directory);
+  EXPECT_EQ(job->meeting, Meeting::OneHost);
   EXPECT_EQ(job->id, "slurm-77-0-0");
 }
 

@@ -14,11 +14,13 @@
 
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
+#include "world/state.h"
 
 namespace fsdp {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::run_process;
@@ -101,6 +103,25 @@ TEST(Launch, NamesTheRankThatThrew) {
                                        "ranks were ended.\n"));
   EXPECT_THAT(result.output, HasSubstr("[fsdp rank 0/2] barrier: rank 1 is gone (it failed or ended early"));
   EXPECT_LT(result.duration, kFaultDeadline);
+}
+
+TEST(Launch, ShowsNoTerminalWhatAMessageCarries) {
+  RunResult result = run_ranks_to_end(2, [](World& world) {
+    if (world.rank() == 1) throw Error("no such file: \x1b]0;title\x07\x1b[2J\xff.txt\nIs it there?");
+    world.barrier();
+  });
+  EXPECT_THAT(result.output, Not(AnyOf(HasSubstr("\x1b"), HasSubstr("\x07"), HasSubstr("\xff"))));
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("[rank 1] [fsdp rank 1/2] no such file: \\x1b]0;title\\x07\\x1b[2J\\xff.txt\n"
+                              "[rank 1] Is it there?\n"),
+                    HasSubstr("exit code 1: no such file: \\x1b]0;title")));
+}
+
+TEST(Launch, TakesATimeoutOfAnyLength) {
+  for (const char* backend : {"shm", "gloo"}) {
+    testing::run_ranks(2, [](World& world) { world.state()->new_group()->barrier(); },
+                       {.backend = backend, .timeout = std::chrono::milliseconds::max()});
+  }
 }
 
 TEST(Launch, ReturnsTheExitCodeOfTheRankThatFailed) {
@@ -282,7 +303,7 @@ TEST(Launch, LeavesNothingBehind) {
 }
 
 TEST(Launch, TheRanksDieWithTheirSupervisor) {
-  testing::ScratchDirectory scratch;  // nobody is left to remove the job's own
+  testing::ScratchDirectory scratch;
   RunResult result = run_process(
       [] {
         return launch({.ranks = 2}, [](World& world) {
@@ -296,6 +317,7 @@ TEST(Launch, TheRanksDieWithTheirSupervisor) {
       {"TMPDIR=" + scratch.path().string()});
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   EXPECT_LT(result.duration, kFaultDeadline);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path())) << "nobody is left to remove it";
 }
 
 // The addresses, in the kernel's notation, at which this process listens.

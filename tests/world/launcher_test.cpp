@@ -4,6 +4,9 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -57,26 +60,115 @@ TEST(Launcher, PlainVariables) {
   });
 }
 
-TEST(Launcher, SlurmOnOneHostMeetsInADirectoryAndRemovesIt) {
+// Jobs of this machine meet under their names: another run of this test has another.
+Variables slurm_variables(int rank, const std::string& folder = "/nowhere") {
+  std::string number = std::to_string(rank);
+  return {"SLURM_PROCID=" + number,
+          "SLURM_LOCALID=" + number,
+          "SLURM_NTASKS=2",
+          "SLURM_NNODES=1",
+          "SLURM_STEP_ID=0",
+          "SLURM_STEP_NUM_TASKS=2",
+          "SLURM_JOB_ID=" + std::to_string(getpid()),
+          "TMPDIR=" + folder};
+}
+
+TEST(Launcher, SlurmOnOneHostMeetsWithoutAFile) {
   testing::ScratchDirectory scratch;
-  expect_sum([&](int rank) {
-    std::string number = std::to_string(rank);
-    return Variables{"SLURM_PROCID=" + number, "SLURM_LOCALID=" + number,
-                     "SLURM_NTASKS=2",         "SLURM_NNODES=1",
-                     "SLURM_JOB_ID=11",        "SLURM_STEP_ID=0",
-                     "SLURM_STEP_NUM_TASKS=2", "TMPDIR=" + scratch.path().string()};
-  });
+  expect_sum([&](int rank) { return slurm_variables(rank, scratch.path()); });
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
 TEST(Launcher, OpenMpiOnOneHost) {
-  testing::ScratchDirectory scratch;
   expect_sum([&](int rank) {
     std::string number = std::to_string(rank);
     return Variables{"OMPI_COMM_WORLD_RANK=" + number, "OMPI_COMM_WORLD_LOCAL_RANK=" + number, "OMPI_COMM_WORLD_SIZE=2",
-                     "OMPI_COMM_WORLD_LOCAL_SIZE=2", "TMPDIR=" + scratch.path().string()};
+                     "OMPI_COMM_WORLD_LOCAL_SIZE=2"};
   });
-  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(Launcher, AKilledJobIsNotMistakenForTheNextOneOfItsName) {
+  auto job = [](bool dies) {
+    return launch({.timeout = std::chrono::seconds(20)}, [&](World& world) {
+      world.barrier();
+      if (dies) raise(SIGKILL);
+      std::cout << "done" << std::endl;
+    });
+  };
+  for (const bool dies : {true, false}) {
+    const auto [first, second] =
+        testing::run_two_processes([&] { return job(dies); }, slurm_variables(0), slurm_variables(1));
+    if (std::getenv("SLURM_PROCID")) continue;  // the process of another call
+    for (const RunResult& result : {first, second}) {
+      EXPECT_EQ(result.exit_code, dies ? 128 + SIGKILL : 0) << result.output;
+    }
+  }
+}
+
+TEST(Launcher, SaysWhichRankOfAHostDidNotCome) {
+  const auto alone = [] { return launch({.timeout = std::chrono::seconds(1)}, [](World&) {}); };
+  const RunResult first = run_process(alone, slurm_variables(0));
+  EXPECT_EQ(first.exit_code, 1);
+  EXPECT_THAT(first.output, HasSubstr("did not come to rank 0 within 1000 ms. Check that every rank has started"));
+  const RunResult second = run_process(alone, slurm_variables(1));
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.output, HasSubstr("could not be reached within 1000 ms"));
+}
+
+TEST(Launcher, ARankThatComesTwiceIsFound) {
+  const auto job = [] { return launch({.timeout = std::chrono::seconds(20)}, [](World&) {}); };
+  std::vector<Variables> variables{slurm_variables(0), slurm_variables(1), slurm_variables(1)};
+  for (Variables& one : variables) one.insert(one.end(), {"SLURM_NTASKS=3", "SLURM_STEP_NUM_TASKS=3"});
+  const auto results = testing::run_processes(job, variables);
+  EXPECT_THAT(results[0].output, HasSubstr("a process came as rank 1 of job"));
+  for (const RunResult& result : results) EXPECT_EQ(result.exit_code, 1) << result.output;
+}
+
+// Ranks that are done with a launch begin the next one while others are still in the first.
+int launch_often() {
+  int sum = 0;
+  for (int i = 0; i < 5; ++i) sum += sum_ranks();
+  return sum;
+}
+
+void expect_launches(const std::function<Variables(int rank)>& variables) {
+  auto [first, second] = testing::run_two_processes(launch_often, variables(0), variables(1));
+  for (const RunResult& result : {first, second}) EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+TEST(Launcher, LaunchesOftenByTheFirstRank) {
+  const std::string port = free_port();
+  expect_launches([&](int rank) { return torchrun_variables(rank, port); });
+}
+
+TEST(Launcher, LaunchesOftenOnOneHost) {
+  expect_launches([](int rank) { return slurm_variables(rank); });
+}
+
+TEST(Launcher, LaunchesOftenByTheAgent) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = 0;
+  c10d::TCPStore agent("127.0.0.1", options);
+  expect_launches([&](int rank) {
+    Variables variables = torchrun_variables(rank, std::to_string(agent.getPort()));
+    variables.push_back("TORCHELASTIC_USE_AGENT_STORE=True");
+    return variables;
+  });
+}
+
+TEST(Launcher, LaunchesAgainAfterAFailure) {
+  const auto fail_once = [] {
+    const auto options = LaunchOptions{.timeout = std::chrono::seconds(20)};
+    const int failed = launch(options, [](World& world) {
+      if (world.rank() == 1) throw Error("once");
+      world.barrier();
+    });
+    return failed == 1 ? sum_ranks() : 9;
+  };
+  const auto [first, second] = testing::run_two_processes(fail_once, slurm_variables(0), slurm_variables(1));
+  for (const RunResult& result : {first, second}) EXPECT_EQ(result.exit_code, 0) << result.output;
 }
 
 TEST(Launcher, TellsTorchrunTheCauseOfAFailure) {

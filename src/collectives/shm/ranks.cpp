@@ -12,12 +12,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/patience.h"
 
 namespace fsdp::collectives::shm {
 
 namespace {
-
-using std::chrono::steady_clock;
 
 // A moment: peers that run in step arrive within it.
 constexpr int kSpins = 2000;
@@ -121,9 +120,9 @@ class Ranks::LongWait {
     const bool all_wait = std::all_of(waits.begin(), waits.end(), [](uint64_t count) { return count % 2 == 1; });
     if (!all_wait || waits != seen_) {
       seen_ = std::move(waits);
-      since_ = steady_clock::now();
+      patience_ = Patience(kStandstill);
       looks_ = looks_of_all();
-    } else if (steady_clock::now() - since_ >= kStandstill && all_have_looked()) {
+    } else if (patience_.is_over() && all_have_looked()) {
       report();
     }
   }
@@ -154,7 +153,7 @@ class Ranks::LongWait {
   Ranks& ranks_;
   Control& own_;
   std::vector<uint64_t> seen_, looks_;
-  steady_clock::time_point since_;
+  Patience patience_{kStandstill};
 };
 
 bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
@@ -171,14 +170,14 @@ bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, 
 }
 
 bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, const Condition& hopeless) {
-  const auto deadline = steady_clock::now() + timeout_;
+  Patience patience(timeout_);
   while (!all_arrived(arrived)) {
     sleep(arrived);
     if (missing_.empty()) break;
     look(arrived);
     if (hopeless && hopeless()) return false;
     wait.look();
-    if (steady_clock::now() >= deadline && !all_arrived(arrived)) {
+    if (patience.is_over() && !all_arrived(arrived)) {
       throw WaitFailure(WaitFailure::Kind::Lost,
                         fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)",
                                     name_of(missing_.front()), timeout_.count()));

@@ -2,7 +2,8 @@
 //
 // A wait looks at the counters for a moment, then sleeps, and a peer that changes a counter wakes it. Every few
 // milliseconds of sleep it looks at the ranks that it waits for: one that failed, died, left or is silent for longer
-// than the timeout ends the wait with an error that names it. While everything is in time there is no system call.
+// than the timeout ends the wait with an error that names it; time in which this rank was stopped does not count. While
+// everything is in time there is no system call.
 // What a peer may be waiting for in its turn is done meanwhile (`Work`). When all ranks wait all the same, and go on
 // waiting, they have made different calls: that ends the wait as well.
 //

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/patience.h"
 
 namespace fsdp::collectives::shm {
 
 namespace {
-
-using std::chrono::steady_clock;
 
 // A rank that waits for so long waits for what does not come by itself.
 constexpr std::chrono::milliseconds kStalled{20};
@@ -30,14 +29,14 @@ class StallDetector {
       if (runs) return seen_.clear(), false;
       now.push_back(phase);
     }
-    if (now != seen_) since_ = steady_clock::now();
+    if (now != seen_) patience_ = Patience(kStalled);
     seen_ = std::move(now);
-    return steady_clock::now() - since_ >= kStalled;
+    return patience_.is_over();
   }
 
  private:
   std::vector<uint64_t> seen_;
-  steady_clock::time_point since_;
+  Patience patience_{kStalled};
 };
 
 }  // namespace

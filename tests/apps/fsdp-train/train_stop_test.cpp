@@ -1,5 +1,5 @@
-// fsdp-train that is asked to stop: by Ctrl-C, which reaches every process of it, and by SIGTERM, which batch systems
-// send to the one that they started.
+// fsdp-train that is asked to stop: by Ctrl-C, which reaches every process of it, by SIGTERM, which batch systems send
+// to the one that they started, and by the end of its terminal or of who reads its output.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -50,6 +50,42 @@ TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
     EXPECT_THAT(rest.output, HasSubstr("goes on from " + (folder_ / (run + "/" + checkpoint)) + "\n"));
     EXPECT_EQ(reproducible_steps_of(folder_ / run), whole);
   }
+}
+
+// A batch system may send it to the processes, and not to what started them.
+TEST_F(TrainStop, SavesWhenOneRankAloneIsAsked) {
+  Job job(tiny_arguments("run", "--ranks 2 --steps 1000000"), folder_ / "run", 3);
+  const Job::Outcome outcome = job.outcome_of(SIGTERM, job.rank(1));
+  EXPECT_EQ(outcome.ending.code, 128 + SIGTERM) << outcome.ending.output;
+  EXPECT_THAT(checkpoints_of("run"), testing::SizeIs(1));
+}
+
+// As a terminal that is hung up sends it: to all processes.
+TEST_F(TrainStop, SavesWhenTheTerminalHangsUp) {
+  for (const std::string ranks : {"1", "2"}) {
+    Job job(tiny_arguments("run" + ranks, "--ranks " + ranks + " --steps 1000000"), folder_ / ("run" + ranks), 3);
+    const Job::Outcome outcome = job.outcome_of(SIGHUP, job.group());
+    EXPECT_EQ(outcome.ending.code, 128 + SIGHUP) << outcome.ending.output;
+    EXPECT_THAT(checkpoints_of("run" + ranks), testing::SizeIs(1));
+  }
+}
+
+// Then the first line that nobody reads asks to stop, and none ends it before it has saved.
+TEST_F(TrainStop, SavesWhenNobodyReadsItsOutput) {
+  for (const std::string ranks : {"1", "2"}) {
+    const std::string run = "run" + ranks;
+    const std::string reader = "sed \"/^step .* loss/q\"";
+    const Ending ending = run_command("sh -c '{ " FSDP_TRAIN_PROGRAM " " +
+                                      tiny_arguments(run, "--ranks " + ranks + " --steps 1000000 --log-every 1") +
+                                      " 2> /dev/null; echo code $? >&2; } | " + reader + "'");
+    EXPECT_THAT(ending.output, HasSubstr("code " + std::to_string(128 + SIGPIPE)));
+    EXPECT_THAT(checkpoints_of(run), testing::SizeIs(1));
+  }
+}
+
+TEST_F(TrainStop, TakesATimeoutOfAnyLength) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 1 --timeout 1000000000");
+  EXPECT_EQ(ending.code, 0) << ending.output;
 }
 
 // More than what a second signal has to come after to be meant as one (stop_request.h).

@@ -25,6 +25,11 @@ class TrainTerminal : public TrainProgram {
     terminal_.start(width, "exec sh " + script);
   }
 
+  std::vector<std::string> screen_that_ends_with(const std::string& begin) const {
+    return terminal_.screen_when(
+        [&](const std::vector<std::string>& shown) { return !shown.empty() && shown.back().starts_with(begin); });
+  }
+
   Terminal terminal_{folder_};
 };
 
@@ -43,8 +48,7 @@ TEST_F(TrainTerminal, StopsAtControlC) {
   start(200);
   terminal_.expect_one_bar(200, "left");
   ASSERT_EQ(terminal_.tmux("send-keys C-c").code, 0);
-  const std::vector<std::string> lines = terminal_.screen_when(
-      [](const std::vector<std::string>& shown) { return !shown.empty() && shown.back().starts_with("ended with"); });
+  const std::vector<std::string> lines = screen_that_ends_with("ended with");
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines.back(), "ended with 130");
   const size_t steps = losses_of(folder_ / "run").size();
@@ -52,6 +56,33 @@ TEST_F(TrainTerminal, StopsAtControlC) {
   EXPECT_THAT(lines, testing::Contains(told));
   EXPECT_THAT(lines, testing::Contains(HasSubstr("/1000000 ")));
   EXPECT_TRUE(fs::exists(folder_ / ("run/step-" + std::to_string(steps) + "/manifest.json")));
+}
+
+// For longer than a rank waits for another.
+TEST_F(TrainTerminal, GoesOnAfterControlZ) {
+  const std::string script = folder_.write(
+      "job.sh", "set -m\n" FSDP_TRAIN_PROGRAM " " + tiny_arguments("run", "--ranks 2 --steps 1000000 --timeout 2") +
+                    "\necho stopped\nsleep 4\nfg\necho ended with $?\nsleep 60\n");
+  terminal_.start(200, "exec sh " + script);
+  terminal_.expect_one_bar(200, "left");
+  ASSERT_EQ(terminal_.tmux("send-keys C-z").code, 0);
+  ASSERT_EQ(screen_that_ends_with("stopped").back(), "stopped");
+  const size_t steps = losses_of(folder_ / "run").size();
+  const auto goes_on = [&](const auto&) { return losses_of(folder_ / "run").size() > steps + 10; };
+  EXPECT_TRUE(goes_on(terminal_.screen_when(goes_on)));
+  ASSERT_EQ(terminal_.tmux("send-keys C-c").code, 0);
+  EXPECT_EQ(screen_that_ends_with("ended with").back(), "ended with 130");
+}
+
+TEST_F(TrainTerminal, SavesWhenTheTerminalIsClosed) {
+  start(80);
+  terminal_.expect_one_bar(80, "left");
+  ASSERT_EQ(terminal_.tmux("kill-server").code, 0);
+  const auto has_saved = [&](const auto&) {
+    const size_t steps = losses_of(folder_ / "run").size();
+    return fs::exists(folder_ / ("run/step-" + std::to_string(steps) + "/manifest.json"));
+  };
+  EXPECT_TRUE(has_saved(terminal_.screen_when(has_saved)));
 }
 
 }  // namespace
