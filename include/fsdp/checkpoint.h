@@ -25,9 +25,9 @@ struct Checkpoint {
 
 // Writes `directory`: every rank its own pieces as safetensors, and one manifest with the hash of every file
 // (docs/checkpoint_format.md). It is written beside the target and renamed when it is complete, so that no partial
-// checkpoint is ever seen. An older checkpoint, or an empty directory, is replaced; anything else that lies there stays,
-// and is an error. A collective. Throws `Error` on every rank when one of them cannot write, or when another job is
-// saving to the same place.
+// checkpoint is ever seen. An older checkpoint, or an empty directory, is replaced; anything else that lies there
+// stays, and is an error. A collective. Throws `Error` on every rank when one of them cannot write, or when another job
+// is saving to the same place.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // Fills the model, and the optimizer when there is one, and returns the step. A collective, on the number of ranks that

@@ -58,7 +58,8 @@ TEST(ParseJson, ShowsNoEscapeOfAFileOnATerminal) {
 
 TEST(ReadJson, NamesFilesThatAreTooLargeOrNotThere) {
   const TemporaryFolder folder;
-  EXPECT_EQ(message_of<Error>([&] { read_json(folder / "none", "config 'c'", 10); }), "config 'c' cannot be read: No such file or directory.");
+  EXPECT_EQ(message_of<Error>([&] { read_json(folder / "none", "config 'c'", 10); }),
+            "config 'c' cannot be read: No such file or directory.");
   EXPECT_THAT(message_of<Error>([&] { read_json(folder.write("f", "{\"a\": 10000}"), "config 'c'", 10); }),
               HasSubstr("config 'c' has 12 bytes, expected at most 10"));
 }
