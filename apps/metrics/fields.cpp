@@ -87,7 +87,7 @@ std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Jso
 
 std::optional<Json> parse_record(std::string_view line) try {
   const std::string name = "a record";  // nobody reads the message
-  Json record = fsdp::files::parse_json(line, name);
+  Json record = fsdp::files::parse_ordered_json(line, name);
   fsdp::files::whole_number(record, "step", name, 0, kHighestStep);
   return record;
 } catch (const fsdp::Error&) {

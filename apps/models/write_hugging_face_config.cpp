@@ -1,4 +1,4 @@
-#include <nlohmann/json.hpp>
+#include "files/json.h"
 
 #include "models/hugging_face_config.h"
 
@@ -6,14 +6,14 @@ namespace models {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using fsdp::files::OrderedJson;
 
 template <typename Value>
-Json optional(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
+OrderedJson optional(const std::optional<Value>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-Json gpt2(const ModelConfig& config) {
+OrderedJson gpt2(const ModelConfig& config) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"vocab_size", config.vocabulary},
@@ -30,8 +30,8 @@ Json gpt2(const ModelConfig& config) {
 }
 
 // Both forms: older readers take no notice of rope_parameters, and would silently run with other wavelengths.
-void add_rope(Json& json, const ModelConfig& config) {
-  Json scaling = nullptr;
+void add_rope(OrderedJson& json, const ModelConfig& config) {
+  OrderedJson scaling = nullptr;
   if (config.rope_scaling) {
     scaling = {{"rope_type", "llama3"},
                {"factor", config.rope_scaling->factor},
@@ -39,15 +39,15 @@ void add_rope(Json& json, const ModelConfig& config) {
                {"high_freq_factor", config.rope_scaling->high_frequency_factor},
                {"original_max_position_embeddings", config.rope_scaling->original_context}};
   }
-  Json parameters = config.rope_scaling ? scaling : Json{{"rope_type", "default"}};
+  OrderedJson parameters = config.rope_scaling ? scaling : OrderedJson{{"rope_type", "default"}};
   parameters["rope_theta"] = config.rope_theta;
   json["rope_theta"] = config.rope_theta;
   json["rope_scaling"] = scaling;
   json["rope_parameters"] = parameters;
 }
 
-Json llama(const ModelConfig& config) {
-  Json json = {{"architectures", {"LlamaForCausalLM"}},
+OrderedJson llama(const ModelConfig& config) {
+  OrderedJson json = {{"architectures", {"LlamaForCausalLM"}},
                {"model_type", "llama"},
                {"vocab_size", config.vocabulary},
                {"max_position_embeddings", config.context},
@@ -69,12 +69,12 @@ Json llama(const ModelConfig& config) {
 }  // namespace
 
 std::string hugging_face_config(const ModelConfig& config) {
-  Json json = config.family == Family::Gpt2 ? gpt2(config) : llama(config);
+  OrderedJson json = config.family == Family::Gpt2 ? gpt2(config) : llama(config);
   json["tie_word_embeddings"] = config.tied_embeddings;
   json["initializer_range"] = config.initializer_range;
   json["bos_token_id"] = optional(config.begin_token);
   const auto& end = config.end_tokens;
-  json["eos_token_id"] = end.empty() ? Json(nullptr) : end.size() == 1 ? Json(end[0]) : Json(end);
+  json["eos_token_id"] = end.empty() ? OrderedJson(nullptr) : end.size() == 1 ? OrderedJson(end[0]) : OrderedJson(end);
   json["torch_dtype"] = "float32";
   return json.dump(2) + "\n";
 }

@@ -12,7 +12,7 @@
 namespace trainer {
 
 namespace fs = std::filesystem;
-using fsdp::files::Json;
+using Json = fsdp::files::OrderedJson;
 
 namespace {
 
@@ -39,7 +39,7 @@ Rows read_configuration(const fs::path& path, std::vector<std::string>& problems
   constexpr int64_t kMostBytes = 1 << 17;
   constexpr size_t kMostRows = 1000;
   const std::string name = fmt::format("'{}'", path.string());
-  const Json json = fsdp::files::read_json(path, name, kMostBytes);
+  const Json json = fsdp::files::read_ordered_json(path, name, kMostBytes);
   if (!json.is_object()) throw fsdp::Error(fmt::format("{} is no JSON object.", name));
   Rows rows;
   flatten("", json, rows);

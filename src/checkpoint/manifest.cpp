@@ -136,7 +136,8 @@ bool is_checkpoint(const std::filesystem::path& directory) {
 }
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest) {
-  Json parameters = Json::array(), shard_files = Json::array();
+  using files::OrderedJson;
+  OrderedJson parameters = OrderedJson::array(), shard_files = OrderedJson::array();
   for (const auto& parameter : manifest.parameters) {
     parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}, {"strides", parameter.strides}});
   }
@@ -145,15 +146,15 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
                            {"bytes", manifest.files[i].bytes},
                            {"hash", manifest.files[i].hash}});
   }
-  const Json json = {{"hash", std::string(files::kHashDigits, '0')},
-                     {"format", kFormat},
-                     {"version", kVersion},
-                     {"world_size", manifest.world_size},
-                     {"shards", manifest.shards},
-                     {"step", manifest.step},
-                     {"notes", manifest.notes},
-                     {"files", shard_files},
-                     {"parameters", parameters}};
+  const OrderedJson json = {{"hash", std::string(files::kHashDigits, '0')},
+                            {"format", kFormat},
+                            {"version", kVersion},
+                            {"world_size", manifest.world_size},
+                            {"shards", manifest.shards},
+                            {"step", manifest.step},
+                            {"notes", manifest.notes},
+                            {"files", shard_files},
+                            {"parameters", parameters}};
   std::string text;
   try {
     text = json.dump(2) + "\n";

@@ -98,7 +98,7 @@ Json parse_header(const std::string& file, const std::string& text) {
   return header;
 }
 
-std::string dump(const std::string& file, const Json& header) {
+std::string dump(const std::string& file, const files::OrderedJson& header) {
   try {
     return header.dump();
   } catch (const nlohmann::json::exception& error) {
@@ -109,7 +109,7 @@ std::string dump(const std::string& file, const Json& header) {
 // Padded to a multiple of 8 bytes.
 std::string header_of(const std::string& file, const std::vector<SafetensorsWriter::Announced>& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
+  files::OrderedJson header = files::OrderedJson::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const auto& [name, type, shape] : tensors) {

@@ -37,39 +37,57 @@ bool nests_too_deep(std::string_view text) {
 // nlohmann's parser keeps the last value of a key that is given twice, and says nothing.
 class KeysOnce {
  public:
-  explicit KeysOnce(const std::string& name) : name_(name) {}
+  KeysOnce(const std::string& name, size_t most) : name_(name), most_(most) {}
 
-  bool operator()(int, nlohmann::detail::parse_event_t event, Json& parsed) {
+  template <typename AnyJson>
+  bool operator()(int, nlohmann::detail::parse_event_t event, AnyJson& parsed) {
     using Event = nlohmann::detail::parse_event_t;
     if (event == Event::object_start) keys_.emplace_back();
     if (event == Event::object_end) keys_.pop_back();
-    if (event == Event::key && !keys_.back().insert(parsed.get_ref<const std::string&>()).second) {
-      throw Error(
-          fmt::format("{} is damaged: it names {} twice.", name_, printable(parsed.get_ref<const std::string&>())));
-    }
+    if (event == Event::key) add(parsed.template get_ref<const std::string&>());
     return true;
   }
 
  private:
+  void add(const std::string& key) {
+    std::set<std::string>& keys = keys_.back();
+    if (!keys.insert(key).second) throw Error(fmt::format("{} is damaged: it names {} twice.", name_, printable(key)));
+    if (keys.size() > most_) throw Error(fmt::format("{} has an object of more than {} keys.", name_, most_));
+  }
+
   const std::string& name_;
+  size_t most_;
   std::vector<std::set<std::string>> keys_;
 };
 
-}  // namespace
-
-Json parse_json(std::string_view text, const std::string& name) {
+template <typename AnyJson>
+AnyJson parse(std::string_view text, const std::string& name, size_t most_keys) {
   if (nests_too_deep(text)) {
     throw Error(fmt::format("{} is damaged: its values nest deeper than {} levels.", name, kDeepestJson));
   }
   try {
-    return Json::parse(text, KeysOnce(name));
+    return AnyJson::parse(text, KeysOnce(name, most_keys));
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{} is damaged: {}.", name, printable(error.what())));
   }
 }
 
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& name) {
+  return parse<Json>(text, name, std::numeric_limits<size_t>::max());
+}
+
+OrderedJson parse_ordered_json(std::string_view text, const std::string& name) {
+  return parse<OrderedJson>(text, name, kMostOrderedKeys);
+}
+
 Json read_json(const std::filesystem::path& path, const std::string& name, int64_t most) {
   return parse_json(read_whole(path, name, most), name);
+}
+
+OrderedJson read_ordered_json(const std::filesystem::path& path, const std::string& name, int64_t most) {
+  return parse_ordered_json(read_whole(path, name, most), name);
 }
 
 int64_t whole_number(const Json& object, const std::string& key, const std::string& name, int64_t least, int64_t most) {

@@ -50,6 +50,16 @@ TEST(ParseJson, RefusesAKeyThatIsGivenTwiceInOneObject) {
   EXPECT_EQ(error_of_json(R"([{"a": 1}, {"a": 2}])"), "no error");
 }
 
+// The time grows with the number of keys and not with its square, or the number is limited.
+TEST(ParseJson, TakesManyKeysInTheOrderOfTheirLettersAlone) {
+  std::string keys;
+  for (int i = 300'000; i > 0; --i) keys += (keys.empty() ? "\"" : ", \"") + std::to_string(i) + "\": 0";
+  EXPECT_EQ(parse_json("{" + keys + "}", "m").size(), 300'000u);
+  EXPECT_EQ(message_of<Error>([&] { parse_ordered_json("{" + keys + "}", "m"); }),
+            "m has an object of more than 4096 keys.");
+  EXPECT_EQ(parse_ordered_json(R"({"b": 1, "a": 2})", "m").begin().key(), "b");
+}
+
 TEST(ParseJson, ShowsNoEscapeOfAFileOnATerminal) {
   const std::string message = error_of_json("{\"a\x1b[31m\": 1}");
   EXPECT_THAT(message, HasSubstr("manifest 'm' is damaged"));
