@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
-#include "files/content_hash.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
+#include "support/sealed_manifest.h"
 #include "support/temporary_folder.h"
 
 namespace fsdp {
@@ -37,10 +37,7 @@ void change_manifest(const fs::path& directory, const std::string& from, const s
   std::string text = read_bytes(file);
   ASSERT_NE(text.find(from), std::string::npos) << text;
   text.replace(text.find(from), from.size(), to);
-  const size_t digits = text.find(": \"") + 3;
-  text.replace(digits, files::kHashDigits, std::string(files::kHashDigits, '0'));
-  text.replace(digits, files::kHashDigits, files::hash_of(text.data(), text.size()));
-  write_file(file, text);
+  write_file(file, sealed_manifest(text));
 }
 
 // Half of the flips fall anywhere in the checkpoint, the others in each file as often.

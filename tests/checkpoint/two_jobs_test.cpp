@@ -44,8 +44,9 @@ struct Order {
 };
 
 // The second rank of a job: writes its shard whenever it is told, and says 'y' or 'n'.
-[[noreturn]] void be_second_rank(int told, int answer) {
+[[noreturn]] void be_second_rank(pid_t first, int told, int answer) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != first) _exit(0);  // it was killed before the request above
   for (Order order; read(told, &order, sizeof order) == sizeof order;) {
     char done = 'y';
     try {
@@ -83,7 +84,8 @@ pid_t start_job(const fs::path& target, unsigned seed) {
   if (job != 0) return job;
   int tell[2], answer[2];
   if (pipe(tell) != 0 || pipe(answer) != 0) _exit(2);
-  if (fork() == 0) be_second_rank(tell[0], answer[1]);
+  const pid_t first = getpid();
+  if (fork() == 0) be_second_rank(first, tell[0], answer[1]);
   std::mt19937 random(seed);
   for (;;) {
     try {
@@ -105,11 +107,22 @@ std::optional<int64_t> step_of_whole(const fs::path& target) {
   return manifest.step;
 }
 
+struct Jobs {
+  ~Jobs() {
+    for (const pid_t job : pids) {
+      kill(-job, SIGKILL);
+      waitpid(job, nullptr, 0);
+    }
+  }
+  pid_t pids[2];
+};
+
 TEST(TwoJobs, ThatSaveToOnePathAndAreKilledNeverLeaveAHalfOne) {
   const TemporaryFolder folder;
   const fs::path target = folder.path() / "step-1";
   std::mt19937 random(3);
-  pid_t jobs[2] = {start_job(target, random()), start_job(target, random())};
+  Jobs both{{start_job(target, random()), start_job(target, random())}};
+  pid_t(&jobs)[2] = both.pids;
   while (!fs::exists(target)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   int changes = 0;
   int64_t last = -1;
@@ -129,10 +142,6 @@ TEST(TwoJobs, ThatSaveToOnePathAndAreKilledNeverLeaveAHalfOne) {
     last = step.value_or(-1);
     kill(-other, SIGCONT);
     victim = start_job(target, random());
-  }
-  for (const pid_t job : jobs) {
-    kill(-job, SIGKILL);
-    waitpid(job, nullptr, 0);
   }
   EXPECT_GT(changes, 20);  // or nothing was tried
 }

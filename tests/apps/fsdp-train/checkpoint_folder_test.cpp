@@ -43,7 +43,8 @@ class Shards : public testing::Test {
 TEST_F(Shards, AreThoseThatTheFolderHolds) {
   const std::string two = R"({"format":"fsdp-checkpoint","shards":2})";
   folder_.write("shard-00001-of-00002.safetensors", "12345678");
-  EXPECT_THAT(message_for(two), HasSubstr("shard-00002-of-00002.safetensors', one of 2 of its checkpoint, does not"));
+  EXPECT_THAT(message_for(two),
+              HasSubstr("shard-00002-of-00002.safetensors', one of 2 of its checkpoint, cannot be read"));
   folder_.write("shard-00002-of-00002.safetensors", "1234567");
   EXPECT_THAT(message_for(two), HasSubstr("is too short"));
   folder_.write("shard-00002-of-00002.safetensors", "12345678");

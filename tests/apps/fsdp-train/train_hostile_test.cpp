@@ -6,6 +6,7 @@
 
 #include "apps/columns.h"
 #include "apps/fsdp-train/train_program.h"
+#include "support/sealed_manifest.h"
 
 namespace {
 
@@ -25,6 +26,10 @@ class TrainHostile : public TrainProgram {
     if (at != std::string::npos) text.replace(at, from.size(), to);
     return folder_.write(path, text);
   }
+  // With a hash that fits: the hash is not what finds it.
+  void replaced_in_manifest(const std::string& path, const std::string& from, const std::string& to) {
+    folder_.write(path, sealed_manifest(read_bytes(replaced(path, from, to))));
+  }
 };
 
 TEST_F(TrainHostile, DoesNotGoOnFromACheckpointOfAnotherStepThanItsName) {
@@ -38,7 +43,7 @@ TEST_F(TrainHostile, DoesNotGoOnFromACheckpointOfAnotherStepThanItsName) {
   fs::rename(folder_ / "run/step-2", folder_ / "run/step-4");
   for (const char* step : {"0", "-4", "5", "\"4\"", "99999999999999999999"}) {
     const std::string manifest = read_bytes(folder_ / "run/step-4/manifest.json");
-    replaced("run/step-4/manifest.json", "\"step\": 4", std::string("\"step\": ") + step);
+    replaced_in_manifest("run/step-4/manifest.json", "\"step\": 4", std::string("\"step\": ") + step);
     const Ending ending = tiny("run", "--steps 8");
     EXPECT_EQ(ending.code, 2) << step << ending.output;
     EXPECT_THAT(ending.output, HasSubstr("step-4")) << step;
@@ -82,8 +87,8 @@ TEST_F(TrainHostile, RefusesNotesThatNoRunWrote) {
   const std::string manifest = read_bytes(folder_ / "run/step-2/manifest.json");
   for (const char* count : {"-1", "1e9", "99999999999999999999"}) {
     folder_.write("run/step-2/manifest.json", manifest);
-    replaced("run/step-2/manifest.json", "\"validations_since_best\": \"0\"",
-             std::string("\"validations_since_best\": \"") + count + "\"");
+    replaced_in_manifest("run/step-2/manifest.json", "\"validations_since_best\": \"0\"",
+                         std::string("\"validations_since_best\": \"") + count + "\"");
     const Ending ending = tiny("run", "--ranks 2 --steps 4");
     EXPECT_EQ(ending.code, 2) << ending.output;
     EXPECT_THAT(ending.output, HasSubstr("damaged"));
@@ -123,7 +128,7 @@ TEST_F(TrainHostile, SamplesOnAsManyRanksAsThereAreShards) {
   for (const auto& [shards, message] : {std::pair{"1000000", "expected a whole number from 1 to 1024"},
                                         std::pair{"512", "shard-00001-of-00512.safetensors', one of 512"}}) {
     folder_.write("run/step-2/manifest.json", manifest);
-    replaced("run/step-2/manifest.json", "\"shards\": 2", std::string("\"shards\": ") + shards);
+    replaced_in_manifest("run/step-2/manifest.json", "\"shards\": 2", std::string("\"shards\": ") + shards);
     const Ending ending = run_train(sample);
     EXPECT_EQ(ending.code, 1) << ending.output;
     EXPECT_THAT(ending.output, HasSubstr(message));

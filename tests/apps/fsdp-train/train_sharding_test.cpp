@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/fsdp-train/train_program.h"
+#include "support/sealed_manifest.h"
 
 namespace {
 
@@ -80,9 +81,9 @@ TEST_F(TrainSharding, GoesOnWithTheLossScaleOfItsCheckpoint) {
   EXPECT_EQ(rest, std::vector<double>(whole.begin() + 4, whole.end()));
   EXPECT_LT(metrics_of(folder_ / "rest")[0]["loss_scale"], 65536);
 
-  json manifest = json::parse(read_bytes(checkpoint + "/manifest.json"));
+  auto manifest = nlohmann::ordered_json::parse(read_bytes(checkpoint + "/manifest.json"));
   manifest["notes"]["finite_steps"] = "many";
-  folder_.write("whole/step-4/manifest.json", manifest.dump());
+  folder_.write("whole/step-4/manifest.json", sealed_manifest(manifest.dump(2)));
   const Ending ending = tiny("damaged", kOverflowing + "--steps 8 --checkpoint " + checkpoint);
   EXPECT_EQ(ending.code, 2);
   EXPECT_THAT(ending.output, HasSubstr("note 'finite_steps' is damaged: found 'many'"));

@@ -119,8 +119,8 @@ TEST(WriteReport, NamesEveryRunThatCannotBeRead) {
     write_report({folder / "a", folder / "b"}, folder / "report.html");
     FAIL() << "no error";
   } catch (const fsdp::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a/metrics.jsonl' does not exist"));
-    EXPECT_THAT(error.what(), HasSubstr("b/metrics.jsonl' does not exist"));
+    EXPECT_THAT(error.what(), HasSubstr("a/metrics.jsonl' cannot be read"));
+    EXPECT_THAT(error.what(), HasSubstr("b/metrics.jsonl' cannot be read"));
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "report.html"));
 }

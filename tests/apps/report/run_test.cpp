@@ -37,8 +37,7 @@ TEST(RunFolder, NeedsNothingButMetrics) {
   const RunFolder run = read_run(folder / "run");
   EXPECT_THAT(run.configuration, IsEmpty());
   EXPECT_THAT(run.samples, IsEmpty());
-  EXPECT_THAT(run.metrics.problems,
-              ElementsAre(HasSubstr("config.json' does not exist. The configuration is left out.")));
+  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' cannot be read")));
   EXPECT_THROW(read_run(folder / "none"), fsdp::Error);
 }
 
@@ -87,7 +86,7 @@ TEST(RunFolder, DoesNotWaitForPipesNorReadDevices) {
   std::filesystem::create_symlink("/dev/zero", folder / "sample.txt");
   const RunFolder run = read_run(folder.path());
   EXPECT_THAT(run.samples, IsEmpty());
-  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' is not a regular file")));
+  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("config.json' cannot be read: it is not a regular file")));
   std::filesystem::remove(folder / "metrics.jsonl");
   ASSERT_EQ(mkfifo((folder / "metrics.jsonl").c_str(), 0600), 0);
   EXPECT_THROW(read_run(folder.path()), fsdp::Error);
@@ -97,11 +96,11 @@ TEST(RunFolder, ShowsTheFirstOfTooManySettings) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", kStep);
   std::string config = "{\"first\":1";
-  for (int i = 0; i < 10'000; ++i) config += ",\"" + std::to_string(i) + "\":1";
+  for (int i = 0; i < 4000; ++i) config += ",\"" + std::to_string(i) + "\":1";
   folder.write("config.json", config + "}");
   const RunFolder run = read_run(folder.path());
   EXPECT_EQ(run.configuration.size(), 1000u);
-  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("has 10001 values; the first 1000 are shown")));
+  EXPECT_THAT(run.metrics.problems, ElementsAre(HasSubstr("has 4001 values; the first 1000 are shown")));
 }
 
 TEST(RunFolder, AddsUpTheTimeOfAllItsProcesses) {
