@@ -6,8 +6,8 @@ target_compile_options(fsdp_flags INTERFACE -Wall -Wextra)  # errors in the dev 
 target_compile_options(fsdp_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # Nobody replaces our functions at load time: calls between them are direct and may be inlined, -fPIC or not.
 target_compile_options(fsdp_flags INTERFACE -fno-semantic-interposition)
-if(FSDP_SANITIZE)
-  target_compile_options(fsdp_flags INTERFACE -fsanitize=${FSDP_SANITIZE} -fno-omit-frame-pointer)
+if(FSDP_SANITIZE)  # a finding of any of them ends the process, so that its test fails
+  target_compile_options(fsdp_flags INTERFACE -fsanitize=${FSDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(fsdp_flags INTERFACE -fsanitize=${FSDP_SANITIZE})
 endif()
 

@@ -9,6 +9,11 @@
 
 #include "base/error.h"
 
+// Since 2.13 nodes count their own references; before, they were held by shared pointers.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+#define FSDP_NODES_COUNT_THEMSELVES
+#endif
+
 namespace fsdp::interpose {
 
 namespace {
@@ -63,14 +68,22 @@ class GradientAccumulator final : public Node {
     return {};
   }
 
+#ifdef FSDP_NODES_COUNT_THEMSELVES
+  // When the last owner goes, and not in the destructor: that waits for the parameter, which observes this.
+  void release_resources() override {
+    parameter_.reset();
+    storage_.reset();
+    Node::release_resources();
+  }
+#endif
+
  private:
   torch::Tensor parameter_;
   c10::intrusive_ptr<UnitStorage> storage_;
   int index_;
 };
 
-// Since 2.13 nodes count their own references; before, they were held by shared pointers.
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+#ifdef FSDP_NODES_COUNT_THEMSELVES
 using NodeOwner = c10::intrusive_ptr<Node>;
 using NodeObserver = c10::weak_intrusive_ptr<Node>;
 template <typename... Arguments>

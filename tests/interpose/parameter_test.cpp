@@ -44,6 +44,20 @@ TEST_F(Interpose, GradientsArriveOnceEachWithAutogradsBits) {
   EXPECT_FALSE(torch::autograd::impl::get_autograd_meta(weight)->grad_.defined());  // handed over, not kept
 }
 
+TEST(InterposedParameters, EndWithTheirOwners) {
+  auto recorder = std::make_unique<Recorder>();
+  auto weight = leaf({3, 4});
+  auto unit = std::make_unique<Unit>(*recorder, 0, std::vector{weight});
+  weight.square().sum().backward();
+  const c10::weak_intrusive_ptr<at::TensorImpl> parameter(weight.getIntrusivePtr());
+  const c10::weak_intrusive_ptr<UnitStorage> storage(unit->storage);
+  unit.reset();
+  weight.reset();
+  recorder.reset();
+  EXPECT_TRUE(parameter.expired());
+  EXPECT_TRUE(storage.expired());
+}
+
 struct CountingHook final : torch::autograd::PostAccumulateGradHook {
   explicit CountingHook(int& calls) : calls(calls) {}
   void operator()(const torch::Tensor&) override { ++calls; }

@@ -60,7 +60,8 @@ class Builder {
     for (int64_t i = 0, count = random_.between(1, 3); i < count; ++i) {
       auto layer = random_.one_in(5) ? tied_layer(any_weight()) : random_layer(random_, width_);
       block->layers.push_back(block->register_module(fmt::format("layer{}", i), layer));
-      if (const auto up = layer->named_parameters().find("up.weight")) weights_.push_back(*up);
+      const auto parameters = layer->named_parameters();
+      if (const Tensor* up = parameters.find("up.weight")) weights_.push_back(*up);
       layers.push_back(layer->description);
     }
     words_ += fmt::format(" ({}", fmt::join(layers, ", "));

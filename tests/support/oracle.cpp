@@ -144,7 +144,7 @@ std::vector<std::string> differences(const Weights& expected, const Weights& fou
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto a = expected[i].second.contiguous(), b = found[i].second.contiguous();
     const bool same = expected[i].first == found[i].first && a.sizes() == b.sizes() &&
-                      std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+                      (a.numel() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
     if (!same) names.push_back(expected[i].first);
   }
   return names;

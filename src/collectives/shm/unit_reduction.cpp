@@ -81,7 +81,7 @@ bool UnitReduction::advance() {
 }
 
 float* UnitReduction::summed_slice(int rank) const {
-  return sum_ + layout_->slice_of(rank).begin - layout_->shard_of(ranks_->rank()).begin;
+  return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(ranks_->rank()).begin);
 }
 
 // Every replica is through with the sums of the reduction before, since it has offered this one.

@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "apps/fsdp-train/train_program.h"
+#include "support/required.h"
+#include "tokenizers/sentencepiece.h"
 
 namespace {
 
@@ -157,6 +159,7 @@ TEST_F(TrainLoop, TrainsOnPreparedTokensAsOnTheirText) {
 }
 
 TEST_F(TrainLoop, TrainsATokenizerAndSamplesWithIt) {
+  if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   const Ending ending = tiny("run", "--ranks 2 --steps 3 --tokenizer train:300 --cache " + (folder_ / "cache"));
   ASSERT_EQ(ending.code, 0) << ending.output;
   EXPECT_THAT(ending.output, HasSubstr("a vocabulary of 300"));
