@@ -5,7 +5,13 @@
 #define XXH_INLINE_ALL  // nothing to link with
 #include <xxhash.h>
 
+#include "files/hash_update.h"
+
 namespace fsdp::files {
+
+void update_hash(void* state, const void* bytes, size_t size) {
+  XXH3_128bits_update(static_cast<XXH3_state_t*>(state), bytes, size);
+}
 
 // The state has an alignment that make_unique keeps.
 struct ContentHash::State {
@@ -16,7 +22,10 @@ ContentHash::ContentHash() : state_(std::make_unique<State>()) { XXH3_128bits_re
 ContentHash::~ContentHash() = default;
 ContentHash::ContentHash(ContentHash&&) noexcept = default;
 
-void ContentHash::add(const void* bytes, size_t size) { XXH3_128bits_update(&state_->hash, bytes, size); }
+void ContentHash::add(const void* bytes, size_t size) {
+  static const HashUpdate update = fastest_hash_update();
+  update(&state_->hash, bytes, size);
+}
 
 std::string ContentHash::hexadecimal() const {
   const XXH128_hash_t hash = XXH3_128bits_digest(&state_->hash);

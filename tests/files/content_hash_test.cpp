@@ -2,8 +2,13 @@
 #include "files/content_hash.h"
 
 #include <gtest/gtest.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
+#include <algorithm>
 #include <string>
+
+#include "files/hash_update.h"
 
 namespace fsdp::files {
 namespace {
@@ -25,6 +30,22 @@ TEST(ContentHash, DoesNotDependOnThePieces) {
   }
   EXPECT_EQ(hash.hexadecimal(), hash_of(bytes.data(), bytes.size()));
   EXPECT_EQ(hash.hexadecimal().size(), kHashDigits);
+}
+
+// XXH3 has a way of its own for each length up to 240 bytes, and for the stripes and blocks of longer ones.
+TEST(ContentHash, IsTheSameByEveryKindOfInstructions) {
+  std::string bytes(20'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i + 3 * i / 7);
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 17) {
+    XXH3_state_t plain, fastest;
+    XXH3_128bits_reset(&plain);
+    XXH3_128bits_reset(&fastest);
+    for (size_t at = 0; at < size; at += 700) {
+      update_hash(&plain, bytes.data() + at, std::min<size_t>(700, size - at));
+      fastest_hash_update()(&fastest, bytes.data() + at, std::min<size_t>(700, size - at));
+    }
+    EXPECT_TRUE(XXH128_isEqual(XXH3_128bits_digest(&plain), XXH3_128bits_digest(&fastest))) << size;
+  }
 }
 
 TEST(ContentHash, ChangesWithEveryBit) {
