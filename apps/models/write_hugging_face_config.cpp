@@ -48,20 +48,20 @@ void add_rope(OrderedJson& json, const ModelConfig& config) {
 
 OrderedJson llama(const ModelConfig& config) {
   OrderedJson json = {{"architectures", {"LlamaForCausalLM"}},
-               {"model_type", "llama"},
-               {"vocab_size", config.vocabulary},
-               {"max_position_embeddings", config.context},
-               {"hidden_size", config.width},
-               {"num_hidden_layers", config.layers},
-               {"num_attention_heads", config.heads},
-               {"num_key_value_heads", config.key_value_heads_or_default()},
-               {"head_dim", config.head_width_or_default()},
-               {"intermediate_size", config.mlp_width_or_default()},
-               {"hidden_act", "silu"},
-               {"rms_norm_eps", config.norm_epsilon},
-               {"attention_bias", config.attention_bias},
-               {"mlp_bias", config.mlp_bias},
-               {"attention_dropout", config.attention_dropout}};
+                      {"model_type", "llama"},
+                      {"vocab_size", config.vocabulary},
+                      {"max_position_embeddings", config.context},
+                      {"hidden_size", config.width},
+                      {"num_hidden_layers", config.layers},
+                      {"num_attention_heads", config.heads},
+                      {"num_key_value_heads", config.key_value_heads_or_default()},
+                      {"head_dim", config.head_width_or_default()},
+                      {"intermediate_size", config.mlp_width_or_default()},
+                      {"hidden_act", "silu"},
+                      {"rms_norm_eps", config.norm_epsilon},
+                      {"attention_bias", config.attention_bias},
+                      {"mlp_bias", config.mlp_bias},
+                      {"attention_dropout", config.attention_dropout}};
   add_rope(json, config);
   return json;
 }
