@@ -1,15 +1,20 @@
-// How long a file of a checkpoint takes to be read with its hash checked, against reading it without; both once in each
-// iteration, in alternating order, from the page cache, where the hash weighs most.
+// What it costs to check a checkpoint's hash while it is loaded, from the page cache, where it weighs most.
 //
-//   plain_gbs  bytes read a second without the hash
-//   hashed_gbs the same with it
-//   ratio      the median of the iterations' quotients of the times, with the hash over without
+// BM_ReadShard: a file read with its hash and without, both once in each iteration, in alternating order.
+//   plain_gbs   bytes per second without the hash
+//   hashed_gbs  with it
+//   ratio       the median of the iterations' quotients of the times, with the hash over without
+// BM_Load: load_checkpoint of a model and its AdamW, on one rank.
+//   load_gbs    bytes per second
+//   hash_share  the time that the hash of as many bytes takes, in the same pieces, over the rest of the load's time
 //
-// The argument is the MiB of the file, in tensors of 16 MiB.
+// The argument is the MiB of the checkpoint.
 //
 //   build/release/bench/bench_checkpoint
 #include <benchmark/benchmark.h>
+#include <fsdp/fsdp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -73,6 +78,47 @@ void BM_ReadShard(benchmark::State& state) {
 
 BENCHMARK(BM_ReadShard)->Arg(256)->Iterations(15)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+void hash_in_pieces(int64_t bytes) {
+  static const std::vector<char> piece(256 << 10, 'x');
+  fsdp::files::ContentHash hash;
+  for (int64_t left = bytes; left > 0; left -= static_cast<int64_t>(piece.size())) {
+    hash.add(piece.data(), static_cast<size_t>(std::min<int64_t>(left, static_cast<int64_t>(piece.size()))));
+  }
+  benchmark::DoNotOptimize(hash.hexadecimal());
+}
+
+void load(benchmark::State& state, fsdp::World& world) {
+  constexpr int64_t kWidth = 1024;
+  const int64_t bytes = state.range(0) << 20, layers = bytes / (3 * 4 * kWidth * kWidth);  // with both moments
+  torch::nn::Sequential model;
+  for (int64_t i = 0; i < layers; ++i) model->push_back(torch::nn::Linear(kWidth, kWidth));
+  auto sharded = fsdp::shard(*model, world);
+  fsdp::AdamW optimizer(sharded);
+  const auto directory = std::filesystem::temp_directory_path() / "fsdp-bench-checkpoint";
+  fsdp::save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer});
+  std::vector<double> loads, shares;
+  for (auto _ : state) {
+    loads.push_back(
+        seconds_of([&] { fsdp::load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }));
+    const double hash = seconds_of([&] { hash_in_pieces(bytes); });
+    shares.push_back(hash / (loads.back() - hash));
+    state.SetIterationTime(loads.back());
+  }
+  state.counters["load_gbs"] = static_cast<double>(bytes) / 1e9 / median(loads);
+  state.counters["hash_share"] = median(shares);
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  return fsdp::launch({.ranks = 1}, [](fsdp::World& world) {
+    benchmark::RegisterBenchmark("BM_Load", [&](benchmark::State& state) { load(state, world); })
+        ->Arg(768)
+        ->Iterations(15)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+    benchmark::RunSpecifiedBenchmarks();
+  });
+}
