@@ -2,6 +2,9 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -22,9 +25,16 @@ void train(const testing_models::TestModel& model, ShardedModel& sharded) {
   optimizer.zero_grad();
 }
 
+// Of this process: a sanitizer reserves terabytes.
+rlim_t address_space() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
 void run_limited(__rlimit_resource resource, rlim_t bytes, const std::function<void(World&)>& body) {
   const testing::RunResult result = testing::run_process([&] {
-    limit(resource, bytes);
+    limit(resource, bytes + (resource == RLIMIT_AS ? address_space() : 0));
     LaunchOptions options = testing::test_options();
     options.ranks = 4;
     return launch(options, body);
