@@ -21,7 +21,7 @@ enum class Links { Followed, Refused };
 // file, what was found and what was expected.
 void check_listed_files(const std::filesystem::path& folder, Links links);
 
-// The same for a folder that may have no list.
+// As above, for a folder that may have no list.
 void check_listed_files_if_any(const std::filesystem::path& folder);
 
 }  // namespace data

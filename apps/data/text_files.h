@@ -63,7 +63,7 @@ struct TextPart {
 
 TextPart all_of(const TextFiles& text);
 
-// What was passed over as lines for people, the first ten of them; empty where nothing was.
+// The passed-over entries as lines for people, the first ten of them; empty where nothing was.
 std::string passed_over_text(const std::vector<std::string>& passed_over);
 
 struct TextSplit {

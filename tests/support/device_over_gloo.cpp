@@ -35,7 +35,7 @@ std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
   auto shared = c10::make_intrusive<c10d::FileStore>(file, world.size());
   auto connect = [shared](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
     auto options = ProcessGroupGloo::Options::create(std::chrono::seconds(20));
-    options->threads = 1;  // two would run collectives of one group side by side, which Gloo's messages do not survive
+    options->threads = 1;  // one collective at a time, as NCCL runs them on one stream
     options->devices.push_back(ProcessGroupGloo::createDeviceForInterface("lo"));
     auto store = c10::make_intrusive<c10d::PrefixStore>(name, shared);
     return c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options));
