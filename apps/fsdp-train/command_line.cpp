@@ -114,6 +114,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   if (const std::string path = configuration_for(result.command, flags); !path.empty()) {
     file = read_configuration(path, result.options);
     append(result.problems, file.problems);
+    result.options.config = path;
   }
   const Rows in_flags = flags.apply(result.options, result.problems);
   settle_rivals(file.given, in_flags, result);

@@ -25,8 +25,8 @@ using trainer::Command;
 using trainer::Options;
 using Problems = std::vector<std::string>;
 
-int refuse(const Problems& problems) {
-  trainer::print_problems(problems);
+int refuse(const Problems& problems, const Options& options) {
+  trainer::print_problems(problems, options.config);
   return trainer::kUsageError;
 }
 
@@ -45,7 +45,7 @@ int run_train(Options options, Problems problems) {
     if (!problem.empty()) problems.push_back(problem);
   }
   const bool is_said_here = options.dry_run || !trainer::is_started_as_rank();
-  if (!problems.empty() && is_said_here) return refuse(problems);
+  if (!problems.empty() && is_said_here) return refuse(problems, options);
   if (!options.dry_run) return trainer::train(options, inputs.corpus, problems);
   trainer::print(trainer::dry_run_text(resolved, windows));
   return 0;
@@ -54,14 +54,14 @@ int run_train(Options options, Problems problems) {
 int run_prepare(const Options& options, Problems problems) {
   const trainer::PrepareOptions prepare = trainer::prepare_options(options);
   if (problems.empty()) append(problems, trainer::prepare_problems(prepare));
-  if (!problems.empty()) return refuse(problems);
+  if (!problems.empty()) return refuse(problems, options);
   trainer::run_prepare(prepare);
   return 0;
 }
 
 int run_sample(const Options& options, Problems problems) {
   append(problems, trainer::checkpoint_problems(options));
-  return problems.empty() ? trainer::sample_command(options) : refuse(problems);
+  return problems.empty() ? trainer::sample_command(options) : refuse(problems, options);
 }
 
 int run_report(const Options& options, Problems problems) {
@@ -69,7 +69,7 @@ int run_report(const Options& options, Problems problems) {
     std::error_code ignored;
     if (!fs::is_directory(run, ignored)) problems.push_back(fmt::format("'{}' is no folder.", run));
   }
-  if (!problems.empty()) return refuse(problems);
+  if (!problems.empty()) return refuse(problems, options);
   const fs::path file = options.output.empty()
                             ? fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html"
                             : fs::path(options.output);

@@ -7,12 +7,26 @@
 #include <cstdlib>
 
 #include "console/terminal.h"
+#include "files/printable.h"
 
 namespace trainer {
 
-void print_problems(const std::vector<std::string>& problems) {
+namespace {
+
+constexpr size_t kMostBytes = 2000;  // of a problem
+
+std::string shortened(const std::string& problem) {
+  if (problem.size() <= kMostBytes) return problem;
+  return fmt::format("{} ... and {} more bytes", fsdp::files::printable_lines(problem.substr(0, kMostBytes)),
+                     problem.size() - kMostBytes);
+}
+
+}  // namespace
+
+void print_problems(const std::vector<std::string>& problems, const std::string& configuration) {
   std::string text = fmt::format("fsdp-train: {} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
-  for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
+  for (const std::string& problem : problems) text += fmt::format("  {}\n", shortened(problem));
+  if (!configuration.empty()) text += fmt::format("Options were read from {} as well.\n", configuration);
   print_error(text + "fsdp-train --help lists all options. Nothing was written.\n");
 }
 

@@ -8,8 +8,9 @@ namespace trainer {
 
 inline constexpr int kUsageError = 2;  // the exit code
 
-// A sentence each, on standard error.
-void print_problems(const std::vector<std::string>& problems);
+// A sentence each, on standard error; long ones are cut, as a value from a file can be of any length. `configuration`
+// is the file that options were read from, if there was one.
+void print_problems(const std::vector<std::string>& problems, const std::string& configuration = "");
 
 // Whether a launcher's environment says that this process is a rank: torchrun's and its like, Open MPI's or SLURM's.
 // Then all ranks find the same problems, and should not all say them.

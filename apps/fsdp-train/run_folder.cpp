@@ -52,7 +52,7 @@ bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
   return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
 }
 
-// What a run records takes the place of what came after the checkpoint in its folder: that has to be its own.
+// A run's record replaces all that came after the checkpoint in its folder: the checkpoint has to be this run's own.
 std::string record_problem(const Options& options) {
   const std::string checkpoint = named_checkpoint(options);
   if (checkpoint.empty() || is_of_run(checkpoint, options.run)) return "";
@@ -65,7 +65,7 @@ std::string record_problem(const Options& options) {
       record.string(), checkpoint);
 }
 
-// What a run writes beside its record would take the place of files that somebody else made, of a model's for one.
+// The files that a run writes beside its record would replace those that somebody else made, a model's for one.
 std::string foreign_files_problem(const std::string& run) {
   constexpr std::array kWritten = {"config.json", "config.toml",       "tokenizer.json",         "tokenizer.model",
                                    "sample.txt",  "model/config.json", "model/model.safetensors"};

@@ -120,10 +120,12 @@ bool Unit::wait_begun() {
 
 void Unit::wait_reduce() {
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    flags_->wait_reduce();
+    // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
+    // flags meanwhile.
     if (context_->order().held_back(spec_.id)) {
       for (int id : context_->order().flush(spec_.id)) context_->unit(id).send();
     }
+    flags_->wait_reduce();
     if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
     add_to_sum();
   });
