@@ -23,7 +23,8 @@ class TextFiles {
 
   int64_t size() const { return files_.back().end; }  // bytes
   // Entries of the folder that could be no part of the text, a sentence each: files that may not be read, links that
-  // lead nowhere or to a folder, pipes. In the order of their paths. Files that do not look like text are not among them.
+  // lead nowhere or to a folder, pipes. In the order of their paths. Files that do not look like text are not among
+  // them.
   const std::vector<std::string>& passed_over() const { return passed_over_; }
   // The bytes from `first` on; 0 <= first and first + bytes.size() <= size(). Throws fsdp::Error when a file has become
   // shorter, or cannot be read any more.

@@ -17,8 +17,8 @@ std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& r
 // step goes its own way from there, and must not go on from the other one. Nothing is lost. Throws fsdp::Error.
 void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step);
 
-// Sets aside an entry that lies where a checkpoint is to be saved and may not be replaced: a damaged checkpoint, a link,
-// or a folder with other files. Returns what a person should know; empty: nothing was in the way.
+// Sets aside an entry that lies where a checkpoint is to be saved and may not be replaced: a damaged checkpoint, a
+// link, or a folder with other files. Returns what a person should know; empty: nothing was in the way.
 std::string make_way_for(const std::filesystem::path& checkpoint);
 
 // Removes all but the newest `keep` checkpoints of a run; 0 keeps all. What only looks like one, a symbolic link and
