@@ -9,6 +9,17 @@
 
 namespace fsdp {
 
+CommunicationReport operator-(const CommunicationReport& after, const CommunicationReport& before) {
+  CommunicationReport between = after;
+  between.gathers -= before.gathers;
+  between.foreseen_gathers -= before.foreseen_gathers;
+  between.reductions -= before.reductions;
+  between.late_gradients -= before.late_gradients;
+  between.all_reductions -= before.all_reductions;
+  between.wait_seconds -= before.wait_seconds;
+  return between;
+}
+
 FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope_(std::move(scope)) {}
 FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
@@ -38,7 +49,8 @@ std::vector<torch::Tensor> ShardedModel::shards() const {
 }
 
 double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
-  return optim::clip_gradients(*model_, max_norm, norm_type);
+  engine::Model* const model = model_.get();
+  return optim::clip_gradients({&model, 1}, max_norm, norm_type);
 }
 
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }

@@ -21,7 +21,7 @@ NamedTensors Model::full_state(const FullStateOptions& options) {
       }
     }
   });
-  if (!wanted) return state;
+  if (!wanted || !options.buffers) return state;
   for (const auto& [name, buffer] : buffers_) {
     state.emplace_back(name, buffer.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
