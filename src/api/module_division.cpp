@@ -1,12 +1,17 @@
 #include "api/module_division.h"
 
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+
 #include <algorithm>
 #include <iostream>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
 #include "base/names.h"
+#include "fsdp/sync_batch_norm.h"
 
 namespace fsdp {
 
@@ -33,6 +38,27 @@ size_t unit_of(std::string name, const UnitOfMember& units) {
     if (dot == std::string::npos) return 0;
     name.resize(dot);
   }
+}
+
+// A batch or instance norm of LibTorch's, or the view of a scripted one: it writes its statistics in training, and
+// reads them in evaluation.
+bool keeps_statistics(const torch::nn::Module& module) {
+  using namespace torch::nn;
+  const auto is_any = [&]<typename... Norms>() { return ((dynamic_cast<const Norms*>(&module) != nullptr) || ...); };
+  if (is_any.operator()<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl, InstanceNorm2dImpl,
+                        InstanceNorm3dImpl, fsdp::SyncBatchNormImpl>()) {
+    return true;
+  }
+  const std::string& name = module.name();
+  return typeid(module) == typeid(Module) && (name.starts_with("BatchNorm") || name.starts_with("InstanceNorm"));
+}
+
+void add_statistics(const torch::nn::Module& module, const std::string& prefix,
+                    std::unordered_set<std::string>& names) {
+  if (keeps_statistics(module)) {
+    for (const auto& buffer : module.named_buffers(/*recurse=*/false)) names.insert(prefix + buffer.key());
+  }
+  for (const auto& child : module.named_children()) add_statistics(*child.value(), prefix + child.key() + ".", names);
 }
 
 int64_t numel_of(const NamedUnit& unit) {
@@ -66,6 +92,7 @@ ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
     if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
     place(buffer.key()).buffers.emplace_back(buffer.key(), buffer.value());
   }
+  add_statistics(module, "", division.statistics);
   return division;
 }
 

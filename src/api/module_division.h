@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,8 @@ inline constexpr const char* kRestOfUnits = "root";  // the unit of what no othe
 struct ModuleDivision {
   // In the order of the policy, the rest before them; in each, parameters in the order of registration.
   std::vector<NamedUnit> units = {};
-  std::vector<std::pair<std::string, std::string>> large =
-      {};  // names of units larger than the policy promises, and why
+  std::unordered_set<std::string> statistics = {};              // names of buffers that only evaluation reads
+  std::vector<std::pair<std::string, std::string>> large = {};  // units larger than the policy promises, and why
 };
 
 // Throws Error for a name pattern that matches nothing.

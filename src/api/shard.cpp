@@ -62,13 +62,9 @@ void check_memory(const std::vector<NamedUnit>& units) {
   }
 }
 
-}  // namespace
-
-ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
+ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::string> statistics, World& world,
+                         const Options& options) {
   check_options(options);
-  FSDP_CHECK(options.ignored.empty(),
-             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
-             "them out of the units.");
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
@@ -92,7 +88,9 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
                                                                  .prefetch = options.prefetch,
                                                                  .reduce_dtype = precision.reduce_dtype,
                                                                  .casts_activations = precision.param_dtype.has_value(),
-                                                                 .sync_module_states = options.sync_module_states});
+                                                                 .sync_module_states = options.sync_module_states,
+                                                                 .statistics = std::move(statistics),
+                                                                 .broadcast_buffers = options.broadcast_buffers});
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
@@ -102,11 +100,19 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   return ShardedModel(std::move(model));
 }
 
+}  // namespace
+
+ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
+  FSDP_CHECK(options.ignored.empty(),
+             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
+             "them out of the units.");
+  return shard_units(std::move(units), {}, world, options);
+}
+
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
-  options.ignored.clear();  // done
-  return shard(std::move(division.units), world, std::move(options));
+  return shard_units(std::move(division.units), std::move(division.statistics), world, options);
 }
 
 }  // namespace fsdp

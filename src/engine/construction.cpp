@@ -12,6 +12,14 @@ namespace {
 
 constexpr int kSharedGradientBuffers = 4;  // of the largest unit's size; no_sync may need more
 
+NamedTensors buffers_of(const ModelSpec& spec) {
+  NamedTensors buffers;
+  for (const UnitSpec& unit : spec.units) {
+    buffers.insert(buffers.end(), unit.tensors.buffers.begin(), unit.tensors.buffers.end());
+  }
+  return buffers;
+}
+
 }  // namespace
 
 Model::Model(ModelSpec spec)
@@ -20,15 +28,13 @@ Model::Model(ModelSpec spec)
       strategy_(spec.strategy),
       shards_(spec.shards),
       reduce_dtype_(spec.reduce_dtype),
+      buffers_(*group_, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
       recorder_(spec.units.size()),
       piece_gradients_(parameters_, link_, group_->rank(), group_->size(), device_),
       step_(spec.units.size()) {
   torch::NoGradGuard no_grad;
   check_same_model(spec, *group_);
-  for (const UnitSpec& unit : spec.units) {
-    add_unit(unit, spec);
-    buffers_.insert(buffers_.end(), unit.tensors.buffers.begin(), unit.tensors.buffers.end());
-  }
+  for (const UnitSpec& unit : spec.units) add_unit(unit, spec);
   if (spec.sync_module_states) broadcast_buffers(0);
   plan(spec);
   group_->barrier();
@@ -116,14 +122,7 @@ void Model::plan(const ModelSpec& spec) {
 void Model::broadcast_buffers(int source) {
   FSDP_CHECK(source >= 0 && source < group_->size(), "broadcast_buffers: found source {}, expected a rank below {}",
              source, group_->size());
-  torch::NoGradGuard no_grad;
-  guarded([&] {
-    for (auto [name, buffer] : buffers_) {
-      torch::Tensor values = buffer.contiguous();
-      group_->broadcast_(values, source);
-      if (!values.is_same(buffer)) buffer.copy_(values);
-    }
-  });
+  guarded([&] { buffers_.broadcast(source); });
 }
 
 }  // namespace fsdp::engine

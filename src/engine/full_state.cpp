@@ -22,7 +22,7 @@ NamedTensors Model::full_state(const FullStateOptions& options) {
     }
   });
   if (!wanted || !options.buffers) return state;
-  for (const auto& [name, buffer] : buffers_) {
+  for (const auto& [name, buffer] : buffers_.named()) {
     state.emplace_back(name, buffer.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
   return state;

@@ -20,6 +20,7 @@
 #include "engine/agreement.h"
 #include "engine/early_step.h"
 #include "engine/model_spec.h"
+#include "engine/module_buffers.h"
 #include "engine/piece_gradients.h"
 #include "engine/recorder.h"
 #include "engine/unit.h"
@@ -41,7 +42,7 @@ class Model final : public interpose::Listener {
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   const std::vector<ShardedParameter>& parameters() const { return parameters_; }
   bool trainable(size_t parameter) const;  // whether it wants a gradient now
-  const NamedTensors& buffers() const { return buffers_; }
+  const NamedTensors& buffers() const { return buffers_.named(); }
   // Rank `source`'s values to all. A collective.
   void broadcast_buffers(int source);
 
@@ -197,7 +198,7 @@ class Model final : public interpose::Listener {
   torch::ScalarType reduce_dtype_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<ShardedParameter> parameters_;
-  NamedTensors buffers_;
+  ModuleBuffers buffers_;
   std::shared_ptr<interpose::Link> link_ = std::make_shared<interpose::Link>();
   interpose::BackwardWatch backward_{link_};
   std::unique_ptr<schedule::Schedule> schedule_;

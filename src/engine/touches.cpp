@@ -12,8 +12,11 @@ void Model::operator_begins(std::span<const int> units, std::optional<int> writt
   const int64_t touched = recorder_.touched();
   FSDP_CHECK_UNIT(!written, units_[*written]->name,
                   "{} writes a sharded parameter, and the write would be lost. Write inside "
-                  "sharded.full_parameters(), or let an optimizer over the shards do it.",
+                  "sharded.full_parameters(), or let an optimizer over the shards do it. Where forward writes: if it "
+                  "initialises itself from its first batch, run one forward before fsdp::shard; if it applies a mask, "
+                  "keep the mask as a buffer and multiply in forward: conv2d(x, weight * mask).",
                   operation);
+  if (mode == schedule::Mode::Forward) guarded([&] { buffers_.forward_begins(agreement_.followed()); });
   if (link_->changed) check_changed(units[0], mode);
   if (step_.open()) check_not_stepped(units, operation);
   const schedule::Actions actions = schedule_->operator_begins(units, mode);
