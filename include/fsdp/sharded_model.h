@@ -51,14 +51,14 @@ struct CommunicationReport {
   int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
   int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
   double wait_seconds = 0;       // that this rank waited for others
-};
 
-// How often a model communicated between two reports: in a step, for example.
-//
-//   const CommunicationReport before = sharded.communication();
-//   ...                                                          // a step
-//   const CommunicationReport of_step = sharded.communication() - before;
-CommunicationReport operator-(const CommunicationReport& after, const CommunicationReport& before);
+  // From an earlier report of the same model to this one: what a step comes to, for example.
+  //
+  //   const CommunicationReport before = sharded.communication();
+  //   ...                                                          // a step
+  //   const CommunicationReport of_step = sharded.communication().since(before);
+  CommunicationReport since(const CommunicationReport& before) const;
+};
 
 struct FullParametersOptions {
   bool write_back = true;               // keep what was written in the scope; a write without this is an error

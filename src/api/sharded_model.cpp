@@ -9,15 +9,13 @@
 
 namespace fsdp {
 
-CommunicationReport operator-(const CommunicationReport& after, const CommunicationReport& before) {
-  CommunicationReport between = after;
-  between.gathers -= before.gathers;
-  between.foreseen_gathers -= before.foreseen_gathers;
-  between.reductions -= before.reductions;
-  between.late_gradients -= before.late_gradients;
-  between.all_reductions -= before.all_reductions;
-  between.wait_seconds -= before.wait_seconds;
-  return between;
+CommunicationReport CommunicationReport::since(const CommunicationReport& before) const {
+  return {.gathers = gathers - before.gathers,
+          .foreseen_gathers = foreseen_gathers - before.foreseen_gathers,
+          .reductions = reductions - before.reductions,
+          .late_gradients = late_gradients - before.late_gradients,
+          .all_reductions = all_reductions - before.all_reductions,
+          .wait_seconds = wait_seconds - before.wait_seconds};
 }
 
 FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope_(std::move(scope)) {}

@@ -26,7 +26,7 @@ TEST(LateGradients, OfAGanWhosePhasesAlternateAreNotCounted) {
       first.step();
       first.zero_grad();
       second.zero_grad();
-      const auto of_first = middle - before, of_second = discriminator.communication() - middle;
+      const auto of_first = middle.since(before), of_second = discriminator.communication().since(middle);
       std::cerr << "step " << step << " D phase: reductions " << of_first.reductions << " late "
                 << of_first.late_gradients << "; G phase: reductions " << of_second.reductions << " late "
                 << of_second.late_gradients << "\n";

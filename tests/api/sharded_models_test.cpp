@@ -113,7 +113,7 @@ TEST(CommunicationReport, OfAStepIsTheDifferenceOfTwo) {
       gan.generator->forward(torch::ones({2, 4})).sum().backward();
       optimizer.step();
       optimizer.zero_grad();
-      of_steps.push_back(sharded.communication() - before);
+      of_steps.push_back(sharded.communication().since(before));
     }
     EXPECT_EQ(of_steps[2].reductions, static_cast<int64_t>(sharded.units().size()));
     EXPECT_EQ(of_steps[3].reductions, of_steps[2].reductions);

@@ -119,6 +119,13 @@ struct MbConvImpl : torch::nn::Module {
 };
 TORCH_MODULE(MbConv);
 
+// A Sequential that a Sequential can hold.
+struct StagedImpl : torch::nn::SequentialImpl {
+  using torch::nn::SequentialImpl::SequentialImpl;
+  Tensor forward(Tensor x) { return torch::nn::SequentialImpl::forward(x); }
+};
+TORCH_MODULE(Staged);
+
 struct EfficientNetImpl : torch::nn::Module {
   EfficientNetImpl()
       : stem(register_module("stem", Sequential(convolution(3, 16), BatchNorm2d(16)))),
@@ -127,7 +134,7 @@ struct EfficientNetImpl : torch::nn::Module {
         classifier(register_module("classifier", Linear(96, 10))) {
     int64_t in = 16;
     for (const int64_t out : {16, 24, 40, 48}) {
-      stages->push_back(out < 40 ? Sequential(MbConv(in, out)) : Sequential(MbConv(in, out), MbConv(out, out)));
+      stages->push_back(out < 40 ? Staged(MbConv(in, out)) : Staged(MbConv(in, out), MbConv(out, out)));
       in = out;
     }
   }
@@ -216,8 +223,8 @@ TestModel make_dcgan_discriminator() {
           }};
 }
 
-struct ResidualImpl : torch::nn::Module {
-  ResidualImpl(int64_t in, int64_t out)
+struct TimedResidualImpl : torch::nn::Module {
+  TimedResidualImpl(int64_t in, int64_t out)
       : first(register_module("first", convolution(in, out))),
         time(register_module("time", Linear(32, out))),
         second(register_module("second", convolution(out, out))),
@@ -234,16 +241,16 @@ struct ResidualImpl : torch::nn::Module {
   torch::nn::GroupNorm norm;
   Conv2d shortcut;
 };
-TORCH_MODULE(Residual);
+TORCH_MODULE(TimedResidual);
 
 struct NoiseImpl : torch::nn::Module {
   NoiseImpl()
       : time(register_module("time", Sequential(Linear(8, 32), torch::nn::SiLU(), Linear(32, 32)))),
         first(register_module("first", convolution(3, 16))),
-        downs(register_module("downs", ModuleList(Residual(16, 24), Residual(24, 32)))),
-        middle(register_module("middle", Residual(32, 32))),
+        downs(register_module("downs", ModuleList(TimedResidual(16, 24), TimedResidual(24, 32)))),
+        middle(register_module("middle", TimedResidual(32, 32))),
         attention(register_module("attention", torch::nn::MultiheadAttention(32, 4))),
-        ups(register_module("ups", ModuleList(Residual(32 + 32, 24), Residual(24 + 24, 16)))),
+        ups(register_module("ups", ModuleList(TimedResidual(32 + 32, 24), TimedResidual(24 + 24, 16)))),
         last(register_module("last", convolution(16, 3))) {}
 
   Tensor forward(const Tensor& image, const Tensor& step) {
@@ -251,13 +258,13 @@ struct NoiseImpl : torch::nn::Module {
     Tensor x = first(image);
     std::vector<Tensor> passed;
     for (const auto& down : *downs) {
-      x = down->as<ResidualImpl>()->forward(x, t);
+      x = down->as<TimedResidualImpl>()->forward(x, t);
       passed.push_back(x);
       x = torch::avg_pool2d(x, 2);
     }
     x = attend(middle(x, t));
     for (const auto& up : *ups) {
-      x = up->as<ResidualImpl>()->forward(torch::cat({twice_as_large(x), passed.back()}, 1), t);
+      x = up->as<TimedResidualImpl>()->forward(torch::cat({twice_as_large(x), passed.back()}, 1), t);
       passed.pop_back();
     }
     return last(x);
@@ -270,7 +277,7 @@ struct NoiseImpl : torch::nn::Module {
   Sequential time;
   Conv2d first;
   ModuleList downs;
-  Residual middle;
+  TimedResidual middle;
   torch::nn::MultiheadAttention attention;
   ModuleList ups;
   Conv2d last;
