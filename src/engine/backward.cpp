@@ -27,7 +27,7 @@ void Model::end_backward(const std::vector<int64_t>& account) {
   wait_sums();
   group_->reductions_end(/*everywhere=*/true);
   unreduced_ = no_sync_ > 0;
-  buffers_.backward_ends();
+  buffers_.backward_ends(together());
   agreement_.backward_ends();
   schedule_->set_followed(false);
   // One in which no gradient came was of something else, as a gradient penalty's is.

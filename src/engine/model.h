@@ -185,6 +185,8 @@ class Model final : public interpose::Listener {
 
   // One rank's gradients are their own sum: they stay where autograd made them.
   bool alone() const { return group_->size() == 1; }
+  // Every rank runs this forward and backward, and tells the others of it.
+  bool together() const { return no_sync_ == 0 && !agreement_.followed(); }
   torch::TensorOptions on_device(torch::ScalarType dtype) const { return torch::dtype(dtype).device(device_); }
   // Runs what talks to other ranks; its first failure is repeated by every later call.
   template <typename Body>

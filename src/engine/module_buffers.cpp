@@ -55,14 +55,14 @@ void ModuleBuffers::broadcast(int source) {
   note_versions();
 }
 
-void ModuleBuffers::forward_begins(bool followed) {
+void ModuleBuffers::forward_begins(bool together) {
   if (std::exchange(in_forward_, true)) return;
-  if (broadcast_each_forward_ && !followed) broadcast(0);
+  if (broadcast_each_forward_ && together) broadcast(0);
 }
 
-void ModuleBuffers::backward_ends() {
+void ModuleBuffers::backward_ends(bool together) {
   in_forward_ = false;
-  if (!looks()) return;
+  if (!together || !looks()) return;
   ++backwards_;
   differing_ = compare();
   if (differing_.empty() || group_.rank() != 0) return;

@@ -6,8 +6,9 @@
 // instead.
 //
 // The engine calls `forward_begins` before anything else of a training forward is communicated, and `backward_ends`
-// when all ranks have ended a backward; both at the same points of every rank. Statistics that training only writes are
-// not looked at. Not for concurrent use.
+// when a backward has ended. `together`: every rank comes to the same call. That is not so in a no_sync scope, nor in a
+// step in which a rank without a batch runs no forward; then nothing is communicated. Statistics that training only
+// writes are not looked at. Not for concurrent use.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,9 @@ class ModuleBuffers {
   void broadcast(int source);
 
   // The first of these after a `backward_ends` is a collective where buffers are broadcast; the others cost a branch.
-  // `followed`: a rank without a batch runs no forward, so nothing is broadcast.
-  void forward_begins(bool followed);
+  void forward_begins(bool together);
   // A collective while it looks.
-  void backward_ends();
+  void backward_ends(bool together);
   // Names of the buffers that were found to be written and to differ; empty until then.
   const std::vector<std::string>& differing() const { return differing_; }
 

@@ -16,7 +16,7 @@ void Model::operator_begins(std::span<const int> units, std::optional<int> writt
                   "initialises itself from its first batch, run one forward before fsdp::shard; if it applies a mask, "
                   "keep the mask as a buffer and multiply in forward: conv2d(x, weight * mask).",
                   operation);
-  if (mode == schedule::Mode::Forward) guarded([&] { buffers_.forward_begins(agreement_.followed()); });
+  if (mode == schedule::Mode::Forward) guarded([&] { buffers_.forward_begins(together()); });
   if (link_->changed) check_changed(units[0], mode);
   if (step_.open()) check_not_stepped(units, operation);
   const schedule::Actions actions = schedule_->operator_begins(units, mode);

@@ -145,6 +145,23 @@ TEST(BroadcastBuffers, NothingIsBroadcastInAStepThatSomeRankFollows) {
   });
 }
 
+TEST(BroadcastBuffers, NothingIsBroadcastInANoSyncScope) {
+  run_ranks(2, [](World& world) {
+    torch::manual_seed(1);
+    Quantiser model;
+    auto sharded = shard(*model, world, {.broadcast_buffers = true});
+    const auto batch = testing_models::values_for(world.rank(), {3, 4});
+    {
+      const NoSync scope = sharded.no_sync();
+      for (int i = 0; i < 2 + world.rank(); ++i) model->forward(batch);
+      model->forward(batch).backward();
+    }
+    const Tensor own = model->codebook.clone();
+    model->forward(batch).backward();
+    EXPECT_EQ(torch::equal(model->seen, own), world.rank() == 0);
+  });
+}
+
 TEST(BroadcastBuffers, MustBeAlikeOnEveryRank) {
   run_ranks(2, [](World& world) {
     Quantiser model;
@@ -183,8 +200,8 @@ TEST(ModuleBuffers, AreComparedInTheFirstBackwardsAndThenNoMore) {
     engine::ModuleBuffers buffers(*group, {{"early", early}, {"late", late}, {"never", never}}, {},
                                   /*broadcast_each_forward=*/false);
     const auto backward = [&] {
-      buffers.forward_begins(/*followed=*/false);
-      buffers.backward_ends();
+      buffers.forward_begins(/*together=*/true);
+      buffers.backward_ends(/*together=*/true);
     };
     backward();
     EXPECT_THAT(buffers.differing(), IsEmpty());
