@@ -92,12 +92,6 @@ struct AutomaticUnitsOptions {
 UnitPolicy units_automatic();
 UnitPolicy units_automatic(AutomaticUnitsOptions options);
 
-// Names of the parameters of `module` in the order in which `forward`, which calls it before it is sharded, first uses
-// them, for AutomaticUnitsOptions::order. No collective; every rank has to find the same.
-//
-//   const auto order = fsdp::order_of_use(*model, [&] { torch::NoGradGuard no_grad; model->forward(example); });
-std::vector<std::string> order_of_use(const torch::nn::Module& module, const std::function<void()>& forward);
-
 // The dtypes of full parameters, of gradients on the wire and of buffers: fp32, bf16 or fp16. Shards, sums of gradients
 // and optimizers are fp32 whatever these are. With a param_dtype, operators that need equal dtypes get their floating
 // activations in that of their parameters; the others promote as always.

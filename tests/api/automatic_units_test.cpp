@@ -223,28 +223,6 @@ TEST(UnitsAutomatic, FollowTheOrderOfUseThatTheyAreGiven) {
       AllOf(HasSubstr("no parameter e1.weight"), HasSubstr("order of use")));
 }
 
-// The order of registration would put a unit's modules at both ends of the forward.
-TEST(UnitsAutomatic, FollowTheOrderOfUseOfOneForward) {
-  struct BackToFrontImpl : torch::nn::Module {
-    BackToFrontImpl() {
-      for (const char* name : {"fourth", "third", "second", "first"})
-        layers.push_back(register_module(name, Linear(64, 64)));
-    }
-    torch::Tensor forward(torch::Tensor x) {
-      for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) x = (*layer)->forward(x);
-      return x;
-    }
-    std::vector<Linear> layers;
-  };
-  BackToFrontImpl model;
-  const auto order = order_of_use(model, [&] { model.forward(torch::ones({2, 64})); });
-  EXPECT_THAT(order, ::testing::UnorderedElementsAreArray(model.named_parameters().keys()));
-  std::vector<std::string> names;
-  for (const UnitSummary& unit : preview_units(model, {.units = units_automatic({.order = order})}))
-    names.push_back(unit.name);
-  EXPECT_THAT(names, ElementsAre("first", "second", "third", "fourth"));
-}
-
 TEST(UnitsAutomatic, LeaveIgnoredParametersOutOfTheShares) {
   const Sequential model(Linear(64, 64), Linear(64, 65), Linear(65, 66), Linear(66, 67), Linear(67, 68),
                          Linear(68, 4000));

@@ -69,10 +69,10 @@ struct VggImpl : torch::nn::Module {
       : features(register_module("features", Sequential())),
         pool(torch::nn::AdaptiveAvgPool2dOptions({pooled, pooled})),
         classifier(
-            register_module("classifier", Sequential(Linear(64 * pooled * pooled, hidden), torch::nn::ReLU(),
+            register_module("classifier", Sequential(Linear(48 * pooled * pooled, hidden), torch::nn::ReLU(),
                                                      Linear(hidden, hidden), torch::nn::ReLU(), Linear(hidden, 10)))) {
     int64_t in = 3;
-    for (const int64_t out : {16, 32, 48, 48, 64, 64}) {
+    for (const int64_t out : {32, 48, 48, 48, 48, 48}) {
       features->push_back(Conv2d(Conv2dOptions(in, out, 3).padding(1)));
       features->push_back(torch::nn::ReLU());
       in = out;
@@ -160,13 +160,13 @@ TestModel make_efficient_net() {
 struct YoloImpl : torch::nn::Module {
   YoloImpl() : layers(register_module("layers", ModuleList())) {
     int64_t in = 3;
-    for (const int64_t out : {16, 32, 16, 32, 64, 32, 64}) {
+    for (const int64_t out : {24, 40, 28, 40, 40, 28, 40}) {
       layers->push_back(layer(in, out, out < in ? 1 : 3));
       in = out;
     }
-    layers->push_back(Sequential(Conv2d(Conv2dOptions(64, 14, 1))));
-    layers->push_back(layer(64 + 32, 48, 3));
-    layers->push_back(Sequential(Conv2d(Conv2dOptions(48, 14, 1))));
+    layers->push_back(Sequential(Conv2d(Conv2dOptions(40, 14, 1))));
+    layers->push_back(layer(40 + 40, 20, 3));
+    layers->push_back(Sequential(Conv2d(Conv2dOptions(20, 14, 1))));
   }
   static Sequential layer(int64_t in, int64_t out, int64_t kernel) {
     return Sequential(convolution(in, out, kernel), BatchNorm2d(out),
@@ -201,9 +201,15 @@ TestModel make_dcgan_generator() {
   const auto grown = [](int64_t in, int64_t out) {
     return ConvTranspose2d(ConvTranspose2dOptions(in, out, 4).stride(2).padding(1).bias(false));
   };
-  Sequential model(ConvTranspose2d(ConvTranspose2dOptions(24, 48, 2).bias(false)), BatchNorm2d(48), torch::nn::ReLU(),
-                   grown(48, 32), BatchNorm2d(32), torch::nn::ReLU(), grown(32, 32), BatchNorm2d(32), torch::nn::ReLU(),
-                   grown(32, 32), BatchNorm2d(32), torch::nn::ReLU(), grown(32, 3), torch::nn::Tanh());
+  Sequential model(ConvTranspose2d(ConvTranspose2dOptions(24, 32, 2).bias(false)));
+  for (int i = 0; i < 4; ++i) {
+    model->push_back(BatchNorm2d(32));
+    model->push_back(torch::nn::ReLU());
+    model->push_back(grown(32, 32));
+  }
+  model->push_back(torch::nn::ReLU());
+  model->push_back(convolution(32, 3));
+  model->push_back(torch::nn::Tanh());
   return {model.ptr(), [model](int64_t b) mutable {
             return (model->forward(values_for(b, {2, 24, 1, 1})) - 0.5).pow(2).mean();
           }};
@@ -215,9 +221,10 @@ TestModel make_dcgan_discriminator() {
     return Conv2d(Conv2dOptions(in, out, 4).stride(2).padding(1).bias(false));
   };
   const auto leaky = [] { return torch::nn::LeakyReLU(torch::nn::LeakyReLUOptions().negative_slope(0.2)); };
-  Sequential model(halved(3, 24), leaky(), halved(24, 32), BatchNorm2d(32), leaky(), halved(32, 40), BatchNorm2d(40),
-                   leaky(), convolution(40, 48, 3), BatchNorm2d(48), leaky(), convolution(48, 48, 3), BatchNorm2d(48),
-                   leaky(), Conv2d(Conv2dOptions(48, 1, 2).bias(false)), torch::nn::Sigmoid());
+  Sequential model(halved(3, 24), leaky(), halved(24, 32), BatchNorm2d(32), leaky(), halved(32, 32), BatchNorm2d(32),
+                   leaky(), convolution(32, 40), BatchNorm2d(40), leaky(), convolution(40, 40), BatchNorm2d(40),
+                   leaky(), convolution(40, 40), leaky(), Conv2d(Conv2dOptions(40, 1, 2).bias(false)),
+                   torch::nn::Sigmoid());
   return {model.ptr(), [model](int64_t b) mutable {
             return model->forward(values_for(b, {2, 3, 16, 16})).log().neg().mean();
           }};
