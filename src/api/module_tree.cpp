@@ -3,8 +3,9 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <algorithm>
-#include <typeinfo>
+#include <map>
+#include <tuple>
+#include <typeindex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,6 +28,16 @@ int64_t numel_below(const Module& module) {
 
 // The views of scripted modules are of one type, and have the names of their classes.
 bool are_alike(const Module& a, const Module& b) { return typeid(a) == typeid(b) && a.name() == b.name(); }
+
+using Kind = std::tuple<std::type_index, std::string, int64_t>;  // equal for modules of one type and size
+
+Kind kind_of(const Module& module) { return {typeid(module), module.name(), numel_below(module)}; }
+
+std::map<Kind, int> count_kinds(const Module& container) {
+  std::map<Kind, int> kinds;
+  for (const auto& child : container.children()) ++kinds[kind_of(*child)];
+  return kinds;
+}
 
 // A ModuleList or Sequential of two or more modules of one type, or a ModuleList of modules that are made of modules
 // (dense blocks and mixtures of experts in turn). Each has parameters.
@@ -67,15 +78,12 @@ class TreeMaker {
       node.is_recurrent = node.is_recurrent || parameter.key() == kRecurrentWeight;
     }
     const bool blocks = is_container_of_blocks(module);
-    const auto children = module.children();
+    const std::map<Kind, int> kinds = blocks ? count_kinds(module) : std::map<Kind, int>();
     for (const auto& child : module.named_children()) {
       node.children.push_back(node_of(*child.value(), prefix + child.key() + "."));
       ModuleNode& below = node.children.back();
       below.is_block = blocks;
-      below.has_equal =
-          blocks && std::count_if(children.begin(), children.end(), [&](const auto& one) {
-                      return are_alike(*one, *child.value()) && numel_below(*one) == numel_below(*child.value());
-                    }) > 1;
+      below.has_equal = blocks && kinds.at(kind_of(*child.value())) > 1;
       node.numel += below.numel;
     }
     return node;

@@ -191,6 +191,22 @@ TEST(UnitsAutomatic, AnEmbeddingAndAHeadThatAreTooLargeBecomeUnitsBesideTheBlock
                           "blocks.7", "blocks.8", "blocks.9", "blocks.10", "blocks.11", "norm", "head"));
 }
 
+// A unit of all that lies between the blocks would be gathered at each of these places.
+TEST(UnitsAutomatic, ARestInManyPlacesBecomesUnitsBetweenTheBlocks) {
+  struct StagesImpl : torch::nn::Module {
+    StagesImpl() {
+      for (const char* number : {"1", "2", "3", "4", "5"}) {
+        register_module(std::string("between") + number, Linear(64, 8));
+        register_module(std::string("pair") + number, Sequential(Linear(64, 64), Linear(64, 64)));
+      }
+    }
+  };
+  const StagesImpl model;
+  const auto units = preview_units(model);
+  EXPECT_THAT(units, SizeIs(15));
+  EXPECT_EQ(parameters_of(units), model.named_parameters().keys());
+}
+
 TEST(UnitsAutomatic, ATiedParameterBelongsToTheUnitWhereItComesFirst) {
   struct TiedEndsImpl : torch::nn::Module {
     TiedEndsImpl() {
