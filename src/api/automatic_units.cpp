@@ -128,7 +128,7 @@ void add_blocks(const ModuleNode& node, Division& division, bool& in_rest) {
     return;
   }
   if (!node.own.empty()) {
-    Atom own;
+    Atom own{.members = {node.name}, .is_recurrent = node.is_recurrent};
     for (const ParameterSize& parameter : node.own) add_to(own, parameter);
     division.rest.push_back(std::move(own));
     division.places_of_rest += !std::exchange(in_rest, true);
