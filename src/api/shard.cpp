@@ -146,7 +146,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
-    if (alive) alive->publish_written();
+    if (alive) alive->publish_pieces();
     return alive != nullptr;
   });
   return ShardedModel(std::move(model));

@@ -13,7 +13,7 @@
 
 #include "collectives/group.h"
 #include "engine/recorder.h"
-#include "engine/unit.h"
+#include "engine/sharded_unit.h"
 
 namespace fsdp::engine {
 
@@ -22,7 +22,7 @@ class Agreement {
   using Account = std::vector<int64_t>;
 
   // All three outlive it.
-  Agreement(collectives::Group& group, const std::vector<std::unique_ptr<Unit>>& units, Recorder& recorder)
+  Agreement(collectives::Group& group, const Units& units, Recorder& recorder)
       : group_(group), units_(units), recorder_(recorder) {}
 
   // Whether any rank has a batch for the next backward; `plan` is this rank's for it. Ranks without one follow the
@@ -53,7 +53,7 @@ class Agreement {
   void check_same_activity(const std::vector<torch::Tensor>& messages) const;
 
   collectives::Group& group_;
-  const std::vector<std::unique_ptr<Unit>>& units_;
+  const Units& units_;
   Recorder& recorder_;
   bool followed_ = false;
   bool follows_ = false;

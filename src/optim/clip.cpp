@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "interpose/piece_storage.h"
 #include "optim/device_norm.h"
 #include "optim/norm.h"
 
@@ -60,7 +61,7 @@ double clip_gradients(engine::Model& model, double max_norm, double norm_type) {
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
   FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
   model.check_parameters("clip_grad_norm_");
-  model.close_gradients();
+  model.close_gradients("clip_grad_norm_");
   const double norm = norm_of_all_ranks(model, own_norm(model, norm_type), norm_type).norm();
   const double factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
   if (!(factor >= 1.0)) model.scale_gradients(static_cast<float>(factor));

@@ -9,7 +9,8 @@ Schedule::Schedule(const Limits& limits)
       residency_(limits.units, limits.buffers, limits.full_until),
       reductions_(limits.units, limits.gradient_buffers),
       record_(limits.units),
-      forward_uses_(limits.units) {}
+      forward_uses_(limits.units),
+      changed_(limits.units) {}
 
 Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   for (UnitId unit : units) residency_.pin(unit);
@@ -94,6 +95,26 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
+std::vector<int64_t> Schedule::account() const {
+  std::vector<int64_t> account = reductions_.account();
+  account.insert(account.end(), changed_.begin(), changed_.end());
+  return account;
+}
+
+std::vector<int64_t> Schedule::begun() const {
+  std::vector<int64_t> account = reductions_.begun();
+  account.resize(4 * changed_.size());
+  return account;
+}
+
+std::optional<UnitId> Schedule::changed_too_early(std::span<const int64_t> account) const {
+  const std::span<const int64_t> changed = account.last(changed_.size());
+  for (size_t unit = 0; unit < changed.size(); ++unit) {
+    if (changed[unit] > 0 && account[unit] > 1) return static_cast<UnitId>(unit);
+  }
+  return std::nullopt;
+}
+
 Actions Schedule::reduce_next(std::span<const int64_t> account) {
   Actions actions;
   reductions_.begin_next(account, actions);
@@ -175,13 +196,15 @@ Actions Schedule::shards_change() {
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
+  changed_.assign(changed_.size(), 0);
   return actions;
 }
 
-Actions Schedule::shard_changed(UnitId unit) {
+Actions Schedule::shard_changed(UnitId unit, bool gathers) {
   Actions actions;
   const bool early = period_ == Period::Training;
-  if (!comes_first(unit) || (early && !room_for_next())) return actions;
+  changed_[unit] = early;
+  if (!gathers || !comes_first(unit) || (early && !room_for_next())) return actions;
   residency_.gather_next(unit, actions);
   early ? record_.add(actions) : record_.add_to_last_step(actions);
   return actions;

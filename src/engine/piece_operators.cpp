@@ -1,9 +1,8 @@
-// What users' own operators do with pieces: any element-wise optimizer of LibTorch may step on them.
-#include <string_view>
+#include "engine/piece_operators.h"
+
 #include <unordered_set>
 
 #include "base/error.h"
-#include "engine/model.h"
 
 namespace fsdp::engine {
 
@@ -11,7 +10,7 @@ namespace {
 
 using Operations = std::unordered_set<std::string_view>;
 
-// What they compute depends on many elements, of which this rank has a part only.
+// Their results depend on many elements.
 bool mixes_elements(std::string_view operation) {
   static const Operations operations{"aten::norm",
                                      "aten::linalg_norm",
@@ -58,29 +57,13 @@ bool arranges_elements(std::string_view operation) {
 
 }  // namespace
 
-void Model::pieces_used(const interpose::PieceUse& use, const char* operation) {
-  if (shards_ > 1) {
-    FSDP_CHECK(
-        !mixes_elements(operation) && !(use.reads_gradients && arranges_elements(operation)),
-        "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
-        "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
-        "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
-        "piece.clone().",
-        operation);
-  }
-  if (use.reads_gradients) {
-    close_gradients();
-    scale_now();
-  }
-  if (!use.writes_parameters) return;
-  {
-    std::lock_guard lock(mutex_);
-    if (written_) return;
-  }
-  begin_write();
-  std::lock_guard lock(mutex_);
-  written_ = true;
-  link_->changed = true;
+void check_element_wise(const interpose::PieceUse& use, std::string_view operation) {
+  FSDP_CHECK(!mixes_elements(operation) && !(use.reads_gradients && arranges_elements(operation)),
+             "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
+             "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
+             "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
+             "piece.clone().",
+             operation);
 }
 
 }  // namespace fsdp::engine
