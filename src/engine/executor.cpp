@@ -69,7 +69,7 @@ void Executor::gather(const Action& action, bool in_any_order) {
   if (!collectives.gathers_into_buffer()) return collectives.begin_gather({});
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !collectives.gathers_alone()) agreement_.gathers(action.unit, schedule_.begun());
+  if (!action.foreseen && !collectives.gathers_alone()) agreement_.gathers(action.unit, account_so_far(schedule_));
   const torch::Tensor buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
   in_any_order ? collectives.begin_gather_in_any_order(buffer) : collectives.begin_gather(buffer);
 }

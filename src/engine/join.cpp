@@ -12,7 +12,7 @@ bool Join::any_rank_has_batch(bool here) {
   return any;
 }
 
-Agreement::Account Join::follow() {
+Account Join::follow() {
   if (!agreement_.follows()) refuse(schedule::Misuse::NotWithoutBatch, "");
   executor_.perform(schedule_.follow());
   const bool listens = schedule_.shares_buffers() && !units_.empty() && !units_[0]->collectives->gathers_alone();
@@ -22,10 +22,10 @@ Agreement::Account Join::follow() {
 }
 
 // Takes part in what the others do until the end of their backward.
-Agreement::Account Join::listen() {
+Account Join::listen() {
   for (;;) {
     const Agreement::Leaders leaders =
-        executor_.guarded([&] { return agreement_.follow(schedule_.account()); });
+        executor_.guarded([&] { return agreement_.follow(account_at_end(schedule_)); });
     if (!leaders.gathered_unit) return leaders.account;
     executor_.gather_for_others(*leaders.gathered_unit);
     post_backward_.reduce_rest(leaders.account);

@@ -24,10 +24,10 @@ class Join {
   // Whether any rank has a batch for the next backward. A collective.
   bool any_rank_has_batch(bool here);
   // In place of the forward and backward of the others. A collective. Returns what the ranks agreed on at the end.
-  Agreement::Account follow();
+  Account follow();
 
  private:
-  Agreement::Account listen();
+  Account listen();
 
   Executor& executor_;
   Units& units_;

@@ -111,13 +111,12 @@ bool Parts::note_backward() {
   return note.inside;
 }
 
-void Parts::finish_backward(const Agreement::Account& account) {
+void Parts::finish_backward(const Account& account) {
   optimizer_step.backward_finishes(account);
-  const std::optional<int> changed_too_early = schedule.changed_too_early(account);
   post_backward.finish(account);
   const auto gradients_of_units = std::span(account).subspan(2 * units.size(), units.size());
   const bool any = std::ranges::any_of(gradients_of_units, [](int64_t count) { return count > 0; });
-  optimizer_step.backward_ended(any, changed_too_early);
+  optimizer_step.backward_ended(any, changed_too_early(account));
 }
 
 void Parts::close_gradients(std::string_view call) {

@@ -27,7 +27,7 @@ struct Parts {
   // Rank `source`'s values to all, in every buffer of the module. A collective.
   void broadcast_buffers(int source);
   // Ends a backward, given what the ranks agreed on. A collective.
-  void finish_backward(const Agreement::Account& account);
+  void finish_backward(const Account& account);
   // Ends the sum of the gradients for `call`. A collective where no_sync scopes left something to reduce.
   void close_gradients(std::string_view call);
   // Throws Error unless the call may go on now. `what` names it.

@@ -3,12 +3,12 @@
 namespace fsdp::engine {
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
-Agreement::Account PostBackward::agree() {
-  if (alone() || (machine_.in_no_sync() && !agreement_.followed())) return schedule_.account();
-  return executor_.guarded([&] { return agreement_.ends_backward(schedule_.account()); });
+Account PostBackward::agree() {
+  if (alone() || (machine_.in_no_sync() && !agreement_.followed())) return account_at_end(schedule_);
+  return executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
 }
 
-void PostBackward::finish(const Agreement::Account& account) {
+void PostBackward::finish(const Account& account) {
   reduce_rest(account);
   executor_.perform(schedule_.backward_ends(account));
   executor_.wait_sums();
@@ -19,13 +19,13 @@ void PostBackward::finish(const Agreement::Account& account) {
   machine_.backward_ends();
 }
 
-void PostBackward::reduce_rest(const Agreement::Account& account) {
+void PostBackward::reduce_rest(const Account& account) {
   for (schedule::Actions next; !(next = schedule_.reduce_next(account)).empty();) executor_.perform(next);
 }
 
 void PostBackward::reduce_local_sums() {
   if (machine_.in_no_sync() || !local_sums_) return;
-  const Agreement::Account account = agree();
+  const Account account = agree();
   reduce_rest(account);
   executor_.perform(schedule_.open_ends());
   executor_.wait_sums();

@@ -28,11 +28,11 @@ class PostBackward {
         agreement_(agreement) {}
 
   // This rank has come to the end. The largest of the ranks' accounts, number by number. A collective.
-  Agreement::Account agree();
+  Account agree();
   // Reduces what any rank has to, and ends the backward.
-  void finish(const Agreement::Account& account);
+  void finish(const Account& account);
   // Takes part in the reductions that are begun by now.
-  void reduce_rest(const Agreement::Account& account);
+  void reduce_rest(const Account& account);
   // Reduces what the backwards of no_sync scopes left with each rank, where none outside of them followed. A collective
   // where there is something.
   void reduce_local_sums();

@@ -95,26 +95,6 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
-std::vector<int64_t> Schedule::account() const {
-  std::vector<int64_t> account = reductions_.account();
-  account.insert(account.end(), changed_.begin(), changed_.end());
-  return account;
-}
-
-std::vector<int64_t> Schedule::begun() const {
-  std::vector<int64_t> account = reductions_.begun();
-  account.resize(4 * changed_.size());
-  return account;
-}
-
-std::optional<UnitId> Schedule::changed_too_early(std::span<const int64_t> account) const {
-  const std::span<const int64_t> changed = account.last(changed_.size());
-  for (size_t unit = 0; unit < changed.size(); ++unit) {
-    if (changed[unit] > 0 && account[unit] > 1) return static_cast<UnitId>(unit);
-  }
-  return std::nullopt;
-}
-
 Actions Schedule::reduce_next(std::span<const int64_t> account) {
   Actions actions;
   reductions_.begin_next(account, actions);

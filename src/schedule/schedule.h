@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,11 +41,12 @@ class Schedule {
   // In place of the two, where a reduction of the unit is under way and does not end now (Reductions::keep_late).
   bool reduction_under_way(UnitId unit) const { return reductions_.under_way(unit); }
   void gradient_kept(UnitId unit) { reductions_.keep_late(unit); }
-  // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`. Four
-  // numbers per unit: those of Reductions::account, and whether this rank has changed it already.
-  std::vector<int64_t> account() const;
-  // The same in the midst of a backward: the reductions that were begun, and nothing of what is to come.
-  std::vector<int64_t> begun() const;
+  // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
+  std::vector<int64_t> account() const { return reductions_.account(); }
+  // The beginning of an account, as it is in the midst of a backward.
+  std::vector<int64_t> begun() const { return reductions_.begun(); }
+  // Per unit: whether its shard has changed before the end of this backward.
+  const std::vector<uint8_t>& changed() const { return changed_; }
   // Given what they agreed on, one of the reductions that any rank needs; empty when none is left to begin. The actions
   // of one are performed before the next is asked for.
   Actions reduce_next(std::span<const int64_t> account);
@@ -82,10 +82,6 @@ class Schedule {
   // Where buffers are shared, only if every rank has learnt what comes first. `gathers`: whether it may be, at this
   // point.
   Actions shard_changed(UnitId unit, bool gathers = true);
-  // Given what the ranks agreed on: a unit that changed before the end of this backward on some rank, and of which some
-  // rank has a gradient that came after its reduction.
-  std::optional<UnitId> changed_too_early(std::span<const int64_t> account) const;
-
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   // Whether it was gathered before `shards_change`.
