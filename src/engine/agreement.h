@@ -12,10 +12,14 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "engine/recorder.h"
 #include "engine/unit.h"
+#include "report/recorder.h"
 
 namespace fsdp::engine {
+
+using report::Activity;
+using report::kNoUnit;
+using report::Recorder;
 
 class Agreement {
  public:

@@ -21,12 +21,12 @@
 #include "engine/early_step.h"
 #include "engine/model_spec.h"
 #include "engine/piece_gradients.h"
-#include "engine/recorder.h"
 #include "engine/unit.h"
 #include "fsdp/sharded_model.h"
 #include "interpose/backward_watch.h"
 #include "interpose/listener.h"
 #include "interpose/piece_storage.h"
+#include "report/recorder.h"
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
@@ -95,7 +95,7 @@ class Model final : public interpose::Listener {
   std::string schedule_text() const;
   // One at a time.
   void begin_trace();
-  std::vector<Span> end_trace();
+  std::vector<report::Span> end_trace();
 
   // Whole copies of all parameters in fp32, then of all buffers. A collective.
   NamedTensors full_state(const FullStateOptions& options);

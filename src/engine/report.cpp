@@ -46,7 +46,7 @@ void Model::begin_trace() {
   }
 }
 
-std::vector<Span> Model::end_trace() {
+std::vector<report::Span> Model::end_trace() {
   std::lock_guard lock(mutex_);
   return recorder_.end_trace();
 }
