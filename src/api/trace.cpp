@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "engine/reports.h"
-#include "engine/trace_events.h"
 #include "files/durable_file.h"
+#include "report/trace_events.h"
 
 namespace fsdp {
 
@@ -41,7 +41,7 @@ std::filesystem::path Trace::write(const std::filesystem::path& path) {
   explained([&] { out.emplace(file); });  // a trace for which there is no file goes on
   std::vector<std::string> units;
   for (const auto& unit : model_->units()) units.push_back(unit->name);
-  const std::string events = engine::trace_events(engine::end_trace(*std::exchange(model_, nullptr)), units, rank);
+  const std::string events = report::trace_events(engine::end_trace(*std::exchange(model_, nullptr)), units, rank);
   explained([&] {
     out->file().append(events);
     out->commit();

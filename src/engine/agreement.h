@@ -12,11 +12,15 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "engine/recorder.h"
 #include "engine/sharded_unit.h"
+#include "report/recorder.h"
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
+
+using report::Activity;
+using report::kNoUnit;
+using report::Recorder;
 
 // What a rank tells of a backward. Four numbers per unit: those of schedule::Reductions::account, each for all units,
 // and whether the unit's shard has changed already.

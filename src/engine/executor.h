@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "buffers/arena.h"
 #include "engine/agreement.h"
-#include "engine/recorder.h"
 #include "engine/sharded_unit.h"
 #include "schedule/schedule.h"
 

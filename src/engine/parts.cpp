@@ -112,10 +112,11 @@ bool Parts::note_backward() {
 }
 
 void Parts::finish_backward(const Account& account) {
-  optimizer_step.backward_finishes(account);
-  post_backward.finish(account);
   const auto gradients_of_units = std::span(account).subspan(2 * units.size(), units.size());
   const bool any = std::ranges::any_of(gradients_of_units, [](int64_t count) { return count > 0; });
+  if (any) gradients.check_open("a gradient");  // this rank may have got none itself
+  optimizer_step.backward_finishes(account);
+  post_backward.finish(account);
   optimizer_step.backward_ended(any, changed_too_early(account));
 }
 

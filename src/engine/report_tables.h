@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/recorder.h"
+#include "report/recorder.h"
 #include "schedule/record.h"
 
 namespace fsdp::engine {
@@ -22,7 +22,7 @@ struct ReportOptions {
   bool gathers = true;              // units are divided among ranks
   bool buffers = true;              // into buffers that units share
   bool gradient_buffers = true;     // which units share
-  const Recorder* waits = nullptr;  // where there were steps to measure, on several ranks
+  const report::Recorder* waits = nullptr;  // where there were steps to measure, on several ranks
   int64_t steps = 0;                // that were measured
 };
 

@@ -47,7 +47,7 @@ void begin_trace(Model& model) {
   }
 }
 
-std::vector<Span> end_trace(Model& model) {
+std::vector<report::Span> end_trace(Model& model) {
   const std::lock_guard lock(model.parts().mutex);
   return model.parts().recorder.end_trace();
 }

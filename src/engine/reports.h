@@ -14,6 +14,6 @@ CommunicationReport communication_report(const Model& model);
 std::string schedule_text(const Model& model);
 // One trace at a time: throws Error otherwise.
 void begin_trace(Model& model);
-std::vector<Span> end_trace(Model& model);
+std::vector<report::Span> end_trace(Model& model);
 
 }  // namespace fsdp::engine

@@ -12,6 +12,7 @@ namespace fsdp::engine {
 
 namespace {
 
+using report::Activity;
 using schedule::Action;
 
 struct Counts {

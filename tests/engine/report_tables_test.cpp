@@ -100,7 +100,7 @@ end                                     root, blocks.0              root to bloc
 }
 
 TEST(ReportTables, FitInto100ColumnsWithTimes) {
-  Recorder recorder(7);
+  report::Recorder recorder(7);
   const auto units = gpt(6);
   const auto step = train(6, 2);
   const ReportOptions options{.waits = &recorder, .steps = 2};
@@ -176,15 +176,15 @@ TEST(ReportTables, LeaveOutWhatAModelOnOneRankHasNot) {
 }
 
 TEST(ReportTables, TellWaitsAsTheMeanOfTheSteps) {
-  Recorder recorder(3);
+  report::Recorder recorder(3);
   const auto units = gpt(2);
   const auto step = train(2, 2);
-  recorder.waits(Activity::WaitGather, 1, [] {
-    const int64_t begin = now();
-    while (now() - begin < 2'000'000) {
+  recorder.waits(report::Activity::WaitGather, 1, [] {
+    const int64_t begin = report::now();
+    while (report::now() - begin < 2'000'000) {
     }
   });
-  const double milliseconds = static_cast<double>(recorder.waited(Activity::WaitGather, 1).nanoseconds) / 1e6;
+  const double milliseconds = static_cast<double>(recorder.waited(report::Activity::WaitGather, 1).nanoseconds) / 1e6;
   EXPECT_THAT(step_totals(units, step, {.waits = &recorder, .steps = 100}),
               HasSubstr(fmt::format("the mean of 100: {:.2f} ms for gathers, 0.00 ms for", milliseconds / 100)));
 }

@@ -1,4 +1,4 @@
-#include "engine/trace_events.h"
+#include "report/trace_events.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-namespace fsdp::engine {
+namespace fsdp::report {
 
 namespace {
 
@@ -113,4 +113,4 @@ std::string trace_events(const std::vector<Span>& spans, const std::vector<std::
   return text;
 }
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::report

@@ -1,60 +1,18 @@
-// Spans, and the JSON that shows them.
-#include "engine/timeline.h"
+// The JSON that shows spans.
+#include "report/trace_events.h"
 
 #include <gmock/gmock.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "engine/recorder.h"
-#include "engine/trace_events.h"
-
-namespace fsdp::engine {
+namespace fsdp::report {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 const std::vector<std::string> kUnits = {"root", "blocks.0", "blocks.1 \"quoted\""};
-
-TEST(Timeline, ComputationLastsUntilAnotherUnitIsTouched) {
-  Timeline timeline;
-  timeline.computes(Activity::Forward, 0, 0);
-  timeline.computes(Activity::Forward, 0, 0);
-  const int64_t touched = now();
-  timeline.computes(Activity::Forward, 1, touched);
-  timeline.computes_nothing();
-  const std::vector<Span> spans = timeline.take();
-  ASSERT_EQ(spans.size(), 2);
-  EXPECT_EQ(spans[0].unit, 0);
-  EXPECT_EQ(spans[0].end, touched);
-  EXPECT_EQ(spans[1].unit, 1);
-  EXPECT_GE(spans[1].begin, touched);
-  EXPECT_GE(spans[1].end, spans[1].begin);
-}
-
-TEST(Timeline, LeavesOutWhatHasNotEndedOrBeganBefore) {
-  Timeline timeline;
-  timeline.ends(Activity::Gather, 0);
-  timeline.begins(Activity::Gather, 1);
-  EXPECT_THAT(timeline.take(), IsEmpty());
-}
-
-TEST(Recorder, CountsEveryWaitAndShowsItWhileTraced) {
-  Recorder recorder(3);
-  EXPECT_EQ(recorder.waits(Activity::WaitGather, 1, [] { return 7; }), 7);
-  recorder.begin_trace();
-  recorder.waits(Activity::WaitGather, 1, [] {});
-  recorder.waits(Activity::WaitReaders, kNoUnit, [] {});
-  EXPECT_ANY_THROW(recorder.waits(Activity::WaitReduce, 2, [] { throw 1; }));
-  EXPECT_EQ(recorder.waited(Activity::WaitGather, 1).count, 2);
-  EXPECT_EQ(recorder.waited(Activity::WaitGather, 2).count, 0);
-  EXPECT_EQ(recorder.waited(Activity::WaitReduce, 2).count, 1);
-  EXPECT_EQ(recorder.waited(Activity::WaitReaders).count, 1);
-  EXPECT_EQ(recorder.end_trace().size(), 3);
-  EXPECT_FALSE(recorder.traced());
-}
 
 TEST(TraceEvents, NameTheRankItsRowsAndEachSpan) {
   const Json events = Json::parse(trace_events(
@@ -90,4 +48,4 @@ TEST(TraceEvents, PutWhatOverlapsOnRowsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace fsdp::engine
+}  // namespace fsdp::report

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace fsdp::engine {
+namespace fsdp::report {
 
 enum class Activity {
   // Computation, one after the other.
@@ -60,4 +60,4 @@ class Timeline {
   std::vector<Span> spans_;
 };
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::report

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/timeline.h"
+#include "report/timeline.h"
 
-namespace fsdp::engine {
+namespace fsdp::report {
 
 struct Waited {
   int64_t count = 0;
@@ -82,4 +82,4 @@ class Recorder {
   std::unique_ptr<Timeline> timeline_;              // while the model is traced
 };
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::report

@@ -1,9 +1,9 @@
-#include "engine/timeline.h"
+#include "report/timeline.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace fsdp::engine {
+namespace fsdp::report {
 
 void Timeline::computes(Activity activity, int unit, int64_t end) {
   if (computing_ && computing_->activity == activity && computing_->unit == unit) return;
@@ -37,4 +37,4 @@ std::vector<Span> Timeline::take() {
   return std::exchange(spans_, {});
 }
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::report

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/timeline.h"
+#include "report/timeline.h"
 
-namespace fsdp::engine {
+namespace fsdp::report {
 
 // `units` has the units' names. The rank is the process; its rows are threads, where nothing overlaps: computation,
 // waits, and as many for gathers and for reductions as there are at once.
 std::string trace_events(const std::vector<Span>& spans, const std::vector<std::string>& units, int rank);
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::report
