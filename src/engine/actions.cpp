@@ -18,7 +18,7 @@ void Model::perform(const schedule::Action& action) {
     case Kind::Release:
       unit.collectives->release();
       unit.storage->unbind();
-      if (unit.collectives->gathers_into_buffer()) arena_->full.release(action.buffer);
+      if (unit.collectives->capabilities().into_buffer) arena_->full.release(action.buffer);
       return;
     case Kind::Gather:
       count_gather(unit, action.foreseen);
@@ -44,16 +44,16 @@ void Model::count_gather(const Unit& unit, bool foreseen) {
   communication_.foreseen_gathers += foreseen;
 }
 
-void Model::gather(const schedule::Action& action, bool in_any_order) {
+void Model::gather(const schedule::Action& action, collectives::Order order) {
   Unit& unit = *units_[action.unit];
   if (unit.layout.shards() > 1) recorder_.begins(Activity::Gather, action.unit);
   // What is gathered in place takes no part of the peers.
-  if (!unit.collectives->gathers_into_buffer()) return unit.collectives->begin_gather({});
+  if (!unit.collectives->capabilities().into_buffer) return unit.collectives->begin_gather({}, order);
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !unit.collectives->gathers_alone()) agreement_.gathers(action.unit, begun());
+  if (!action.foreseen && !unit.collectives->capabilities().one_sided) agreement_.gathers(action.unit, begun());
   const torch::Tensor buffer = arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
-  in_any_order ? unit.collectives->begin_gather_in_any_order(buffer) : unit.collectives->begin_gather(buffer);
+  unit.collectives->begin_gather(buffer, order);
 }
 
 // In the form of an account.
@@ -99,7 +99,7 @@ void Model::wait_reduction(const schedule::Action& action) {
   const auto wait = [&] { finish_reduction(*units_[action.unit], action.buffer); };
   alone() ? wait() : recorder_.waits(Activity::WaitReduce, action.unit, wait);
   recorder_.ends(Activity::Reduce, action.unit);
-  const bool final = schedule_->complete(action.unit) && units_[action.unit]->collectives->sum_is_complete();
+  const bool final = schedule_->complete(action.unit) && units_[action.unit]->collectives->capabilities().sums_at_once;
   if (step_.foreseen() && final) step_.reduced(action.unit);
 }
 

@@ -30,7 +30,8 @@ void Model::backward_without_batch() {
 
 // Takes part in what the others do until the end of their backward, and returns what they agreed on there.
 std::vector<int64_t> Model::follow() {
-  const bool listens = schedule_->shares_buffers() && !units_.empty() && !units_[0]->collectives->gathers_alone();
+  const bool listens =
+      schedule_->shares_buffers() && !units_.empty() && !units_[0]->collectives->capabilities().one_sided;
   if (!listens) {
     perform(schedule_->repeat_reductions());
     return agree_on_account();
@@ -47,7 +48,8 @@ void Model::gather_for_others(int id) {
   Unit& unit = *units_[id];
   count_gather(unit, /*foreseen=*/false);
   recorder_.begins(Activity::Gather, id);
-  unit.collectives->begin_gather(arena_->full.at(0, unit.layout.full_numel(), unit.dtype()));
+  unit.collectives->begin_gather(arena_->full.at(0, unit.layout.full_numel(), unit.dtype()),
+                                 collectives::Order::Common);
   wait_gather(id);
   unit.collectives->release();
   arena_->full.release(0);

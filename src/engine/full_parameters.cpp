@@ -56,7 +56,7 @@ void Model::open_full(FullParametersOptions options) {
 // The unit, whole, in memory of its own.
 torch::Tensor Model::gather_alone(Unit& unit) {
   torch::Tensor full = torch::empty({unit.layout.full_numel()}, on_device(unit.dtype()));
-  unit.collectives->begin_gather(full);
+  unit.collectives->begin_gather(full, collectives::Order::Common);
   void* bytes = unit.collectives->wait_gather();
   if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
   unit.collectives->release();

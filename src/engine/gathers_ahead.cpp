@@ -6,7 +6,7 @@ namespace fsdp::engine {
 // Where a step has begun inside of the backward, ranks may have stepped other units by now.
 void Model::gather_next(int id) {
   for (const schedule::Action& action : schedule_->shard_changed(id)) {
-    gather(action, step_.open());
+    gather(action, step_.open() ? collectives::Order::Any : collectives::Order::Common);
     Unit& unit = *units_[action.unit];
     unit.gathered_ahead = unit.layout.shards() > 1;
   }
@@ -21,8 +21,9 @@ void Model::end_early_gathers() {
   for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
     if (schedule_->gathered_early(id) || !anywhere[id].item<bool>()) continue;
     Unit& unit = *units_[id];
-    if (unit.collectives->gathers_alone()) continue;
-    unit.collectives->begin_gather_in_any_order(torch::empty({unit.layout.full_numel()}, on_device(unit.dtype())));
+    if (unit.collectives->capabilities().one_sided) continue;
+    unit.collectives->begin_gather(torch::empty({unit.layout.full_numel()}, on_device(unit.dtype())),
+                                   collectives::Order::Any);
     unit.collectives->wait_gather();
     unit.collectives->release();
   }

@@ -126,7 +126,7 @@ class Model final : public interpose::Listener {
   void perform(const schedule::Actions& actions);
   void perform(const schedule::Action& action);
   void count_gather(const Unit& unit, bool foreseen);
-  void gather(const schedule::Action& action, bool in_any_order = false);
+  void gather(const schedule::Action& action, collectives::Order order = collectives::Order::Common);
   std::vector<int64_t> begun() const;
   void* wait_gather(int id);
   void open_gradient(const schedule::Action& action);

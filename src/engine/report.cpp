@@ -18,8 +18,9 @@ MemoryReport Model::memory() const {
     const torch::Tensor published = unit->collectives->shard();
     if (!published.is_alias_of(unit->shard)) report.parameter_bytes += published.nbytes();
     if (unit->sum.values.defined()) report.gradient_bytes += unit->sum.values.nbytes();
-    report.full_parameter_bytes += unit->collectives->gathered_bytes();
-    report.full_gradient_bytes += unit->collectives->reduction_bytes();
+    const collectives::UnitBytes bytes = unit->collectives->bytes();
+    report.full_parameter_bytes += bytes.gathered;
+    report.full_gradient_bytes += bytes.reductions;
     if (unit->full.defined()) report.full_parameter_bytes += unit->full.nbytes();
   }
   for (const auto& parameter : parameters_) {
@@ -60,7 +61,7 @@ UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
   facts.full_bytes = layout.full_numel() * element_bytes;
-  if (unit.collectives->gathers_into_buffer())
+  if (unit.collectives->capabilities().into_buffer)
     facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
@@ -78,7 +79,7 @@ std::string Model::schedule_text() const {
   std::vector<UnitFacts> units;
   for (const auto& unit : units_) units.push_back(facts_of(*unit, group_->rank(), reduce_dtype_));
   const schedule::Record& record = schedule_->record();
-  const bool in_place = units_.empty() || !units_[0]->collectives->gathers_into_buffer();
+  const bool in_place = units_.empty() || !units_[0]->collectives->capabilities().into_buffer;
   const bool own_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;  // a unit
   const ReportOptions options{.gathers = shards_ > 1,
                               .buffers = schedule_->shares_buffers() && !in_place,

@@ -10,7 +10,7 @@ void Model::begin_write() {
   recorder_.computes_nothing();
   const auto wait = [&] {
     guarded([&] {
-      for (auto& unit : units_) unit->collectives->begin_write();
+      for (auto& unit : units_) unit->collectives->begin_write(collectives::Readers::Wait);
     });
   };
   recorder_.waits(Activity::WaitReaders, kNoUnit, wait);

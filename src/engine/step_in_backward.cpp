@@ -81,12 +81,12 @@ void Model::step_early(int64_t touched) {
   guarded([&] {
     for (int id : std::vector(step_.candidates())) {
       if (!step_.has_left(id) && !leave(id)) continue;
-      if (!units_[id]->collectives->try_begin_write()) continue;
+      if (!units_[id]->collectives->begin_write(collectives::Readers::Ask)) continue;
       write(id, *update, factors, touched);
       recorder_.computes_nothing();
       drop_gradients(*units_[id]);
       step_.stepped(id);
-      if (units_[id]->collectives->gathers_in_any_order()) gather_next(id);
+      if (units_[id]->collectives->capabilities().any_order) gather_next(id);
     }
   });
 }
@@ -101,8 +101,9 @@ bool Model::leave(int id) {
 void Model::step_unit(int id, const UnitUpdate& update, std::span<const float> factors) {
   collectives::UnitCollectives& unit = *units_[id]->collectives;
   recorder_.computes_nothing();
-  recorder_.waits(Activity::WaitReaders, kNoUnit,
-                  [&] { step_.begun() ? unit.begin_write_in_any_order() : unit.begin_write(); });
+  recorder_.waits(Activity::WaitReaders, kNoUnit, [&] {
+    unit.begin_write(step_.begun() ? collectives::Readers::WaitInAnyOrder : collectives::Readers::Wait);
+  });
   write(id, update, factors, recorder_.touched());
 }
 
@@ -156,7 +157,7 @@ void Model::end_broken_step() {
   perform(schedule_->shards_change());
   for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
     if (step_.has_stepped(id)) continue;
-    units_[id]->collectives->begin_write_in_any_order();
+    units_[id]->collectives->begin_write(collectives::Readers::WaitInAnyOrder);
     publish(*units_[id]);
   }
   step_.end();
