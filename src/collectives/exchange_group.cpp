@@ -6,7 +6,7 @@
 
 namespace fsdp::collectives {
 
-std::unique_ptr<UnitCollectives> ExchangeGroup::open_unit(const UnitSpec& spec) {
+std::unique_ptr<UnitCollectives> ExchangeGroup::open_unit(const GroupUnitSpec& spec) {
   return std::make_unique<UnitExchange>(wire_, spec);
 }
 

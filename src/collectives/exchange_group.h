@@ -25,7 +25,7 @@ class ExchangeGroup final : public Group {
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override;
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
 
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;

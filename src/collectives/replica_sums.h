@@ -22,7 +22,6 @@ class ReplicaSums {
   // places. `sum` stays where it is, and this rank's slice as it is, until `wait`.
   void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
   void wait();
-  bool complete() const { return messages_.empty(); }
 
  private:
   Wire* wire_;

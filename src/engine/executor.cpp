@@ -7,6 +7,7 @@
 
 namespace fsdp::engine {
 
+using collectives::Order;
 using schedule::Action;
 
 Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
@@ -34,7 +35,7 @@ void Executor::perform(const Action& action) {
       return release(action);
     case Action::Kind::Gather:
       count_gather(*units_[action.unit], action.foreseen);
-      return gather(action, /*in_any_order=*/false);
+      return gather(action, Order::Common);
     case Action::Kind::WaitGather:
       return units_[action.unit]->bind(wait_gather(action.unit));
     case Action::Kind::OpenGradient:
@@ -52,7 +53,7 @@ void Executor::release(const Action& action) {
   ShardedUnit& unit = *units_[action.unit];
   unit.collectives->release();
   unit.unbind();
-  if (unit.collectives->gathers_into_buffer()) arena_.full.release(action.buffer);
+  if (unit.collectives->capabilities().into_buffer) arena_.full.release(action.buffer);
 }
 
 void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
@@ -61,17 +62,17 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
   communication_.foreseen_gathers += foreseen;
 }
 
-void Executor::gather(const Action& action, bool in_any_order) {
+void Executor::gather(const Action& action, Order order) {
   ShardedUnit& unit = *units_[action.unit];
-  collectives::UnitCollectives& collectives = *unit.collectives;
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
   // Memory that the backend hands out takes no part of the peers.
-  if (!collectives.gathers_into_buffer()) return collectives.begin_gather({});
+  const collectives::Capabilities backend = unit.collectives->capabilities();
+  if (!backend.into_buffer) return unit.collectives->begin_gather({}, order);
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !collectives.gathers_alone()) agreement_.gathers(action.unit, account_so_far(schedule_));
+  if (!action.foreseen && !backend.one_sided) agreement_.gathers(action.unit, account_so_far(schedule_));
   const torch::Tensor buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
-  in_any_order ? collectives.begin_gather_in_any_order(buffer) : collectives.begin_gather(buffer);
+  unit.collectives->begin_gather(buffer, order);
 }
 
 void* Executor::wait_gather(int id) {
@@ -84,10 +85,10 @@ void* Executor::wait_gather(int id) {
   return bytes;
 }
 
-void Executor::gather_ahead(const schedule::Actions& gathers, bool in_any_order) {
+void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
   guarded([&] {
     for (const Action& action : gathers) {
-      gather(action, in_any_order);
+      gather(action, order);
       gathered_ahead_[action.unit] = units_[action.unit]->is_divided();
     }
   });
@@ -98,7 +99,7 @@ void Executor::gather_for_others(int id) {
   count_gather(unit, /*foreseen=*/false);
   guarded([&] {
     recorder_.begins(Activity::Gather, id);
-    unit.collectives->begin_gather(arena_.full.at(0, unit.layout.full_numel(), unit.dtype()));
+    unit.collectives->begin_gather(arena_.full.at(0, unit.layout.full_numel(), unit.dtype()), Order::Common);
     wait_gather(id);
     unit.collectives->release();
   });

@@ -26,8 +26,8 @@ class Executor {
             Recorder& recorder, buffers::Arena arena);
 
   void perform(const schedule::Actions& actions);
-  // Begins gathers for the next micro-batch, which ranks may begin in different orders if `in_any_order`.
-  void gather_ahead(const schedule::Actions& gathers, bool in_any_order);
+  // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
+  void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
   // Takes part in a gather of ranks that have a batch, which this one has not.
   void gather_for_others(int unit);
   // Stores or adds a gradient where the unit's are completed.
@@ -61,7 +61,7 @@ class Executor {
  private:
   void perform(const schedule::Action& action);
   void release(const schedule::Action& action);
-  void gather(const schedule::Action& action, bool in_any_order);
+  void gather(const schedule::Action& action, collectives::Order order);
   void* wait_gather(int unit);
   void count_gather(const ShardedUnit& unit, bool foreseen);
   void open_gradient(const schedule::Action& action);

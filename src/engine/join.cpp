@@ -15,7 +15,7 @@ bool Join::any_rank_has_batch(bool here) {
 Account Join::follow() {
   if (!agreement_.follows()) refuse(schedule::Misuse::NotWithoutBatch, "");
   executor_.perform(schedule_.follow());
-  const bool listens = schedule_.shares_buffers() && !units_.empty() && !units_[0]->collectives->gathers_alone();
+  const bool listens = schedule_.shares_buffers() && !units_.empty() && !units_[0]->collectives->capabilities().one_sided;
   if (listens) return listen();
   executor_.perform(schedule_.repeat_reductions());
   return post_backward_.agree();

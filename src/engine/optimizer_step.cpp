@@ -7,6 +7,8 @@
 
 namespace fsdp::engine {
 
+using collectives::Order;
+using collectives::Readers;
 using schedule::Call;
 using schedule::EarlyStepPhase;
 using schedule::Misuse;
@@ -35,7 +37,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
       recorder_.computes_nothing();
       executor_.guarded([&] {
         recorder_.waits(Activity::WaitReaders, kNoUnit,
-                        [&] { begun ? unit.begin_write_in_any_order() : unit.begin_write(); });
+                        [&] { unit.begin_write(begun ? Readers::WaitInAnyOrder : Readers::Wait); });
       });
       write(id, *update, factors, recorder_.touched());
     }
@@ -58,8 +60,8 @@ void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const floa
 
 // Where a step has begun inside of the backward, ranks may have stepped other units by now.
 void OptimizerStep::gather_next(int id, bool allowed) {
-  const bool in_any_order = machine_.early_step() != EarlyStepPhase::None;
-  executor_.gather_ahead(schedule_.shard_changed(id, allowed), in_any_order);
+  const bool early = machine_.early_step() != EarlyStepPhase::None;
+  executor_.gather_ahead(schedule_.shard_changed(id, allowed), early ? Order::Any : Order::Common);
 }
 
 void OptimizerStep::open_scope(std::weak_ptr<const UnitUpdate> update) {
@@ -83,7 +85,7 @@ void OptimizerStep::reduced(const schedule::Actions& actions) {
   using Kind = schedule::Action::Kind;
   for (const schedule::Action& action : actions) {
     if (action.kind != Kind::WaitReduce && action.kind != Kind::WaitBuffer) continue;
-    if (schedule_.complete(action.unit) && units_[action.unit]->collectives->sum_is_complete())
+    if (schedule_.complete(action.unit) && units_[action.unit]->collectives->capabilities().sums_at_once)
       early_.reduced(action.unit);
   }
 }
@@ -98,12 +100,12 @@ void OptimizerStep::step_early(int64_t touched) {
   for (int id : std::vector(early_.candidates())) {
     collectives::UnitCollectives& unit = *units_[id]->collectives;
     if (!early_.has_left(id) && !leave(id)) continue;
-    if (!executor_.guarded([&] { return unit.try_begin_write(); })) continue;
+    if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
     write(id, *update, factors, touched);
     recorder_.computes_nothing();
     units_[id]->sum->give_back();
     early_.stepped(id);
-    gather_next(id, unit.gathers_in_any_order());
+    gather_next(id, unit.capabilities().any_order);
   }
 }
 
@@ -172,7 +174,7 @@ void OptimizerStep::end_broken_step(collectives::Group& group) {
   for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
     if (early_.has_stepped(id)) continue;
     executor_.guarded([&] {
-      units_[id]->collectives->begin_write_in_any_order();
+      units_[id]->collectives->begin_write(Readers::WaitInAnyOrder);
       units_[id]->publish();
     });
   }
@@ -190,9 +192,9 @@ void OptimizerStep::end_early_gathers(collectives::Group& group) {
     for (const torch::Tensor& one : group.all_gather(early, "loads a checkpoint")) anywhere |= one;
     for (int id = 0; id < count; ++id) {
       ShardedUnit& unit = *units_[id];
-      if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->gathers_alone()) continue;
-      unit.collectives->begin_gather_in_any_order(
-          torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device())));
+      if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided) continue;
+      const auto options = torch::dtype(unit.dtype()).device(unit.shard.device());
+      unit.collectives->begin_gather(torch::empty({unit.layout.full_numel()}, options), Order::Any);
       unit.collectives->wait_gather();
       unit.collectives->release();
     }

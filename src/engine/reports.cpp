@@ -18,8 +18,9 @@ MemoryReport memory_report(const Model& model) {
   for (const auto& unit : parts.units) {
     report.parameter_bytes += unit->shard_bytes();
     report.gradient_bytes += unit->sum->bytes();
-    report.full_parameter_bytes += unit->collectives->gathered_bytes();
-    report.full_gradient_bytes += unit->collectives->reduction_bytes();
+    const collectives::UnitBytes bytes = unit->collectives->bytes();
+    report.full_parameter_bytes += bytes.gathered;
+    report.full_gradient_bytes += bytes.reductions;
   }
   if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
   const buffers::Arena& arena = parts.executor.arena();
@@ -61,7 +62,7 @@ UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_d
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
   facts.full_bytes = layout.full_numel() * element_bytes;
-  if (unit.collectives->gathers_into_buffer())
+  if (unit.collectives->capabilities().into_buffer)
     facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
@@ -83,7 +84,7 @@ std::string schedule_text(const Model& model) {
   for (const auto& unit : parts.units)
     units.push_back(facts_of(*unit, parts.group->rank(), unit->gradients.dtype()));
   const schedule::Record& record = parts.schedule.record();
-  const bool in_place = parts.units.empty() || !parts.units[0]->collectives->gathers_into_buffer();
+  const bool in_place = parts.units.empty() || !parts.units[0]->collectives->capabilities().into_buffer;
   const bool own_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;  // a unit
   const ReportOptions options{.gathers = parts.shards > 1,
                               .buffers = parts.schedule.shares_buffers() && !in_place,

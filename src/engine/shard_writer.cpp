@@ -12,7 +12,7 @@ void ShardWriter::begin_write() {
   recorder_.computes_nothing();
   executor_.guarded([&] {
     recorder_.waits(Activity::WaitReaders, kNoUnit, [&] {
-      for (auto& unit : units_) unit->collectives->begin_write();
+      for (auto& unit : units_) unit->collectives->begin_write(collectives::Readers::Wait);
     });
   });
   recorder_.computes(Activity::Update);

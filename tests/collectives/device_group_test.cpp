@@ -92,7 +92,7 @@ class FailsOnce final : public collectives::Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::UnitSpec&) override { return {}; }
+  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
   void barrier() override { call(); }
   void all_reduce_(torch::Tensor&) override { call(); }
   void broadcast_(torch::Tensor&, int) override { call(); }

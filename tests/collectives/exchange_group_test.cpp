@@ -68,11 +68,11 @@ TEST(ExchangeGroup, AFailurePoisonsTheGroupAndItsUnits) {
   auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({100}, 2, 2)});
   network.fail(1);
   torch::Tensor buffer = torch::zeros({128});
-  unit->begin_gather(buffer);
+  unit->begin_gather(buffer, Order::Common);
   std::string first = message_of([&] { unit->wait_gather(); });
   EXPECT_THAT(first, HasSubstr("unit=blocks.4] gather: rank 1 is gone"));
   EXPECT_EQ(message_of([&] { group.barrier(); }), first);
-  EXPECT_EQ(message_of([&] { unit->begin_write(); }), first);
+  EXPECT_EQ(message_of([&] { unit->begin_write(Readers::Wait); }), first);
 }
 
 TEST(ExchangeGroup, AUnitOutlivesItsGroup) {
@@ -82,7 +82,7 @@ TEST(ExchangeGroup, AUnitOutlivesItsGroup) {
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({100}, 2, 2)});
     group.reset();
     torch::Tensor buffer = torch::ones({128});
-    unit->begin_gather(buffer);
+    unit->begin_gather(buffer, Order::Common);
     unit->wait_gather();
     EXPECT_TRUE(buffer.equal(torch::zeros({128})));
   });

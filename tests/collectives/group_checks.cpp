@@ -29,15 +29,15 @@ torch::Tensor full_values(const UnitLayout& layout, torch::ScalarType dtype, int
 }
 
 void write(Group& group, UnitCollectives& unit, const UnitLayout& layout, const torch::Tensor& full) {
-  unit.begin_write();
+  unit.begin_write(Readers::Wait);
   unit.shard().copy_(full.narrow(0, layout.shard_of(group.rank()).begin, layout.shard_numel()));
   unit.publish();
 }
 
 torch::Tensor gather(UnitCollectives& unit, const UnitLayout& layout, torch::ScalarType dtype) {
   torch::Tensor buffer;
-  if (unit.gathers_into_buffer()) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
-  unit.begin_gather(buffer);
+  if (unit.capabilities().into_buffer) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
+  unit.begin_gather(buffer, Order::Common);
   torch::Tensor full = torch::from_blob(unit.wait_gather(), {layout.full_numel()}, torch::dtype(dtype)).clone();
   unit.release();
   return full;
@@ -178,14 +178,14 @@ void check_writes_in_any_order(Group& group) {
   // They ask one after the other: who has been asked has said that it reads no more.
   bool may_write = false;
   for (int turn = 0; turn < group.size(); ++turn) {
-    if (turn == group.rank()) may_write = unit->try_begin_write();
-    if (turn == 0 && group.rank() == 0) EXPECT_EQ(may_write, group.size() == 1 || !unit->gathers_alone());
+    if (turn == group.rank()) may_write = unit->begin_write(Readers::Ask);
+    if (turn == 0 && group.rank() == 0) EXPECT_EQ(may_write, group.size() == 1 || !unit->capabilities().one_sided);
     group.barrier();
   }
-  EXPECT_TRUE(may_write || unit->try_begin_write());
+  EXPECT_TRUE(may_write || unit->begin_write(Readers::Ask));
   write_and_check(2);
-  may_write = group.rank() % 2 == 0 && unit->try_begin_write();
-  if (!may_write) unit->begin_write_in_any_order();
+  may_write = group.rank() % 2 == 0 && unit->begin_write(Readers::Ask);
+  if (!may_write) unit->begin_write(Readers::WaitInAnyOrder);
   write_and_check(3);
 }
 

@@ -55,9 +55,9 @@ TEST(HostsUnit, ARankMayGatherAloneBetweenTwoWrites) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
-    EXPECT_FALSE(unit->gathers_into_buffer());
+    EXPECT_FALSE(unit->capabilities().into_buffer);
     for (float step : {1.0f, 2.0f}) {
-      unit->begin_write();
+      unit->begin_write(collectives::Readers::Wait);
       unit->shard().fill_(step + static_cast<float>(world.rank()));
       unit->publish();
       for (int i = 0; world.rank() == 3 && i < 10; ++i) {
@@ -236,7 +236,7 @@ TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
     Group& group = world.state()->group();
     auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
     unit->publish();
-    world.rank() == 1 ? unit->begin_write() : group.barrier();
+    world.rank() == 1 ? void(unit->begin_write(collectives::Readers::Wait)) : group.barrier();
   });
   expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
 }
@@ -253,7 +253,7 @@ TEST(HostsGroup, RanksThatWaitForALaterPublicationAreTold) {
       if (world.rank() >= 2) return group->barrier();
       units[0]->publish();
       units[1]->publish();
-      units[2]->begin_write();
+      units[2]->begin_write(collectives::Readers::Wait);
       units[1]->wait_gather();
     });
     EXPECT_THAT(told, AllOf(HasSubstr("is about to write unit blocks.2"), HasSubstr("enters a barrier")));
@@ -271,7 +271,7 @@ TEST(HostsGroup, AFailurePoisonsTheGroupAndItsUnits) {
     const std::string first =
         message_of<Error>([&] { world.rank() == 1 ? group->barrier() : void(group->all_gather(tensor)); });
     EXPECT_THAT(first, HasSubstr("where rank"));
-    EXPECT_EQ(message_of<Error>([&] { unit->begin_write(); }), first);
+    EXPECT_EQ(message_of<Error>([&] { unit->begin_write(collectives::Readers::Wait); }), first);
     EXPECT_EQ(message_of<Error>([&] { group->all_gather(tensor); }), first);
     world.barrier();
   });

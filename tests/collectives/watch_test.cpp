@@ -41,7 +41,7 @@ struct Rank {
 
  private:
   void gather(UnitCollectives& unit) {
-    unit.begin_gather(buffer);
+    unit.begin_gather(buffer, Order::Common);
     unit.wait_gather();
     unit.release();
   }

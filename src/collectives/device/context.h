@@ -23,7 +23,7 @@
 
 namespace fsdp::collectives::device {
 
-class Unit;
+class DeviceUnit;
 
 // A process group of `size` ranks, of which the caller is number `rank`; `name` is that of no other that this rank is
 // in, and the same on all of them.
@@ -36,11 +36,11 @@ struct Channels {
   c10::intrusive_ptr<c10d::Backend> replicas;  // those with the same shard, by the slices of it; null for one
 };
 
-class Context {
+class DeviceContext {
  public:
-  Context(std::shared_ptr<Group> host, Connect connect, torch::Device device);
+  DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device);
   // Ends the process groups: after a failure at once, otherwise when the peers do as well.
-  ~Context();
+  ~DeviceContext();
 
   Group& host() { return *host_; }
   const torch::Device& device() const { return device_; }
@@ -49,9 +49,9 @@ class Context {
   const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
 
-  void add(int id, Unit& unit) { units_[id] = &unit; }
+  void add(int id, DeviceUnit& unit) { units_[id] = &unit; }
   void remove(int id) { units_.erase(id); }
-  Unit& unit(int id) { return *units_.at(id); }
+  DeviceUnit& unit(int id) { return *units_.at(id); }
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
@@ -76,7 +76,7 @@ class Context {
   Connect connect_;
   torch::Device device_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
-  std::map<int, Unit*> units_;  // those that live
+  std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
   std::exception_ptr failure_;
 };

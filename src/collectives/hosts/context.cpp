@@ -23,7 +23,7 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
 
 }  // namespace
 
-Context::Context(const GroupSpec& spec)
+HostsContext::HostsContext(const GroupSpec& spec)
     : ranks_of_a_host_(spec.ranks_of_a_host),
       shared_(spec_of_host(spec)),
       wire_(make_gloo_wire(spec)),

@@ -20,9 +20,9 @@
 
 namespace fsdp::collectives::hosts {
 
-class Context {
+class HostsContext {
  public:
-  explicit Context(const GroupSpec& spec);  // a collective
+  explicit HostsContext(const GroupSpec& spec);  // a collective
 
   int rank() const { return wire_->rank(); }
   int size() const { return wire_->size(); }
@@ -34,7 +34,7 @@ class Context {
   int counterpart(int host) const { return rank_on(host, number_on_host()); }
 
   const std::shared_ptr<Wire>& wire() const { return wire_; }
-  shm::Context& shared() { return shared_; }
+  shm::SharedMemoryContext& shared() { return shared_; }
   shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
   Progress& progress() { return progress_; }
   TransferQueue& transfers() { return transfers_; }
@@ -70,7 +70,7 @@ class Context {
 
  private:
   int ranks_of_a_host_;
-  shm::Context shared_;
+  shm::SharedMemoryContext shared_;
   std::shared_ptr<Wire> wire_;
   Progress progress_;
   TransferQueue transfers_;

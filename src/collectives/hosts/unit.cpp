@@ -24,13 +24,13 @@ class TransferMessage final : public Message {
   Transfer& transfer_;
 };
 
-UnitMemory open_memory(Context& context, const UnitSpec& spec) {
+UnitMemory open_memory(HostsContext& context, const GroupUnitSpec& spec) {
   return context.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(context, spec); });
 }
 
 }  // namespace
 
-Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec)
+HostsUnit::HostsUnit(std::shared_ptr<HostsContext> context, GroupUnitSpec spec)
     : context_(std::move(context)),
       spec_(std::move(spec)),
       prefix_(message_prefix(spec_.name)),
@@ -40,7 +40,7 @@ Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec)
   fetch_.arrived = [this] { memory_.publish(); };
 }
 
-Unit::~Unit() {
+HostsUnit::~HostsUnit() {
   try {
     if (std::uncaught_exceptions() == 0) wait_fetched("publication");
   } catch (const std::exception&) {
@@ -49,7 +49,7 @@ Unit::~Unit() {
   context_->transfers().cancel(fetch_);
 }
 
-void Unit::wait_fetched(const char* operation) {
+void HostsUnit::wait_fetched(const char* operation) {
   if (fetched_) return;
   context_->on_wire(prefix_, operation, [&] {
     Messages all;
@@ -60,21 +60,16 @@ void Unit::wait_fetched(const char* operation) {
   fetched_ = true;
 }
 
-void Unit::begin_write() {
-  context_->wire()->begins("is about to write unit " + spec_.name);
-  begin_write_in_any_order();
-}
-
-void Unit::begin_write_in_any_order() {
+bool HostsUnit::begin_write(Readers readers) {
+  if (readers == Readers::Ask)
+    return fetched_ && context_->in_memory(prefix_, kWaitingForReaders, [&] { return memory_.try_begin_write(); });
+  if (readers == Readers::Wait) context_->wire()->begins("is about to write unit " + spec_.name);
   wait_fetched(kWaitingForReaders);
   context_->in_memory(prefix_, kWaitingForReaders, [&] { memory_.begin_write(); });
+  return true;
 }
 
-bool Unit::try_begin_write() {
-  return fetched_ && context_->in_memory(prefix_, kWaitingForReaders, [&] { return memory_.try_begin_write(); });
-}
-
-void Unit::publish() {
+void HostsUnit::publish() {
   if (memory_.fetched_from().empty() || spec_.layout.full_numel() == 0) return memory_.publish();
   context_->on_wire(prefix_, "publication", [&] {
     Wire& wire = *context_->wire();
@@ -89,12 +84,12 @@ void Unit::publish() {
   });
 }
 
-void* Unit::wait_gather() {
+void* HostsUnit::wait_gather() {
   wait_fetched("gather");
   return context_->in_memory(prefix_, "gather", [&] { return memory_.wait_full(); });
 }
 
-void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+void HostsUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_.under_way(), "unit {} is being reduced already", spec_.name);
   check_shapes(gradients, sum, spec_);
   const uint64_t address = context_->shared().address_of(gradients.values);

@@ -22,40 +22,41 @@
 
 namespace fsdp::collectives::hosts {
 
-class Unit final : public UnitCollectives {
+class HostsUnit final : public UnitCollectives {
  public:
   // A shard group is made of whole hosts, or lies within one.
-  Unit(std::shared_ptr<Context> context, UnitSpec spec);
-  ~Unit() override;
+  HostsUnit(std::shared_ptr<HostsContext> context, GroupUnitSpec spec);
+  ~HostsUnit() override;
 
+  Capabilities capabilities() const override {
+    return {.into_buffer = false,
+            .one_sided = true,
+            .any_order = true,
+            .sums_at_once = spec_.layout.shards() == spec_.layout.ranks()};
+  }
   torch::Tensor shard() const override { return memory_.shard(); }
-  bool gathers_into_buffer() const override { return false; }
-  bool gathers_alone() const override { return true; }
+  UnitBytes bytes() const override { return {.gathered = memory_.fetched_bytes()}; }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return reduction_.staging_numel(layout);
   }
-  int64_t gathered_bytes() const override { return memory_.fetched_bytes(); }
-  void begin_write() override;
-  void begin_write_in_any_order() override;
-  bool try_begin_write() override;
+  bool begin_write(Readers readers) override;
   void publish() override;
-  void begin_gather(const torch::Tensor&) override {}
+  void begin_gather(const torch::Tensor&, Order) override {}
   void* wait_gather() override;
   void release() override { memory_.release(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override { return reduction_.wait_begun(); }
   void wait_reduce() override { reduction_.wait(); }
   void wait_sum() override { reduction_.wait_sum(); }
-  bool sum_is_complete() const override { return reduction_.sum_is_complete(); }
 
  private:
   void wait_fetched(const char* operation);
 
-  std::shared_ptr<Context> context_;
-  UnitSpec spec_;
+  std::shared_ptr<HostsContext> context_;
+  GroupUnitSpec spec_;
   std::string prefix_;
   UnitMemory memory_;
-  UnitReduction reduction_;
+  HostsReduction reduction_;
   Transfer fetch_;       // of the last publication; after the memory
   bool fetched_ = true;  // it was waited for
 };

@@ -25,7 +25,7 @@ struct Opening {
 
 }  // namespace
 
-UnitMemory::UnitMemory(Context& context, const UnitSpec& spec)
+UnitMemory::UnitMemory(HostsContext& context, const GroupUnitSpec& spec)
     : context_(&context),
       layout_(spec.layout),
       read_purpose_("gathers unit " + spec.name),
@@ -43,8 +43,8 @@ UnitMemory::UnitMemory(Context& context, const UnitSpec& spec)
 }
 
 // The first of the shard group's ranks on this host makes the file, and closes it when all have it mapped.
-void UnitMemory::open(const UnitSpec& spec) {
-  shm::Context& shared = context_->shared();
+void UnitMemory::open(const GroupUnitSpec& spec) {
+  shm::SharedMemoryContext& shared = context_->shared();
   shm::Exchange& exchange = shared.exchange();
   const int self = context_->number_on_host();
   int first = self;

@@ -23,7 +23,7 @@ namespace fsdp::collectives::hosts {
 class UnitMemory {
  public:
   // Throws Error, also WaitFailure as `Ranks::wait`.
-  UnitMemory(Context& context, const UnitSpec& spec);
+  UnitMemory(HostsContext& context, const GroupUnitSpec& spec);
 
   const std::vector<shm::UnitMember>& members() const { return members_; }  // by the ranks' numbers on this host
   shm::UnitControl& own_control() const { return *members_[context_->number_on_host()].control; }
@@ -44,12 +44,12 @@ class UnitMemory {
   void release();
 
  private:
-  void open(const UnitSpec& spec);
+  void open(const GroupUnitSpec& spec);
   void end_reads();
   uint64_t make_control(shm::OwnMemory& memory) const;
   void map(shm::MemoryFile& file, torch::ScalarType dtype);
 
-  Context* context_;
+  HostsContext* context_;
   layout::UnitLayout layout_;
   std::string read_purpose_, write_purpose_;
   std::vector<int> peers_;  // this host's of the shard group, by their numbers on it

@@ -8,7 +8,7 @@
 
 namespace fsdp::collectives::hosts {
 
-UnitReduction::UnitReduction(Context& context, std::vector<shm::UnitMember> members, const UnitSpec& spec)
+HostsReduction::HostsReduction(HostsContext& context, std::vector<shm::UnitMember> members, const GroupUnitSpec& spec)
     : context_(&context),
       unit_(spec.id),
       prefix_(message_prefix(spec.name)),
@@ -20,13 +20,13 @@ UnitReduction::UnitReduction(Context& context, std::vector<shm::UnitMember> memb
       replica_sums_(*context.wire(), spec.layout, spec.id) {}
 
 // This host's sums of its counterparts' slices, then the other hosts' sums of this rank's, all in fp32.
-int64_t UnitReduction::staging_numel(const layout::GradientLayout& layout) const {
+int64_t HostsReduction::staging_numel(const layout::GradientLayout& layout) const {
   int64_t numel = (context_->hosts() - 1) * layout.slice_of(context_->rank()).numel();
   for (int host = 0; host < context_->hosts(); ++host) numel += layout.slice_of(context_->counterpart(host)).numel();
   return numel * (type_ == ElementType::Float32 ? 1 : 2);
 }
 
-void UnitReduction::lay_out_staging() {
+void HostsReduction::lay_out_staging() {
   const layout::GradientLayout& layout = *gradients_.layout;
   auto* place = static_cast<float*>(gradients_.staging.mutable_data_ptr());
   own_sums_.clear();
@@ -41,7 +41,7 @@ void UnitReduction::lay_out_staging() {
   }
 }
 
-void UnitReduction::begin(Gradients gradients, uint64_t address, GradientSum& sum) {
+void HostsReduction::begin(Gradients gradients, uint64_t address, GradientSum& sum) {
   gradients_ = std::move(gradients);
   sum_ = &sum;
   summed_ = false;
@@ -63,7 +63,7 @@ void UnitReduction::begin(Gradients gradients, uint64_t address, GradientSum& su
   if (!advance()) context_->ranks().add(*this);
 }
 
-void UnitReduction::exchange_flags() {
+void HostsReduction::exchange_flags() {
   Wire& wire = *context_->wire();
   const std::vector<uint8_t>& ours = present_[context_->rank()];
   const int tag = tag_of(unit_, UnitMessage::Flags);
@@ -71,7 +71,7 @@ void UnitReduction::exchange_flags() {
   for (int peer : wire.peers()) sends_.push_back(wire.send(ours.data(), ours.size(), peer, tag));
 }
 
-void UnitReduction::receive_sums() {
+void HostsReduction::receive_sums() {
   const size_t bytes = gradients_.layout->slice_of(context_->rank()).numel() * sizeof(float);
   for (int host = 0; host < context_->hosts(); ++host) {
     if (host == context_->host()) continue;
@@ -79,11 +79,11 @@ void UnitReduction::receive_sums() {
   }
 }
 
-int UnitReduction::slice_tag() const {
+int HostsReduction::slice_tag() const {
   return tag_of(unit_, UnitMessage::Slice, number_of(gradients_.layout->wanted()));
 }
 
-std::vector<layout::Range> UnitReduction::segments_of(int rank) const {
+std::vector<layout::Range> HostsReduction::segments_of(int rank) const {
   std::vector<layout::Range> segments;
   for (size_t i = 0; i < gradients_.layout->parameters(); ++i)
     segments.push_back(gradients_.layout->segment_of(i, rank));
@@ -91,7 +91,7 @@ std::vector<layout::Range> UnitReduction::segments_of(int rank) const {
 }
 
 // May run in the thread that makes progress, so a failure is kept for `wait`.
-bool UnitReduction::advance() {
+bool HostsReduction::advance() {
   for (const shm::UnitMember& member : members_) {
     if (!counters_.has_offered(*member.control)) return false;
   }
@@ -107,7 +107,7 @@ bool UnitReduction::advance() {
 }
 
 // The slices of the other hosts first, since they have the longer way.
-void UnitReduction::add_up_host() {
+void HostsReduction::add_up_host() {
   const layout::GradientLayout& layout = *gradients_.layout;
   const int64_t element = type_ == ElementType::Float32 ? 4 : 2;
   for (size_t number = 0; number < members_.size(); ++number) {
@@ -130,14 +130,14 @@ void UnitReduction::add_up_host() {
   }
 }
 
-bool UnitReduction::wait_begun() {
+bool HostsReduction::wait_begun() {
   return context_->on_wire(prefix_, "reduce", [&] {
     const Progress::Scope going_on(context_->progress());
     return context_->wire()->wait_unless_stalled(flags_);
   });
 }
 
-void UnitReduction::wait() {
+void HostsReduction::wait() {
   context_->on_wire(prefix_, "reduce", [&] {
     context_->wait_all(flags_);
     for (int peer : context_->wire()->peers())
@@ -161,7 +161,7 @@ void UnitReduction::wait() {
   sum_ = nullptr;
 }
 
-void UnitReduction::wait_sum() {
+void HostsReduction::wait_sum() {
   context_->on_wire(prefix_, "reduce", [&] {
     const Progress::Scope going_on(context_->progress());
     replica_sums_.wait();
@@ -169,7 +169,7 @@ void UnitReduction::wait_sum() {
 }
 
 // What some rank of the host has a gradient of.
-std::vector<uint8_t> UnitReduction::present_on(int host) const {
+std::vector<uint8_t> HostsReduction::present_on(int host) const {
   std::vector<uint8_t> present(gradients_.layout->parameters());
   for (int number = 0; number < context_->ranks_of_a_host(); ++number) {
     const std::vector<uint8_t>& theirs = present_[context_->rank_on(host, number)];
@@ -178,7 +178,7 @@ std::vector<uint8_t> UnitReduction::present_on(int host) const {
   return present;
 }
 
-void UnitReduction::add_up_hosts() {
+void HostsReduction::add_up_hosts() {
   const layout::GradientLayout& layout = *gradients_.layout;
   std::vector<std::vector<uint8_t>> present;
   for (int host = 0; host < context_->hosts(); ++host) present.push_back(present_on(host));

@@ -20,11 +20,11 @@
 
 namespace fsdp::collectives::hosts {
 
-class UnitReduction final : public shm::Work {
+class HostsReduction final : public shm::Work {
  public:
   // `members` by their numbers on this host; their memory outlives this.
-  UnitReduction(Context& context, std::vector<shm::UnitMember> members, const UnitSpec& spec);
-  ~UnitReduction() override { context_->ranks().withdraw(*this); }
+  HostsReduction(HostsContext& context, std::vector<shm::UnitMember> members, const GroupUnitSpec& spec);
+  ~HostsReduction() override { context_->ranks().withdraw(*this); }
 
   // In elements of the unit's gradient_dtype.
   int64_t staging_numel(const layout::GradientLayout& layout) const;
@@ -35,7 +35,6 @@ class UnitReduction final : public shm::Work {
   bool wait_begun();
   void wait();
   void wait_sum();
-  bool sum_is_complete() const { return replica_sums_.complete(); }
 
   bool advance() override;
 
@@ -49,7 +48,7 @@ class UnitReduction final : public shm::Work {
   std::vector<uint8_t> present_on(int host) const;
   int slice_tag() const;
 
-  Context* context_;
+  HostsContext* context_;
   int unit_;
   std::string prefix_, unit_name_, purpose_;
   ElementType type_;

@@ -20,10 +20,10 @@
 
 namespace fsdp::collectives::shm {
 
-class Context {
+class SharedMemoryContext {
  public:
   // Opens the peers' memory; their numbers travel by the store. A collective.
-  explicit Context(const GroupSpec& spec);
+  explicit SharedMemoryContext(const GroupSpec& spec);
 
   Ranks& ranks() { return *ranks_; }
   Exchange& exchange() { return *exchange_; }
