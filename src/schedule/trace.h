@@ -51,11 +51,14 @@ class Trace {
  private:
   void follow(UnitId unit);
   void detect_repetition();
+  void forget_recording();
   void begin_period();
 
   Kind kind_;
   std::vector<UnitId> plan_;
-  std::vector<UnitId> recorded_;
+  std::vector<UnitId> recorded_;  // of this period, or of this pass of a cyclic one
+  size_t lag_ = 0;                // uses between the last one and that of the same unit before
+  size_t repeated_ = 0;           // uses in a row that are those `lag_` before
   std::optional<size_t> cursor_;  // the present use in the plan; none before the first
   bool on_plan_ = true;
   bool suspended_ = false;

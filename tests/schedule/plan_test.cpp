@@ -63,6 +63,20 @@ TEST(Schedule, AnEvaluationBetweenStepsLeavesTheTrainingPlanAlone) {
   EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
 }
 
+// A process that only infers has no event at the end of a pass.
+TEST(Schedule, ADeviatingPassDoesNotLoseAPlanForEver) {
+  Player player({.units = 5});
+  for (int pass = 0; pass < 20000; ++pass) player.evaluate({0, 1, 2, 3});
+  EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
+  player.evaluate({0, 4, 2, 3});
+  for (int pass = 0; pass < 3; ++pass) player.evaluate({0, 1, 2, 3});
+  EXPECT_TRUE(player.schedule.evaluation().on_plan());
+  EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
+  player.take();
+  player.evaluate({0});
+  EXPECT_THAT(player.take(), ElementsAre("Gather 0", "Gather 1", "WaitGather 0"));
+}
+
 TEST(Schedule, AForwardWithoutBackwardDoesNotChangeThePlan) {
   Player player({.units = 3});
   block_step(player, 3);
