@@ -1,12 +1,8 @@
 // What a model says of itself.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "base/error.h"
 #include "engine/model.h"
-#include "engine/report_tables.h"
 #include "engine/strategy_name.h"
-#include "engine/unit_names.h"
+#include "report/schedule_text.h"
 
 namespace fsdp::engine {
 
@@ -53,19 +49,18 @@ std::vector<report::Span> Model::end_trace() {
 
 namespace {
 
-UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
+report::UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
   const layout::UnitLayout& layout = unit.layout;
   const layout::GradientLayout& gradients = unit.gradient_layout;
-  UnitFacts facts{.name = unit.name};
+  const auto bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
+  const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype));
+  report::UnitFacts facts{.name = unit.name, .full_bytes = layout.full_numel() * bytes};
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
-  const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
-  facts.full_bytes = layout.full_numel() * element_bytes;
-  if (unit.collectives->gathers_into_buffer())
-    facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
+  if (unit.collectives->gathers_into_buffer()) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
-    facts.reduction_bytes += gradients.slice_of(rank).numel() * static_cast<int64_t>(c10::elementSize(reduce_dtype));
-    if (layout.shard_index(peer) == layout.shard_index(rank))
+    facts.reduction_bytes += gradients.slice_of(rank).numel() * reduced_bytes;
+    if (layout.shard_index(peer) == layout.shard_index(rank))  // a replica, which sends its sums in fp32
       facts.reduction_bytes += gradients.slice_of(peer).numel() * static_cast<int64_t>(sizeof(float));
   }
   return facts;
@@ -75,30 +70,29 @@ UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
 
 std::string Model::schedule_text() const {
   std::lock_guard lock(mutex_);
-  std::vector<UnitFacts> units;
-  for (const auto& unit : units_) units.push_back(facts_of(*unit, group_->rank(), reduce_dtype_));
   const schedule::Record& record = schedule_->record();
-  const bool in_place = units_.empty() || !units_[0]->collectives->gathers_into_buffer();
-  const bool own_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;  // a unit
-  const ReportOptions options{.gathers = shards_ > 1,
-                              .buffers = schedule_->shares_buffers() && !in_place,
-                              .gradient_buffers = !alone() && !own_buffers,
-                              .waits = record.steps() > 0 && !alone() ? &recorder_ : nullptr,
-                              .steps = record.steps()};
-  const bool groups = shards_ > 1 && shards_ < group_->size();
-  std::string text = fmt::format("{} on {} rank{}{}: {} units", name_of(strategy_), group_->size(), alone() ? "" : "s",
-                                 groups ? fmt::format(" in groups of {}", shards_) : "", units.size());
-  if (!alone()) {
-    text += in_place ? ", gathers copy nothing" : fmt::format(", {} buffers for full units", schedule_->buffers());
-    text += fmt::format(", {} buffers for gradients", schedule_->gradient_buffers());
+  const bool gathers_copy = !units_.empty() && units_[0]->collectives->gathers_into_buffer();
+  const bool own_gradient_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;
+  const auto waited = [&](Activity wait, int unit = kNoUnit) { return recorder_.waited(wait, unit).nanoseconds; };
+  report::ScheduleFacts facts{.strategy = name_of(strategy_),
+                              .ranks = group_->size(),
+                              .shards = shards_,
+                              .buffers = gathers_copy ? schedule_->buffers() : 0,
+                              .gradient_buffers = schedule_->gradient_buffers(),
+                              .tells_buffers = gathers_copy && schedule_->shares_buffers(),
+                              .tells_gradient_buffers = !alone() && !own_gradient_buffers,
+                              .evaluation = schedule_->evaluation().plan(),
+                              .step = record.step(),
+                              .steps = record.steps(),
+                              .replica_wait = waited(Activity::WaitReplicas),
+                              .agreement_wait = waited(Activity::WaitAgreement),
+                              .reader_wait = waited(Activity::WaitReaders)};
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    facts.units.push_back(facts_of(*units_[id], group_->rank(), reduce_dtype_));
+    facts.units[id].gather_wait = waited(Activity::WaitGather, id);
+    facts.units[id].reduction_wait = waited(Activity::WaitReduce, id);
   }
-  text += "\n\n";
-  text += units_table(units, record.step(), options) + "\n" + step_totals(units, record.step(), options);
-  text +=
-      record.step().micro_batches.empty() ? "\nno step is recorded yet\n" : step_table(units, record.step(), options);
-  const std::vector<int>& evaluation = schedule_->evaluation().plan();
-  if (!evaluation.empty()) text += fmt::format("\nwithout gradients: {}\n", list_units(units, evaluation));
-  return text;
+  return report::schedule_text(facts);
 }
 
 }  // namespace fsdp::engine
