@@ -1,13 +1,9 @@
 #include "engine/reports.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "engine/full_scope.h"
-#include "engine/report_tables.h"
-#include "engine/strategy_name.h"
-#include "engine/unit_names.h"
+#include "report/schedule_text.h"
 
 namespace fsdp::engine {
 
@@ -55,19 +51,18 @@ std::vector<report::Span> end_trace(Model& model) {
 
 namespace {
 
-UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_dtype) {
+report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_dtype) {
   const layout::UnitLayout& layout = unit.layout;
   const layout::GradientLayout& gradients = unit.sum->gradient_layout();
-  UnitFacts facts{.name = unit.name};
+  const auto bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
+  const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype));
+  report::UnitFacts facts{.name = unit.name, .full_bytes = layout.full_numel() * bytes};
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
-  const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
-  facts.full_bytes = layout.full_numel() * element_bytes;
-  if (unit.collectives->capabilities().into_buffer)
-    facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
+  if (unit.collectives->capabilities().into_buffer) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
-    facts.reduction_bytes += gradients.slice_of(rank).numel() * static_cast<int64_t>(c10::elementSize(reduce_dtype));
-    if (layout.shard_index(peer) == layout.shard_index(rank))
+    facts.reduction_bytes += gradients.slice_of(rank).numel() * reduced_bytes;
+    if (layout.shard_index(peer) == layout.shard_index(rank))  // a replica, which sends its sums in fp32
       facts.reduction_bytes += gradients.slice_of(peer).numel() * static_cast<int64_t>(sizeof(float));
   }
   return facts;
@@ -78,33 +73,29 @@ UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_d
 std::string schedule_text(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
-  const int ranks = parts.group->size();
-  const bool alone = ranks == 1;
-  std::vector<UnitFacts> units;
-  for (const auto& unit : parts.units)
-    units.push_back(facts_of(*unit, parts.group->rank(), unit->gradients.dtype()));
   const schedule::Record& record = parts.schedule.record();
-  const bool in_place = parts.units.empty() || !parts.units[0]->collectives->capabilities().into_buffer;
-  const bool own_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;  // a unit
-  const ReportOptions options{.gathers = parts.shards > 1,
-                              .buffers = parts.schedule.shares_buffers() && !in_place,
-                              .gradient_buffers = !alone && !own_buffers,
-                              .waits = record.steps() > 0 && !alone ? &parts.recorder : nullptr,
-                              .steps = record.steps()};
-  const bool groups = parts.shards > 1 && parts.shards < ranks;
-  std::string text = fmt::format("{} on {} rank{}{}: {} units", name_of(parts.strategy), ranks, alone ? "" : "s",
-                                 groups ? fmt::format(" in groups of {}", parts.shards) : "", units.size());
-  if (!alone) {
-    text += in_place ? ", gathers copy nothing" : fmt::format(", {} buffers for full units", parts.schedule.buffers());
-    text += fmt::format(", {} buffers for gradients", parts.schedule.gradient_buffers());
+  const bool gathers_copy = !parts.units.empty() && parts.units[0]->collectives->capabilities().into_buffer;
+  const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
+  const auto waited = [&](Activity wait, int unit = kNoUnit) { return parts.recorder.waited(wait, unit).nanoseconds; };
+  report::ScheduleFacts facts{.strategy = name_of(parts.strategy),
+                              .ranks = parts.group->size(),
+                              .shards = parts.shards,
+                              .buffers = gathers_copy ? parts.schedule.buffers() : 0,
+                              .gradient_buffers = parts.schedule.gradient_buffers(),
+                              .tells_buffers = gathers_copy && parts.schedule.shares_buffers(),
+                              .tells_gradient_buffers = parts.group->size() > 1 && !own_gradient_buffers,
+                              .evaluation = parts.schedule.evaluation().plan(),
+                              .step = record.step(),
+                              .steps = record.steps(),
+                              .replica_wait = waited(Activity::WaitReplicas),
+                              .agreement_wait = waited(Activity::WaitAgreement),
+                              .reader_wait = waited(Activity::WaitReaders)};
+  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
+    facts.units.push_back(facts_of(*parts.units[id], parts.group->rank(), parts.units[id]->gradients.dtype()));
+    facts.units[id].gather_wait = waited(Activity::WaitGather, id);
+    facts.units[id].reduction_wait = waited(Activity::WaitReduce, id);
   }
-  text += "\n\n";
-  text += units_table(units, record.step(), options) + "\n" + step_totals(units, record.step(), options);
-  text +=
-      record.step().micro_batches.empty() ? "\nno step is recorded yet\n" : step_table(units, record.step(), options);
-  const std::vector<int>& evaluation = parts.schedule.evaluation().plan();
-  if (!evaluation.empty()) text += fmt::format("\nwithout gradients: {}\n", list_units(units, evaluation));
-  return text;
+  return report::schedule_text(facts);
 }
 
 }  // namespace fsdp::engine

@@ -14,12 +14,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Kind {
+struct Shown {
   const char* row;
   const char* name;
 };
 
-Kind kind_of(Activity activity) {
+Shown shown_as(Activity activity) {
   switch (activity) {
     case Activity::Forward:
       return {"forward", "forward"};
@@ -92,7 +92,7 @@ std::string trace_events(const std::vector<Span>& spans, const std::vector<std::
   events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));
   events.push_back(order("process_sort_index", rank, 0, rank));
   for (const Span& span : sorted) {
-    const auto [row, name] = kind_of(span.activity);
+    const auto [row, name] = shown_as(span.activity);
     events.push_back({{"name", span.unit == kNoUnit ? name : fmt::format("{} {}", name, units[span.unit])},
                       {"cat", row},
                       {"ph", "X"},
