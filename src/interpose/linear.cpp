@@ -31,6 +31,9 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace> {
     context->save_for_backward({input, weight});
     context->saved_data["bias"] = bias && bias->defined();
     context->set_materialize_grads(false);
+    // Below the layer that makes views known to autograd, which forbids to modify a view that comes out of here. This
+    // one is of memory that nobody else holds.
+    at::AutoDispatchBelowADInplaceOrView below;
     return at::linear(input, weight, bias);
   }
 

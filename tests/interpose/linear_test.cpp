@@ -64,6 +64,43 @@ TEST_F(InterposeLinear, HasAutogradsBitsWhateverTheShapeOfItsInput) {
   }
 }
 
+// Of a layer's result.
+using Change = std::function<Tensor(Tensor result)>;
+
+TEST_F(InterposeLinear, ResultCanBeModifiedInPlaceAsAutogradsCan) {
+  const std::vector<std::pair<const char*, Change>> changes{
+      {"relu_", [](Tensor y) { return y.relu_(); }},
+      {"nn::ReLU", [](Tensor y) { return torch::nn::ReLU(torch::nn::ReLUOptions(true))(y); }},
+      {"+=", [](Tensor y) { return y += 2 * y.detach(); }},
+      {"*=", [](Tensor y) { return y *= 0.5; }},
+      {"masked_fill_", [](Tensor y) { return y.masked_fill_(y.detach() > 0.5, 3.0); }},
+      {"of a part", [](Tensor y) { return y.select(-1, 0).mul_(2), y; }},
+      {"of a view", [](Tensor y) {
+         return y.view({-1, 11}).sigmoid_(), y;
+       }}};
+  for (const auto& [name, change] : changes) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5, 7}, {3, 5, 7}, {2, 3, 5, 7}}) {
+      for (bool with_bias : {true, false}) {
+        SCOPED_TRACE(fmt::format("{} of {} dimensions{}", name, sizes.size(), with_bias ? " with a bias" : ""));
+        recorder.gradients.clear();
+        Layer layer(recorder, {11, 7});
+        const Tensor input = Layer::random(sizes), plain_input = Layer::copy(input);
+        const auto loss = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+          return change(with_bias ? torch::linear(x, w, b) : torch::linear(x, w)).pow(2).sum();
+        };
+        const Tensor found = loss(input, layer.weight, layer.bias);
+        const Tensor expected = loss(plain_input, layer.plain_weight, layer.plain_bias);
+        found.backward();
+        expected.backward();
+        EXPECT_TRUE(same_bits(expected, found));
+        EXPECT_TRUE(same_bits(plain_input.grad(), input.grad()));
+        EXPECT_TRUE(same_bits(layer.plain_weight.grad(), arrived(0)));
+        EXPECT_TRUE(!with_bias || same_bits(layer.plain_bias.grad(), arrived(1)));
+      }
+    }
+  }
+}
+
 TEST_F(InterposeLinear, WhoseWeightIsUsedTwiceHasThePlaceOnce) {
   Layer layer(recorder, {7, 7});
   const Tensor input = Layer::random({5, 7});
