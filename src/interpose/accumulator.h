@@ -21,7 +21,11 @@ std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
 
 // Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
 bool gradient_goes_in_place(const torch::Tensor& parameter);
-// Listener::place_of_gradient for it.
+// Whether the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
+// thread, without hooks of its own: then the leaf's gradient arrives right after the transpose's.
+bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed);
+// Listener::place_of_gradient for the leaf, which is given itself or by its transpose; undefined where hooks were
+// registered since.
 torch::Tensor place_of_gradient(const torch::Tensor& parameter);
 
 }  // namespace fsdp::interpose
