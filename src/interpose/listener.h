@@ -43,6 +43,8 @@ struct Link {
   Listener* listener = nullptr;  // null once it has gone
   // The values of the parameters, since a parameter was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
+  // The operator that runs on parameters, for messages; null while none does. Of several threads' the last to begin.
+  std::atomic<const char*> operation = nullptr;
 };
 
 }  // namespace fsdp::interpose

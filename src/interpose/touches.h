@@ -36,8 +36,9 @@ class Touches {
   void add(const c10::IValue& value, bool written);
 
   bool empty() const { return first_ == nullptr; }
+  Link& link() const { return *first_->link(); }
   // Null once the model has gone.
-  Listener* listener() const { return first_->link()->listener; }
+  Listener* listener() const { return link().listener; }
   const UnitStorage& first() const { return *first_; }
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
