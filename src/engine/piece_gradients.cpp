@@ -48,6 +48,27 @@ void PieceGradients::show(Unit& unit) {
 
 void PieceGradients::set_gradient(torch::Tensor& piece, const torch::Tensor& gradient) {
   piece.mutable_grad() = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
+  guard(piece.grad());
+}
+
+// An operator that reads the gradient ends the sum first; who reads the bytes past us would have it undivided.
+void PieceGradients::guard(const torch::Tensor& gradient) const {
+  interpose::PieceStorage* storage = interpose::PieceStorage::of(gradient);
+  if (storage == nullptr || closing_factors().empty()) return;
+  storage->refuse_access(
+      message_prefix() +
+      "the bytes of a piece's gradient were asked for (data_ptr or accessor) while backwards may still add to it: they "
+      "are not divided by the number of ranks yet. Read it by an operator, such as piece.grad().clone(), which ends "
+      "the "
+      "sum, or call sharded.clip_grad_norm_() before.");
+}
+
+void PieceGradients::allow_access(std::span<const ShardedParameter> parameters) {
+  for (const ShardedParameter& parameter : parameters) {
+    const torch::Tensor& gradient = parameter.piece.grad();
+    interpose::PieceStorage* storage = gradient.defined() ? interpose::PieceStorage::of(gradient) : nullptr;
+    if (storage != nullptr) storage->allow_access();
+  }
 }
 
 void PieceGradients::add_kept(Unit& unit) {
@@ -56,7 +77,13 @@ void PieceGradients::add_kept(Unit& unit) {
     if (!kept.defined()) continue;
     torch::Tensor& piece = piece_of(unit, i);
     const torch::Tensor flat = kept.as_strided({kept.numel()}, {1});
-    piece.grad().defined() ? void(piece.mutable_grad().add_(flat)) : set_gradient(piece, flat.to(torch::kFloat32));
+    if (!piece.grad().defined()) {
+      set_gradient(piece, flat.to(torch::kFloat32));
+      continue;
+    }
+    allow_access({&parameter_of(unit, i), 1});
+    piece.mutable_grad().add_(flat);
+    guard(piece.grad());
   }
 }
 
@@ -95,7 +122,10 @@ void PieceGradients::scale(float factor) {
   if (factor != 1.0f) factors_.push_back(factor);
 }
 
-std::vector<float> PieceGradients::take_factors() { return std::exchange(factors_, {}); }
+std::vector<float> PieceGradients::take_factors() {
+  allow_access(parameters_);
+  return std::exchange(factors_, {});
+}
 
 void PieceGradients::scale_now() {
   torch::NoGradGuard no_grad;

@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,18 +42,21 @@ class PieceGradients {
   // New ones begin.
   void reopen();
   void set_divisor(double divisor) { divisor_ = divisor; }
+  // From now on the bytes of the unit's gradients can be had without an operator.
+  void allow_access(const Unit& unit) { allow_access({&parameters_[unit.first_piece], unit.parameters.size()}); }
   std::vector<float> closing_factors() const;
   // Scaling is put off until the values are read, or until `scale_now`.
   void scale(float factor);
-  std::vector<float> take_factors();
+  std::vector<float> take_factors();  // who takes them does the scaling, and may read the bytes
   void scale_now();
 
  private:
-  torch::Tensor& piece_of(const Unit& unit, size_t parameter) {
-    return parameters_[unit.first_piece + parameter].piece;
-  }
+  ShardedParameter& parameter_of(const Unit& unit, size_t index) { return parameters_[unit.first_piece + index]; }
+  torch::Tensor& piece_of(const Unit& unit, size_t parameter) { return parameter_of(unit, parameter).piece; }
   void lay_out(Unit& unit);
   void set_gradient(torch::Tensor& piece, const torch::Tensor& gradient);
+  void guard(const torch::Tensor& gradient) const;
+  static void allow_access(std::span<const ShardedParameter> parameters);
 
   std::vector<ShardedParameter>& parameters_;
   std::shared_ptr<interpose::Link> link_;

@@ -82,6 +82,7 @@ void Model::step_early(int64_t touched) {
     for (int id : std::vector(step_.candidates())) {
       if (!step_.has_left(id) && !leave(id)) continue;
       if (!units_[id]->collectives->try_begin_write()) continue;
+      piece_gradients_.allow_access(*units_[id]);
       write(id, *update, factors, touched);
       recorder_.computes_nothing();
       drop_gradients(*units_[id]);

@@ -10,6 +10,8 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "interpose/key.h"
 #include "interpose/listener.h"
@@ -24,6 +26,11 @@ class PieceStorage final : public c10::StorageImpl {
 
   Holds holds() const { return holds_; }
   const std::shared_ptr<Link>& link() const { return link_; }
+
+  // Access that nobody is told of (data_ptr, accessor) throws this message, until it is allowed again. As operators get
+  // at the bytes in this way, too, the listener allows it before one runs.
+  void refuse_access(std::string message) { release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message)); }
+  void allow_access() { clear_data_ptr_access_error_msg_(); }
 
   // The storage behind a tensor; null for any other tensor.
   static PieceStorage* of(const at::TensorBase& tensor);

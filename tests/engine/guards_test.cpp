@@ -4,6 +4,8 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "support/message_of.h"
 #include "support/models.h"
@@ -114,6 +116,57 @@ TEST(Guards, AFunctionThatReadsBytesIsToldOfOperatorsAndCopiesWhichWork) {
     const float expected = parameter.clone().flatten()[0].template item<float>();
     EXPECT_EQ(ReadsBytes::apply(parameter, "operator").template item<float>(), expected);
     EXPECT_EQ(ReadsBytes::apply(parameter, "copy").template item<float>(), expected);
+  });
+}
+
+// What is undivided, or of this rank alone, would look like the gradient.
+TEST(Guards, TheBytesOfAGradientAreRefusedUntilItsSumHasEnded) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded, {.lr = 0});
+    const auto gradient = [&] { return sharded.parameters()[0].piece.grad(); };
+    const auto refused = AllOf(HasSubstr("bytes of a piece's gradient"), HasSubstr("piece.grad().clone()"));
+    const auto expect_refused = [&] {
+      EXPECT_THAT(message_of([&] { gradient().const_data_ptr<float>(); }), refused);
+      EXPECT_THAT(message_of([&] { gradient().data_ptr<float>(); }), refused);
+      EXPECT_THAT(message_of([&] { (gradient().accessor<float, 1>()); }), refused);
+    };
+    const auto expect_readable = [&] {
+      const Tensor copy = gradient().clone();
+      const auto* bytes = gradient().const_data_ptr<float>();
+      EXPECT_TRUE(std::equal(bytes, bytes + copy.numel(), copy.const_data_ptr<float>()));
+    };
+    const std::vector<std::function<void()>> ends{[&] { gradient().clone(); },
+                                                  [&] { sharded.clip_grad_norm_(std::numeric_limits<double>::max()); },
+                                                  [&] { optimizer.step(); }};
+    for (const auto& end : ends) {
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        model.loss(micro_batch).backward();
+        expect_refused();
+      }
+      end();
+      EXPECT_EQ(message_of([&] { gradient().const_data_ptr<float>(); }), "no error");
+      expect_readable();
+      sharded.zero_grad();
+    }
+    EXPECT_EQ(message_of([&] { sharded.parameters()[0].piece.const_data_ptr<float>(); }), "no error");
+  });
+}
+
+TEST(Guards, TheBytesOfAGradientThatNothingDividesCanBeRead) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    model.loss(0).backward();
+    const auto read = [&] { sharded.parameters()[0].piece.grad().template const_data_ptr<float>(); };
+    EXPECT_EQ(message_of(read), "no error");
+    sharded.zero_grad();
+    sharded.set_gradient_divisor(2);
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      model.loss(0).backward();
+      EXPECT_THAT(message_of(read), HasSubstr("bytes of a piece's gradient"));
+    }
+    sharded.parameters()[0].piece.grad().clone();
+    EXPECT_EQ(message_of(read), "no error");
   });
 }
 
