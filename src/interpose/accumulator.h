@@ -1,4 +1,6 @@
 // The end of a parameter's backward graph: hands its gradient to the listener instead of storing it in `grad`.
+//
+// Threads: gradients arrive on those that autograd runs backward passes on.
 #pragma once
 
 #include <torch/types.h>

@@ -4,7 +4,7 @@
 
 #include <array>
 #include <utility>
-// what the operators' headers expect to be there
+// expected by the operators' headers
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/detach_ops.h>
 #include <ATen/ops/embedding_ops.h>
@@ -32,7 +32,7 @@ void add(Touches& touches, const std::optional<at::Tensor>& tensor) {
 template <typename Other>
 void add(Touches&, const Other&) {}
 
-// Of one argument: what it is passed on as.
+// One argument, as it is passed on.
 const at::Tensor& cast(const at::Tensor& tensor, const UnitStorage& unit, at::Tensor& kept) {
   kept = cast_activation(tensor, unit);
   return kept;

@@ -21,11 +21,11 @@ bool linear_goes_in_place(const torch::Tensor& input, const torch::Tensor& weigh
 torch::Tensor linear_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                               const std::optional<torch::Tensor>& bias);
 
-// The same of at::mm and at::matmul, by the transpose of a weight that was made just before.
+// at::mm and at::matmul with such a weight's transpose, which was made just before.
 bool product_goes_in_place(const torch::Tensor& input, const torch::Tensor& transposed);
 torch::Tensor product_in_place(const torch::Tensor& input, const torch::Tensor& transposed);
 
-// The same of at::addmm. It computes in place only with a bias [rows] and without factors.
+// at::addmm, with a bias [rows] and without factors: beta and alpha are 1.
 bool product_goes_in_place(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& transposed,
                            const torch::Scalar& beta, const torch::Scalar& alpha);
 torch::Tensor product_in_place(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& transposed,

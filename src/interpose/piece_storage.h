@@ -2,7 +2,7 @@
 // which operators must not read or write unannounced.
 //
 // So any optimizer can be run on pieces: before it reads a gradient the sum of the gradients is ended, and before it
-// writes a piece the peers' reads of it are over.
+// writes a piece the peers' reads of it are over. Not for concurrent use.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -40,7 +40,7 @@ class PieceStorage final : public c10::StorageImpl {
   std::shared_ptr<Link> link_;
 };
 
-// The same elements as `plain`, a contiguous tensor, under the eyes of the link's listener.
+// A tensor over the elements of `plain`, which is contiguous; the link's listener is told of its uses.
 torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, const std::shared_ptr<Link>& link);
 
 // The library's own work on pieces is nobody's surprise: while this lives, this thread's operators are not watched.
