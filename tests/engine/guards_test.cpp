@@ -130,7 +130,8 @@ TEST(Guards, TheBytesOfAGradientAreRefusedUntilItsSumHasEnded) {
     const auto expect_refused = [&] {
       EXPECT_THAT(message_of([&] { gradient().const_data_ptr<float>(); }), refused);
       EXPECT_THAT(message_of([&] { gradient().data_ptr<float>(); }), refused);
-      EXPECT_THAT(message_of([&] { (gradient().accessor<float, 1>()); }), refused);
+      const Tensor accessed = gradient();
+      EXPECT_THAT(message_of([&] { (accessed.accessor<float, 1>()); }), refused);
     };
     const auto expect_readable = [&] {
       const Tensor copy = gradient().clone();
