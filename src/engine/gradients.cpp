@@ -8,7 +8,7 @@
 namespace fsdp::engine {
 
 // A unit that is used in several places would be opened by the first and wait for the last: its gradients are copied.
-torch::Tensor Model::place_of_gradient(int id, int parameter) {
+torch::Tensor Model::gradient_destination(int id, int parameter) {
   std::lock_guard lock(mutex_);
   torch::NoGradGuard no_grad;
   note_mode();

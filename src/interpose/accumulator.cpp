@@ -42,7 +42,7 @@ class GradientAccumulator final : public Node {
   torch::Tensor place() const {
     Listener* listener = storage_->link()->listener;
     const bool frozen = !parameter_.requires_grad();  // since its forward
-    return listener && !frozen ? listener->place_of_gradient(storage_->unit(), index_) : torch::Tensor();
+    return listener && !frozen ? listener->gradient_destination(storage_->unit(), index_) : torch::Tensor();
   }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
@@ -150,7 +150,7 @@ bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed) {
          transposed.grad_fn()->sequence_nr() + 1 == at::sequence_number::peek();
 }
 
-torch::Tensor place_of_gradient(const torch::Tensor& parameter) {
+torch::Tensor gradient_destination(const torch::Tensor& parameter) {
   const GradientAccumulator* accumulator =
       parameter.is_leaf() ? accumulator_of(parameter) : accumulator_behind(parameter);
   return accumulator != nullptr ? accumulator->place() : torch::Tensor();

@@ -25,7 +25,7 @@ Tensor as_matrix(const Tensor& tensor) { return tensor.dim() == 2 ? tensor : ten
 Tensor place_of(const Tensor& weight) {
   const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
   if (torch::GradMode::is_enabled() || (wanted != nullptr && !wanted->empty())) return {};
-  return place_of_gradient(weight);
+  return gradient_destination(weight);
 }
 
 // The products are those of autograd's own addmm and mm.

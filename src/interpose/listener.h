@@ -34,7 +34,7 @@ class Listener {
   virtual void pieces_used(const PieceUse& use, const char* operation) = 0;
   // Where a parameter's gradient, which is about to be computed and to arrive next, can be written: of the parameter's
   // sizes, strides and dtype, and alone in its storage. Undefined: anywhere.
-  virtual torch::Tensor place_of_gradient(int unit, int parameter) = 0;
+  virtual torch::Tensor gradient_destination(int unit, int parameter) = 0;
   // Autograd's gradient for one parameter of a unit.
   virtual void gradient_arrives(int unit, int parameter, torch::Tensor gradient) = 0;
   // A backward that was noted by a BackwardWatch is over.
