@@ -87,7 +87,7 @@ void Events::pieces_used(const interpose::PieceUse& use, const char* operation) 
 }
 
 // A unit that is used in several places would be opened by the first and wait for the last: its gradients are copied.
-torch::Tensor Events::place_of_gradient(int id, int parameter) {
+torch::Tensor Events::gradient_destination(int id, int parameter) {
   const std::lock_guard lock(parts_.mutex);
   torch::NoGradGuard no_grad;
   parts_.note_backward();

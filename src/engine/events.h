@@ -23,7 +23,7 @@ class Events final : public interpose::Listener {
   void operator_ends(std::span<const int> units) noexcept override;
   void parameter_viewed(int unit) override;
   void pieces_used(const interpose::PieceUse& use, const char* operation) override;
-  torch::Tensor place_of_gradient(int unit, int parameter) override;
+  torch::Tensor gradient_destination(int unit, int parameter) override;
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 

@@ -37,8 +37,8 @@ bool ModelGradients::any() const {
 void ModelGradients::set_divisor(double divisor) {
   FSDP_CHECK(divisor > 0 && std::isfinite(divisor), "set_gradient_divisor: found {}, expected a finite positive number",
              divisor);
-  check_call(machine_, Call::ChangeSettings, "set_gradient_divisor");
   divisor_ = divisor;
+  for (auto& unit : units_) unit->sum->set_divided_later(!closing_factors().empty());
 }
 
 std::vector<float> ModelGradients::closing_factors() const {
@@ -48,6 +48,11 @@ std::vector<float> ModelGradients::closing_factors() const {
 
 void ModelGradients::scale(float factor) {
   if (factor != 1.0f) factors_.push_back(factor);
+}
+
+std::vector<float> ModelGradients::take_factors() {
+  for (auto& unit : units_) unit->sum->allow_access();
+  return std::exchange(factors_, {});
 }
 
 void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) {

@@ -17,8 +17,9 @@ namespace fsdp::engine {
 class ModelGradients {
  public:
   // All outlive it. The divisor is the number of ranks unless set.
-  ModelGradients(Units& units, schedule::StepMachine& machine, int ranks)
-      : units_(units), machine_(machine), divisor_(ranks) {}
+  ModelGradients(Units& units, schedule::StepMachine& machine, int ranks) : units_(units), machine_(machine) {
+    set_divisor(ranks);
+  }
 
   // Before a backward adds to the sum. Throws Error where it has ended, unless the user has reset every gradient.
   void check_open(std::string_view call);
@@ -32,13 +33,14 @@ class ModelGradients {
   std::vector<float> closing_factors() const;
   // Scaling is put off until the values are read, or until `scale_now`.
   void scale(float factor);
-  std::vector<float> take_factors() { return std::exchange(factors_, {}); }
+  // Whoever takes the factors multiplies by them, and may read the gradients' bytes.
+  std::vector<float> take_factors();
   void scale_now(const std::vector<ShardedParameter>& parameters);
 
  private:
   Units& units_;
   schedule::StepMachine& machine_;
-  double divisor_;
+  double divisor_ = 1;
   std::vector<float> factors_;
 };
 

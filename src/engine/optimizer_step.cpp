@@ -101,6 +101,7 @@ void OptimizerStep::step_early(int64_t touched) {
     collectives::UnitCollectives& unit = *units_[id]->collectives;
     if (!early_.has_left(id) && !leave(id)) continue;
     if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
+    units_[id]->sum->allow_access();
     write(id, *update, factors, touched);
     recorder_.computes_nothing();
     units_[id]->sum->give_back();

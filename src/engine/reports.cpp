@@ -1,8 +1,8 @@
 #include "engine/reports.h"
 
-
 #include "base/error.h"
 #include "engine/full_scope.h"
+#include "engine/strategy_name.h"
 #include "report/schedule_text.h"
 
 namespace fsdp::engine {

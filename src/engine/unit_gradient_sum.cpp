@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
@@ -51,9 +52,29 @@ void UnitGradientSum::show() {
 
 void UnitGradientSum::set_gradient(size_t parameter, const torch::Tensor& gradient) {
   pieces_[parameter].mutable_grad() = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
+  refuse_access(pieces_[parameter].grad());
+}
+
+void UnitGradientSum::refuse_access(const torch::Tensor& gradient) const {
+  interpose::PieceStorage* storage = interpose::PieceStorage::of(gradient);
+  if (storage == nullptr || !divided_later_) return;
+  storage->refuse_access(
+      message_prefix() +
+      "the bytes of a piece's gradient were asked for (data_ptr or accessor) while backwards may still add to it: they "
+      "are not divided by the number of ranks yet. Read it by an operator, such as piece.grad().clone(), which ends "
+      "the sum, or call sharded.clip_grad_norm_() before.");
+}
+
+void UnitGradientSum::allow_access() {
+  for (const torch::Tensor& piece : pieces_) {
+    const torch::Tensor& gradient = piece.grad();
+    interpose::PieceStorage* storage = gradient.defined() ? interpose::PieceStorage::of(gradient) : nullptr;
+    if (storage != nullptr) storage->allow_access();
+  }
 }
 
 void UnitGradientSum::add_kept(UnitGradients& gradients) {
+  allow_access();
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const torch::Tensor kept = gradients.take_kept(static_cast<int>(i));
     if (!kept.defined()) continue;
@@ -63,6 +84,9 @@ void UnitGradientSum::add_kept(UnitGradients& gradients) {
     } else {
       set_gradient(i, flat.to(torch::kFloat32));
     }
+  }
+  for (const torch::Tensor& piece : pieces_) {
+    if (piece.grad().defined()) refuse_access(piece.grad());
   }
 }
 

@@ -38,6 +38,11 @@ class UnitGradientSum {
   // So does the memory.
   void give_back();
 
+  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are refused
+  // until `allow_access`. Operators that read them end the sum.
+  void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
+  void allow_access();
+
   bool any() const;
   collectives::GradientSum& sum() { return sum_; }
   // Of the parameters that wanted a gradient in the last backward.
@@ -47,6 +52,7 @@ class UnitGradientSum {
  private:
   void change_layout(std::vector<uint8_t> wanted);
   void set_gradient(size_t parameter, const torch::Tensor& gradient);
+  void refuse_access(const torch::Tensor& gradient) const;
 
   layout::UnitLayout layout_;
   int rank_;
@@ -54,6 +60,7 @@ class UnitGradientSum {
   std::shared_ptr<interpose::Link> link_;
   layout::GradientLayout gradient_layout_;
   collectives::GradientSum sum_;
+  bool divided_later_ = false;
 };
 
 }  // namespace fsdp::engine
