@@ -40,8 +40,8 @@ TEST_P(HostsCollectives, Gathers) {
 TEST_P(HostsCollectives, WritesInAnyOrder) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });
 }
-TEST_P(HostsCollectives, ReducesHostByHost) {
-  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
+TEST_P(HostsCollectives, ReducesInRankOrder) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); });
 }
 TEST_P(HostsCollectives, MovesWholeTensors) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); });

@@ -1,5 +1,5 @@
-// Every strategy on hosts that this machine pretends to be: the bits of one process that adds up host by host, and the
-// memory of docs/memory.md.
+// Every strategy on hosts that this machine pretends to be: the bits of one process, and the memory of
+// docs/memory.md.
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
@@ -43,12 +43,9 @@ std::vector<Choice> choices() {
   return all;
 }
 
-// Every host's ranks together.
-Training training_of(const World& world) {
-  return {.steps = 3, .micro_batches = 2 * world.size(), .together = world.local_size(), .clip = 0.05};
-}
+Training training_of(const World& world) { return {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05}; }
 
-TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcessThatAddsUpHostByHost) {
+TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
     for (const auto& kind : testing_models::model_kinds()) {
       for (const Choice& choice : choices()) {
@@ -68,11 +65,9 @@ TEST(OnHosts, ShardGroupsOfSeveralHostsOfMany) {
   });
 }
 
-TEST(OnHosts, ShardGroupsOfPartsOfHostsAddUpInRankOrder) {
+TEST(OnHosts, ShardGroupsOfPartsOfHosts) {
   run_on_hosts(Hosts{2, 3}, [](World& world) {
-    Training training = training_of(world);
-    training.together = 1;
-    expect_same_bits([] { return make_gpt(); }, world, training, grouped(Strategy::HybridShard, 2).options);
+    expect_same_bits([] { return make_gpt(); }, world, training_of(world), grouped(Strategy::HybridShard, 2).options);
   });
 }
 
@@ -88,15 +83,12 @@ TEST(OnHosts, SixteenBitsAreAddedUpInThirtyTwo) {
   });
 }
 
-TEST(OnHosts, TheOrderIsAnotherThanThatOfTheRanks) {
-  run_on_hosts({}, [](World& world) {
-    Training training = training_of(world);
-    const auto model = make_gpt();
-    auto sharded = shard(*model.module, world);
-    testing_models::train(model, sharded, world, training);
-    const auto found = testing_models::whole_weights(*model.module, sharded);
-    training.together = 1;
-    EXPECT_FALSE(testing_models::differences(testing_models::train_unsharded(make_gpt(), training), found).empty());
+TEST(OnHosts, OneRankOnEachHost) {
+  run_on_hosts(Hosts{3, 1}, [](World& world) {
+    for (const Choice& choice : {grouped(Strategy::FullShard, 0), grouped(Strategy::NoShard, 0)}) {
+      SCOPED_TRACE(choice.name);
+      expect_same_bits([] { return make_gpt(); }, world, training_of(world), choice.options);
+    }
   });
 }
 
@@ -112,10 +104,10 @@ Sizes sizes_of(ShardedModel& sharded, const World& world) {
     sizes.all += unit->layout.full_numel();
     sizes.gradients += gradients.full_numel();
     sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
-    // The slices of the rank's counterparts, its own among them, and one of each other host.
+    // The slices of the rank's counterparts on the other hosts.
     int64_t staging = -gradients.slice_of(world.rank()).numel();
     for (int rank = world.local_rank(); rank < world.size(); rank += world.local_size())
-      staging += gradients.slice_of(rank).numel() + gradients.slice_of(world.rank()).numel();
+      staging += gradients.slice_of(rank).numel();
     sizes.staging += staging;
     sizes.largest_staging = std::max(sizes.largest_staging, staging);
   }

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "collectives/backends.h"
-#include "collectives/hosts/progress.h"
+#include "collectives/hosts/task_threads.h"
 #include "collectives/hosts/transfer_queue.h"
 #include "collectives/shm/context.h"
 #include "collectives/wire.h"
@@ -22,7 +22,8 @@ namespace fsdp::collectives::hosts {
 
 class HostsContext {
  public:
-  explicit HostsContext(const GroupSpec& spec);  // a collective
+  // A collective, as the making of the wire, which connects the ranks of all hosts.
+  HostsContext(const GroupSpec& spec, std::shared_ptr<Wire> wire);
 
   int rank() const { return wire_->rank(); }
   int size() const { return wire_->size(); }
@@ -36,7 +37,7 @@ class HostsContext {
   const std::shared_ptr<Wire>& wire() const { return wire_; }
   shm::SharedMemoryContext& shared() { return shared_; }
   shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
-  Progress& progress() { return progress_; }
+  TaskThreads& threads() { return threads_; }
   TransferQueue& transfers() { return transfers_; }
 
   // Runs what exchanges messages, unless something failed before. `prefix` starts the message and `name` says what was
@@ -50,18 +51,10 @@ class HostsContext {
   auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
     return wire_->guarded(prefix, name, [&] { return shared_.guarded(prefix, name, operation); });
   }
-  // Runs an operation of the whole group over the wire, while this host's reductions go on.
+  // Runs an operation of the whole group, which exchanges messages by a group over the wire.
   template <typename Operation>
   auto for_all(const char* name, Operation&& operation) {
-    return shared_.guarded(message_prefix(), name, [&] {
-      const Progress::Scope going_on(progress_);
-      return operation();
-    });
-  }
-  // As `Wire::wait_all`, while this host's reductions go on.
-  void wait_all(Messages& messages) {
-    const Progress::Scope going_on(progress_);
-    wire_->wait_all(messages);
+    return shared_.guarded(message_prefix(), name, operation);
   }
   // As `Ranks::wait`, seen by the ranks of the other hosts.
   void wait(std::span<const int> ranks, const std::string& purpose, const shm::Ranks::Arrived& arrived) {
@@ -72,8 +65,8 @@ class HostsContext {
   int ranks_of_a_host_;
   shm::SharedMemoryContext shared_;
   std::shared_ptr<Wire> wire_;
-  Progress progress_;
   TransferQueue transfers_;
+  TaskThreads threads_;
 };
 
 }  // namespace fsdp::collectives::hosts

@@ -15,7 +15,7 @@ namespace {
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : context_(std::make_shared<hosts::HostsContext>(spec)), exchange_(context_->wire()) {}
+      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))), exchange_(context_->wire()) {}
 
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }

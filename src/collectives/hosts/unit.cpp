@@ -54,7 +54,7 @@ void HostsUnit::wait_fetched(const char* operation) {
   context_->on_wire(prefix_, operation, [&] {
     Messages all;
     all.push_back(std::make_unique<TransferMessage>(context_->transfers(), fetch_));
-    context_->wait_all(all);
+    context_->wire()->wait_all(all);
     fetch_.messages.clear();
   });
   fetched_ = true;
