@@ -47,12 +47,12 @@ void Model::count_gather(const Unit& unit, bool foreseen) {
 void Model::gather(const schedule::Action& action, collectives::Order order) {
   Unit& unit = *units_[action.unit];
   if (unit.layout.shards() > 1) recorder_.begins(Activity::Gather, action.unit);
-  // What is gathered in place takes no part of the peers.
-  if (!unit.collectives->capabilities().into_buffer) return unit.collectives->begin_gather({}, order);
+  const collectives::Capabilities can = unit.collectives->capabilities();
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !unit.collectives->capabilities().one_sided) agreement_.gathers(action.unit, begun());
-  const torch::Tensor buffer = arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
+  if (!action.foreseen && !can.one_sided) agreement_.gathers(action.unit, begun());
+  torch::Tensor buffer;
+  if (can.into_buffer) buffer = arena_->full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
   unit.collectives->begin_gather(buffer, order);
 }
 

@@ -52,11 +52,13 @@ void Model::add_unit(const UnitSpec& unit_spec, const ModelSpec& spec) {
   auto unit = std::make_unique<Unit>(named.name, layout::UnitLayout(numels, group_->size(), shards_), std::move(shapes),
                                      on_device(reduce_dtype_));
   const int id = static_cast<int>(units_.size());
-  unit->collectives = group_->open_unit({.id = id,
-                                         .name = named.name,
-                                         .layout = unit->layout,
-                                         .dtype = unit_spec.dtype,
-                                         .gradient_dtype = reduce_dtype_});
+  unit->collectives = group_->open_unit(
+      {.id = id,
+       .name = named.name,
+       .layout = unit->layout,
+       .dtype = unit_spec.dtype,
+       .gradient_dtype = reduce_dtype_,
+       .may_be_kept = spec.full_until != schedule::FullUntil::BufferNeeded || spec.full_on_each_host});
 
   torch::Tensor full = torch::zeros({unit->layout.full_numel()}, on_device(torch::kFloat32));
   for (size_t i = 0; i < numels.size(); ++i) unit->view(full, i).copy_(named.parameters[i].second.detach());

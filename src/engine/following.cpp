@@ -48,11 +48,13 @@ void Model::gather_for_others(int id) {
   Unit& unit = *units_[id];
   count_gather(unit, /*foreseen=*/false);
   recorder_.begins(Activity::Gather, id);
-  unit.collectives->begin_gather(arena_->full.at(0, unit.layout.full_numel(), unit.dtype()),
-                                 collectives::Order::Common);
+  const bool into_buffer = unit.collectives->capabilities().into_buffer;
+  torch::Tensor buffer;
+  if (into_buffer) buffer = arena_->full.at(0, unit.layout.full_numel(), unit.dtype());
+  unit.collectives->begin_gather(buffer, collectives::Order::Common);
   wait_gather(id);
   unit.collectives->release();
-  arena_->full.release(0);
+  if (into_buffer) arena_->full.release(0);
 }
 
 }  // namespace fsdp::engine

@@ -22,8 +22,10 @@ void Model::end_early_gathers() {
     if (schedule_->gathered_early(id) || !anywhere[id].item<bool>()) continue;
     Unit& unit = *units_[id];
     if (unit.collectives->capabilities().one_sided) continue;
-    unit.collectives->begin_gather(torch::empty({unit.layout.full_numel()}, on_device(unit.dtype())),
-                                   collectives::Order::Any);
+    torch::Tensor buffer;
+    if (unit.collectives->capabilities().into_buffer)
+      buffer = torch::empty({unit.layout.full_numel()}, on_device(unit.dtype()));
+    unit.collectives->begin_gather(buffer, collectives::Order::Any);
     unit.collectives->wait_gather();
     unit.collectives->release();
   }

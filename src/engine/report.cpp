@@ -27,7 +27,7 @@ MemoryReport Model::memory() const {
     if (alone() && parameter.piece.grad().defined()) report.gradient_bytes += parameter.piece.grad().nbytes();
   }
   report.optimizer_bytes = optimizer_bytes_;
-  report.full_parameter_bytes += arena_->full.bytes();
+  report.full_parameter_bytes += arena_->full.bytes() + group_->buffer_bytes();
   report.full_gradient_bytes += arena_->gradients.bytes() + arena_->staging.bytes();
   return report;
 }
@@ -54,6 +54,12 @@ std::vector<Span> Model::end_trace() {
 
 namespace {
 
+// A gather hands out what is there.
+bool copies_nothing(const Unit& unit) {
+  const collectives::Capabilities can = unit.collectives->capabilities();
+  return can.one_sided && !can.into_buffer;
+}
+
 UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
   const layout::UnitLayout& layout = unit.layout;
   const layout::GradientLayout& gradients = unit.gradient_layout;
@@ -61,8 +67,7 @@ UnitFacts facts_of(const Unit& unit, int rank, torch::ScalarType reduce_dtype) {
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
   facts.full_bytes = layout.full_numel() * element_bytes;
-  if (unit.collectives->capabilities().into_buffer)
-    facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
+  if (!copies_nothing(unit)) facts.gather_bytes = (layout.full_numel() - layout.shard_numel()) * element_bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
     facts.reduction_bytes += gradients.slice_of(rank).numel() * static_cast<int64_t>(c10::elementSize(reduce_dtype));
@@ -79,7 +84,7 @@ std::string Model::schedule_text() const {
   std::vector<UnitFacts> units;
   for (const auto& unit : units_) units.push_back(facts_of(*unit, group_->rank(), reduce_dtype_));
   const schedule::Record& record = schedule_->record();
-  const bool in_place = units_.empty() || !units_[0]->collectives->capabilities().into_buffer;
+  const bool in_place = units_.empty() || copies_nothing(*units_[0]);
   const bool own_buffers = strategy_ == Strategy::ShardOptimizer || strategy_ == Strategy::NoShard;  // a unit
   const ReportOptions options{.gathers = shards_ > 1,
                               .buffers = schedule_->shares_buffers() && !in_place,

@@ -139,11 +139,11 @@ void check_all_reduce(Group& group, torch::ScalarType dtype, int64_t numel) {
 
 }  // namespace
 
-void check_gather(Group& group) {
+void check_gather(Group& group, bool may_be_kept) {
   int id = 0;
   for (const UnitLayout& layout : layouts(group.size()))
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
-      auto unit = group.open_unit({id++, "unit", layout, dtype});
+      auto unit = group.open_unit({id++, "unit", layout, dtype, torch::kFloat32, may_be_kept});
       for (int64_t seed : {1, 2, 3}) {
         torch::Tensor full = full_values(layout, dtype, seed);
         write(group, *unit, layout, full);

@@ -9,7 +9,7 @@ namespace fsdp::collectives {
 enum class Values { Any, Whole };
 
 // Gathers units of several layouts and dtypes, again after each write.
-void check_gather(Group& group);
+void check_gather(Group& group, bool may_be_kept = true);
 // Writes where no rank waits for another, or in any order.
 void check_writes_in_any_order(Group& group);
 // Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients.

@@ -108,6 +108,28 @@ TEST_P(HostsTraffic, IsAtMostOneAndTwoPartsOfTheHostsOfARing) {
   });
 }
 
+TEST_P(HostsTraffic, OfAGatherIsOneShareOfTheUnitForEachHost) {
+  const testing::ScratchDirectory scratch;
+  run_on_hosts(GetParam(), [&](World& world) {
+    CountedRank rank(world, scratch.path());
+    auto context = std::make_shared<hosts::HostsContext>(rank.spec, rank.wire);
+    const layout::UnitLayout layout({kNumel}, world.size(), world.size());
+    hosts::HostsUnit unit(context, {.name = "unit", .layout = layout, .may_be_kept = false});
+    unit.shard().fill_(static_cast<float>(world.rank()));
+    unit.publish();
+    for (int use = 0; use < 2; ++use) {
+      rank.bytes = 0;
+      unit.begin_gather({}, Order::Common);
+      const auto* full = static_cast<const float*>(unit.wait_gather());
+      EXPECT_EQ(full[kNumel - 1], static_cast<float>(world.size() - 1));
+      EXPECT_NEAR(rank.sent_as_a_ring(), 1, kMoreTraffic);
+      unit.release();
+    }
+    EXPECT_EQ(context->buffer_bytes(), world.local_rank() == 0 ? layout.full_numel() * 4 : 0);
+    world.barrier();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, HostsTraffic, ::testing::Values(Hosts{2, 2}, Hosts{3, 2}),
                          ::testing::PrintToStringParamName());
 

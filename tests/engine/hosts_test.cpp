@@ -39,6 +39,8 @@ std::vector<Choice> choices() {
     all.push_back(grouped(strategy, 0));
   }
   all.push_back(grouped(Strategy::HybridShard, 1));
+  all.push_back({"full on each host", {.full_on_each_host = true}});
+  all.push_back({"three buffers", {.buffers = 3, .prefetch = 2}});
   all.push_back(grouped(Strategy::ShardOptimizer, 2));
   return all;
 }
@@ -94,7 +96,7 @@ TEST(OnHosts, OneRankOnEachHost) {
 
 // The sizes that docs/memory.md computes with, in elements.
 struct Sizes {
-  int64_t all = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
+  int64_t all = 0, largest = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
 };
 
 Sizes sizes_of(ShardedModel& sharded, const World& world) {
@@ -102,6 +104,7 @@ Sizes sizes_of(ShardedModel& sharded, const World& world) {
   for (const auto& unit : sharded.model().units()) {
     const layout::GradientLayout& gradients = unit->gradient_layout;
     sizes.all += unit->layout.full_numel();
+    sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
     sizes.gradients += gradients.full_numel();
     sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
     // The slices of the rank's counterparts on the other hosts.
@@ -128,7 +131,10 @@ void expect_memory(World& world, const Choice& choice, int64_t shards, bool keep
   const MemoryReport memory = sharded.memory();
   EXPECT_EQ(memory.parameter_bytes, 4 * sizes.all / shards);
   const bool fetches = shards > world.local_size();
-  EXPECT_EQ(memory.full_parameter_bytes, fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0);
+  const bool keeps = choice.options.strategy != Strategy::FullShard || choice.options.full_on_each_host;
+  const int64_t kept = fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0;
+  const int64_t buffers = world.local_rank() == 0 ? 4 * choice.options.buffers * sizes.largest : 0;
+  EXPECT_EQ(memory.full_parameter_bytes, keeps ? kept : buffers);
   EXPECT_EQ(memory.full_gradient_bytes, keeps_all_gradients ? 4 * (sizes.gradients + sizes.staging)
                                                             : 8 * (sizes.largest_gradients + sizes.largest_staging));
 }
@@ -136,6 +142,8 @@ void expect_memory(World& world, const Choice& choice, int64_t shards, bool keep
 TEST(OnHosts, MemoryFollowsTheFormula) {
   run_on_hosts({}, [](World& world) {
     expect_memory(world, grouped(Strategy::FullShard, 0), 4, false);
+    expect_memory(world, {"three buffers", {.buffers = 3, .prefetch = 2}}, 4, false);
+    expect_memory(world, {"full on each host", {.full_on_each_host = true}}, 4, false);
     expect_memory(world, grouped(Strategy::ShardGradOp, 0), 4, false);
     expect_memory(world, grouped(Strategy::ShardOptimizer, 0), 4, true);
     expect_memory(world, grouped(Strategy::HybridShard, 0), 2, false);

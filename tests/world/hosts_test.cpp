@@ -136,11 +136,11 @@ struct Carried {
   double second_backward = 0;
 };
 
-Carried carried(World& world, Strategy strategy) {
+Carried carried(World& world, const Options& options) {
   const auto model = testing_models::make_gpt(/*blocks=*/3, /*width=*/128);
   double bytes = 0;
   for (const auto& parameter : model.module->parameters()) bytes += static_cast<double>(parameter.nbytes());
-  auto sharded = shard(*model.module, world, {.strategy = strategy});
+  auto sharded = shard(*model.module, world, options);
   auto received_during = [&](const std::function<void()>& body) {
     world.barrier();
     const long before = TwoHosts::received_bytes();
@@ -168,7 +168,7 @@ constexpr double kMore = 0.2;
 
 TEST(Hosts, ReductionsCarryAtMostTwiceWhatARingDoes) {
   run_on_two_hosts([](World& world) {
-    const Carried carried = fsdp::carried(world, Strategy::FullShard);
+    const Carried carried = fsdp::carried(world, {.full_on_each_host = true});
     // Half of the model lies on the other host.
     EXPECT_GE(carried.write, 1);
     EXPECT_LT(carried.write, 1 + kMore);
@@ -183,7 +183,7 @@ TEST(Hosts, ReductionsCarryAtMostTwiceWhatARingDoes) {
 
 TEST(Hosts, GathersOfHybridShardStayOnTheHost) {
   run_on_two_hosts([](World& world) {
-    const Carried carried = fsdp::carried(world, Strategy::HybridShard);
+    const Carried carried = fsdp::carried(world, {.strategy = Strategy::HybridShard});
     EXPECT_LT(carried.write, kMore);
     // As with FullShard, and then each host's half of the sums to the other.
     EXPECT_GE(carried.first_backward, 2.5);

@@ -31,7 +31,9 @@ class BackgroundTask::End final : public Message {
   BackgroundTask& task_;
 };
 
-BackgroundTask::~BackgroundTask() {
+BackgroundTask::~BackgroundTask() { cancel(); }
+
+void BackgroundTask::cancel() noexcept {
   std::unique_lock lock(mutex_);
   cancelled_ = true;
   if (awaited_) awaited_->abort();
@@ -89,6 +91,11 @@ void BackgroundTask::step_is_done() {
 int BackgroundTask::steps_done() const {
   std::lock_guard lock(mutex_);
   return steps_;
+}
+
+bool BackgroundTask::is_running() const {
+  std::lock_guard lock(mutex_);
+  return running_;
 }
 
 std::unique_ptr<Message> BackgroundTask::steps(int count) { return std::make_unique<Steps>(*this, count); }

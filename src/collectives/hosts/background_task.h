@@ -24,12 +24,15 @@ class BackgroundTask {
 
   // None is under way. What `body` throws is thrown by the waits for it.
   void start(std::function<void()> body);
+  // Ends one under way, for good.
+  void cancel() noexcept;
 
   // For the body: waits for a message. Throws TransportFailure, also when the task is ended.
   void wait_for(Message& message);
   // For the body: it has come one step further.
   void step_is_done();
   int steps_done() const;
+  bool is_running() const;
 
   // For the owner: to wait for so many steps, or for the end. To abort the first leaves the body alone; to abort the
   // second ends what the body waits for.

@@ -25,6 +25,9 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
 }  // namespace
 
 HostsContext::HostsContext(const GroupSpec& spec, std::shared_ptr<Wire> wire)
-    : ranks_of_a_host_(spec.ranks_of_a_host), shared_(spec_of_host(spec)), wire_(std::move(wire)) {}
+    : ranks_of_a_host_(spec.ranks_of_a_host),
+      shared_(spec_of_host(spec)),
+      wire_(std::move(wire)),
+      progress_(shared_.ranks()) {}
 
 }  // namespace fsdp::collectives::hosts

@@ -9,10 +9,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "collectives/backends.h"
+#include "collectives/hosts/host_buffers.h"
+#include "collectives/hosts/progress.h"
 #include "collectives/hosts/task_threads.h"
 #include "collectives/hosts/transfer_queue.h"
 #include "collectives/shm/context.h"
@@ -38,6 +41,13 @@ class HostsContext {
   shm::SharedMemoryContext& shared() { return shared_; }
   shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
   TaskThreads& threads() { return threads_; }
+  // Makes this host's buffers for full units, unless there are some. A collective of the host.
+  void open_buffers() {
+    if (!buffers_) buffers_.emplace(shared_);
+  }
+  HostBuffers& buffers() { return *buffers_; }
+  int64_t buffer_bytes() const { return buffers_ ? buffers_->bytes() : 0; }
+  Progress& progress() { return progress_; }
   TransferQueue& transfers() { return transfers_; }
 
   // Runs what exchanges messages, unless something failed before. `prefix` starts the message and `name` says what was
@@ -51,10 +61,18 @@ class HostsContext {
   auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
     return wire_->guarded(prefix, name, [&] { return shared_.guarded(prefix, name, operation); });
   }
-  // Runs an operation of the whole group, which exchanges messages by a group over the wire.
+  // Runs an operation of the whole group over the wire, while what this host's ranks need goes on.
   template <typename Operation>
   auto for_all(const char* name, Operation&& operation) {
-    return shared_.guarded(message_prefix(), name, operation);
+    return shared_.guarded(message_prefix(), name, [&] {
+      const Progress::Scope going_on(progress_);
+      return operation();
+    });
+  }
+  // As `Wire::wait_all`, while what this host's ranks need goes on.
+  void wait_all(Messages& messages) {
+    const Progress::Scope going_on(progress_);
+    wire_->wait_all(messages);
   }
   // As `Ranks::wait`, seen by the ranks of the other hosts.
   void wait(std::span<const int> ranks, const std::string& purpose, const shm::Ranks::Arrived& arrived) {
@@ -65,8 +83,10 @@ class HostsContext {
   int ranks_of_a_host_;
   shm::SharedMemoryContext shared_;
   std::shared_ptr<Wire> wire_;
+  Progress progress_;
   TransferQueue transfers_;
   TaskThreads threads_;
+  std::optional<HostBuffers> buffers_;
 };
 
 }  // namespace fsdp::collectives::hosts

@@ -20,6 +20,7 @@ class HostsGroup final : public Group {
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
+  int64_t buffer_bytes() const override { return context_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }
 
   void barrier() override {

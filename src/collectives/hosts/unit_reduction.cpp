@@ -83,6 +83,7 @@ bool HostsReduction::wait_begun() {
     const int peers = context_->size() - 1;
     Messages flags;
     for (int step = peers; step > task_.steps_done(); --step) flags.push_back(task_.steps(step));
+    const Progress::Scope going_on(context_->progress());
     return context_->wire()->wait_unless_stalled(flags);
   });
 }
@@ -91,7 +92,7 @@ void HostsReduction::wait() {
   context_->on_wire(prefix_, "reduce", [&] {
     Messages end;
     end.push_back(task_.end());
-    context_->wire()->wait_all(end);
+    context_->wait_all(end);
     note_held();
     replica_sums_.begin(*gradients_.layout, sum_->values);
   });
@@ -113,7 +114,10 @@ void HostsReduction::note_held() {
 }
 
 void HostsReduction::wait_sum() {
-  context_->on_wire(prefix_, "reduce", [&] { replica_sums_.wait(); });
+  context_->on_wire(prefix_, "reduce", [&] {
+    const Progress::Scope going_on(context_->progress());
+    replica_sums_.wait();
+  });
 }
 
 }  // namespace fsdp::collectives::hosts
