@@ -78,6 +78,9 @@ struct Options {
   bool cpu_offload = false;               // refused by this version
   std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
+  // FullShard and HybridShard over several hosts: each host keeps the parameters that its ranks have gathered, whole,
+  // until the next step, instead of `buffers` full units: they cross the network once a step (docs/memory.md).
+  bool full_on_each_host = false;
 };
 
 }  // namespace fsdp

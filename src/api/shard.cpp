@@ -140,6 +140,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
                                                                  .full_until = sharding.full_until,
                                                                  .buffers = options.buffers,
                                                                  .prefetch = options.prefetch,
+                                                                 .full_on_each_host = options.full_on_each_host,
                                                                  .reduce_dtype = precision.reduce_dtype,
                                                                  .casts_activations = precision.param_dtype.has_value(),
                                                                  .sync_module_states = options.sync_module_states});

@@ -18,7 +18,7 @@ class ExchangeGroup final : public Group {
  public:
   // `board`: none, and a rank that diverges or fails is noticed by its silence alone. `world_ranks` is how messages
   // call the ranks; empty: by their own number.
-  explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board = {},
+  explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board = {},
                          std::vector<int> world_ranks = {})
       : ExchangeGroup(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
   explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}

@@ -3,10 +3,9 @@
 //
 // Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
 // and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
-// that did not answer. Sums are fp32 and in rank order, the same bits on every backend but two: between hosts that sum
-// up among themselves first, gradients are added host by host, and NCCL adds them in an order of its own
-// (docs/determinism.md). Tensors are on the device of the group's units, or on the CPU. On a device that has streams, a
-// wait makes the caller's current stream wait, and not the caller.
+// that did not answer. Sums are fp32 and in rank order, with equal bits on every backend but NCCL, which adds gradients
+// in an order of its own (docs/determinism.md). Tensors are on the device of the group's units, or on the CPU. On a
+// device that has streams, a wait makes the caller's current stream wait, and not the caller.
 #pragma once
 
 #include <torch/types.h>
@@ -120,6 +119,9 @@ struct GroupUnitSpec {
   layout::UnitLayout layout;
   torch::ScalarType dtype = torch::kFloat32;           // of the full unit
   torch::ScalarType gradient_dtype = torch::kFloat32;  // of gradients on the wire: fp32, bf16 or fp16
+  // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
+  // saves the gathers in between. Otherwise it holds them only until `release`.
+  bool may_be_kept = true;
 };
 
 class Group {
@@ -131,6 +133,8 @@ class Group {
   virtual std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) = 0;  // may be a collective
   // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
   virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+  // Of the buffers for full units that this rank has allocated for itself and others.
+  virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
 

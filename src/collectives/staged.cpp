@@ -133,6 +133,7 @@ class StagedGroup final : public Group {
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
     return std::make_unique<StagedUnit>(host_, spec, device_);
   }
+  int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override {
     return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
   }

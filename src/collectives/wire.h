@@ -1,7 +1,7 @@
 // A transport that remembers its first failure: what the collectives of one group share.
 //
 // After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again.
-// With a notice board, the error is the cause: a rank that diverged, or the first failure of a peer.
+// With a status board, the error is the cause: a rank that diverged, or the first failure of a peer.
 // One thread at a time. Shared by a group and its units, which may outlive the group.
 #pragma once
 
@@ -14,16 +14,16 @@
 
 #include "base/error.h"
 #include "collectives/group.h"
-#include "collectives/notice_board.h"
+#include "collectives/status_board.h"
 #include "collectives/transport.h"
-#include "collectives/watch.h"
+#include "collectives/watchdog.h"
 
 namespace fsdp::collectives {
 
 class Wire {
  public:
   // `names` is how messages call the ranks; empty: by their own number.
-  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board, std::vector<int> names);
+  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names);
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -69,7 +69,7 @@ class Wire {
   std::unique_ptr<Transport> transport_;
   int name_;  // of this rank
   std::exception_ptr failure_;
-  std::optional<Watch> watch_;  // ends before the connections, so that a failure is explained before they close
+  std::optional<Watchdog> watchdog_;  // ends before the connections, so that a failure is explained before they close
 };
 
 }  // namespace fsdp::collectives

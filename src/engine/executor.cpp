@@ -65,13 +65,12 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
 void Executor::gather(const Action& action, Order order) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
-  // Memory that the backend hands out takes no part of the peers.
-  const collectives::Capabilities backend = unit.collectives->capabilities();
-  if (!backend.into_buffer) return unit.collectives->begin_gather({}, order);
+  const collectives::Capabilities can = unit.collectives->capabilities();
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !backend.one_sided) agreement_.gathers(action.unit, account_so_far(schedule_));
-  const torch::Tensor buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
+  if (!action.foreseen && !can.one_sided) agreement_.gathers(action.unit, account_so_far(schedule_));
+  torch::Tensor buffer;
+  if (can.into_buffer) buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
   unit.collectives->begin_gather(buffer, order);
 }
 
@@ -97,13 +96,16 @@ void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
 void Executor::gather_for_others(int id) {
   ShardedUnit& unit = *units_[id];
   count_gather(unit, /*foreseen=*/false);
+  const bool into_buffer = unit.collectives->capabilities().into_buffer;
   guarded([&] {
     recorder_.begins(Activity::Gather, id);
-    unit.collectives->begin_gather(arena_.full.at(0, unit.layout.full_numel(), unit.dtype()), Order::Common);
+    torch::Tensor buffer;
+    if (into_buffer) buffer = arena_.full.at(0, unit.layout.full_numel(), unit.dtype());
+    unit.collectives->begin_gather(buffer, Order::Common);
     wait_gather(id);
     unit.collectives->release();
   });
-  arena_.full.release(0);
+  if (into_buffer) arena_.full.release(0);
 }
 
 void Executor::open_gradient(const Action& action) {

@@ -194,8 +194,10 @@ void OptimizerStep::end_early_gathers(collectives::Group& group) {
     for (int id = 0; id < count; ++id) {
       ShardedUnit& unit = *units_[id];
       if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided) continue;
-      const auto options = torch::dtype(unit.dtype()).device(unit.shard.device());
-      unit.collectives->begin_gather(torch::empty({unit.layout.full_numel()}, options), Order::Any);
+      torch::Tensor buffer;
+      if (unit.collectives->capabilities().into_buffer)
+        buffer = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+      unit.collectives->begin_gather(buffer, Order::Any);
       unit.collectives->wait_gather();
       unit.collectives->release();
     }

@@ -20,7 +20,7 @@ MemoryReport memory_report(const Model& model) {
   }
   if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
   const buffers::Arena& arena = parts.executor.arena();
-  report.full_parameter_bytes += arena.full.bytes();
+  report.full_parameter_bytes += arena.full.bytes() + parts.group->buffer_bytes();
   report.full_gradient_bytes += arena.gradients.bytes() + arena.staging.bytes();
   report.optimizer_bytes = parts.optimizer_bytes;
   return report;
@@ -51,6 +51,12 @@ std::vector<report::Span> end_trace(Model& model) {
 
 namespace {
 
+// A gather hands out memory that is there.
+bool copies_nothing(const ShardedUnit& unit) {
+  const collectives::Capabilities can = unit.collectives->capabilities();
+  return can.one_sided && !can.into_buffer;
+}
+
 report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_dtype) {
   const layout::UnitLayout& layout = unit.layout;
   const layout::GradientLayout& gradients = unit.sum->gradient_layout();
@@ -58,7 +64,7 @@ report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType 
   const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype));
   report::UnitFacts facts{.name = unit.name, .full_bytes = layout.full_numel() * bytes};
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
-  if (unit.collectives->capabilities().into_buffer) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
+  if (!copies_nothing(unit)) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
     if (peer == rank) continue;
     facts.reduction_bytes += gradients.slice_of(rank).numel() * reduced_bytes;
@@ -74,7 +80,7 @@ std::string schedule_text(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
   const schedule::Record& record = parts.schedule.record();
-  const bool gathers_copy = !parts.units.empty() && parts.units[0]->collectives->capabilities().into_buffer;
+  const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
   const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
   const auto waited = [&](Activity wait, int unit = kNoUnit) { return parts.recorder.waited(wait, unit).nanoseconds; };
   report::ScheduleFacts facts{.strategy = name_of(parts.strategy),

@@ -5,7 +5,8 @@ namespace fsdp::engine {
 torch::Tensor gather_whole(ShardedUnit& unit) {
   torch::Tensor full =
       torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
-  unit.collectives->begin_gather(full, collectives::Order::Common);
+  const bool into_buffer = unit.collectives->capabilities().into_buffer;
+  unit.collectives->begin_gather(into_buffer ? full : torch::Tensor(), collectives::Order::Common);
   void* bytes = unit.collectives->wait_gather();
   if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
   unit.collectives->release();

@@ -37,11 +37,15 @@ class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
 TEST_P(HostsCollectives, Gathers) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
 }
+TEST_P(HostsCollectives, GathersEachTime) {
+  run_on_hosts(GetParam(),
+               [](World& world) { collectives::check_gather(world.state()->group(), /*may_be_kept=*/false); });
+}
 TEST_P(HostsCollectives, WritesInAnyOrder) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });
 }
-TEST_P(HostsCollectives, ReducesHostByHost) {
-  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
+TEST_P(HostsCollectives, ReducesInRankOrder) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); });
 }
 TEST_P(HostsCollectives, MovesWholeTensors) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); });

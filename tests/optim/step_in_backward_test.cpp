@@ -121,10 +121,9 @@ TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
   });
 }
 
-TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcessThatAddsUpHostByHost) {
+TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
-    const Training training{
-        .steps = 4, .micro_batches = 2 * world.size(), .together = world.local_size(), .in_backward_every = 1};
+    const Training training{.steps = 4, .micro_batches = 2 * world.size(), .in_backward_every = 1};
     for (const auto& [strategy, options] : every_strategy(world.size())) {
       SCOPED_TRACE(strategy);
       expect_same_bits(make_blocks, world, training, options);

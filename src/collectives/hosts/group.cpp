@@ -15,11 +15,12 @@ namespace {
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : context_(std::make_shared<hosts::HostsContext>(spec)), exchange_(context_->wire()) {}
+      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))), exchange_(context_->wire()) {}
 
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
+  int64_t buffer_bytes() const override { return context_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }
 
   void barrier() override {

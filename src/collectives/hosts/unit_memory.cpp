@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/hosts/hosts_parameters.h"
 
 namespace fsdp::collectives::hosts {
 
@@ -50,7 +51,7 @@ void UnitMemory::open(const GroupUnitSpec& spec) {
   int first = self;
   for (int peer : peers_) first = std::min(first, peer);
   const size_t bytes = layout_.full_numel() * c10::elementSize(spec.dtype);
-  const bool is_shared = layout_.shards() > 1 && bytes > 0;
+  const bool is_shared = layout_.shards() > 1 && bytes > 0 && !is_gathered_per_use(*context_, spec);
   std::optional<shm::MemoryFile> file;
   if (is_shared && self == first) file.emplace(shm::MemoryFile::create());
   const Opening own{make_control(*shared.memory()), file ? file->descriptor() : -1};

@@ -37,14 +37,14 @@ struct Failure {
   bool of_connection = false;  // this rank merely lost another one
 };
 
-struct Notice {
+struct RankStatus {
   History history = {};
   bool waiting = false;  // for long, and still
   std::optional<Failure> failure = std::nullopt;
 };
 
-std::string encode(const Notice& notice);
+std::string encode(const RankStatus& status);
 // None for what `encode` cannot have written.
-std::optional<Notice> decode(const std::string& text);
+std::optional<RankStatus> decode(const std::string& text);
 
 }  // namespace fsdp::collectives

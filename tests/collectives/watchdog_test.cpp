@@ -1,5 +1,5 @@
 // What ranks that wait learn of each other, with threads as ranks and a timeout that no test may reach.
-#include "collectives/watch.h"
+#include "collectives/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct Rank {
   std::unique_ptr<UnitCollectives> first, second;
   torch::Tensor buffer;
 
-  Rank(LocalNetwork& network, int rank, int ranks, std::unique_ptr<NoticeBoard> board)
+  Rank(LocalNetwork& network, int rank, int ranks, std::unique_ptr<StatusBoard> board)
       : group(network.transport(rank), std::move(board)),
         first(group.open_unit({0, "blocks.3", layout::UnitLayout({32 * ranks}, ranks, ranks)})),
         second(group.open_unit({1, "blocks.4", layout::UnitLayout({32 * ranks}, ranks, ranks)})),
@@ -105,13 +105,13 @@ TEST_P(WatchedRanks, ThatAreSlowAreWaitedFor) {
 INSTANTIATE_TEST_SUITE_P(Ranks, WatchedRanks, ::testing::Values(2, 3));
 
 // A board on which somebody else has written in rank 0's place.
-class ForgedBoard final : public NoticeBoard {
+class ForgedBoard final : public StatusBoard {
  public:
   enum class With { Garbage, WrongTag };
 
-  ForgedBoard(std::unique_ptr<NoticeBoard> board, With with) : board_(std::move(board)), with_(with) {}
+  ForgedBoard(std::unique_ptr<StatusBoard> board, With with) : board_(std::move(board)), with_(with) {}
 
-  void post(int rank, const std::string& notice) override { board_->post(rank, notice); }
+  void post(int rank, const std::string& status) override { board_->post(rank, status); }
   std::optional<std::string> read(int rank) override {
     if (rank != 0) return board_->read(rank);
     if (with_ == With::WrongTag) throw Error("no rank of this job wrote it");
@@ -123,12 +123,12 @@ class ForgedBoard final : public NoticeBoard {
   }
 
  private:
-  std::unique_ptr<NoticeBoard> board_;
+  std::unique_ptr<StatusBoard> board_;
   With with_;
 };
 
-// The notices of the others are read all the same.
-TEST(Watch, ANoticeThatNobodyCanReadIsNone) {
+// The statuses of the others are read all the same.
+TEST(Watchdog, AStatusThatNobodyCanReadIsNone) {
   for (ForgedBoard::With with : {ForgedBoard::With::Garbage, ForgedBoard::With::WrongTag}) {
     LocalNetwork network(3, kTimeout);
     std::vector<std::string> thrown(3);
@@ -144,7 +144,7 @@ TEST(Watch, ANoticeThatNobodyCanReadIsNone) {
 }
 
 // The failure of a rank reaches one that waits for another.
-TEST(Watch, AFailureReachesThoseThatWait) {
+TEST(Watchdog, AFailureReachesThoseThatWait) {
   LocalNetwork network(3, kTimeout);
   std::vector<std::string> thrown(3);
   run_threads(3, [&](int rank) {
@@ -165,7 +165,7 @@ TEST(Watch, AFailureReachesThoseThatWait) {
 }
 
 // Rank 2 loses rank 1, which gave up because it lost rank 0: the message names both.
-TEST(Watch, ALostConnectionIsExplainedByThePeerThatClosedIt) {
+TEST(Watchdog, ALostConnectionIsExplainedByThePeerThatClosedIt) {
   LocalNetwork network(3, kTimeout);
   std::vector<std::string> thrown(3);
   network.fail(0);
@@ -208,7 +208,7 @@ TEST_P(Stalls, AReductionOfWhichAPeerWaitsForThisRank) {
 }
 
 // Counts what it is used for.
-class CountingBoard final : public NoticeBoard {
+class CountingBoard final : public StatusBoard {
  public:
   explicit CountingBoard(std::atomic<int>& uses) : uses_(uses) {}
   void post(int, const std::string&) override { ++uses_; }
@@ -221,7 +221,7 @@ class CountingBoard final : public NoticeBoard {
   std::atomic<int>& uses_;
 };
 
-TEST(Watch, ShortWaitsDoNotUseTheBoard) {
+TEST(Watchdog, ShortWaitsDoNotUseTheBoard) {
   std::atomic<int> uses = 0;
   LocalNetwork network(2, kTimeout);
   run_threads(2, [&](int rank) {
@@ -238,13 +238,13 @@ TEST(Watch, ShortWaitsDoNotUseTheBoard) {
 }
 
 // Cannot be reached.
-class AbsentBoard final : public NoticeBoard {
+class AbsentBoard final : public StatusBoard {
  public:
   void post(int, const std::string&) override { throw std::runtime_error("no board"); }
   std::optional<std::string> read(int) override { throw std::runtime_error("no board"); }
 };
 
-TEST(Watch, WithoutABoardTheConnectionsTell) {
+TEST(Watchdog, WithoutABoardTheConnectionsTell) {
   LocalNetwork network(2, kTimeout);
   Rank self(network, 0, 2, std::make_unique<AbsentBoard>());
   network.fail(1);

@@ -1,6 +1,6 @@
 // Finds out, beside a rank that waits for long, why nothing comes.
 //
-// A thread looks once a second whether the same wait is still going on. If so it posts this rank's notice and reads the
+// A thread looks once a second whether the same wait is still going on. If so it posts this rank's status and reads the
 // peers'. Histories that differ at the same number are a divergence, for certain: a rank that is merely slow has a
 // shorter history. That, or a failure of a peer, ends the wait. While no wait is long, nothing is posted or read, and
 // the watched thread pays for one free mutex an operation.
@@ -14,26 +14,26 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/notice.h"
-#include "collectives/notice_board.h"
+#include "collectives/rank_status.h"
+#include "collectives/status_board.h"
 #include "collectives/transport.h"
 
 namespace fsdp::collectives {
 
 // Why a wait cannot succeed.
-struct Finding {
+struct Diagnosis {
   std::string text;              // a clause that names the ranks
   std::optional<Failure> cause;  // of a peer; none: the ranks diverged
 };
 
-class Watch {
+class Watchdog {
  public:
   // `names` is how messages call each rank.
-  Watch(std::unique_ptr<NoticeBoard> board, int rank, std::vector<int> names);
+  Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names);
   // Lets the thread post what it has to, for a few seconds if the board hangs.
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
   void begins(std::string operation);
   // Between the two the messages may be aborted; they stay where they are. `unless_waiting`: a peer whose own long wait
@@ -43,7 +43,7 @@ class Watch {
   // Whether the last wait ended so.
   bool gave_up() const;
   // What is known of a wait that failed at `peer`. Takes a moment: a peer that failed is given time to say so.
-  std::optional<Finding> explain(int peer);
+  std::optional<Diagnosis> explain(int peer);
   // To be read by the peers.
   void fails(Failure failure);
 

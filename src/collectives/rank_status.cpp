@@ -1,4 +1,4 @@
-#include "collectives/notice.h"
+#include "collectives/rank_status.h"
 
 #include <algorithm>
 #include <charconv>
@@ -78,38 +78,38 @@ std::optional<int64_t> first_difference(const History& left, const History& righ
   return std::nullopt;
 }
 
-std::string encode(const Notice& notice) {
+std::string encode(const RankStatus& status) {
   std::string text;
-  append(text, std::to_string(notice.waiting));
-  append(text, std::to_string(notice.failure.has_value()));
-  if (notice.failure) {
-    append(text, std::to_string(notice.failure->rank));
-    append(text, std::to_string(notice.failure->of_connection));
-    append(text, notice.failure->message);
+  append(text, std::to_string(status.waiting));
+  append(text, std::to_string(status.failure.has_value()));
+  if (status.failure) {
+    append(text, std::to_string(status.failure->rank));
+    append(text, std::to_string(status.failure->of_connection));
+    append(text, status.failure->message);
   }
-  append(text, std::to_string(notice.history.first()));
-  for (const std::string& operation : notice.history.operations()) append(text, operation);
+  append(text, std::to_string(status.history.first()));
+  for (const std::string& operation : status.history.operations()) append(text, operation);
   return text;
 }
 
-std::optional<Notice> decode(const std::string& text) {
+std::optional<RankStatus> decode(const std::string& text) {
   // So that the number of the last operation is a number too.
   constexpr int64_t kMostOperations = std::numeric_limits<int64_t>::max() / 2;
   std::optional<std::deque<std::string>> fields = split(text);
   if (!fields) return std::nullopt;
   Reader reader(std::move(*fields));
-  Notice notice;
-  notice.waiting = reader.flag();
+  RankStatus status;
+  status.waiting = reader.flag();
   if (reader.flag()) {
-    Failure& failure = notice.failure.emplace();
+    Failure& failure = status.failure.emplace();
     failure.rank = static_cast<int>(reader.number(0, std::numeric_limits<int>::max()));
     failure.of_connection = reader.flag();
     failure.message = reader.text();
   }
   const int64_t first = reader.number(1, kMostOperations);
   if (reader.failed()) return std::nullopt;
-  notice.history = History(first, reader.rest());
-  return notice;
+  status.history = History(first, reader.rest());
+  return status;
 }
 
 }  // namespace fsdp::collectives

@@ -1,5 +1,5 @@
 // What ranks tell each other, and where two histories differ.
-#include "collectives/notice.h"
+#include "collectives/rank_status.h"
 
 #include <gtest/gtest.h>
 
@@ -17,17 +17,17 @@ History history_of(const Operations& operations) {
   return history;
 }
 
-TEST(Notice, ARankThatIsBehindDoesNotDiffer) {
+TEST(RankStatus, ARankThatIsBehindDoesNotDiffer) {
   EXPECT_EQ(first_difference(history_of({"a", "b", "c"}), history_of({"a", "b"})), std::nullopt);
   EXPECT_EQ(first_difference(history_of({}), history_of({"a"})), std::nullopt);
 }
 
-TEST(Notice, TheFirstDifferenceIsFound) {
+TEST(RankStatus, TheFirstDifferenceIsFound) {
   EXPECT_EQ(first_difference(history_of({"a", "b", "c"}), history_of({"a", "c", "b", "d"})), 2);
   EXPECT_EQ(first_difference(history_of({"a"}), history_of({"b"})), 1);
 }
 
-TEST(Notice, AHistoryKeepsTheLatestUnderTheirNumbers) {
+TEST(RankStatus, AHistoryKeepsTheLatestUnderTheirNumbers) {
   History all, behind;
   for (size_t i = 1; i <= 3 * History::kKept; ++i) {
     all.add(std::to_string(i));
@@ -41,24 +41,24 @@ TEST(Notice, AHistoryKeepsTheLatestUnderTheirNumbers) {
   EXPECT_EQ(first_difference(all, behind), 2 * static_cast<int64_t>(History::kKept) + 6);
 }
 
-TEST(Notice, HistoriesWithNothingInCommonDoNotDiffer) {
+TEST(RankStatus, HistoriesWithNothingInCommonDoNotDiffer) {
   History ahead(History::kKept + 2, {"x"});
   EXPECT_EQ(first_difference(ahead, history_of({"a", "b"})), std::nullopt);
 }
 
-Notice read(const std::string& text) {
-  const std::optional<Notice> notice = decode(text);
-  EXPECT_TRUE(notice) << "cannot be read";
-  return notice.value_or(Notice{});
+RankStatus read(const std::string& text) {
+  const std::optional<RankStatus> status = decode(text);
+  EXPECT_TRUE(status) << "cannot be read";
+  return status.value_or(RankStatus{});
 }
 
-TEST(Notice, IsReadAsItWasWritten) {
-  const Notice without = read(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
+TEST(RankStatus, IsReadAsItWasWritten) {
+  const RankStatus without = read(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
   EXPECT_EQ(without.history.operations(), (Operations{"gathers a", "", "gathers b"}));
   EXPECT_EQ(without.history.first(), 1);
   EXPECT_TRUE(without.waiting);
   EXPECT_FALSE(without.failure);
-  const Notice failed = read(encode({.history = History(7, {"x"}), .failure = Failure{3, "several\nlines", true}}));
+  const RankStatus failed = read(encode({.history = History(7, {"x"}), .failure = Failure{3, "several\nlines", true}}));
   EXPECT_FALSE(failed.waiting);
   EXPECT_EQ(failed.history.first(), 7);
   EXPECT_EQ(failed.history.operations(), Operations{"x"});
@@ -69,25 +69,25 @@ TEST(Notice, IsReadAsItWasWritten) {
   EXPECT_TRUE(read(encode({.failure = Failure{0, "", false}})).history.operations().empty());
 }
 
-const Notice kFailed{
+const RankStatus kFailed{
     .history = History(7, {"gathers a", "", "reduces b"}), .waiting = true, .failure = Failure{3, "no memory", false}};
 
-TEST(Notice, ThatWasCutOffIsNoneUnlessTheRestIsWhole) {
+TEST(RankStatus, ThatWasCutOffIsNoneUnlessTheRestIsWhole) {
   const std::string text = encode(kFailed);
   for (size_t length = 0; length < text.size(); ++length) {
-    const std::optional<Notice> notice = decode(text.substr(0, length));
+    const std::optional<RankStatus> status = decode(text.substr(0, length));
     // Whole fields: what is left is a shorter history, behind a failure that is there.
-    if (!notice) continue;
+    if (!status) continue;
     EXPECT_EQ(text[length - 1], '\0') << length;
-    ASSERT_TRUE(notice->failure) << length;
-    EXPECT_EQ(notice->failure->message, "no memory") << length;
-    EXPECT_EQ(notice->history.first(), 7) << length;
-    EXPECT_LT(notice->history.operations().size(), 3) << length;
+    ASSERT_TRUE(status->failure) << length;
+    EXPECT_EQ(status->failure->message, "no memory") << length;
+    EXPECT_EQ(status->history.first(), 7) << length;
+    EXPECT_LT(status->history.operations().size(), 3) << length;
   }
   EXPECT_TRUE(decode(text));
 }
 
-TEST(Notice, WithoutItsNumbersIsNone) {
+TEST(RankStatus, WithoutItsNumbersIsNone) {
   auto text = [](std::initializer_list<std::string> fields) {
     std::string all;
     for (const std::string& field : fields) all += field + '\0';
@@ -113,18 +113,18 @@ TEST(Notice, WithoutItsNumbersIsNone) {
 
 // None, or one that can be used: compared with others and written again.
 void expect_harmless(const std::string& text) {
-  const std::optional<Notice> notice = decode(text);
-  if (!notice) return;
-  const History other(notice->history.first(), {"another"});
-  const std::optional<int64_t> number = first_difference(notice->history, other);
-  if (number) EXPECT_NE(notice->history.operation(*number), "another");
-  EXPECT_EQ(encode(*decode(encode(*notice))), encode(*notice));
+  const std::optional<RankStatus> status = decode(text);
+  if (!status) return;
+  const History other(status->history.first(), {"another"});
+  const std::optional<int64_t> number = first_difference(status->history, other);
+  if (number) EXPECT_NE(status->history.operation(*number), "another");
+  EXPECT_EQ(encode(*decode(encode(*status))), encode(*status));
 }
 
-TEST(Notice, OfRandomBytesDoesNoHarm) {
+TEST(RankStatus, OfRandomBytesDoesNoHarm) {
   std::mt19937 random(17);
   const std::string whole = encode(kFailed);
-  // Bytes of all values; those that notices are made of; and a whole notice with some bytes changed, lost or added.
+  // Bytes of all values; those that statuses are made of; and a whole status with some bytes changed, lost or added.
   const std::string digits("01-+ 9x\0\0\0", 10);
   for (int run = 0; run < 100000; ++run) {
     std::string any, likely, changed = whole;

@@ -1,4 +1,4 @@
-#include "collectives/watch.h"
+#include "collectives/watchdog.h"
 
 #include <fmt/format.h>
 
@@ -21,19 +21,19 @@ using std::chrono::milliseconds;
 
 // A wait that lasts from one look to the next is long.
 constexpr milliseconds kPeriod{1000};
-// What a peer that failed has for its notice: less than `launch` leaves to the others once a rank has died.
+// What a peer that failed has for its status: less than `launch` leaves to the others once a rank has died.
 constexpr milliseconds kExplanation{300};
 constexpr milliseconds kBetweenReads{50};
-// What a board has for the last notice.
+// What a board has for the last status.
 constexpr milliseconds kFarewell{5000};
 
-using Notices = std::map<int, Notice>;  // by rank; without those that have posted nothing
+using Statuses = std::map<int, RankStatus>;  // by rank; without those that have posted nothing
 
 }  // namespace
 
-class Watch::Thread {
+class Watchdog::Thread {
  public:
-  Thread(std::unique_ptr<NoticeBoard> board, int rank, std::vector<int> names)
+  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
       : board_(std::move(board)), rank_(rank), names_(std::move(names)) {}
 
   void run();
@@ -41,7 +41,7 @@ class Watch::Thread {
   std::mutex mutex;
   std::condition_variable changed;
   // All guarded by the mutex.
-  Notice own;
+  RankStatus own;
   std::optional<std::span<const std::unique_ptr<Message>>> waiting;
   int64_t waits = 0;           // begun so far: tells them apart
   std::optional<int> awaited;  // the peer whose own waiting ends this wait
@@ -50,24 +50,24 @@ class Watch::Thread {
   bool unposted = false;    // something that cannot be left to the next look
   bool stopping = false;
   bool ended = false;
-  std::optional<Finding> finding;
+  std::optional<Diagnosis> diagnosis;
 
  private:
   void post(std::unique_lock<std::mutex>& lock);
   void look(std::unique_lock<std::mutex>& lock);
   std::optional<std::string> read_peer(int peer);
-  Notices read_peers();
-  bool stalls(const Notices& peers) const;
-  std::optional<Finding> divergence(const Notices& peers) const;
-  std::optional<Finding> failure(const Notices& peers) const;
+  Statuses read_peers();
+  bool stalls(const Statuses& peers) const;
+  std::optional<Diagnosis> divergence(const Statuses& peers) const;
+  std::optional<Diagnosis> failure(const Statuses& peers) const;
 
-  const std::unique_ptr<NoticeBoard> board_;
+  const std::unique_ptr<StatusBoard> board_;
   const int rank_;
   const std::vector<int> names_;
   std::string posted_;
 };
 
-void Watch::Thread::run() {
+void Watchdog::Thread::run() {
   std::unique_lock lock(mutex);
   int64_t previous = 0;
   while (!stopping || unposted) {
@@ -86,7 +86,7 @@ void Watch::Thread::run() {
 }
 
 // A board that cannot be reached leaves us with what the connections tell.
-void Watch::Thread::post(std::unique_lock<std::mutex>& lock) {
+void Watchdog::Thread::post(std::unique_lock<std::mutex>& lock) {
   std::string text = encode(own);
   lock.unlock();
   try {
@@ -97,32 +97,32 @@ void Watch::Thread::post(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-void Watch::Thread::look(std::unique_lock<std::mutex>& lock) {
+void Watchdog::Thread::look(std::unique_lock<std::mutex>& lock) {
   const int64_t wait = waits;
   own.waiting = waiting.has_value();
   post(lock);
   lock.unlock();
-  const Notices peers = read_peers();
+  const Statuses peers = read_peers();
   lock.lock();
   if (wait != waits || (!waiting && !lost)) return;
-  finding = divergence(peers);
-  if (!finding) finding = failure(peers);
-  gave_up = !finding && stalls(peers);
-  if ((finding || gave_up) && waiting) {
+  diagnosis = divergence(peers);
+  if (!diagnosis) diagnosis = failure(peers);
+  gave_up = !diagnosis && stalls(peers);
+  if ((diagnosis || gave_up) && waiting) {
     for (const auto& message : *waiting) message->abort();
   }
   lost.reset();
   changed.notify_all();
 }
 
-bool Watch::Thread::stalls(const Notices& peers) const {
+bool Watchdog::Thread::stalls(const Statuses& peers) const {
   if (!awaited) return false;
-  const auto notice = peers.find(*awaited);
-  return notice != peers.end() && notice->second.waiting;
+  const auto status = peers.find(*awaited);
+  return status != peers.end() && status->second.waiting;
 }
 
 // None also where somebody else wrote it: what nobody of this group says is not to end a wait.
-std::optional<std::string> Watch::Thread::read_peer(int peer) {
+std::optional<std::string> Watchdog::Thread::read_peer(int peer) {
   try {
     return board_->read(peer);
   } catch (const Error&) {
@@ -130,55 +130,55 @@ std::optional<std::string> Watch::Thread::read_peer(int peer) {
   }
 }
 
-Notices Watch::Thread::read_peers() {
-  Notices notices;
+Statuses Watchdog::Thread::read_peers() {
+  Statuses statuses;
   try {
     for (int peer = 0; peer < static_cast<int>(names_.size()); ++peer) {
       if (peer == rank_) continue;
       const std::optional<std::string> text = read_peer(peer);
       if (!text) continue;
       // One that cannot be read tells nothing, as one that is not there: the wait itself finds out who is missing.
-      if (std::optional<Notice> notice = decode(*text)) notices.emplace(peer, std::move(*notice));
+      if (std::optional<RankStatus> status = decode(*text)) statuses.emplace(peer, std::move(*status));
     }
   } catch (const std::exception&) {
   }
-  return notices;
+  return statuses;
 }
 
 // The earliest one: later ones follow from it.
-std::optional<Finding> Watch::Thread::divergence(const Notices& peers) const {
+std::optional<Diagnosis> Watchdog::Thread::divergence(const Statuses& peers) const {
   std::optional<int64_t> earliest;
-  Finding found;
-  for (const auto& [peer, notice] : peers) {
-    const std::optional<int64_t> number = first_difference(own.history, notice.history);
+  Diagnosis found;
+  for (const auto& [peer, status] : peers) {
+    const std::optional<int64_t> number = first_difference(own.history, status.history);
     if (!number || (earliest && *earliest <= *number)) continue;
     earliest = number;
     found.text = fmt::format(
         "rank {} {} where rank {} {} (operation {} of this group). Every rank must run the same part of the model and "
         "make the same calls, in the same order; does its control flow depend on the data?",
-        names_[peer], notice.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
+        names_[peer], status.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
   }
   return earliest ? std::optional(found) : std::nullopt;
 }
 
 // First those that name the culprit. That somebody lost another rank is news only to who waits for that somebody.
-std::optional<Finding> Watch::Thread::failure(const Notices& peers) const {
+std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const {
   for (bool of_connection : {false, true}) {
-    for (const auto& [peer, notice] : peers) {
-      const std::optional<Failure>& failure = notice.failure;
+    for (const auto& [peer, status] : peers) {
+      const std::optional<Failure>& failure = status.failure;
       if (!failure || failure->of_connection != of_connection) continue;
       if (of_connection && lost && *lost != peer) continue;
-      return Finding{fmt::format("rank {} failed: {}", failure->rank, failure->message), failure};
+      return Diagnosis{fmt::format("rank {} failed: {}", failure->rank, failure->message), failure};
     }
   }
   return std::nullopt;
 }
 
-Watch::Watch(std::unique_ptr<NoticeBoard> board, int rank, std::vector<int> names)
+Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
     : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names))),
       thread_([shared = shared_] { shared->run(); }) {}
 
-Watch::~Watch() {
+Watchdog::~Watchdog() {
   std::unique_lock lock(shared_->mutex);
   shared_->stopping = true;
   shared_->changed.notify_all();
@@ -187,12 +187,12 @@ Watch::~Watch() {
   ended ? thread_.join() : thread_.detach();
 }
 
-void Watch::begins(std::string operation) {
+void Watchdog::begins(std::string operation) {
   std::lock_guard lock(shared_->mutex);
   shared_->own.history.add(std::move(operation));
 }
 
-void Watch::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {
+void Watchdog::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {
   std::lock_guard lock(shared_->mutex);
   shared_->waiting = messages;
   shared_->awaited = unless_waiting;
@@ -200,7 +200,7 @@ void Watch::wait_begins(std::span<const std::unique_ptr<Message>> messages, std:
   ++shared_->waits;
 }
 
-void Watch::wait_ends() noexcept {
+void Watchdog::wait_ends() noexcept {
   std::lock_guard lock(shared_->mutex);
   shared_->waiting.reset();
   if (!shared_->own.waiting) return;
@@ -209,25 +209,25 @@ void Watch::wait_ends() noexcept {
   shared_->changed.notify_all();
 }
 
-bool Watch::gave_up() const {
+bool Watchdog::gave_up() const {
   std::lock_guard lock(shared_->mutex);
   return shared_->gave_up;
 }
 
-std::optional<Finding> Watch::explain(int peer) {
+std::optional<Diagnosis> Watchdog::explain(int peer) {
   Patience patience(kExplanation);
   std::unique_lock lock(shared_->mutex);
-  while (!shared_->finding && !patience.is_over()) {
+  while (!shared_->diagnosis && !patience.is_over()) {
     shared_->lost = peer;
     shared_->changed.notify_all();
     shared_->changed.wait_for(lock, patience.until_next_look(), [&] { return !shared_->lost; });
-    if (!shared_->finding) shared_->changed.wait_for(lock, kBetweenReads, [] { return false; });
+    if (!shared_->diagnosis) shared_->changed.wait_for(lock, kBetweenReads, [] { return false; });
   }
   shared_->lost.reset();
-  return shared_->finding;
+  return shared_->diagnosis;
 }
 
-void Watch::fails(Failure failure) {
+void Watchdog::fails(Failure failure) {
   std::lock_guard lock(shared_->mutex);
   shared_->own.failure = std::move(failure);
   shared_->unposted = true;
