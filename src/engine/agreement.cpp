@@ -67,9 +67,7 @@ bool Agreement::any_has_batch(bool here, const std::vector<int>& plan) {
 
 void Agreement::gathers(int unit, const Account& account) { exchange(unit, account); }
 
-Account Agreement::ends_backward(const Account& account) {
-  return largest(account, exchange(kEndsBackward, account));
-}
+Account Agreement::ends_backward(const Account& account) { return largest(account, exchange(kEndsBackward, account)); }
 
 Agreement::Leaders Agreement::follow(const Account& account) {
   const std::vector<torch::Tensor> messages = exchange(kFollows, account);

@@ -35,7 +35,6 @@ std::optional<int> changed_too_early(const Account& account);
 
 class Agreement {
  public:
-
   // All three outlive it.
   Agreement(collectives::Group& group, const Units& units, Recorder& recorder)
       : group_(group), units_(units), recorder_(recorder) {}

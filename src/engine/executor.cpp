@@ -11,7 +11,7 @@ using collectives::Order;
 using schedule::Action;
 
 Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
-                     Recorder& recorder, buffers::Arena arena)
+                   Recorder& recorder, buffers::Arena arena)
     : units_(units),
       group_(group),
       schedule_(schedule),

@@ -23,7 +23,7 @@ class Executor {
  public:
   // All outlive it. `agreement` is told of each gather that no plan foresaw.
   Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
-            Recorder& recorder, buffers::Arena arena);
+           Recorder& recorder, buffers::Arena arena);
 
   void perform(const schedule::Actions& actions);
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.

@@ -24,10 +24,7 @@ void write_changes(torch::Tensor& shard, const torch::Tensor& full) {
 }  // namespace
 
 FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options)
-    : model_(std::move(model)),
-      parts_(model_->parts()),
-      options_(std::move(options)),
-      full_(parts_.units.size()) {
+    : model_(std::move(model)), parts_(model_->parts()), options_(std::move(options)), full_(parts_.units.size()) {
   const std::lock_guard lock(parts_.mutex);
   parts_.check(schedule::Call::OpenFullParameters, "full_parameters");
   check_patterns();
@@ -48,10 +45,10 @@ bool FullScope::holds(const ShardedUnit& unit) const {
 
 void FullScope::check_patterns() const {
   for (const std::string& pattern : options_.units) {
-    FSDP_CHECK(
-        std::any_of(parts_.units.begin(), parts_.units.end(), [&](const auto& unit) { return matches(pattern, unit->name); }),
-        "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
-        parts_.units.empty() ? "" : parts_.units[0]->name);
+    FSDP_CHECK(std::any_of(parts_.units.begin(), parts_.units.end(),
+                           [&](const auto& unit) { return matches(pattern, unit->name); }),
+               "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
+               parts_.units.empty() ? "" : parts_.units[0]->name);
   }
 }
 

@@ -1,7 +1,7 @@
 // A scope in which the module's parameters are whole, in memory of their own: what a FullParameters handle owns.
 //
-// At its end the values are the model's, if they are written back. A scope that an exception leaves writes nothing back.
-// It takes the model's lock itself.
+// At its end the values are the model's, if they are written back. A scope that an exception leaves writes nothing
+// back. It takes the model's lock itself.
 #pragma once
 
 #include <exception>

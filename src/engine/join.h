@@ -3,8 +3,8 @@
 // The model's lock covers all calls.
 #pragma once
 
-#include "engine/post_backward.h"
 #include "engine/model_gradients.h"
+#include "engine/post_backward.h"
 #include "engine/shard_writer.h"
 
 namespace fsdp::engine {
@@ -13,7 +13,7 @@ class Join {
  public:
   // All outlive it.
   Join(Executor& executor, Units& units, schedule::Schedule& schedule, const schedule::StepMachine& machine,
-           Agreement& agreement, PostBackward& post_backward)
+       Agreement& agreement, PostBackward& post_backward)
       : executor_(executor),
         units_(units),
         schedule_(schedule),

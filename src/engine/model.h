@@ -54,7 +54,8 @@ class Model {
   void begin_no_sync();
   void end_no_sync() noexcept;
 
-  // One unit whole, in fp32: only to be read. Between the first and the last, nothing else uses the model. A collective.
+  // One unit whole, in fp32: only to be read. Between the first and the last, nothing else uses the model. A
+  // collective.
   void begin_read(std::string_view what);
   torch::Tensor gather_whole(size_t unit);
 

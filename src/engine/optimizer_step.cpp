@@ -13,8 +13,9 @@ using schedule::Call;
 using schedule::EarlyStepPhase;
 using schedule::Misuse;
 
-OptimizerStep::OptimizerStep(Executor& executor, Units& units, schedule::Schedule& schedule, schedule::StepMachine& machine,
-                 Recorder& recorder, ModelGradients& gradients, ShardWriter& writer)
+OptimizerStep::OptimizerStep(Executor& executor, Units& units, schedule::Schedule& schedule,
+                             schedule::StepMachine& machine, Recorder& recorder, ModelGradients& gradients,
+                             ShardWriter& writer)
     : executor_(executor),
       units_(units),
       schedule_(schedule),
@@ -193,7 +194,8 @@ void OptimizerStep::end_early_gathers(collectives::Group& group) {
     for (const torch::Tensor& one : group.all_gather(early, "loads a checkpoint")) anywhere |= one;
     for (int id = 0; id < count; ++id) {
       ShardedUnit& unit = *units_[id];
-      if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided) continue;
+      if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided)
+        continue;
       torch::Tensor buffer;
       if (unit.collectives->capabilities().into_buffer)
         buffer = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));

@@ -27,7 +27,7 @@ class OptimizerStep {
  public:
   // All outlive it.
   OptimizerStep(Executor& executor, Units& units, schedule::Schedule& schedule, schedule::StepMachine& machine,
-          Recorder& recorder, ModelGradients& gradients, ShardWriter& writer);
+                Recorder& recorder, ModelGradients& gradients, ShardWriter& writer);
 
   // A whole step, or the rest of one that this update began inside the backward. The sum of the gradients has ended.
   void step(const std::shared_ptr<const UnitUpdate>& update);

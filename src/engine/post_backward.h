@@ -1,5 +1,5 @@
-// The end of a backward: the ranks agree on what is left to reduce, reduce it, and nothing stays full for longer than it
-// may. Also what a backward that threw leaves behind, and what no_sync scopes left with each rank.
+// The end of a backward: the ranks agree on what is left to reduce, reduce it, and nothing stays full for longer than
+// it may. Also what a backward that threw leaves behind, and what no_sync scopes left with each rank.
 //
 // The model's lock covers all calls.
 #pragma once
@@ -19,7 +19,7 @@ class PostBackward {
  public:
   // All outlive it.
   PostBackward(Executor& executor, collectives::Group& group, Units& units, schedule::Schedule& schedule,
-              schedule::StepMachine& machine, Agreement& agreement)
+               schedule::StepMachine& machine, Agreement& agreement)
       : executor_(executor),
         group_(group),
         units_(units),

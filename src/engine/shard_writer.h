@@ -13,7 +13,7 @@ class ShardWriter {
  public:
   // All outlive it.
   ShardWriter(Executor& executor, Units& units, schedule::Schedule& schedule, Recorder& recorder,
-         std::shared_ptr<interpose::Link> link)
+              std::shared_ptr<interpose::Link> link)
       : executor_(executor), units_(units), schedule_(schedule), recorder_(recorder), link_(std::move(link)) {}
 
   // Nothing is full afterwards. A collective.

@@ -40,17 +40,15 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
            .gradient_dtype = model.reduce_dtype,
            .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host})),
       gradients(shapes, on_device(model, model.reduce_dtype)),
-      storage_(c10::make_intrusive<interpose::UnitStorage>(id, name,
-                                                           layout.full_numel() * c10::elementSize(unit.dtype),
+      storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
                                                            unit.dtype, model.casts_activations, link, model.device)) {
   const int rank = model.group->rank();
   torch::Tensor full = torch::zeros({layout.full_numel()}, on_device(model, torch::kFloat32));
   for (size_t i = 0; i < shapes.size(); ++i) view(full, i).copy_(unit.tensors.parameters[i].second.detach());
   if (model.sync_module_states) model.group->broadcast_(full, 0);
   const layout::Range own = layout.shard_of(rank);
-  shard = unit.dtype == torch::kFloat32
-              ? collectives->shard()
-              : torch::empty({layout.shard_numel()}, on_device(model, torch::kFloat32));
+  shard = unit.dtype == torch::kFloat32 ? collectives->shard()
+                                        : torch::empty({layout.shard_numel()}, on_device(model, torch::kFloat32));
   shard.copy_(full.slice(0, own.begin, own.end));
   publish();
 

@@ -13,8 +13,8 @@
 #include "collectives/group.h"
 #include "engine/model_spec.h"
 #include "engine/shape.h"
-#include "engine/unit_gradients.h"
 #include "engine/unit_gradient_sum.h"
+#include "engine/unit_gradients.h"
 #include "interpose/parameter.h"
 #include "layout/unit_layout.h"
 

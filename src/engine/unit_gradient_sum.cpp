@@ -9,7 +9,7 @@
 namespace fsdp::engine {
 
 UnitGradientSum::UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
-                 std::shared_ptr<interpose::Link> link)
+                                 std::shared_ptr<interpose::Link> link)
     : layout_(layout),
       rank_(rank),
       pieces_(std::move(pieces)),

@@ -20,10 +20,10 @@ namespace fsdp::engine {
 
 class UnitGradientSum {
  public:
-  // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. Whoever reads or writes their gradients
-  // is told to the link's listener.
+  // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. Whoever reads or writes their
+  // gradients is told to the link's listener.
   UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
-          std::shared_ptr<interpose::Link> link);
+                  std::shared_ptr<interpose::Link> link);
 
   // Before a backward adds to the sum. `trainable`: per parameter, whether it wants a gradient now.
   void open(std::vector<uint8_t> trainable);
@@ -38,8 +38,8 @@ class UnitGradientSum {
   // So does the memory.
   void give_back();
 
-  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are refused
-  // until `allow_access`. Operators that read them end the sum.
+  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
+  // refused until `allow_access`. Operators that read them end the sum.
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
   void allow_access();
 

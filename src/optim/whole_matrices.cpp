@@ -43,7 +43,8 @@ void WholeMatrices::transform(const engine::ShardedUnit& unit, const std::vector
   for (int worker = 0; worker < group_.size(); ++worker) give_back(unit, pieces, workers, worker, wholes);
 }
 
-std::vector<int> WholeMatrices::choose_workers(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces) {
+std::vector<int> WholeMatrices::choose_workers(const engine::ShardedUnit& unit,
+                                               const std::vector<MatrixPiece>& pieces) {
   std::vector<size_t> order(pieces.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -62,7 +63,8 @@ std::vector<int> WholeMatrices::choose_workers(const engine::ShardedUnit& unit, 
   return workers;
 }
 
-std::vector<torch::Tensor> WholeMatrices::gather(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
+std::vector<torch::Tensor> WholeMatrices::gather(const engine::ShardedUnit& unit,
+                                                 const std::vector<MatrixPiece>& pieces,
                                                  const std::vector<int>& workers) {
   torch::Tensor message = torch::zeros({largest_part(unit, pieces, group_.size())}, unit.shard.options());
   int64_t end = 0;

@@ -126,9 +126,7 @@ TEST_P(StepOrder, ChangesFromAHookOfABackwardAreRefused) {
     AdamW optimizer(sharded, {.lr = 1e-3});
     torch::Tensor loss = model.loss(0);
     std::string in_hook;
-    loss.register_hook([&](const torch::Tensor&) {
-      in_hook = message_of([&] { optimizer.zero_grad(); });
-    });
+    loss.register_hook([&](const torch::Tensor&) { in_hook = message_of([&] { optimizer.zero_grad(); }); });
     loss.backward();
     EXPECT_THAT(in_hook, HasSubstr("inside a backward"));
   });
