@@ -40,6 +40,7 @@ PUBLIC = {
     "options.h": "engine",
     "trace.h": "engine",
     "sharded_model.h": "engine",
+    "sharded_models.h": "api",
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
     "sync_batch_norm.h": "api",

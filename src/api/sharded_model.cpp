@@ -10,6 +10,15 @@
 
 namespace fsdp {
 
+CommunicationReport CommunicationReport::since(const CommunicationReport& before) const {
+  return {.gathers = gathers - before.gathers,
+          .foreseen_gathers = foreseen_gathers - before.foreseen_gathers,
+          .reductions = reductions - before.reductions,
+          .late_gradients = late_gradients - before.late_gradients,
+          .all_reductions = all_reductions - before.all_reductions,
+          .wait_seconds = wait_seconds - before.wait_seconds};
+}
+
 FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope_(std::move(scope)) {}
 FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
@@ -40,7 +49,8 @@ std::vector<torch::Tensor> ShardedModel::shards() const {
 }
 
 double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
-  return optim::clip_gradients(*model_, max_norm, norm_type);
+  engine::Model* const model = model_.get();
+  return optim::clip_gradients({&model, 1}, max_norm, norm_type);
 }
 
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }

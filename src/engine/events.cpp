@@ -19,9 +19,12 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   const int64_t touched = parts_.recorder.touched();
   FSDP_CHECK_UNIT(!written, parts_.units[*written]->name,
                   "{} writes a sharded parameter, and the write would be lost. Write inside "
-                  "sharded.full_parameters(), or let an optimizer over the shards do it.",
+                  "sharded.full_parameters(), or let an optimizer over the shards do it. Where forward writes: if it "
+                  "initialises itself from its first batch, run one forward before fsdp::shard; if it applies a mask, "
+                  "keep the mask as a buffer and multiply in forward: conv2d(x, weight * mask).",
                   operation);
   check_call(parts_.machine, Call::UseParameter, operation, parts_.units[units[0]]->name);
+  if (now == Mode::Forward) parts_.forward_begins();
   if (parts_.link->changed) check_changed(units[0], now);
   parts_.optimizer_step.check_not_stepped(units, operation);
   const schedule::Actions actions = parts_.schedule.operator_begins(units, now);

@@ -15,7 +15,7 @@ NamedTensors full_state(Model& model, const FullStateOptions& options) {
       state.emplace_back(unit.parameters[i].name(), copy.copy_(unit.view(full, i)));
     }
   }
-  if (!wanted) return state;
+  if (!wanted || !options.buffers) return state;
   for (const auto& [name, buffer] : model.buffers())
     state.emplace_back(name, buffer.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
   return state;

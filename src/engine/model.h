@@ -23,7 +23,7 @@ class Model {
   const Units& units() const { return parts_.units; }
   const std::vector<ShardedParameter>& parameters() const { return parts_.parameters; }
   bool trainable(size_t parameter) const;  // whether it wants a gradient now
-  const NamedTensors& buffers() const { return parts_.buffers; }
+  const NamedTensors& buffers() const { return parts_.buffers.named(); }
   // For what this room does with several parts. The caller takes the lock.
   Parts& parts() { return parts_; }
   const Parts& parts() const { return parts_; }

@@ -69,7 +69,7 @@ NamedTensors buffers_of(const ModelSpec& spec) {
 Parts::Parts(ModelSpec spec)
     : strategy(spec.strategy),
       shards(spec.shards),
-      buffers(buffers_of(spec)),
+      buffers(*spec.group, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
       units(make_units(spec, link, parameters)),
       recorder(units.size()),
       schedule(limits_of(spec)),
@@ -91,14 +91,7 @@ Parts::~Parts() {
 }
 
 void Parts::broadcast_buffers(int source) {
-  torch::NoGradGuard no_grad;
-  executor.guarded([&] {
-    for (auto [name, buffer] : buffers) {
-      torch::Tensor values = buffer.contiguous();
-      group->broadcast_(values, source);
-      if (!values.is_same(buffer)) buffer.copy_(values);
-    }
-  });
+  executor.guarded([&] { buffers.broadcast(source); });
 }
 
 bool Parts::note_backward() {
@@ -116,7 +109,9 @@ void Parts::finish_backward(const Account& account) {
   const bool any = std::ranges::any_of(gradients_of_units, [](int64_t count) { return count > 0; });
   if (any) gradients.check_open("a gradient");  // this rank may have got none itself
   optimizer_step.backward_finishes(account);
+  const bool together = is_together();
   post_backward.finish(account);
+  executor.guarded([&] { buffers.backward_ends(together); });
   optimizer_step.backward_ended(any, changed_too_early(account));
 }
 

@@ -10,6 +10,7 @@
 
 #include "collectives/group.h"
 #include "engine/join.h"
+#include "engine/module_buffers.h"
 #include "engine/optimizer_step.h"
 #include "engine/post_backward.h"
 #include "interpose/backward_watch.h"
@@ -26,6 +27,12 @@ struct Parts {
   bool note_backward();
   // Rank `source`'s values to all, in every buffer of the module. A collective.
   void broadcast_buffers(int source);
+  // Every rank runs this forward and backward, and they tell each other of it.
+  bool is_together() const { return !machine.in_no_sync() && !agreement.followed(); }
+  // Before anything else of a training forward is communicated: a collective where buffers are broadcast.
+  void forward_begins() {
+    executor.guarded([this] { buffers.forward_begins(is_together()); });
+  }
   // Ends a backward, given what the ranks agreed on. A collective.
   void finish_backward(const Account& account);
   // Ends the sum of the gradients for `call`. A collective where no_sync scopes left something to reduce.
@@ -40,7 +47,7 @@ struct Parts {
   Strategy strategy;
   int shards;  // ranks that share one copy of the state
   std::vector<ShardedParameter> parameters;
-  NamedTensors buffers;
+  ModuleBuffers buffers;
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();
   Units units;
 
