@@ -73,7 +73,7 @@ bool HostBuffers::place(uint64_t number) {
     if (!needs_one_more(number)) return false;
     FSDP_CHECK(buffer < kMostBuffers,
                "hosts: a rank holds more than {} full units at once, for which the ranks of a host have no more "
-               "buffers. Take less Options::buffers, or Options::full_on_each_host.",
+               "buffers. Choose fewer Options::buffers, or Options::full_on_each_host.",
                kMostBuffers);
     own().address_of[buffer] = shared_->memory()->allocate(buffer_bytes_);
     assigned_.push_back(0);
