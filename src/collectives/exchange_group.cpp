@@ -1,5 +1,6 @@
 #include "collectives/exchange_group.h"
 
+#include "base/error.h"
 #include "collectives/all_reduce.h"
 #include "collectives/tags.h"
 #include "collectives/unit_exchange.h"

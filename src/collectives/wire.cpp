@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
+
 namespace fsdp::collectives {
 
 namespace {
@@ -76,12 +78,23 @@ void Wire::while_waiting(const std::function<void()>& wait) {
   wait();
 }
 
-void Wire::fail(const std::string& prefix, const TransportFailure& failure) {
+std::exception_ptr Wire::explain(const std::string& prefix, const char* operation, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const TransportFailure& lost) {
+    return explain_transport(fmt::format("{}{}: ", prefix, operation), lost);
+  } catch (const std::exception& own) {
+    tell({name_, own.what()});
+    return failure;
+  }
+}
+
+std::exception_ptr Wire::explain_transport(const std::string& start, const TransportFailure& failure) {
   const std::optional<Diagnosis> diagnosis = watchdog_ ? watchdog_->explain(failure.peer()) : std::nullopt;
-  const std::string message = prefix + (diagnosis ? diagnosis->text : failure.what());
+  const std::string message = start + (diagnosis ? diagnosis->text : failure.what());
   const bool diverged = diagnosis && !diagnosis->cause;
-  failure_ = diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
   tell(diagnosis && diagnosis->cause ? *diagnosis->cause : Failure{name_, message, !diverged});
+  return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }
 
 void Wire::tell(Failure failure) {

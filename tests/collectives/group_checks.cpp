@@ -137,8 +137,6 @@ void check_all_reduce(Group& group, torch::ScalarType dtype, int64_t numel) {
   EXPECT_TRUE(mine.equal(expected.to(dtype))) << c10::toString(dtype) << " x " << numel;
 }
 
-}  // namespace
-
 void check_gather(Group& group, bool may_be_kept) {
   int id = 0;
   for (const UnitLayout& layout : layouts(group.size()))
@@ -152,6 +150,11 @@ void check_gather(Group& group, bool may_be_kept) {
       }
     }
 }
+
+}  // namespace
+
+void check_gather(Group& group) { check_gather(group, /*may_be_kept=*/true); }
+void check_gather_each_time(Group& group) { check_gather(group, /*may_be_kept=*/false); }
 
 void check_writes_in_any_order(Group& group) {
   const UnitLayout layout({1000}, group.size(), group.size());

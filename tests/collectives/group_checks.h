@@ -9,7 +9,9 @@ namespace fsdp::collectives {
 enum class Values { Any, Whole };
 
 // Gathers units of several layouts and dtypes, again after each write.
-void check_gather(Group& group, bool may_be_kept = true);
+void check_gather(Group& group);
+// Units of which the group may keep nothing from one gather to the next.
+void check_gather_each_time(Group& group);
 // Writes where no rank waits for another, or in any order.
 void check_writes_in_any_order(Group& group);
 // Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients.

@@ -38,8 +38,7 @@ TEST_P(HostsCollectives, Gathers) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
 }
 TEST_P(HostsCollectives, GathersEachTime) {
-  run_on_hosts(GetParam(),
-               [](World& world) { collectives::check_gather(world.state()->group(), /*may_be_kept=*/false); });
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_gather_each_time(world.state()->group()); });
 }
 TEST_P(HostsCollectives, WritesInAnyOrder) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });

@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "base/failure_latch.h"
 #include "collectives/device/reduction_order.h"
 #include "collectives/group.h"
 #include "layout/unit_layout.h"
@@ -56,21 +56,13 @@ class DeviceContext {
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
   auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
-    if (failure_) std::rethrow_exception(failure_);
-    try {
-      return operation();
-    } catch (const Error&) {
-      fail(std::current_exception());
-    } catch (const std::exception& error) {
-      fail(std::make_exception_ptr(Error(fmt::format("{}{}: {}", prefix, name, first_line(error.what())))));
-    }
-    std::rethrow_exception(failure_);
+    return latch_.run(operation, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
   }
 
  private:
-  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
-  void fail(std::exception_ptr failure) noexcept;
+  // Of a failure: gives up what the device waits for, and returns what the caller is told.
+  std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
 
   std::shared_ptr<Group> host_;
   Connect connect_;
@@ -78,7 +70,7 @@ class DeviceContext {
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
-  std::exception_ptr failure_;
+  FailureLatch latch_;
 };
 
 }  // namespace fsdp::collectives::device

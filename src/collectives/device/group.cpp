@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "collectives/all_reduce.h"
 #include "collectives/device/unit.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -69,20 +70,33 @@ bool HostBuffers::place_waiting() {
 bool HostBuffers::place(uint64_t number) {
   size_t buffer = 0;
   while (buffer < assigned_.size() && !is_free(buffer)) ++buffer;
-  if (buffer == assigned_.size()) {
-    if (!needs_one_more(number)) return false;
-    FSDP_CHECK(buffer < kMostBuffers,
-               "hosts: a rank holds more than {} full units at once, for which the ranks of a host have no more "
-               "buffers. Take less Options::buffers, or Options::full_on_each_host.",
-               kMostBuffers);
-    own().address_of[buffer] = shared_->memory()->allocate(buffer_bytes_);
-    assigned_.push_back(0);
-  }
+  if (buffer == assigned_.size() && !needs_one_more(number)) return false;
+  allocate(buffer);
   assigned_[buffer] = number;
   own().buffer_of[number % kMostBuffers] = buffer;
   own().placed.set(number);
   ranks().ring();
   return true;
+}
+
+// Nobody has it; units that were opened later may be longer than it is.
+void HostBuffers::allocate(size_t buffer) {
+  if (buffer == assigned_.size()) {
+    FSDP_CHECK(buffer < kMostBuffers,
+               "hosts: a rank holds more than {} full units at once, for which the ranks of a host have no more "
+               "buffers. Choose fewer Options::buffers, or Options::full_on_each_host.",
+               kMostBuffers);
+    assigned_.push_back(0);
+    allocated_bytes_.push_back(0);
+  }
+  if (allocated_bytes_[buffer] >= buffer_bytes_) return;
+  if (allocated_bytes_[buffer] > 0) shared_->memory()->free(own().address_of[buffer]);
+  own().address_of[buffer] = shared_->memory()->allocate(buffer_bytes_);
+  allocated_bytes_[buffer] = buffer_bytes_;
+}
+
+int64_t HostBuffers::bytes() const {
+  return std::accumulate(allocated_bytes_.begin(), allocated_bytes_.end(), int64_t{0});
 }
 
 bool HostBuffers::is_free(size_t buffer) const {
@@ -103,12 +117,13 @@ bool HostBuffers::needs_one_more(uint64_t number) const {
   return false;
 }
 
-size_t HostBuffers::oldest() const { return std::min_element(assigned_.begin(), assigned_.end()) - assigned_.begin(); }
-
 bool HostBuffers::keeps_waiting(const BufferedGather& gather, int rank) const {
   if (failure_ || gather.buffer_ >= 0) return false;
   if (ranks().rank() != kFirst) return rank == kFirst;
-  return !assigned_.empty() && !has_released(rank, oldest());
+  for (size_t buffer = 0; buffer < assigned_.size(); ++buffer) {
+    if (has_released(kFirst, buffer) && !has_released(rank, buffer)) return true;
+  }
+  return false;
 }
 
 void HostBuffers::fill(const BufferedGather& gather) {

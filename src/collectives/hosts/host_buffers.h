@@ -51,10 +51,10 @@ class HostBuffers final : public shm::Work {
   explicit HostBuffers(shm::SharedMemoryContext& shared);
   ~HostBuffers() override { ranks().withdraw(*this); }
 
-  // A unit of so many bytes will be gathered into them. Before the first gather; the same on every rank.
+  // Units of so many bytes will be gathered into them: the same on every rank, before their first gather.
   void hold(int64_t bytes) { buffer_bytes_ = std::max(buffer_bytes_, bytes); }
   // Of the buffers that this rank has allocated.
-  int64_t bytes() const { return static_cast<int64_t>(assigned_.size()) * buffer_bytes_; }
+  int64_t bytes() const;
 
   void begin(BufferedGather& gather);
   // Throws what kept the buffers from being made.
@@ -79,15 +79,17 @@ class HostBuffers final : public shm::Work {
   }
   bool is_free(size_t buffer) const;
   bool needs_one_more(uint64_t number) const;
-  size_t oldest() const;
+  void allocate(size_t buffer);
 
   shm::SharedMemoryContext* shared_;
   std::vector<BufferControl*> controls_;  // by rank
   int64_t buffer_bytes_ = 0;
   std::list<BufferedGather*> waiting_;  // in their order
   uint64_t begun_ = 0;
-  std::exception_ptr failure_;      // of what `advance` did
-  std::vector<uint64_t> assigned_;  // the first rank's, by buffer: the gather that it holds
+  std::exception_ptr failure_;  // of what `advance` did
+  // The first rank's, by buffer: the gather that it holds, and its length.
+  std::vector<uint64_t> assigned_;
+  std::vector<int64_t> allocated_bytes_;
 };
 
 }  // namespace fsdp::collectives::hosts

@@ -84,12 +84,23 @@ uint64_t SharedMemoryContext::address_of(const torch::Tensor& tensor) const {
   return tensor.numel() == 0 ? 0 : memory_->address_of(tensor.const_data_ptr(), tensor.nbytes());
 }
 
-void SharedMemoryContext::fail(const std::string& start, const WaitFailure& failure) {
+std::exception_ptr SharedMemoryContext::explain(const std::string& start, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const WaitFailure& wait) {
+    return explain_wait(start, wait);
+  } catch (const std::exception& own) {
+    ranks_->fail({ranks_->name_of(ranks_->rank()), own.what()});
+    return failure;
+  }
+}
+
+std::exception_ptr SharedMemoryContext::explain_wait(const std::string& start, const WaitFailure& failure) {
   const std::string message = fmt::format("{}: {}", start, failure.what());
   const bool diverged = failure.kind() == WaitFailure::Kind::Diverged;
-  failure_ = diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
   const Failure own{ranks_->name_of(ranks_->rank()), message, !diverged};
   ranks_->fail(failure.cause().value_or(own));
+  return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }
 
 }  // namespace fsdp::collectives::shm
