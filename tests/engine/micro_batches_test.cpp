@@ -19,8 +19,8 @@ using ::testing::IsEmpty;
 using testing_models::make_gpt;
 using testing_models::TestModel;
 
-constexpr int kMicroBatches = 4, kSteps = 2;
-constexpr double kRate = 1e-2;
+constexpr int kMicroBatches = 4, kMicroBatchSteps = 2;
+constexpr double kMicroBatchRate = 1e-2;
 
 // Forwards (+) and backwards (-) of micro-batches by their numbers, counted from 1.
 struct Order {
@@ -58,8 +58,8 @@ void run(const Order& order, const TestModel& model, Loss loss) {
 // Each backward adds its gradients, summed up over the ranks in their order, to those of the backwards before.
 testing_models::Weights train_by_that_order(const Order& order, int ranks) {
   const auto model = make_gpt();
-  testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks * kMicroBatches, .lr = kRate});
-  for (int step = 0; step < kSteps; ++step) {
+  testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks * kMicroBatches, .lr = kMicroBatchRate});
+  for (int step = 0; step < kMicroBatchSteps; ++step) {
     for (int event : order.events) {
       for (int rank = 0; event < 0 && rank < ranks; ++rank)
         unsharded.add([&] { return model.loss((step * kMicroBatches - event - 1) * ranks + rank); });
@@ -73,8 +73,8 @@ testing_models::Weights train(const Order& order, World& world, Strategy strateg
   const auto model = make_gpt();
   auto sharded = shard(*model.module, world, {.strategy = strategy});
   sharded.set_gradient_divisor(world.size() * kMicroBatches);
-  AdamW optimizer(sharded, {.lr = kRate});
-  for (int step = 0; step < kSteps; ++step) {
+  AdamW optimizer(sharded, {.lr = kMicroBatchRate});
+  for (int step = 0; step < kMicroBatchSteps; ++step) {
     run(order, model,
         [&](int batch) { return model.loss((step * kMicroBatches + batch) * world.size() + world.rank()); });
     optimizer.step();
