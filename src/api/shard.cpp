@@ -86,6 +86,7 @@ ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::s
                                                                  .full_until = sharding.full_until,
                                                                  .buffers = options.buffers,
                                                                  .prefetch = options.prefetch,
+                                                                 .full_on_each_host = options.full_on_each_host,
                                                                  .reduce_dtype = precision.reduce_dtype,
                                                                  .casts_activations = precision.param_dtype.has_value(),
                                                                  .sync_module_states = options.sync_module_states,
@@ -94,7 +95,7 @@ ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::s
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
-    if (alive) alive->publish_written();
+    if (alive) alive->publish_pieces();
     return alive != nullptr;
   });
   return ShardedModel(std::move(model));

@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 #include "engine/full_scope.h"
-#include "engine/model.h"
+#include "engine/full_state.h"
+#include "engine/reports.h"
 #include "optim/clip.h"
 
 namespace fsdp {
@@ -22,6 +23,7 @@ FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope
 FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
 FullParameters::~FullParameters() {
+  if (scope_ == nullptr || scope_->is_unwound()) return;  // half-written values are nobody's
   try {
     close();
   } catch (const std::exception& error) {
@@ -59,7 +61,7 @@ NoSync::~NoSync() {
 }
 NoSync ShardedModel::no_sync() { return NoSync(model_); }
 
-NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_->full_state(options); }
+NamedTensors ShardedModel::full_state(FullStateOptions options) { return engine::full_state(*model_, options); }
 
 const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
 
@@ -73,9 +75,9 @@ FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
 }
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }
-MemoryReport ShardedModel::memory() const { return model_->memory(); }
-CommunicationReport ShardedModel::communication() const { return model_->communication(); }
-std::string ShardedModel::schedule() const { return model_->schedule_text(); }
+MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_); }
+CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
+std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
 Trace ShardedModel::trace() { return Trace(model_); }
 
 }  // namespace fsdp

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/model.h"
+#include "engine/reports.h"
 #include "optim/clip.h"
 
 namespace fsdp {
@@ -34,7 +34,7 @@ void ShardedModels::zero_grad() {
 MemoryReport ShardedModels::memory() const {
   MemoryReport sum;
   for (const auto& model : models_) {
-    const MemoryReport one = model->memory();
+    const MemoryReport one = engine::memory_report(*model);
     sum.parameter_bytes += one.parameter_bytes;
     sum.gradient_bytes += one.gradient_bytes;
     sum.optimizer_bytes += one.optimizer_bytes;

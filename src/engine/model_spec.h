@@ -26,6 +26,7 @@ struct ModelSpec {
   schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
   int buffers = 2;
   int prefetch = 1;
+  bool full_on_each_host = false;
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;

@@ -28,6 +28,7 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                             {"shard_group_size", spec.shards, number},
                                             {"buffers", spec.buffers, number},
                                             {"prefetch", spec.prefetch, number},
+                                            {"full_on_each_host", int(spec.full_on_each_host), boolean},
                                             {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
                                             {"sync_module_states", int(spec.sync_module_states), boolean},
                                             {"broadcast_buffers", int(spec.broadcast_buffers), boolean}};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "interpose/piece_storage.h"
 #include "optim/device_norm.h"
 #include "optim/norm.h"
 
@@ -60,7 +61,7 @@ double clip_gradients(std::span<engine::Model* const> models, double max_norm, d
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
   FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
   for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
-  for (engine::Model* model : models) model->close_gradients();
+  for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
   NormSum sum(norm_type);  // exact, so that neither the models' order nor their ranks show
   for (engine::Model* model : models) sum.add(norm_of_all_ranks(*model, own_norm(*model, norm_type), norm_type));
   const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
