@@ -128,7 +128,7 @@ void add_blocks(const ModuleNode& node, Division& division, bool& in_rest) {
     return;
   }
   if (!node.own.empty()) {
-    Atom own{.members = {node.name}, .is_recurrent = node.is_recurrent};
+    Atom own{.is_recurrent = node.is_recurrent};
     for (const ParameterSize& parameter : node.own) add_to(own, parameter);
     division.rest.push_back(std::move(own));
     division.places_of_rest += !std::exchange(in_rest, true);
@@ -167,7 +167,9 @@ std::string why_large(const Atoms& unit, int64_t total) {
   const Atom& atom =
       *std::max_element(unit.begin(), unit.end(), [](const Atom& a, const Atom& b) { return a.numel < b.numel; });
   if (atom.is_recurrent) {
-    return fmt::format("one operator takes all parameters of the module {}", atom.members[0]);
+    const size_t dot = atom.largest.name.rfind('.');
+    return "one operator takes all parameters of the " +
+           (dot == std::string::npos ? "model" : "module " + atom.largest.name.substr(0, dot));
   }
   return fmt::format("the parameter {} alone has {:.0f} %, and a parameter lies in one unit", atom.largest.name,
                      100.0 * static_cast<double>(atom.largest.numel) / static_cast<double>(total));
