@@ -1,5 +1,6 @@
 #include "interpose/accumulator.h"
 
+#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
@@ -38,14 +39,10 @@ class GradientAccumulator final : public Node {
   }
 
   const std::shared_ptr<Link>& link() const { return storage_->link(); }
-  bool has_hooks() {
-    return !tensor_pre_hooks().empty() || tensor_post_acc_grad_hooks() || !pre_hooks().empty() ||
-           !post_hooks().empty() || !retains_grad_hooks().empty();
-  }
   torch::Tensor place() const {
     Listener* listener = storage_->link()->listener;
     const bool frozen = !parameter_.requires_grad();  // since its forward
-    return listener && !frozen ? listener->place_of_gradient(storage_->unit(), index_) : torch::Tensor();
+    return listener && !frozen ? listener->gradient_destination(storage_->unit(), index_) : torch::Tensor();
   }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
@@ -103,10 +100,29 @@ NodeOwner make_node(Arguments&&... arguments) {
 
 namespace {
 
+bool has_hooks(Node& node) {
+  return !node.tensor_pre_hooks().empty() || node.tensor_post_acc_grad_hooks() || !node.pre_hooks().empty() ||
+         !node.post_hooks().empty() || !node.retains_grad_hooks().empty();
+}
+
+// Null where hooks see the gradient on its way.
+GradientAccumulator* unseen_accumulator(Node* node) {
+  auto* accumulator = dynamic_cast<GradientAccumulator*>(node);
+  return accumulator != nullptr && !has_hooks(*accumulator) ? accumulator : nullptr;
+}
+
 // Null for a tensor that is no sharded parameter itself.
 GradientAccumulator* accumulator_of(const torch::Tensor& parameter) {
   if (UnitStorage::of(parameter) == nullptr || !parameter.is_leaf()) return nullptr;
-  return dynamic_cast<GradientAccumulator*>(torch::autograd::impl::try_get_grad_accumulator(parameter).get());
+  return unseen_accumulator(torch::autograd::impl::try_get_grad_accumulator(parameter).get());
+}
+
+// Null for a tensor that is no transpose of one, made by t().
+GradientAccumulator* accumulator_behind(const torch::Tensor& transposed) {
+  if (UnitStorage::of(transposed) == nullptr || !transposed.grad_fn()) return nullptr;
+  Node& node = *transposed.grad_fn();
+  if (node.name() != "TBackward0" || has_hooks(node)) return nullptr;
+  return unseen_accumulator(node.next_edge(0).function.get());
 }
 
 }  // namespace
@@ -127,14 +143,17 @@ std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor) {
   return links;
 }
 
-bool gradient_goes_in_place(const torch::Tensor& parameter) {
-  GradientAccumulator* accumulator = accumulator_of(parameter);
-  return accumulator != nullptr && !accumulator->has_hooks();
+bool gradient_goes_in_place(const torch::Tensor& parameter) { return accumulator_of(parameter) != nullptr; }
+
+bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed) {
+  return accumulator_behind(transposed) != nullptr &&
+         transposed.grad_fn()->sequence_nr() + 1 == at::sequence_number::peek();
 }
 
-torch::Tensor place_of_gradient(const torch::Tensor& parameter) {
-  GradientAccumulator* accumulator = accumulator_of(parameter);
-  return accumulator != nullptr && !accumulator->has_hooks() ? accumulator->place() : torch::Tensor();
+torch::Tensor gradient_destination(const torch::Tensor& parameter) {
+  const GradientAccumulator* accumulator =
+      parameter.is_leaf() ? accumulator_of(parameter) : accumulator_behind(parameter);
+  return accumulator != nullptr ? accumulator->place() : torch::Tensor();
 }
 
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,

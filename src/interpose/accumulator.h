@@ -1,4 +1,6 @@
 // The end of a parameter's backward graph: hands its gradient to the listener instead of storing it in `grad`.
+//
+// Threads: gradients arrive on those that autograd runs backward passes on.
 #pragma once
 
 #include <torch/types.h>
@@ -21,7 +23,11 @@ std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
 
 // Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
 bool gradient_goes_in_place(const torch::Tensor& parameter);
-// Listener::place_of_gradient for it.
-torch::Tensor place_of_gradient(const torch::Tensor& parameter);
+// Whether the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
+// thread, without hooks of its own: then the leaf's gradient arrives right after the transpose's.
+bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed);
+// Listener::gradient_destination for the leaf, which is given itself or by its transpose; undefined where hooks were
+// registered since.
+torch::Tensor gradient_destination(const torch::Tensor& parameter);
 
 }  // namespace fsdp::interpose

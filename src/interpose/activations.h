@@ -19,7 +19,7 @@ bool needs_equal_dtypes(const std::string& operation);
 // Whether the argument of this name is written in training, so that a cast copy of it would be, and the model's lost.
 bool holds_statistics(const std::string& argument);
 
-// The activation in the unit's dtype; what is a parameter, not floating or of that dtype is returned as it is.
+// The activation in the unit's dtype; a parameter, or a tensor that is not floating or of that dtype, as it is.
 at::Tensor cast_activation(const at::Tensor& activation, const UnitStorage& unit);
 // `statistics`: which of the operator's arguments hold them; throws Error where their dtype is not the unit's.
 void cast_activations(torch::jit::Stack& stack, const std::vector<bool>& statistics, const UnitStorage& unit);

@@ -15,7 +15,7 @@ namespace fsdp::interpose {
 
 namespace {
 
-// What a schema says of its arguments, worked out once an operator and thread.
+// The facts of a schema, worked out once per operator and thread.
 struct Traits {
   bool is_view = false;          // returns only views of arguments: reads no bytes itself
   bool equal_dtypes = false;     // see activations.h

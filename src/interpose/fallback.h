@@ -1,5 +1,5 @@
-// The kernels on our key: one that sees every operator which takes a sharded parameter, and quicker ones, without
-// boxing, for those that models call most.
+// The kernels on our key: the fallback, which sees every operator that takes a sharded parameter, and quicker ones,
+// without boxing, for those that models call most (frequent_operators.h).
 #pragma once
 
 namespace fsdp::interpose {

@@ -4,12 +4,13 @@
 
 #include <array>
 #include <utility>
-// what the operators' headers expect to be there
+// expected by the operators' headers
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/detach_ops.h>
 #include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
 #include <ATen/ops/linear_ops.h>
+#include <ATen/ops/matmul_ops.h>
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 #include <ATen/ops/t_ops.h>
@@ -31,7 +32,7 @@ void add(Touches& touches, const std::optional<at::Tensor>& tensor) {
 template <typename Other>
 void add(Touches&, const Other&) {}
 
-// Of one argument: what it is passed on as.
+// One argument, as it is passed on.
 const at::Tensor& cast(const at::Tensor& tensor, const UnitStorage& unit, at::Tensor& kept) {
   kept = cast_activation(tensor, unit);
   return kept;
@@ -43,6 +44,11 @@ Other&& cast(Other&& other, const UnitStorage&, at::Tensor&) {
 
 template <typename Operation, typename Schema = typename Operation::schema>
 struct Kernel;
+
+// Whether a linear layer may call it with the transpose of its weight (linear.h).
+template <typename Operation>
+constexpr bool kMultiplies = std::is_same_v<Operation, at::_ops::addmm> ||
+                             std::is_same_v<Operation, at::_ops::matmul> || std::is_same_v<Operation, at::_ops::mm>;
 
 // For operators that write none of their arguments.
 template <typename Operation, typename Result, typename... Arguments>
@@ -63,6 +69,8 @@ struct Kernel<Operation, Result(Arguments...)> {
   static Result run_below(c10::DispatchKeySet keys, Arguments... arguments) {
     if constexpr (std::is_same_v<Operation, at::_ops::linear>) {
       if (linear_goes_in_place(arguments...)) return linear_in_place(arguments...);
+    } else if constexpr (kMultiplies<Operation>) {
+      if (product_goes_in_place(arguments...)) return product_in_place(arguments...);
     }
     return Operation::redispatch(keys_below(keys), std::forward<Arguments>(arguments)...);
   }
@@ -109,6 +117,7 @@ TORCH_LIBRARY_IMPL(aten, DeferredInit, library) {
   implement<at::_ops::embedding>(library);
   implement<at::_ops::layer_norm>(library);
   implement<at::_ops::linear>(library);
+  implement<at::_ops::matmul>(library);
   implement<at::_ops::mm>(library);
   implement<at::_ops::native_layer_norm_backward>(library);
   implement_view<at::_ops::detach>(library, "detach");

@@ -1,4 +1,4 @@
-// Kernels on our key for the operators that models call most on parameters: they do what the fallback does, without
+// Kernels on our key for the operators that models call most on parameters. They do the work of the fallback without
 // putting every argument into a box and out of it again, which costs more than the touch.
 #pragma once
 

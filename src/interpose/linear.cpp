@@ -10,9 +10,13 @@ namespace fsdp::interpose {
 
 namespace {
 
+using torch::Scalar;
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// How a layer's weight [rows, columns] is given.
+enum class Given { Itself, Transposed };
 
 // The matrix of all rows of the leading dimensions.
 Tensor as_matrix(const Tensor& tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
@@ -21,17 +25,22 @@ Tensor as_matrix(const Tensor& tensor) { return tensor.dim() == 2 ? tensor : ten
 Tensor place_of(const Tensor& weight) {
   const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
   if (torch::GradMode::is_enabled() || (wanted != nullptr && !wanted->empty())) return {};
-  return place_of_gradient(weight);
+  return gradient_destination(weight);
 }
 
 // The products are those of autograd's own addmm and mm.
-struct LinearInPlace : torch::autograd::Function<LinearInPlace> {
+template <Given given>
+struct LinearInPlace : torch::autograd::Function<LinearInPlace<given>> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight,
                         const std::optional<Tensor>& bias) {
     context->save_for_backward({input, weight});
     context->saved_data["bias"] = bias && bias->defined();
     context->set_materialize_grads(false);
-    return at::linear(input, weight, bias);
+    // Below the layer that makes views known to autograd, which forbids to modify a view that comes out of here. This
+    // one is of memory that nobody else holds.
+    at::AutoDispatchBelowADInplaceOrView below;
+    if constexpr (given == Given::Itself) return at::linear(input, weight, bias);
+    return bias ? at::addmm(*bias, input, weight) : at::matmul(input, weight);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -41,28 +50,66 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace> {
     const Tensor gradient = as_matrix(gradients[0]);
     Tensor of_input, of_weight, of_bias;
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
-      of_bias = at::sum_to(gradient, at::IntArrayRef{weight.size(0)});
-    if (context->needs_input_grad(0)) of_input = gradient.mm(weight).view_as(input);
+      of_bias = at::sum_to(gradient, at::IntArrayRef{gradient.size(1)});
+    if (context->needs_input_grad(0))
+      of_input = gradient.mm(given == Given::Itself ? weight : weight.t()).view_as(input);
     if (context->needs_input_grad(1)) {
       Tensor place = place_of(weight);
       const Tensor rows = as_matrix(input);
       of_weight = place.defined() ? at::mm_out(place, gradient.t(), rows) : gradient.t().mm(rows);
+      if (given == Given::Transposed) of_weight = of_weight.t();
     }
     return {of_input, of_weight, of_bias};
   }
 };
 
+bool has_tangent(const Tensor& tensor) { return tensor._fw_grad(/*level=*/0).defined(); }
+
+bool input_goes_in_place(const Tensor& input, const Tensor& weight) {
+  return input.scalar_type() == weight.scalar_type() && input.layout() == torch::kStrided && !input.is_nested() &&
+         input.dim() >= 2 && input.is_contiguous() && !has_tangent(input);
+}
+
+// One that every row is given a number of its own by; others repeat, and their gradients are summed up differently.
+bool bias_goes_in_place(const Tensor& bias, int64_t rows) {
+  return !bias.defined() || (bias.dim() == 1 && bias.size(0) == rows && !has_tangent(bias));
+}
+
+bool transposed_goes_in_place(const Tensor& transposed) {
+  return torch::GradMode::is_enabled() && transposed.requires_grad() && transposed.dim() == 2 &&
+         transposed.stride(0) == 1 && transposed.stride(1) == transposed.size(0) &&
+         gradient_of_transposed_goes_in_place(transposed);
+}
+
 }  // namespace
 
 bool linear_goes_in_place(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   return torch::GradMode::is_enabled() && weight.requires_grad() && weight.dim() == 2 && weight.is_contiguous() &&
-         gradient_goes_in_place(weight) && input.scalar_type() == weight.scalar_type() &&
-         input.layout() == torch::kStrided && !input.is_nested() && input.dim() >= 2 && input.is_contiguous() &&
-         !input._fw_grad(/*level=*/0).defined() && (!bias || bias->dim() == 1);
+         gradient_goes_in_place(weight) && input_goes_in_place(input, weight) &&
+         (!bias || bias_goes_in_place(*bias, weight.size(0)));
 }
 
 Tensor linear_in_place(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
-  return LinearInPlace::apply(input, weight, bias);
+  return LinearInPlace<Given::Itself>::apply(input, weight, bias);
+}
+
+bool product_goes_in_place(const Tensor& input, const Tensor& transposed) {
+  return transposed_goes_in_place(transposed) && input_goes_in_place(input, transposed);
+}
+
+Tensor product_in_place(const Tensor& input, const Tensor& transposed) {
+  return LinearInPlace<Given::Transposed>::apply(input, transposed, std::optional<Tensor>());
+}
+
+bool product_goes_in_place(const Tensor& bias, const Tensor& input, const Tensor& transposed, const Scalar& beta,
+                           const Scalar& alpha) {
+  return product_goes_in_place(input, transposed) && bias_goes_in_place(bias, transposed.size(1)) && beta.equal(1) &&
+         alpha.equal(1);
+}
+
+Tensor product_in_place(const Tensor& bias, const Tensor& input, const Tensor& transposed, const Scalar&,
+                        const Scalar&) {
+  return LinearInPlace<Given::Transposed>::apply(input, transposed, std::optional<Tensor>(bias));
 }
 
 }  // namespace fsdp::interpose

@@ -1,5 +1,9 @@
 // Linear layers whose weight is a sharded parameter: the weight's gradient is written where it is summed up, instead of
 // being made elsewhere and copied.
+//
+// at::linear takes the weight itself, torch::nn::Linear multiplies by its transpose (addmm, matmul). Both become a node
+// of ours in autograd's graph, whose products are autograd's own: the bits are those of plain LibTorch, in the result
+// and in all gradients. The node's backward asks the listener for the place of the weight's gradient.
 #pragma once
 
 #include <torch/types.h>
@@ -8,14 +12,23 @@
 
 namespace fsdp::interpose {
 
-// Whether `linear_in_place` does for these arguments what at::linear does: autograd records, and the weight is a
-// parameter of a unit, contiguous, and without hooks that would see its gradient; the input is dense and of its dtype.
+// Whether `linear_in_place` does for these arguments what at::linear does: autograd records, the weight is a parameter
+// of a unit, contiguous, and nobody else sees its gradient; the input is dense, contiguous and of its dtype.
 bool linear_goes_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                           const std::optional<torch::Tensor>& bias);
 
-// at::linear, with the same bits in all gradients: input [..., columns], weight [rows, columns], bias [rows]. Its
-// backward asks the listener for the place of the weight's gradient.
+// at::linear: input [..., columns], weight [rows, columns], bias [rows].
 torch::Tensor linear_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                               const std::optional<torch::Tensor>& bias);
+
+// at::mm and at::matmul with such a weight's transpose, which was made just before.
+bool product_goes_in_place(const torch::Tensor& input, const torch::Tensor& transposed);
+torch::Tensor product_in_place(const torch::Tensor& input, const torch::Tensor& transposed);
+
+// at::addmm, with a bias [rows] and without factors: beta and alpha are 1.
+bool product_goes_in_place(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& transposed,
+                           const torch::Scalar& beta, const torch::Scalar& alpha);
+torch::Tensor product_in_place(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& transposed,
+                               const torch::Scalar& beta, const torch::Scalar& alpha);
 
 }  // namespace fsdp::interpose

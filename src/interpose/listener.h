@@ -1,4 +1,7 @@
-// Who is told of what happens to a sharded parameter.
+// The events of sharded parameters, their pieces and their gradients, and who is told of them.
+//
+// A model has one listener and one link. Storages and accumulators share the link, and so outlive the listener: after
+// its end they find none, and say so to whoever uses a parameter.
 #pragma once
 
 #include <torch/types.h>
@@ -9,14 +12,14 @@
 
 namespace fsdp::interpose {
 
-// What an operator does with pieces (piece_storage.h).
+// The ways in which an operator uses pieces (piece_storage.h).
 struct PieceUse {
   bool reads_gradients = false;  // or writes them
   bool writes_parameters = false;
 };
 
-// Calls come from the threads that run operators and backward passes, several at once; exceptions reach the caller of
-// the operator or of `backward`.
+// Threads: calls come from those that run operators and backward passes, several at once. Exceptions reach the caller
+// of the operator or of `backward`. Units and parameters are named by their numbers.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -31,18 +34,20 @@ class Listener {
   virtual void pieces_used(const PieceUse& use, const char* operation) = 0;
   // Where a parameter's gradient, which is about to be computed and to arrive next, can be written: of the parameter's
   // sizes, strides and dtype, and alone in its storage. Undefined: anywhere.
-  virtual torch::Tensor place_of_gradient(int unit, int parameter) = 0;
+  virtual torch::Tensor gradient_destination(int unit, int parameter) = 0;
   // Autograd's gradient for one parameter of a unit.
   virtual void gradient_arrives(int unit, int parameter, torch::Tensor gradient) = 0;
   // A backward that was noted by a BackwardWatch is over.
   virtual void backward_ends(int task) = 0;
 };
 
-// What the parameters' storages and accumulators hold instead of the listener, which may die before them.
+// The way from a storage or an accumulator to the listener.
 struct Link {
   Listener* listener = nullptr;  // null once it has gone
-  // The values of the parameters, since a parameter was used or viewed last: the listener sets and resets it.
+  // Whether the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
+  // The operator that runs on parameters, for messages; null while none does. Of several threads' the last to begin.
+  std::atomic<const char*> operation = nullptr;
 };
 
 }  // namespace fsdp::interpose

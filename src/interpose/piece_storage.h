@@ -2,7 +2,7 @@
 // which operators must not read or write unannounced.
 //
 // So any optimizer can be run on pieces: before it reads a gradient the sum of the gradients is ended, and before it
-// writes a piece the peers' reads of it are over.
+// writes a piece the peers' reads of it are over. Not for concurrent use.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -10,6 +10,8 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "interpose/key.h"
 #include "interpose/listener.h"
@@ -25,6 +27,11 @@ class PieceStorage final : public c10::StorageImpl {
   Holds holds() const { return holds_; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
+  // Access that nobody is told of (data_ptr, accessor) throws this message, until it is allowed again. As operators get
+  // at the bytes in this way, too, the listener allows it before one runs.
+  void refuse_access(std::string message) { release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message)); }
+  void allow_access() { clear_data_ptr_access_error_msg_(); }
+
   // The storage behind a tensor; null for any other tensor.
   static PieceStorage* of(const at::TensorBase& tensor);
 
@@ -33,7 +40,7 @@ class PieceStorage final : public c10::StorageImpl {
   std::shared_ptr<Link> link_;
 };
 
-// The same elements as `plain`, a contiguous tensor, under the eyes of the link's listener.
+// A tensor over the elements of `plain`, which is contiguous; the link's listener is told of its uses.
 torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, const std::shared_ptr<Link>& link);
 
 // The library's own work on pieces is nobody's surprise: while this lives, this thread's operators are not watched.

@@ -63,6 +63,7 @@ Pins::Pins(const Touches& touches, const char* operation)
                       "as the module is called.");
       check_autocast(next_->first(), operation);
       listener->operator_begins(next_->units(), next_->written(), operation);
+      next_->link().operation.store(operation, std::memory_order_relaxed);
     }
   } catch (...) {
     end();
@@ -72,6 +73,7 @@ Pins::Pins(const Touches& touches, const char* operation)
 
 void Pins::end() noexcept {
   for (const Touches* touches = first_; touches != next_; touches = touches->next()) {
+    touches->link().operation.store(nullptr, std::memory_order_relaxed);
     if (Listener* listener = touches->listener()) listener->operator_ends(touches->units());
   }
 }

@@ -1,4 +1,5 @@
-// The units that one operator takes, and their hold on them while it runs.
+// The units that one operator takes, and its hold on them while it runs. Objects of these classes live on the stack of
+// a kernel on our key, for one operator and thread.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -17,7 +18,7 @@
 
 namespace fsdp::interpose {
 
-// What an operator does with one model's pieces.
+// How an operator uses one model's pieces.
 struct PieceTouch {
   std::shared_ptr<Link> link;
   PieceUse use;
@@ -36,8 +37,9 @@ class Touches {
   void add(const c10::IValue& value, bool written);
 
   bool empty() const { return first_ == nullptr; }
+  Link& link() const { return *first_->link(); }
   // Null once the model has gone.
-  Listener* listener() const { return first_->link()->listener; }
+  Listener* listener() const { return link().listener; }
   const UnitStorage& first() const { return *first_; }
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
@@ -63,6 +65,8 @@ class Touches {
 
 // Tells the listeners that an operator begins, and that it ends. In between the key is unseen: what the operator calls
 // inside works on units that are pinned already, so an outer operator is one touch.
+//
+// Throws Error where a model has gone or its listener refuses; the models that had begun are told of the end.
 class Pins {
  public:
   Pins(const Touches& touches, const char* operation);
@@ -85,7 +89,7 @@ inline void announce_view(const at::Tensor& tensor) {
   if (Listener* listener = storage->link()->listener) listener->parameter_viewed(storage->unit());
 }
 
-// What is left of an operator's keys below ours.
+// An operator's keys below ours.
 inline c10::DispatchKeySet keys_below(c10::DispatchKeySet keys) {
   return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
 }

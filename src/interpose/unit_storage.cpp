@@ -11,19 +11,24 @@ UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::Scalar
       name_(std::move(name)),
       refusal_(message_prefix(name_) +
                "the bytes of a sharded parameter were asked for outside of an operator (data_ptr, accessor or "
-               "torch::save), where they are not kept. Open sharded.full_parameters() around this access."),
+               "torch::save), where they are not kept. Open sharded.full_parameters() around this access. In the "
+               "forward or backward of a torch::autograd::Function, register what reads them as an operator "
+               "(TORCH_LIBRARY) and call that: while it runs they are there. Or read a copy, parameter.clone()."),
       dtype_(dtype),
       casts_activations_(casts_activations),
-      link_(std::move(link)) {
+      link_(std::move(link)),
+      full_(name_, link_->operation) {
   unbind();
 }
 
 void UnitStorage::bind(void* bytes) {
   set_data_ptr_noswap(at::DataPtr(
       bytes, bytes, [](void*) {}, device()));
+  full_.set(bytes, nbytes());
 }
 
 void UnitStorage::unbind() {
+  full_.clear();
   set_data_ptr_noswap(at::DataPtr(nullptr, device()));
   forbid_access();
 }

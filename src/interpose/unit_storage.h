@@ -14,6 +14,7 @@
 
 #include "interpose/key.h"
 #include "interpose/listener.h"
+#include "interpose/write_fault.h"
 
 namespace fsdp::interpose {
 
@@ -57,6 +58,7 @@ class UnitStorage final : public c10::StorageImpl {
   torch::ScalarType dtype_;
   bool casts_activations_;
   std::shared_ptr<Link> link_;
+  GuardedRange full_;  // where it is bound
 };
 
 }  // namespace fsdp::interpose

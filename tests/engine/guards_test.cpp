@@ -1,6 +1,11 @@
 // Misuse that would silently train the wrong thing is an error that says what to do.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "support/message_of.h"
 #include "support/models.h"
@@ -14,6 +19,7 @@ using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_models::make_gpt;
+using torch::Tensor;
 
 void with_sharded_gpt(const std::function<void(testing_models::TestModel&, ShardedModel&, World&)>& body) {
   run_ranks(1, [&](World& world) {
@@ -52,6 +58,65 @@ TEST(Guards, AWriteToAShardedParameterIsAnError) {
   });
 }
 
+// Initialises itself from its first batch, as in Glow (https://arxiv.org/abs/1807.03039).
+struct ActNormImpl : torch::nn::Module {
+  ActNormImpl() : scale(register_parameter("scale", torch::ones({4}))) {}
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (!initialised) {
+      torch::NoGradGuard no_grad;
+      scale.set_data(1 / x.std(0));
+      initialised = true;
+    }
+    return x * scale;
+  }
+
+  torch::Tensor scale;
+  bool initialised = false;
+};
+
+TEST(Guards, InitialisationInTheFirstForwardIsAnErrorThatSaysToRunItBefore) {
+  run_ranks(2, [](World& world) {
+    const torch::Tensor x = testing_models::values_for(0, {5, 4});
+    ActNormImpl late, early;
+    auto sharded_late = shard(late, world);
+    EXPECT_THAT(message_of([&] { late.forward(x); }),
+                AllOf(HasSubstr("set_data"), HasSubstr("run one forward before fsdp::shard")));
+    early.forward(x);
+    auto sharded_early = shard(early, world);
+    EXPECT_TRUE(torch::equal(early.forward(x), x * (1 / x.std(0))));
+  });
+}
+
+// As in PixelCNN (https://arxiv.org/abs/1601.06759): the weight is written in each forward, or not.
+struct MaskedConvolutionImpl : torch::nn::Module {
+  explicit MaskedConvolutionImpl(bool writes)
+      : weight(register_parameter("weight", torch::ones({1, 1, 3, 3}))),
+        mask(register_buffer("mask", torch::ones({1, 1, 3, 3}))),
+        writes(writes) {
+    mask.slice(2, 2).zero_();
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (!writes) return torch::conv2d(x, weight * mask);
+    torch::NoGradGuard no_grad;
+    weight.mul_(mask);
+    return torch::conv2d(x, weight);
+  }
+
+  torch::Tensor weight, mask;
+  bool writes;
+};
+
+TEST(Guards, AMaskThatIsWrittenInForwardIsAnErrorThatSaysToMultiply) {
+  run_ranks(2, [](World& world) {
+    const torch::Tensor x = torch::ones({1, 1, 3, 3});
+    MaskedConvolutionImpl written(true), multiplied(false);
+    auto sharded_written = shard(written, world), sharded_multiplied = shard(multiplied, world);
+    EXPECT_THAT(message_of([&] { written.forward(x); }),
+                AllOf(HasSubstr("mul_"), HasSubstr("multiply in forward: conv2d(x, weight * mask)")));
+    EXPECT_EQ(multiplied.forward(x).item<float>(), 6);
+  });
+}
+
 TEST(Guards, ReadingTheBytesOfAShardedParameterIsAnError) {
   with_sharded_gpt([](auto& model, auto&, auto&) {
     auto parameter = model.module->parameters()[0];
@@ -60,6 +125,108 @@ TEST(Guards, ReadingTheBytesOfAShardedParameterIsAnError) {
     EXPECT_THAT(message_of([&] { parameter.template const_data_ptr<float>(); }), refused);
     model.loss(0).backward();
     EXPECT_THAT(message_of([&] { parameter.template data_ptr<float>(); }), refused);
+  });
+}
+
+// Operators of a user: one whose schema hides that it writes, and one that only reads.
+Tensor scale_secretly(const Tensor& x) {
+  std::for_each_n(const_cast<float*>(x.const_data_ptr<float>()), x.numel(), [](float& element) { element *= 2; });
+  return torch::ones({});
+}
+Tensor first_element(const Tensor& x) { return torch::full({}, *x.const_data_ptr<float>()); }
+TORCH_LIBRARY(fsdp_guards, library) {
+  library.def("scale_secretly(Tensor x) -> Tensor", scale_secretly);
+  library.def("first_element(Tensor x) -> Tensor", first_element);
+}
+
+Tensor call(const char* name, const Tensor& x) {
+  const auto operation = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  return operation.typed<Tensor(const Tensor&)>().call(x);
+}
+
+TEST(Guards, AWriteThatASchemaHidesIsExplainedBeforeItEndsTheRank) {
+  const auto result = fsdp::testing::run_ranks_to_end(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    call("fsdp_guards::scale_secretly", model.module->parameters()[0]);
+  });
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, ::testing::ContainsRegex("fsdp rank [01]/2 unit=[a-z0-9.]*\\] fsdp_guards::scale_secretly "
+                                                      "wrote to a full parameter"));
+}
+
+// A custom function that reads a parameter's bytes, in one of three ways.
+struct ReadsBytes : torch::autograd::Function<ReadsBytes> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x, const std::string& how) {
+    if (how == "operator") return call("fsdp_guards::first_element", x);
+    const Tensor read = how == "copy" ? x.clone() : x;
+    return torch::full({}, *read.const_data_ptr<float>());
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list) {
+    return {Tensor(), Tensor()};
+  }
+};
+
+TEST(Guards, AFunctionThatReadsBytesIsToldOfOperatorsAndCopiesWhichWork) {
+  with_sharded_gpt([](auto& model, auto&, auto&) {
+    const Tensor parameter = model.module->parameters()[0];
+    EXPECT_THAT(message_of([&] { ReadsBytes::apply(parameter, "pointer"); }),
+                AllOf(HasSubstr("torch::autograd::Function"), HasSubstr("TORCH_LIBRARY"), HasSubstr("clone()")));
+    const float expected = parameter.clone().flatten()[0].template item<float>();
+    EXPECT_EQ(ReadsBytes::apply(parameter, "operator").template item<float>(), expected);
+    EXPECT_EQ(ReadsBytes::apply(parameter, "copy").template item<float>(), expected);
+  });
+}
+
+// What is undivided, or of this rank alone, would look like the gradient.
+TEST(Guards, TheBytesOfAGradientAreRefusedUntilItsSumHasEnded) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded, {.lr = 0});
+    const auto gradient = [&] { return sharded.parameters()[0].piece.grad(); };
+    const auto refused = AllOf(HasSubstr("bytes of a piece's gradient"), HasSubstr("piece.grad().clone()"));
+    const auto expect_refused = [&] {
+      EXPECT_THAT(message_of([&] { gradient().const_data_ptr<float>(); }), refused);
+      EXPECT_THAT(message_of([&] { gradient().data_ptr<float>(); }), refused);
+      const Tensor accessed = gradient();
+      EXPECT_THAT(message_of([&] { (accessed.accessor<float, 1>()); }), refused);
+    };
+    const auto expect_readable = [&] {
+      const Tensor copy = gradient().clone();
+      const auto* bytes = gradient().const_data_ptr<float>();
+      EXPECT_TRUE(std::equal(bytes, bytes + copy.numel(), copy.const_data_ptr<float>()));
+    };
+    const std::vector<std::function<void()>> ends{[&] { gradient().clone(); },
+                                                  [&] { sharded.clip_grad_norm_(std::numeric_limits<double>::max()); },
+                                                  [&] { optimizer.step(); }};
+    for (const auto& end : ends) {
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        model.loss(micro_batch).backward();
+        expect_refused();
+      }
+      end();
+      EXPECT_EQ(message_of([&] { gradient().const_data_ptr<float>(); }), "no error");
+      expect_readable();
+      sharded.zero_grad();
+    }
+    EXPECT_EQ(message_of([&] { sharded.parameters()[0].piece.const_data_ptr<float>(); }), "no error");
+  });
+}
+
+TEST(Guards, TheBytesOfAGradientThatNothingDividesCanBeRead) {
+  with_sharded_gpt([](auto& model, auto& sharded, auto&) {
+    model.loss(0).backward();
+    const auto read = [&] { sharded.parameters()[0].piece.grad().template const_data_ptr<float>(); };
+    EXPECT_EQ(message_of(read), "no error");
+    sharded.zero_grad();
+    sharded.set_gradient_divisor(2);
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      model.loss(0).backward();
+      EXPECT_THAT(message_of(read), HasSubstr("bytes of a piece's gradient"));
+    }
+    sharded.parameters()[0].piece.grad().clone();
+    EXPECT_EQ(message_of(read), "no error");
   });
 }
 

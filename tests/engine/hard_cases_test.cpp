@@ -77,6 +77,16 @@ TEST(HardCases, ChannelsLastWeightsAndSparseGradients) {
   expect_same([](Net& net, const ZeroGrad&) { net.loss().backward(); });
 }
 
+// The result of such a layer has three or more dimensions and a bias: a view, in LibTorch.
+TEST(HardCases, InPlaceOperatorsOnTheResultsOfLinearLayers) {
+  expect_same([](Net& net, const ZeroGrad&) {
+    const Tensor pixels = net.convolution(net.image()).permute({0, 2, 3, 1}).contiguous();
+    const Tensor first = torch::linear(pixels, net.head->weight, net.head->bias).mul_(0.5).relu_();
+    const Tensor second = net.head(pixels).masked_fill_(first.detach() > 0.1, 2.0);
+    (first.square().sum() + second.square().sum()).backward();
+  });
+}
+
 TEST(HardCases, AGraphThatIsRetained) {
   expect_same([](Net& net, const ZeroGrad&) {
     auto loss = net.loss();

@@ -47,7 +47,7 @@ class Recorder final : public Listener {
   }
 
   // Each is given away once.
-  torch::Tensor place_of_gradient(int unit, int parameter) override {
+  torch::Tensor gradient_destination(int unit, int parameter) override {
     const auto place = places.find({unit, parameter});
     if (place == places.end() || !given.insert(place->first).second) return {};
     const torch::Tensor& memory = place->second;

@@ -1,0 +1,33 @@
+// A word before the end: an operator may write a sharded parameter though its schema says that it only reads. Where
+// full units are mapped without the right to write, as ranks of one host have them, the processor stops that write with
+// signal 11; a handler of ours then says on stderr which operator wrote which unit, and what to do.
+//
+// The handler is installed once, with the first range, and only tells: the handler that was there before, or the
+// signal's default action, comes after it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+
+namespace fsdp::interpose {
+
+// Where a unit is full. Only its owner sets it; faults of all threads are recognised.
+class GuardedRange {
+ public:
+  // `operation` is the name of the operator that runs, if one does; it outlives this.
+  GuardedRange(const std::string& unit, const std::atomic<const char*>& operation);
+  ~GuardedRange();
+  GuardedRange(const GuardedRange&) = delete;
+  GuardedRange& operator=(const GuardedRange&) = delete;
+
+  void set(const void* begin, size_t bytes) noexcept;
+  void clear() noexcept { set(nullptr, 0); }
+
+  struct Entry;
+
+ private:
+  Entry* entry_;
+};
+
+}  // namespace fsdp::interpose
