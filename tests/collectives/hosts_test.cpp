@@ -127,6 +127,7 @@ void barrier(Group& group, UnitCollectives&) { group.barrier(); }
 
 void gather(Group&, UnitCollectives& unit) {
   unit.publish();
+  unit.begin_gather({}, collectives::Order::Common);
   unit.wait_gather();
 }
 
@@ -143,11 +144,13 @@ struct Wait {
   std::string name;
   std::string message;  // how it starts
   std::function<void(Group&, UnitCollectives&)> body;
+  bool may_be_kept = true;  // the unit, by its host
 };
 
 const std::vector<Wait>& waits() {
   static const std::vector<Wait> all{{"Barrier", "\\] barrier: ", barrier},
                                      {"Gather", " unit=blocks.4\\] gather: ", gather},
+                                     {"GatherEachTime", " unit=blocks.4\\] gather: ", gather, /*may_be_kept=*/false},
                                      {"Reduction", " unit=blocks.4\\] reduce: ", reduce}};
   return all;
 }
@@ -157,15 +160,17 @@ class HostsWait : public ::testing::TestWithParam<Wait> {};
 // Rank 3 of four does `misfortune`; the others wait: its neighbour, its counterpart and one that is neither.
 std::vector<RunResult> run_with(const Wait& wait, const std::function<void()>& misfortune,
                                 std::chrono::milliseconds timeout) {
-  return run_on_hosts_to_end({},
-                             [&](World& world) {
-                               auto group = world.state()->new_group();
-                               auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
-                               world.barrier();
-                               if (world.rank() == 3) misfortune();
-                               wait.body(*group, *unit);
-                             },
-                             {.timeout = timeout});
+  return run_on_hosts_to_end(
+      {},
+      [&](World& world) {
+        auto group = world.state()->new_group();
+        auto unit = group->open_unit(
+            {.name = "blocks.4", .layout = layout::UnitLayout({1000}, 4, 4), .may_be_kept = wait.may_be_kept});
+        world.barrier();
+        if (world.rank() == 3) misfortune();
+        wait.body(*group, *unit);
+      },
+      {.timeout = timeout});
 }
 
 TEST_P(HostsWait, ForARankThatIsKilledEndsAtOnceAndNamesItOnEveryRank) {
