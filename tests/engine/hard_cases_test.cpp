@@ -81,7 +81,7 @@ TEST(HardCases, ChannelsLastWeightsAndSparseGradients) {
 TEST(HardCases, InPlaceOperatorsOnTheResultsOfLinearLayers) {
   expect_same([](Net& net, const ZeroGrad&) {
     const Tensor pixels = net.convolution(net.image()).permute({0, 2, 3, 1}).contiguous();
-    const Tensor first = torch::linear(pixels, net.head->weight, net.head->bias).relu_().mul_(0.5);
+    const Tensor first = torch::linear(pixels, net.head->weight, net.head->bias).mul_(0.5).relu_();
     const Tensor second = net.head(pixels).masked_fill_(first.detach() > 0.1, 2.0);
     (first.square().sum() + second.square().sum()).backward();
   });
