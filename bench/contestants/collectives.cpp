@@ -31,15 +31,15 @@ class Unit {
         collectives_(group.open_unit({.id = id, .name = "unit", .layout = layout_})),
         gradients_(group.allocate(gradient_layout_.full_numel() * kElementBytes).view(torch::kFloat32).fill_(1)),
         staging_(torch::empty({collectives_->staging_numel(gradient_layout_)})) {
-    if (collectives_->gathers_into_buffer()) buffer_ = torch::zeros({layout_.full_numel()});
+    if (collectives_->capabilities().into_buffer) buffer_ = torch::zeros({layout_.full_numel()});
     sum_ = {torch::zeros({gradient_layout_.shard_of(group.rank()).numel()}), {0}};
   }
 
   // From the owners' permission to write to the last read: what a step pays for one gather of new parameters.
   void gather() {
-    collectives_->begin_write();
+    collectives_->begin_write(collectives::Readers::Wait);
     collectives_->publish();
-    collectives_->begin_gather(buffer_);
+    collectives_->begin_gather(buffer_, collectives::Order::Common);
     collectives_->wait_gather();
     collectives_->release();
   }

@@ -8,5 +8,6 @@
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
 #include "fsdp/sharded_model.h"
+#include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"
 #include "fsdp/world.h"

@@ -57,7 +57,7 @@ namespace optim {
 class RuleOnPieces;
 }
 namespace engine {
-struct Unit;
+class ShardedUnit;
 }
 
 // A scope whose backward is the last of its step (`PieceOptimizer::step_in_backward`).
@@ -115,7 +115,7 @@ class PieceOptimizer : public Optimizer {
   Rules& rules() { return rules_; }
 
  private:
-  using Update = std::function<void(const engine::Unit& unit, std::span<const float> factors)>;
+  using Update = std::function<void(const engine::ShardedUnit& unit, std::span<const float> factors)>;
 
   void leave_model() noexcept;
 

@@ -22,18 +22,35 @@ enum class Strategy {
   HybridShardGradOp,  // ShardGradOp within such groups
 };
 
-// Chooses the modules that become units, each gathered and reduced as a whole. Parameters outside of every chosen
-// module form one more unit. A value: copy it freely.
+// One unit of a policy.
+struct UnitMembers {
+  std::string name;
+  // Names of modules, each with all that lies below it, and of parameters. None: the parameters of no other unit.
+  std::vector<std::string> members = {};
+  std::string why_large = {};  // why it holds more than the policy promises; empty where it does not
+};
+
+// Divides a model into units, each gathered and reduced as a whole. A parameter belongs to the unit that has the
+// innermost module around it as a member, or itself; those of no unit form one more, `root`. A tied one goes where it
+// comes first. A value: copy it freely.
 class UnitPolicy {
  public:
   // Names, as in `named_modules`, of the modules of `root` that are units.
   using Choose = std::function<std::vector<std::string>(const torch::nn::Module& root)>;
+  // Units of several modules. `ignored` are the name patterns of Options::ignored.
+  using Divide =
+      std::function<std::vector<UnitMembers>(const torch::nn::Module& root, const std::vector<std::string>& ignored)>;
 
-  explicit UnitPolicy(Choose choose) : choose_(std::move(choose)) {}
-  std::vector<std::string> choose(const torch::nn::Module& root) const { return choose_(root); }
+  explicit UnitPolicy(Choose choose);
+  explicit UnitPolicy(Divide divide) : divide_(std::move(divide)) {}
+  std::vector<UnitMembers> divide(const torch::nn::Module& root, const std::vector<std::string>& ignored = {}) const {
+    return divide_(root, ignored);
+  }
+  // The names of the members of all units.
+  std::vector<std::string> choose(const torch::nn::Module& root) const;
 
  private:
-  Choose choose_;
+  Divide divide_;
 };
 
 // Each module for which `is_unit` holds; it sees the name as in `named_modules`.
@@ -50,9 +67,30 @@ UnitPolicy units_of() {
 // The smallest modules that hold at least `numel` parameter elements.
 UnitPolicy units_by_size(int64_t numel);
 
-// The children of every container of blocks: a ModuleList or Sequential of modules of one type, or a ModuleList of
-// modules that hold modules. What lies inside such a block, an expert for example, is not divided again.
+// The share of a model's parameters that an automatic unit holds at most, wherever its modules allow.
+inline constexpr double kLargestUnitShare = 0.25;
+
+struct AutomaticUnitsOptions {
+  double largest_share = kLargestUnitShare;  // above 0, up to 1
+  // Names of parameters in the order in which the model first uses them; those left out follow the one registered
+  // before them. Empty: the order in which they are registered.
+  std::vector<std::string> order = {};
+};
+
+// Units for any model, of at most `largest_share` of its parameters each.
+//
+// First choice: the children of every container of blocks, which is a ModuleList or Sequential of modules of one type,
+// or a ModuleList of modules that hold modules; the rest is one more unit. What lies inside such a block, an expert for
+// example, is not divided again where an equal block (type and size) stands beside it: of n equal blocks each may hold
+// up to 1/n of the model.
+// Otherwise, where the first choice leaves a unit that is too large, or a rest that lies in more than four places
+// between the blocks: modules in `order`, put together as long as a unit holds at most half of `largest_share`.
+//
+// A unit remains larger where one parameter is, or a recurrent module, whose parameters one operator takes: `shard`
+// then warns, on rank 0. A unit of fewer than 8,192 elements is not cut. Throws `Error` for a share out of
+// range, and when used for a name in `order` that the model does not have.
 UnitPolicy units_automatic();
+UnitPolicy units_automatic(AutomaticUnitsOptions options);
 
 // The dtypes of full parameters, of gradients on the wire and of buffers: fp32, bf16 or fp16. Shards, sums of gradients
 // and optimizers are fp32 whatever these are. With a param_dtype, operators that need equal dtypes get their floating
@@ -78,6 +116,24 @@ struct Options {
   bool cpu_offload = false;               // refused by this version
   std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
+  // FullShard and HybridShard over several hosts: each host keeps the parameters that its ranks have gathered, whole,
+  // until the next step, instead of `buffers` full units: they cross the network once a step (docs/memory.md).
+  bool full_on_each_host = false;
+  // Rank 0's buffers to all at the beginning of each training forward, as DDP does: for what a forward both writes and
+  // reads, such as a codebook that follows its inputs (docs/determinism.md).
+  bool broadcast_buffers = false;
 };
+
+// A unit as a policy makes it, or as a sharded model has it.
+struct UnitSummary {
+  std::string name;
+  std::vector<std::string> parameters = {};  // names, as in named_parameters; a tied one's first
+  int64_t numel = 0;                         // elements of them, without padding
+  int64_t bytes = 0;                         // of them when they are full, in the dtype that operators see
+};
+
+// The units that `shard` would make of the module, in their order, without sharding it. No collective: it needs no
+// ranks. Throws `Error` for what `shard` refuses about names and dtypes in the options.
+std::vector<UnitSummary> preview_units(const torch::nn::Module& module, const Options& options = {});
 
 }  // namespace fsdp

@@ -51,6 +51,13 @@ struct CommunicationReport {
   int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
   int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
   double wait_seconds = 0;       // that this rank waited for others
+
+  // From an earlier report of the same model to this one: what a step comes to, for example.
+  //
+  //   const CommunicationReport before = sharded.communication();
+  //   ...                                                          // a step
+  //   const CommunicationReport of_step = sharded.communication().since(before);
+  CommunicationReport since(const CommunicationReport& before) const;
 };
 
 struct FullParametersOptions {
@@ -65,6 +72,7 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 struct FullStateOptions {
   bool rank0_only = false;  // the other ranks take part and get nothing: a unit's memory instead of the model's
+  bool buffers = true;      // after the parameters; without them, `buffers()` has this rank's
 };
 
 // A scope in which parameters of the module are whole, in the dtype that operators see, and can be read and written as
@@ -108,6 +116,8 @@ class ShardedModel {
 
   // In the order of the units, then of the parameters in them; the same on every rank.
   const std::vector<ShardedParameter>& parameters() const;
+  // By name and size, as `preview_units` gives them before; the same on every rank.
+  std::vector<UnitSummary> units() const;
   // The pieces alone. Any torch::optim optimizer that works element by element can step on them: what reads a piece's
   // gradient ends the sum (docs/determinism.md), and what was written is published when the model is used next.
   std::vector<torch::Tensor> shards() const;
@@ -136,8 +146,8 @@ class ShardedModel {
   bool any_rank_has_batch(bool here);
   // In place of one forward and one backward. Throws `Error` unless this rank has no batch and another has.
   void backward_without_batch();
-  // Copies of every parameter, whole and in fp32, by name; then of every buffer, by name, this rank's. For this rank's
-  // parts see `parameters()`. A collective; one unit at a time is there in addition.
+  // Copies of every parameter, whole and in fp32, by name; then, unless the options say otherwise, of every buffer, by
+  // name, this rank's. For this rank's parts see `parameters()`. A collective; one unit at a time is there in addition.
   NamedTensors full_state(FullStateOptions options = {});
   // The module's buffers by name: this rank's own tensors.
   const NamedTensors& buffers() const;

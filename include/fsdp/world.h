@@ -56,7 +56,7 @@ class World {
 struct LaunchOptions {
   int ranks = 1;  // without a launcher: on this machine
   // shm: shared memory, on one host. gloo. hosts: shared memory within each host and Gloo between them, for as many
-  // ranks on every host, numbered one host's after another's; it adds up gradients host by host (docs/determinism.md).
+  // ranks on every host, numbered one host's after another's.
   // These compute on the CPU. nccl: each rank on a GPU of its own, the rank's local number modulo the host's GPUs.
   // auto, where there is a GPU: on it, by nccl, or by shared memory where ranks have one GPU between them
   // (docs/cuda.md). auto, where there is none: shm on one host, hosts on several where they are so and have more than

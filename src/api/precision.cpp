@@ -62,14 +62,6 @@ class Kept {
   std::unordered_set<std::string> with_statistics_;  // modules
 };
 
-void convert_buffers(NamedUnit& unit, const MixedPrecision& precision, const Kept& kept) {
-  if (!precision.buffer_dtype) return;
-  torch::NoGradGuard no_grad;
-  for (auto& [name, buffer] : unit.buffers) {
-    if (buffer.is_floating_point() && !kept.contains(name)) buffer.set_data(buffer.to(*precision.buffer_dtype));
-  }
-}
-
 }  // namespace
 
 bool is_supported(torch::ScalarType dtype) {
@@ -86,11 +78,21 @@ void check_precision(const MixedPrecision& precision) {
   check("buffer_dtype", precision.buffer_dtype);
 }
 
+void convert_buffers(const std::vector<NamedUnit>& units, const MixedPrecision& precision) {
+  if (!precision.buffer_dtype) return;
+  const Kept kept(units, precision);
+  torch::NoGradGuard no_grad;
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, buffer] : unit.buffers) {
+      if (buffer.is_floating_point() && !kept.contains(name)) buffer.set_data(buffer.to(*precision.buffer_dtype));
+    }
+  }
+}
+
 std::vector<engine::UnitSpec> divide_by_dtype(std::vector<NamedUnit> units, const MixedPrecision& precision) {
   const Kept kept(units, precision);
   std::vector<engine::UnitSpec> divided;
   for (NamedUnit& unit : units) {
-    convert_buffers(unit, precision, kept);
     std::map<torch::ScalarType, NamedUnit> parts;
     std::map<torch::ScalarType, int64_t> numels;
     for (auto& [name, tensor] : unit.parameters) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "api/module_division.h"
 #include "api/precision.h"
 #include "api/strategy.h"
 #include "base/error.h"
@@ -18,8 +19,6 @@
 namespace fsdp {
 
 namespace {
-
-constexpr const char* kRest = "root";  // the unit of what lies outside of every chosen module
 
 void check_options(const Options& options) {
   check_precision(options.mixed_precision);
@@ -63,63 +62,9 @@ void check_memory(const std::vector<NamedUnit>& units) {
   }
 }
 
-// The innermost unit that `name` lies in; the first one is the rest.
-NamedUnit& unit_of(const std::string& name, std::vector<NamedUnit>& units) {
-  NamedUnit* best = nullptr;
-  for (NamedUnit& unit : std::span(units).subspan(1)) {
-    const bool inside = name.starts_with(unit.name + ".");
-    if (inside && (best == nullptr || unit.name.size() > best->name.size())) best = &unit;
-  }
-  return best == nullptr ? units[0] : *best;
-}
-
-void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
-  auto names = module.named_parameters().keys();
-  const auto buffers = module.named_buffers().keys();
-  names.insert(names.end(), buffers.begin(), buffers.end());
-  for (const std::string& pattern : patterns) {
-    FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
-               "shard: the pattern '{}' in options.ignored matches no parameter or buffer", pattern);
-  }
-}
-
-// Units in the order in which the module registers them, the rest first; a tied parameter goes where it comes first.
-std::vector<NamedUnit> divide(const torch::nn::Module& module, const Options& options) {
-  check_patterns(module, options.ignored);
-  std::vector<NamedUnit> units{{kRest, {}, {}}};
-  for (const std::string& name : options.units.choose(module)) units.push_back({name, {}, {}});
-
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (const auto& parameter : module.named_parameters()) {
-    if (!parameter.value().defined() || matches_any(options.ignored, parameter.key())) continue;
-    if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
-    unit_of(parameter.key(), units).parameters.emplace_back(parameter.key(), parameter.value());
-  }
-  for (const auto& buffer : module.named_buffers()) {
-    if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
-    unit_of(buffer.key(), units).buffers.emplace_back(buffer.key(), buffer.value());
-  }
-  return units;
-}
-
-// What a unit without parameters has is the rest's.
-void drop_empty(std::vector<NamedUnit>& units) {
-  std::vector<std::pair<std::string, torch::Tensor>> buffers;
-  std::erase_if(units, [&](NamedUnit& unit) {
-    if (!unit.parameters.empty()) return false;
-    buffers.insert(buffers.end(), unit.buffers.begin(), unit.buffers.end());
-    return true;
-  });
-  if (!units.empty()) units[0].buffers.insert(units[0].buffers.end(), buffers.begin(), buffers.end());
-}
-
-}  // namespace
-
-ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
+ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::string> statistics, World& world,
+                         const Options& options) {
   check_options(options);
-  FSDP_CHECK(options.ignored.empty(),
-             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
-             "them out of the units.");
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
@@ -132,6 +77,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   check_memory(units);
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
+  convert_buffers(units, precision);
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                                                                  .group = world.state()->new_group(),
                                                                  .device = world.device(),
@@ -140,22 +86,34 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
                                                                  .full_until = sharding.full_until,
                                                                  .buffers = options.buffers,
                                                                  .prefetch = options.prefetch,
+                                                                 .full_on_each_host = options.full_on_each_host,
                                                                  .reduce_dtype = precision.reduce_dtype,
                                                                  .casts_activations = precision.param_dtype.has_value(),
-                                                                 .sync_module_states = options.sync_module_states});
+                                                                 .sync_module_states = options.sync_module_states,
+                                                                 .statistics = std::move(statistics),
+                                                                 .broadcast_buffers = options.broadcast_buffers});
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
-    if (alive) alive->publish_written();
+    if (alive) alive->publish_pieces();
     return alive != nullptr;
   });
   return ShardedModel(std::move(model));
 }
 
+}  // namespace
+
+ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
+  FSDP_CHECK(options.ignored.empty(),
+             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
+             "them out of the units.");
+  return shard_units(std::move(units), {}, world, options);
+}
+
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
-  std::vector<NamedUnit> units = divide(module, options);
-  options.ignored.clear();  // done
-  return shard(std::move(units), world, std::move(options));
+  ModuleDivision division = divide(module, options);
+  if (world.rank() == 0) warn_of_large_units(division);
+  return shard_units(std::move(division.units), std::move(division.statistics), world, options);
 }
 
 }  // namespace fsdp

@@ -4,15 +4,26 @@
 
 #include "base/error.h"
 #include "engine/full_scope.h"
-#include "engine/model.h"
+#include "engine/full_state.h"
+#include "engine/reports.h"
 #include "optim/clip.h"
 
 namespace fsdp {
+
+CommunicationReport CommunicationReport::since(const CommunicationReport& before) const {
+  return {.gathers = gathers - before.gathers,
+          .foreseen_gathers = foreseen_gathers - before.foreseen_gathers,
+          .reductions = reductions - before.reductions,
+          .late_gradients = late_gradients - before.late_gradients,
+          .all_reductions = all_reductions - before.all_reductions,
+          .wait_seconds = wait_seconds - before.wait_seconds};
+}
 
 FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope_(std::move(scope)) {}
 FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
 FullParameters::~FullParameters() {
+  if (scope_ == nullptr || scope_->is_unwound()) return;  // half-written values are nobody's
   try {
     close();
   } catch (const std::exception& error) {
@@ -38,7 +49,8 @@ std::vector<torch::Tensor> ShardedModel::shards() const {
 }
 
 double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
-  return optim::clip_gradients(*model_, max_norm, norm_type);
+  engine::Model* const model = model_.get();
+  return optim::clip_gradients({&model, 1}, max_norm, norm_type);
 }
 
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }
@@ -49,7 +61,7 @@ NoSync::~NoSync() {
 }
 NoSync ShardedModel::no_sync() { return NoSync(model_); }
 
-NamedTensors ShardedModel::full_state(FullStateOptions options) { return model_->full_state(options); }
+NamedTensors ShardedModel::full_state(FullStateOptions options) { return engine::full_state(*model_, options); }
 
 const NamedTensors& ShardedModel::buffers() const { return model_->buffers(); }
 
@@ -63,9 +75,9 @@ FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
 }
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }
-MemoryReport ShardedModel::memory() const { return model_->memory(); }
-CommunicationReport ShardedModel::communication() const { return model_->communication(); }
-std::string ShardedModel::schedule() const { return model_->schedule_text(); }
+MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_); }
+CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
+std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
 Trace ShardedModel::trace() { return Trace(model_); }
 
 }  // namespace fsdp

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/model.h"
-#include "engine/trace_events.h"
+#include "engine/reports.h"
 #include "files/durable_file.h"
+#include "report/trace_events.h"
 
 namespace fsdp {
 
@@ -19,10 +19,10 @@ std::filesystem::path file_of_rank(std::filesystem::path path, int rank, int siz
 
 }  // namespace
 
-Trace::Trace(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { model_->begin_trace(); }
+Trace::Trace(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { engine::begin_trace(*model_); }
 
 Trace::~Trace() {
-  if (model_) model_->end_trace();
+  if (model_) engine::end_trace(*model_);
 }
 
 std::filesystem::path Trace::write(const std::filesystem::path& path) {
@@ -41,7 +41,7 @@ std::filesystem::path Trace::write(const std::filesystem::path& path) {
   explained([&] { out.emplace(file); });  // a trace for which there is no file goes on
   std::vector<std::string> units;
   for (const auto& unit : model_->units()) units.push_back(unit->name);
-  const std::string events = engine::trace_events(std::exchange(model_, nullptr)->end_trace(), units, rank);
+  const std::string events = report::trace_events(engine::end_trace(*std::exchange(model_, nullptr)), units, rank);
   explained([&] {
     out->file().append(events);
     out->commit();

@@ -1,5 +1,5 @@
-// The policies that divide a module into units.
-#include <typeinfo>
+// Unit policies, and those that look at each module by itself.
+#include <utility>
 
 #include "base/error.h"
 #include "fsdp/options.h"
@@ -25,24 +25,20 @@ int64_t numel_of(const Module& module) {
   return numel;
 }
 
-// A ModuleList or Sequential of two or more modules of one type, or a ModuleList of modules that are made of modules
-// (dense blocks and mixtures of experts in turn). Each has parameters.
-bool is_container_of_blocks(const Module& module) {
-  const bool list = dynamic_cast<const torch::nn::ModuleListImpl*>(&module) != nullptr;
-  if (!list && dynamic_cast<const torch::nn::SequentialImpl*>(&module) == nullptr) return false;
-  const auto children = module.children();
-  bool alike = children.size() >= 2, composed = list && !children.empty();
-  for (const auto& child : children) {
-    const Module &one = *child, &first = *children[0];
-    if (numel_of(one) == 0) return false;
-    // The views of scripted modules are of one type, and have the names of their classes.
-    alike = alike && typeid(one) == typeid(first) && one.name() == first.name();
-    composed = composed && !one.children().empty();
-  }
-  return alike || composed;
-}
-
 }  // namespace
+
+UnitPolicy::UnitPolicy(Choose choose)
+    : divide_([choose = std::move(choose)](const Module& root, const std::vector<std::string>&) {
+        std::vector<UnitMembers> units;
+        for (const std::string& name : choose(root)) units.push_back({.name = name, .members = {name}});
+        return units;
+      }) {}
+
+std::vector<std::string> UnitPolicy::choose(const Module& root) const {
+  std::vector<std::string> names;
+  for (const UnitMembers& unit : divide(root)) names.insert(names.end(), unit.members.begin(), unit.members.end());
+  return names;
+}
 
 UnitPolicy units_by(std::function<bool(const std::string&, const torch::nn::Module&)> is_unit) {
   return UnitPolicy([is_unit = std::move(is_unit)](const Module& root) {
@@ -65,25 +61,6 @@ UnitPolicy units_by_size(int64_t numel) {
         if (numel_of(*child) >= numel) return true;
       }
       names.push_back(name);
-      return false;
-    });
-    return names;
-  });
-}
-
-UnitPolicy units_automatic() {
-  return UnitPolicy([](const Module& root) {
-    std::vector<std::string> names;
-    auto add_children = [&](const std::string& prefix, const Module& container) {
-      for (const auto& child : container.named_children()) names.push_back(prefix + child.key());
-    };
-    if (is_container_of_blocks(root)) {
-      add_children("", root);
-      return names;
-    }
-    visit_below(root, "", [&](const std::string& name, const Module& module) {
-      if (!is_container_of_blocks(module)) return true;
-      add_children(name + ".", module);
       return false;
     });
     return names;

@@ -6,6 +6,17 @@
 
 namespace fsdp {
 
+void Table::add(const std::vector<Row>& rows, const Shift& shift, size_t column) {
+  for (const auto& [begin, shown, repeated] : find_repetitions(rows.size(), shift)) {
+    for (size_t i = begin; i < begin + shown; ++i) add(rows[i]);
+    if (repeated == 0) continue;
+    const Row& last = rows[begin + shown + repeated - 1];
+    Row rest(last.begin(), last.begin() + static_cast<ptrdiff_t>(column));
+    rest.push_back(fmt::format("{} more, to {}", repeated, last[column]));
+    add(std::move(rest));
+  }
+}
+
 std::string Table::text() const {
   std::vector<size_t> widths(columns_.size(), 0);  // 0: left out
   for (const auto& row : rows_) {

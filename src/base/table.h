@@ -1,13 +1,18 @@
 // Plain text in aligned columns.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/repetition.h"
 
 namespace fsdp {
 
 class Table {
  public:
+  using Row = std::vector<std::string>;  // a cell per column; those left out at the end are empty
   enum class Align { Left, Right };
   struct Column {
     std::string heading;
@@ -15,14 +20,19 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // A cell a column.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(Row row) {
+    row.resize(columns_.size());
+    rows_.push_back(std::move(row));
+  }
+  // Of many rows that go on alike, as find_repetitions has it, only the first ones: "46 more, to blocks.46" stands in
+  // `column` for the others.
+  void add(const std::vector<Row>& rows, const Shift& shift, size_t column);
   // Lines without blanks at their ends. Columns in which every cell is empty are left out.
   std::string text() const;
 
  private:
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace fsdp

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "checkpoint/contents.h"
 #include "engine/model.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp {
 
@@ -113,7 +114,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
     const int shard = group.rank() % model.shards();
     found = read_wanted(directory / checkpoint::shard_file_name(shard, model.shards()), manifest.files[shard], wanted);
   });
-  model.begin_load();
+  model.begin_load("load_checkpoint");
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
   model.publish();
   model.broadcast_buffers(0);

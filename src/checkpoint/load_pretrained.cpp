@@ -9,6 +9,7 @@
 #include "checkpoint/pretrained.h"
 #include "checkpoint/pretrained_files.h"
 #include "engine/model.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp {
 
@@ -106,7 +107,7 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = sharded.model();
-  model.check_settled("load_pretrained");
+  model.check(schedule::Call::WriteState, "load_pretrained");
   std::vector<torch::Tensor> values;
   checkpoint::all_succeed(model.group(), "load_pretrained " + path.string(), [&] {
     const auto wanted = checkpoint::pretrained_tensors(sharded, options);
@@ -117,7 +118,7 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
                              "Build the model of these files, or name the differences in PretrainedOptions.");
     values = read_all(model, wanted, sources);
   });
-  model.begin_write();
+  model.begin_write("load_pretrained");
   const size_t parameters = model.parameters().size();
   for (size_t i = 0; i < parameters; ++i) torch::Tensor(model.parameters()[i].piece).copy_(values[i]);
   model.publish();

@@ -49,7 +49,8 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
   FSDP_CHECK(checkpoint.step >= 0 && checkpoint.step <= checkpoint::kHighestStep,
              "save_checkpoint: found step {}, expected a number from 0 to 2^53", checkpoint.step);
   engine::Model& model = checkpoint.model->model();
-  model.check_settled("save_checkpoint");
+  model.check(schedule::Call::ReadState, "save_checkpoint");
+  model.check_parameters("save_checkpoint");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();

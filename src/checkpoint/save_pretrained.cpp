@@ -21,8 +21,8 @@ using checkpoint::SafetensorsWriter;
 class WholeTensors {
  public:
   explicit WholeTensors(engine::Model& model) : model_(model) {
-    for (const auto& unit : model.units()) {
-      for (size_t i = 0; i < unit->shapes.size(); ++i) places_.push_back({unit.get(), i});
+    for (size_t unit = 0; unit < model.units().size(); ++unit) {
+      for (size_t i = 0; i < model.units()[unit]->shapes.size(); ++i) places_.push_back({unit, i});
     }
   }
 
@@ -31,22 +31,18 @@ class WholeTensors {
     const bool first = model_.group().rank() == 0;
     if (i >= places_.size()) return first ? model_.buffers()[i - places_.size()].second : torch::Tensor();
     const auto& [unit, index] = places_[i];
-    if (unit != gathered_) gather(*unit);
-    return first ? unit->view(full_, index) : torch::Tensor();
+    if (unit != gathered_) {
+      full_ = torch::Tensor();
+      full_ = model_.gather_whole(unit);
+      gathered_ = unit;
+    }
+    return first ? model_.units()[unit]->view(full_, index) : torch::Tensor();
   }
 
  private:
-  void gather(const engine::Unit& unit) {
-    full_ = torch::Tensor();
-    std::vector<torch::Tensor> shards = model_.group().all_gather(unit.shard, "saves the model");
-    shards.resize(static_cast<size_t>(model_.shards()));  // the first shard group's
-    if (model_.group().rank() == 0) full_ = torch::cat(shards);
-    gathered_ = &unit;
-  }
-
   engine::Model& model_;
-  std::vector<std::pair<const engine::Unit*, size_t>> places_;  // of the parameters
-  const engine::Unit* gathered_ = nullptr;
+  std::vector<std::pair<size_t, size_t>> places_;  // of the parameters: the unit, and the number within it
+  std::optional<size_t> gathered_;
   torch::Tensor full_;
 };
 
@@ -72,7 +68,7 @@ std::vector<SafetensorsWriter::Announced> announced(const std::vector<Pretrained
 void save_pretrained(const std::filesystem::path& directory, ShardedModel& sharded, const PretrainedOptions& options) {
   torch::NoGradGuard no_grad;
   engine::Model& model = sharded.model();
-  model.check_settled("save_pretrained");
+  model.begin_read("save_pretrained");
   collectives::Group& group = model.group();
   const bool first = group.rank() == 0;
   const std::filesystem::path target = std::filesystem::absolute(directory) / checkpoint::kModelName;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/transport.h"
 
 namespace fsdp::collectives {
 
@@ -53,5 +54,6 @@ std::unique_ptr<Group> make_hosts_group(const GroupSpec& spec);
 
 // What all of Gloo's groups talk over.
 std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec);
+std::unique_ptr<Transport> make_gloo_transport(const GroupSpec& spec);
 
 }  // namespace fsdp::collectives

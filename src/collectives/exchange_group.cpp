@@ -1,12 +1,13 @@
 #include "collectives/exchange_group.h"
 
+#include "base/error.h"
 #include "collectives/all_reduce.h"
 #include "collectives/tags.h"
 #include "collectives/unit_exchange.h"
 
 namespace fsdp::collectives {
 
-std::unique_ptr<UnitCollectives> ExchangeGroup::open_unit(const UnitSpec& spec) {
+std::unique_ptr<UnitCollectives> ExchangeGroup::open_unit(const GroupUnitSpec& spec) {
   return std::make_unique<UnitExchange>(wire_, spec);
 }
 

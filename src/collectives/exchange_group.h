@@ -18,14 +18,14 @@ class ExchangeGroup final : public Group {
  public:
   // `board`: none, and a rank that diverges or fails is noticed by its silence alone. `world_ranks` is how messages
   // call the ranks; empty: by their own number.
-  explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board = {},
+  explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board = {},
                          std::vector<int> world_ranks = {})
       : ExchangeGroup(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
   explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override;
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
 
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;

@@ -3,10 +3,9 @@
 //
 // Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
 // and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
-// that did not answer. Sums are fp32 and in rank order, the same bits on every backend but two: between hosts that sum
-// up among themselves first, gradients are added host by host, and NCCL adds them in an order of its own
-// (docs/determinism.md). Tensors are on the device of the group's units, or on the CPU. On a device that has streams, a
-// wait makes the caller's current stream wait, and not the caller.
+// that did not answer. Sums are fp32 and in rank order, with equal bits on every backend but NCCL, which adds gradients
+// in an order of its own (docs/determinism.md). Tensors are on the device of the group's units, or on the CPU. On a
+// device that has streams, a wait makes the caller's current stream wait, and not the caller.
 #pragma once
 
 #include <torch/types.h>
@@ -43,63 +42,86 @@ struct Gradients {
   torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
 
-// One unit's memory and its collectives.
+// What the units of a backend can do.
+struct Capabilities {
+  bool into_buffer =
+      true;  // a gather fills the caller's buffer; otherwise it hands out memory of its own, and needs none
+  bool one_sided = false;     // a gather asks of the peers only that they have published: ranks need no common order
+  bool any_order = false;     // ranks may begin gathers of different units in different orders, if they say so
+  bool sums_at_once = false;  // `wait_reduce` leaves the sum complete: `wait_sum` has nothing to wait for
+};
+
+// The order in which the ranks begin an operation on their units: one that they have in common, which the watchdog
+// checks where the backend needs it, or any.
+enum class Order { Common, Any };
+
+// How a write treats the ranks that still read the shard. Wait: it waits for them, and all ranks write their units in
+// one order. WaitInAnyOrder: it waits, and they write them in any. Ask: it waits for nothing that a peer has yet to
+// compute.
+enum class Readers { Wait, WaitInAnyOrder, Ask };
+
+// The memory that a unit holds on this rank beside its shard and the caller's memory, in bytes.
+struct UnitBytes {
+  int64_t gathered = 0;    // for full parameters
+  int64_t reductions = 0;  // for gradients
+};
+
+// One unit's shard and its collectives.
+//
+// Owned by whoever opened it, and may outlive the group. One thread at a time, which is also the thread of the group's
+// other units and of the group itself; the shard's memory may be read from any. Every call throws Error, PeerLost where
+// the cause is a peer; after that every call to the group and its units throws the first error again.
+//
+// A write:     begin_write, change shard(), publish.          Until then nothing of the unit is full on this rank.
+// A gather:    begin_gather, wait_gather, read, release.      At most one is under way.
+// A reduction: begin_reduce, [wait_begun,] wait_reduce; and at the end of all that add to one sum, wait_sum.
 class UnitCollectives {
  public:
   virtual ~UnitCollectives() = default;
 
+  virtual Capabilities capabilities() const = 0;
   // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
-  // between `begin_write` and `publish`.
+  // between `begin_write` and `publish`; a unit begins in the midst of its first write.
   virtual torch::Tensor shard() const = 0;
-  virtual bool gathers_into_buffer() const = 0;  // or hands out memory of its own
-  // Whether a gather asks of the peers only that they have published: then ranks need no common order of gathers.
-  virtual bool gathers_alone() const = 0;
-  // Whether ranks may begin gathers of different units in different orders, if they say so.
-  virtual bool gathers_in_any_order() const { return gathers_alone(); }
-  // What `begin_reduce` needs.
+  virtual UnitBytes bytes() const = 0;
+  // The elements, of the unit's gradient_dtype, that `begin_reduce` needs in Gradients::staging.
   virtual int64_t staging_numel(const layout::GradientLayout& layout) const = 0;
-  // What this rank holds of the full unit beside its shard, where gathers hand out memory of their own.
-  virtual int64_t gathered_bytes() const { return 0; }
-  // What reductions hold beside the caller's memory.
-  virtual int64_t reduction_bytes() const { return 0; }
-  // Waits until no rank reads this rank's shard any more.
-  virtual void begin_write() = 0;
-  // The same where ranks may write their units in different orders.
-  virtual void begin_write_in_any_order() { begin_write(); }
-  // The same without waiting for what a peer has yet to compute: this rank reads the unit no more until `publish`.
-  // False where a peer may still do so: then ask again, or begin the write in any order.
-  virtual bool try_begin_write() = 0;
+
+  // Returns when no rank reads this rank's shard any more; this rank reads the unit no more until `publish`. False,
+  // only where the readers are merely asked, when a peer may still read: ask again, or wait in any order.
+  virtual bool begin_write(Readers readers) = 0;
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
-  // Starts to make the unit full. `buffer`, of [full_numel] elements, is where to; undefined for a unit whose gathers
-  // need none. At most one gather of a unit is under way.
-  virtual void begin_gather(const torch::Tensor& buffer) = 0;
-  // The same where ranks begin gathers of other units in between.
-  virtual void begin_gather_in_any_order(const torch::Tensor& buffer) { begin_gather(buffer); }
+  // Starts to make the unit full. `buffer`, of [full_numel] elements of the unit's dtype, is where to; undefined for a
+  // unit whose gathers need none.
+  virtual void begin_gather(const torch::Tensor& buffer, Order order) = 0;
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
   virtual void release() = 0;
 
-  // Starts to add every rank's gradients of this rank's shard to `sum`, in rank order and in fp32. The gradients stay
-  // untouched until `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
+  // Starts to add every rank's gradients of this rank's shard to `sum`, in fp32. The gradients stay untouched until
+  // `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
   // Waits until every rank has begun the reduction under way. False when one of them does not before this rank goes
   // on: it waits for others itself, or is done with its backward.
   virtual bool wait_begun() = 0;
+  // Ends the reduction under way.
   virtual void wait_reduce() = 0;
-  // Ends every reduction that was waited for: until then, `sum` may lack what replicas of the shard add up.
+  // Completes the sum: until then it may lack what replicas of the shard add up.
   virtual void wait_sum() = 0;
-  // Whether `wait_sum` has nothing to wait for.
-  virtual bool sum_is_complete() const = 0;
 };
 
-struct UnitSpec {
+// What a group has to know of a unit that it opens.
+struct GroupUnitSpec {
   int id = 0;        // the same on every rank, unique in the group
   std::string name;  // for messages
   layout::UnitLayout layout;
   torch::ScalarType dtype = torch::kFloat32;           // of the full unit
   torch::ScalarType gradient_dtype = torch::kFloat32;  // of gradients on the wire: fp32, bf16 or fp16
+  // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
+  // saves the gathers in between. Otherwise it holds them only until `release`.
+  bool may_be_kept = true;
 };
 
 class Group {
@@ -108,9 +130,11 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) = 0;  // may be a collective
+  virtual std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) = 0;  // may be a collective
   // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
   virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+  // Of the buffers for full units that this rank has allocated for itself and others.
+  virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
 

@@ -4,7 +4,7 @@
 
 namespace fsdp::collectives {
 
-std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
+std::unique_ptr<Transport> make_gloo_transport(const GroupSpec& spec) {
   FSDP_CHECK(
       false,
       "{} ranks on several hosts need the gloo backend, which this build of libfsdp lacks. Install Gloo's headers "
@@ -13,8 +13,13 @@ std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
   return nullptr;
 }
 
+std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
+  make_gloo_transport(spec);
+  return nullptr;
+}
+
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec) {
-  make_gloo_wire(spec);
+  make_gloo_transport(spec);
   return nullptr;
 }
 

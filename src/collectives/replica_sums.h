@@ -5,6 +5,7 @@
 
 #include <torch/types.h>
 
+#include <utility>
 #include <vector>
 
 #include "collectives/tags.h"
@@ -22,7 +23,8 @@ class ReplicaSums {
   // places. `sum` stays where it is, and this rank's slice as it is, until `wait`.
   void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
   void wait();
-  bool complete() const { return messages_.empty(); }
+  // What `wait` would wait for, for somebody else to do so.
+  Messages hand_over() { return std::exchange(messages_, {}); }
 
  private:
   Wire* wire_;

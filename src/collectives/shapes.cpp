@@ -5,7 +5,7 @@
 
 namespace fsdp::collectives {
 
-void check_number(const UnitSpec& unit) {
+void check_number(const GroupUnitSpec& unit) {
   FSDP_CHECK_UNIT(
       unit.id < kMostUnits, unit.name,
       "open: ranks that send each other messages can tell {} units apart, found more. Make the units larger "
@@ -13,7 +13,7 @@ void check_number(const UnitSpec& unit) {
       kMostUnits);
 }
 
-void check_shapes(const Gradients& gradients, const GradientSum& sum, const UnitSpec& unit) {
+void check_shapes(const Gradients& gradients, const GradientSum& sum, const GroupUnitSpec& unit) {
   const layout::GradientLayout& layout = *gradients.layout;
   FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&
                      gradients.values.scalar_type() == unit.gradient_dtype &&

@@ -10,17 +10,18 @@ namespace {
 
 class SingleUnit final : public UnitCollectives {
  public:
-  SingleUnit(const UnitSpec& spec, torch::Device device)
+  SingleUnit(const GroupUnitSpec& spec, torch::Device device)
       : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))) {}
 
+  Capabilities capabilities() const override {
+    return {.into_buffer = false, .one_sided = true, .any_order = true, .sums_at_once = true};
+  }
   torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return false; }
-  bool gathers_alone() const override { return true; }
+  UnitBytes bytes() const override { return {}; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
-  void begin_write() override {}
-  bool try_begin_write() override { return true; }
+  bool begin_write(Readers) override { return true; }
   void publish() override {}
-  void begin_gather(const torch::Tensor&) override {}
+  void begin_gather(const torch::Tensor&, Order) override {}
   void* wait_gather() override { return shard_.data_ptr(); }
   void release() override {}
 
@@ -34,7 +35,6 @@ class SingleUnit final : public UnitCollectives {
   bool wait_begun() override { return true; }
   void wait_reduce() override {}
   void wait_sum() override {}
-  bool sum_is_complete() const override { return true; }
 
  private:
   torch::Tensor shard_;
@@ -46,7 +46,7 @@ class SingleGroup final : public Group {
 
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
     return std::make_unique<SingleUnit>(spec, device_);
   }
   torch::Tensor allocate(int64_t bytes) override {

@@ -15,34 +15,35 @@ namespace {
 
 class StagedUnit final : public UnitCollectives {
  public:
-  StagedUnit(std::shared_ptr<Group> host, const UnitSpec& spec, torch::Device device)
+  StagedUnit(std::shared_ptr<Group> host, const GroupUnitSpec& spec, torch::Device device)
       : group_(std::move(host)),
         layout_(spec.layout),
         dtype_(spec.dtype),
         shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))),
         unit_(group_->open_unit(spec)) {}
 
+  Capabilities capabilities() const override {
+    const Capabilities host = unit_->capabilities();
+    return {.into_buffer = copies(),
+            .one_sided = host.one_sided,
+            .any_order = host.any_order,
+            .sums_at_once = layout_.shards() == layout_.ranks()};
+  }
   torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return layout_.shards() > 1; }
-  bool gathers_alone() const override { return unit_->gathers_alone(); }
+  UnitBytes bytes() const override;
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
-  int64_t gathered_bytes() const override { return unit_->shard().nbytes() + unit_->gathered_bytes(); }
-  int64_t reduction_bytes() const override { return host_sum_bytes() + unit_->reduction_bytes(); }
-  void begin_write() override { unit_->begin_write(); }
-  void begin_write_in_any_order() override { unit_->begin_write_in_any_order(); }
-  bool try_begin_write() override { return unit_->try_begin_write(); }
+  bool begin_write(Readers readers) override { return unit_->begin_write(readers); }
   void publish() override;
-  void begin_gather(const torch::Tensor& buffer) override;
+  void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;
   void wait_sum() override;
-  bool sum_is_complete() const override { return shown_ && unit_->sum_is_complete(); }
 
  private:
-  int64_t host_sum_bytes() const { return host_sum_.values.defined() ? host_sum_.values.nbytes() : 0; }
+  bool copies() const { return layout_.shards() > 1; }  // full units to the device
   void fetch(const torch::Tensor& sum);
   void show_sum();
 
@@ -58,25 +59,32 @@ class StagedUnit final : public UnitCollectives {
   std::unique_ptr<UnitCollectives> unit_;
 };
 
+UnitBytes StagedUnit::bytes() const {
+  UnitBytes bytes = unit_->bytes();
+  bytes.gathered += static_cast<int64_t>(unit_->shard().nbytes());
+  if (host_sum_.values.defined()) bytes.reductions += static_cast<int64_t>(host_sum_.values.nbytes());
+  return bytes;
+}
+
 void StagedUnit::publish() {
   torch::NoGradGuard no_grad;
   unit_->shard().copy_(shard_);
   unit_->publish();
 }
 
-void StagedUnit::begin_gather(const torch::Tensor& buffer) {
+void StagedUnit::begin_gather(const torch::Tensor& buffer, Order order) {
   buffer_ = buffer;
-  if (unit_->gathers_into_buffer()) host_full_ = torch::empty({layout_.full_numel()}, torch::dtype(dtype_));
-  unit_->begin_gather(host_full_);
+  if (unit_->capabilities().into_buffer) host_full_ = torch::empty({layout_.full_numel()}, torch::dtype(dtype_));
+  unit_->begin_gather(host_full_, order);
 }
 
 void* StagedUnit::wait_gather() {
   torch::NoGradGuard no_grad;
   void* bytes = unit_->wait_gather();
-  if (gathers_into_buffer()) buffer_.copy_(torch::from_blob(bytes, {layout_.full_numel()}, torch::dtype(dtype_)));
+  if (copies()) buffer_.copy_(torch::from_blob(bytes, {layout_.full_numel()}, torch::dtype(dtype_)));
   unit_->release();
   host_full_ = torch::Tensor();
-  return gathers_into_buffer() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
+  return copies() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
 }
 
 // The sum goes on from what it holds: where replicas add to it still, that is here.
@@ -122,9 +130,10 @@ class StagedGroup final : public Group {
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
     return std::make_unique<StagedUnit>(host_, spec, device_);
   }
+  int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override {
     return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
   }

@@ -10,7 +10,7 @@
 
 namespace fsdp::collectives {
 
-UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec)
+UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, GroupUnitSpec spec)
     : wire_(std::move(wire)),
       spec_(std::move(spec)),
       shard_(torch::zeros({spec_.layout.shard_numel()}, torch::dtype(spec_.dtype))),
@@ -37,26 +37,20 @@ UnitExchange::~UnitExchange() {
 
 int UnitExchange::tag(UnitMessage kind) const { return tag_of(spec_.id, kind); }
 
-void UnitExchange::begin_write() {
+bool UnitExchange::begin_write(Readers) {
   wire_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard",
                  [&] { wire_->wait_all(gather_sends_); });
+  return true;
 }
 
-void UnitExchange::begin_gather(const torch::Tensor& buffer) {
-  if (gathers_into_buffer()) {
-    wire_->guarded(message_prefix(spec_.name), "gather",
-                   [&] { wire_->begins(fmt::format("gathers unit {}", spec_.name)); });
-  }
-  begin_gather_in_any_order(buffer);
-}
-
-void UnitExchange::begin_gather_in_any_order(const torch::Tensor& buffer) {
+void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
   FSDP_INVARIANT(gather_receives_.empty(), "unit {} is being gathered already", spec_.name);
-  if (!gathers_into_buffer()) return;
+  if (!has_peers()) return;
   FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
                  "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
                  spec_.layout.full_numel());
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
+    if (order == Order::Common) wire_->begins(fmt::format("gathers unit {}", spec_.name));
     wire_->wait_all(gather_sends_);
     buffer_ = buffer;
     auto place = [&](int rank) {
@@ -72,7 +66,7 @@ void UnitExchange::begin_gather_in_any_order(const torch::Tensor& buffer) {
 
 void* UnitExchange::wait_gather() {
   wire_->guarded(message_prefix(spec_.name), "gather", [&] { wire_->wait_all(gather_receives_); });
-  return gathers_into_buffer() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
+  return has_peers() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
 }
 
 void UnitExchange::begin_reduce(Gradients gradients, GradientSum& sum) {

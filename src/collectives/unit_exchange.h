@@ -22,32 +22,30 @@ namespace fsdp::collectives {
 
 class UnitExchange final : public UnitCollectives {
  public:
-  UnitExchange(std::shared_ptr<Wire> wire, UnitSpec spec);
+  UnitExchange(std::shared_ptr<Wire> wire, GroupUnitSpec spec);
   ~UnitExchange() override;
 
+  Capabilities capabilities() const override {
+    return {.into_buffer = has_peers(),
+            .one_sided = !has_peers(),
+            .any_order = true,
+            .sums_at_once = spec_.layout.shards() == spec_.layout.ranks()};
+  }
   torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
-  bool gathers_alone() const override { return spec_.layout.shards() == 1; }
-  bool gathers_in_any_order() const override { return true; }
+  UnitBytes bytes() const override { return {}; }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return layout.slice_of(rank()).numel() * (wire_->size() - 1);
   }
-  void begin_write() override;
-  // The peers take what they gather of this rank by themselves.
-  bool try_begin_write() override {
-    begin_write();
-    return true;
-  }
+  // The peers take by themselves what they gather of this rank.
+  bool begin_write(Readers readers) override;
   void publish() override {}
-  void begin_gather(const torch::Tensor& buffer) override;
-  void begin_gather_in_any_order(const torch::Tensor& buffer) override;
+  void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
-  bool sum_is_complete() const override { return replica_sums_.complete(); }
 
  private:
   // A reduction under way.
@@ -58,6 +56,7 @@ class UnitExchange final : public UnitCollectives {
   };
 
   int rank() const { return wire_->rank(); }
+  bool has_peers() const { return !shard_peers_.empty(); }
   size_t shard_bytes() const { return shard_.nbytes(); }
   const void* own_part(int rank) const;  // of our gradients: the rank's slice
   void* staged_part(int peer) const;     // where the peer's part of our slice arrives
@@ -66,7 +65,7 @@ class UnitExchange final : public UnitCollectives {
   void add_up();
 
   std::shared_ptr<Wire> wire_;
-  UnitSpec spec_;
+  GroupUnitSpec spec_;
   std::vector<int> shard_peers_;  // with whom this rank owns the whole unit
   // Messages after the memory that they move: they are destroyed first.
   torch::Tensor shard_;

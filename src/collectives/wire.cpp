@@ -4,38 +4,40 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
+
 namespace fsdp::collectives {
 
 namespace {
 
-// While it lives, the watch may abort the messages.
+// While it lives, the watchdog may abort the messages.
 class Watched {
  public:
-  Watched(std::optional<Watch>& watch, std::span<const std::unique_ptr<Message>> messages,
+  Watched(std::optional<Watchdog>& watchdog, std::span<const std::unique_ptr<Message>> messages,
           std::optional<int> unless_waiting = {})
-      : watch_(watch) {
-    if (watch_) watch_->wait_begins(messages, unless_waiting);
+      : watchdog_(watchdog) {
+    if (watchdog_) watchdog_->wait_begins(messages, unless_waiting);
   }
   ~Watched() {
-    if (watch_) watch_->wait_ends();
+    if (watchdog_) watchdog_->wait_ends();
   }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
 
  private:
-  std::optional<Watch>& watch_;
+  std::optional<Watchdog>& watchdog_;
 };
 
 }  // namespace
 
-Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board, std::vector<int> names)
+Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names)
     : transport_(std::move(transport)) {
   if (names.empty()) {
     names.resize(size());
     std::iota(names.begin(), names.end(), 0);
   }
   name_ = names[rank()];
-  if (board) watch_.emplace(std::move(board), rank(), std::move(names));
+  if (board) watchdog_.emplace(std::move(board), rank(), std::move(names));
 }
 
 std::vector<int> Wire::peers() const {
@@ -45,12 +47,12 @@ std::vector<int> Wire::peers() const {
 }
 
 void Wire::begins(std::string operation) {
-  if (watch_) watch_->begins(std::move(operation));
+  if (watchdog_) watchdog_->begins(std::move(operation));
 }
 
 void Wire::wait_all(Messages& messages) {
   {
-    Watched watched(watch_, messages);
+    Watched watched(watchdog_, messages);
     for (auto& message : messages) message->wait();
   }
   messages.clear();
@@ -59,11 +61,11 @@ void Wire::wait_all(Messages& messages) {
 bool Wire::wait_unless_stalled(Messages& messages) {
   while (!messages.empty()) {
     const size_t place = messages.size() - 1;
-    Watched watched(watch_, {&messages.back(), 1}, peers()[place]);
+    Watched watched(watchdog_, {&messages.back(), 1}, peers()[place]);
     try {
       messages.back()->wait();
     } catch (const TransportFailure&) {
-      if (!watch_ || !watch_->gave_up()) throw;
+      if (!watchdog_ || !watchdog_->gave_up()) throw;
       return false;
     }
     messages.pop_back();
@@ -72,20 +74,31 @@ bool Wire::wait_unless_stalled(Messages& messages) {
 }
 
 void Wire::while_waiting(const std::function<void()>& wait) {
-  Watched watched(watch_, {});
+  Watched watched(watchdog_, {});
   wait();
 }
 
-void Wire::fail(const std::string& prefix, const TransportFailure& failure) {
-  const std::optional<Finding> finding = watch_ ? watch_->explain(failure.peer()) : std::nullopt;
-  const std::string message = prefix + (finding ? finding->text : failure.what());
-  const bool diverged = finding && !finding->cause;
-  failure_ = diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
-  tell(finding && finding->cause ? *finding->cause : Failure{name_, message, !diverged});
+std::exception_ptr Wire::explain(const std::string& prefix, const char* operation, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const TransportFailure& lost) {
+    return explain_transport(fmt::format("{}{}: ", prefix, operation), lost);
+  } catch (const std::exception& own) {
+    tell({name_, own.what()});
+    return failure;
+  }
+}
+
+std::exception_ptr Wire::explain_transport(const std::string& start, const TransportFailure& failure) {
+  const std::optional<Diagnosis> diagnosis = watchdog_ ? watchdog_->explain(failure.peer()) : std::nullopt;
+  const std::string message = start + (diagnosis ? diagnosis->text : failure.what());
+  const bool diverged = diagnosis && !diagnosis->cause;
+  tell(diagnosis && diagnosis->cause ? *diagnosis->cause : Failure{name_, message, !diverged});
+  return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }
 
 void Wire::tell(Failure failure) {
-  if (watch_) watch_->fails(std::move(failure));
+  if (watchdog_) watchdog_->fails(std::move(failure));
 }
 
 }  // namespace fsdp::collectives

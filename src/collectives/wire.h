@@ -1,7 +1,7 @@
 // A transport that remembers its first failure: what the collectives of one group share.
 //
 // After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again.
-// With a notice board, the error is the cause: a rank that diverged, or the first failure of a peer.
+// With a status board, the error is the cause: a rank that diverged, or the first failure of a peer.
 // One thread at a time. Shared by a group and its units, which may outlive the group.
 #pragma once
 
@@ -12,22 +12,22 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "base/failure_latch.h"
 #include "collectives/group.h"
-#include "collectives/notice_board.h"
+#include "collectives/status_board.h"
 #include "collectives/transport.h"
-#include "collectives/watch.h"
+#include "collectives/watchdog.h"
 
 namespace fsdp::collectives {
 
 class Wire {
  public:
   // `names` is how messages call the ranks; empty: by their own number.
-  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<NoticeBoard> board, std::vector<int> names);
+  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names);
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
-  bool failed() const { return failure_ != nullptr; }
+  bool failed() const { return latch_.failed(); }
   std::vector<int> peers() const;  // all other ranks, starting behind this one so that not all talk to rank 0 first
 
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) {
@@ -50,26 +50,19 @@ class Wire {
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>
   auto guarded(const std::string& prefix, const char* operation, Exchange&& exchange) {
-    if (failure_) std::rethrow_exception(failure_);
-    try {
-      return exchange();
-    } catch (const TransportFailure& failure) {
-      fail(fmt::format("{}{}: ", prefix, operation), failure);
-    } catch (const std::exception& failure) {
-      failure_ = std::current_exception();
-      tell({name_, failure.what()});
-    }
-    std::rethrow_exception(failure_);
+    return latch_.run(exchange, [&](std::exception_ptr failure) { return explain(prefix, operation, failure); });
   }
 
  private:
-  void fail(const std::string& prefix, const TransportFailure& failure);
+  // Of a failure while `operation` was tried: tells the peers, and returns what the caller is told.
+  std::exception_ptr explain(const std::string& prefix, const char* operation, const std::exception_ptr& failure);
+  std::exception_ptr explain_transport(const std::string& start, const TransportFailure& failure);
   void tell(Failure failure);
 
   std::unique_ptr<Transport> transport_;
   int name_;  // of this rank
-  std::exception_ptr failure_;
-  std::optional<Watch> watch_;  // ends before the connections, so that a failure is explained before they close
+  FailureLatch latch_;
+  std::optional<Watchdog> watchdog_;  // ends before the connections, so that a failure is explained before they close
 };
 
 }  // namespace fsdp::collectives

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kEndsBackward = -1;
 constexpr int64_t kFollows = -2;
 
-Agreement::Account largest(Agreement::Account account, const std::vector<torch::Tensor>& messages) {
+Account largest(Account account, const std::vector<torch::Tensor>& messages) {
   for (const torch::Tensor& message : messages) {
     const auto* theirs = message.const_data_ptr<int64_t>() + 1;
     for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
@@ -28,6 +28,26 @@ int64_t activity_of(const torch::Tensor& message) { return message.const_data_pt
 bool leads(const torch::Tensor& message) { return activity_of(message) != kFollows; }
 
 }  // namespace
+
+Account account_at_end(const schedule::Schedule& schedule) {
+  Account account = schedule.account();
+  account.insert(account.end(), schedule.changed().begin(), schedule.changed().end());
+  return account;
+}
+
+Account account_so_far(const schedule::Schedule& schedule) {
+  Account account = schedule.begun();
+  account.resize(4 * schedule.changed().size());
+  return account;
+}
+
+std::optional<int> changed_too_early(const Account& account) {
+  const size_t units = account.size() / 4;
+  for (size_t unit = 0; unit < units; ++unit) {
+    if (account[3 * units + unit] > 0 && account[unit] > 1) return static_cast<int>(unit);
+  }
+  return std::nullopt;
+}
 
 bool Agreement::any_has_batch(bool here, const std::vector<int>& plan) {
   const auto hash = static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(plan, " "))));
@@ -47,9 +67,7 @@ bool Agreement::any_has_batch(bool here, const std::vector<int>& plan) {
 
 void Agreement::gathers(int unit, const Account& account) { exchange(unit, account); }
 
-Agreement::Account Agreement::ends_backward(const Account& account) {
-  return largest(account, exchange(kEndsBackward, account));
-}
+Account Agreement::ends_backward(const Account& account) { return largest(account, exchange(kEndsBackward, account)); }
 
 Agreement::Leaders Agreement::follow(const Account& account) {
   const std::vector<torch::Tensor> messages = exchange(kFollows, account);

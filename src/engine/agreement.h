@@ -2,7 +2,7 @@
 // the end of backward, and who has a batch at all.
 //
 // Whatever tells something is a collective, and throws Error, on every rank, where ranks that have a batch do different
-// things. An account is what schedule::Reductions knows of a backward. Not for concurrent use.
+// things. Not for concurrent use.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,31 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "engine/recorder.h"
-#include "engine/unit.h"
+#include "engine/sharded_unit.h"
+#include "report/recorder.h"
+#include "schedule/schedule.h"
 
 namespace fsdp::engine {
 
+using report::Activity;
+using report::kNoUnit;
+using report::Recorder;
+
+// What a rank tells of a backward. Four numbers per unit: those of schedule::Reductions::account, each for all units,
+// and whether the unit's shard has changed already.
+using Account = std::vector<int64_t>;
+
+// At the end of the backward, and in its midst, where only the reductions that were begun count.
+Account account_at_end(const schedule::Schedule& schedule);
+Account account_so_far(const schedule::Schedule& schedule);
+// A unit that changed before the end of the backward on some rank, and of which some rank has more gradients than were
+// reduced by then.
+std::optional<int> changed_too_early(const Account& account);
+
 class Agreement {
  public:
-  using Account = std::vector<int64_t>;
-
   // All three outlive it.
-  Agreement(collectives::Group& group, const std::vector<std::unique_ptr<Unit>>& units, Recorder& recorder)
+  Agreement(collectives::Group& group, const Units& units, Recorder& recorder)
       : group_(group), units_(units), recorder_(recorder) {}
 
   // Whether any rank has a batch for the next backward; `plan` is this rank's for it. Ranks without one follow the
@@ -53,7 +67,7 @@ class Agreement {
   void check_same_activity(const std::vector<torch::Tensor>& messages) const;
 
   collectives::Group& group_;
-  const std::vector<std::unique_ptr<Unit>>& units_;
+  const Units& units_;
   Recorder& recorder_;
   bool followed_ = false;
   bool follows_ = false;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "collectives/group.h"
@@ -24,9 +26,12 @@ struct ModelSpec {
   schedule::FullUntil full_until = schedule::FullUntil::BufferNeeded;
   int buffers = 2;
   int prefetch = 1;
+  bool full_on_each_host = false;
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;
+  std::unordered_set<std::string> statistics = {};  // names of buffers that training does not read
+  bool broadcast_buffers = false;                   // before each training forward
 };
 
 }  // namespace fsdp::engine

@@ -28,8 +28,10 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                             {"shard_group_size", spec.shards, number},
                                             {"buffers", spec.buffers, number},
                                             {"prefetch", spec.prefetch, number},
+                                            {"full_on_each_host", int(spec.full_on_each_host), boolean},
                                             {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
-                                            {"sync_module_states", int(spec.sync_module_states), boolean}};
+                                            {"sync_module_states", int(spec.sync_module_states), boolean},
+                                            {"broadcast_buffers", int(spec.broadcast_buffers), boolean}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
   for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
   const auto all = group.all_gather(own);

@@ -34,6 +34,9 @@ class UnitGradients {
   void open(const layout::GradientLayout& layout, torch::Tensor buffer);
   // From now on they are kept: `take_kept` gives them away.
   void open_alone();
+  // How many of the parameters want a gradient in this backward.
+  void expect(int trainable) { trainable_ = trainable; }
+  int trainable() const { return trainable_; }
   // Nothing is left in the buffer.
   void close() { buffer_ = torch::Tensor(); }
 
@@ -49,6 +52,7 @@ class UnitGradients {
   std::vector<LateGradient> take_late() { return std::exchange(late_, {}); }
 
   const torch::Tensor& buffer() const { return buffer_; }
+  torch::ScalarType dtype() const { return c10::typeMetaToScalarType(options_.dtype()); }
   std::vector<uint8_t> presence() const;  // per parameter: a collectives::Presence
   // Whether autograd still adds to what it wrote into the buffer.
   bool held_by_autograd() const;
@@ -72,6 +76,7 @@ class UnitGradients {
   torch::Tensor buffer_;
   std::vector<ParameterGradient> parameters_;
   std::vector<LateGradient> late_;
+  int trainable_ = 0;
 };
 
 }  // namespace fsdp::engine

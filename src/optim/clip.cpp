@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "interpose/piece_storage.h"
 #include "optim/device_norm.h"
 #include "optim/norm.h"
 
@@ -54,16 +55,19 @@ NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
 
 }  // namespace
 
-double clip_gradients(engine::Model& model, double max_norm, double norm_type) {
+double clip_gradients(std::span<engine::Model* const> models, double max_norm, double norm_type) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
   FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
-  model.check_parameters("clip_grad_norm_");
-  model.close_gradients();
-  const double norm = norm_of_all_ranks(model, own_norm(model, norm_type), norm_type).norm();
-  const double factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
-  if (!(factor >= 1.0)) model.scale_gradients(static_cast<float>(factor));
+  for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
+  for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
+  NormSum sum(norm_type);  // exact, so that neither the models' order nor their ranks show
+  for (engine::Model* model : models) sum.add(norm_of_all_ranks(*model, own_norm(*model, norm_type), norm_type));
+  const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
+  if (!(factor >= 1.0)) {
+    for (engine::Model* model : models) model->scale_gradients(static_cast<float>(factor));
+  }
   return norm;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "fsdp/optim.h"
 #include "interpose/accumulator.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp {
 
@@ -28,7 +29,7 @@ void check(const GradScalerOptions& options) {
 void refuse_steps_in_backward(const torch::Tensor& scaled) {
   scaled.register_hook([links = interpose::links_behind(scaled)](const torch::Tensor&) {
     for (const auto& link : links) {
-      const auto* model = dynamic_cast<const engine::Model*>(link->listener);
+      const auto* model = dynamic_cast<const engine::Events*>(link->listener);
       FSDP_CHECK(model == nullptr || !model->steps_in_backward(),
                  "GradScaler: the backward of a scaled loss came in step_in_backward(), which steps units before their "
                  "gradients are unscaled. Nothing was stepped. Leave step_in_backward() out of such steps.");
@@ -75,7 +76,7 @@ bool GradScaler::unscale(engine::Model& model) {
              "GradScaler: the gradients of this model were unscaled since the last update(), expected once a step. "
              "Call unscale_() once, before step(), and update() after it.");
   model.check_parameters("GradScaler::unscale_");
-  model.close_gradients();
+  model.close_gradients("GradScaler::unscale_");
   const bool finite = unscale_pieces(model, state_.scale);
   progress_[&model] = finite ? Progress::Finite : Progress::NotFinite;
   return finite;

@@ -20,7 +20,7 @@ PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules
     : model_(std::move(model)), rules_(std::move(rules)) {
   std::vector<optim::RuleOnPieces*> all;
   for (auto& rule : rules_) all.push_back(rule.get());
-  update_ = std::make_shared<const Update>([all](const engine::Unit& unit, std::span<const float> factors) {
+  update_ = std::make_shared<const Update>([all](const engine::ShardedUnit& unit, std::span<const float> factors) {
     for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
   });
 }
@@ -59,7 +59,7 @@ StepInBackward PieceOptimizer::step_in_backward() {
 void PieceOptimizer::zero_grad() { model_->zero_grad(); }
 
 void PieceOptimizer::set_lr(double lr) {
-  model_->check_step_ended("set_lr");
+  model_->check(schedule::Call::ChangeSettings, "set_lr");
   rules_[0]->set_lr(lr);
 }
 

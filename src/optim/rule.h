@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/unit.h"
+#include "engine/sharded_unit.h"
 #include "optim/settings.h"
 
 namespace fsdp::optim {
@@ -13,7 +13,7 @@ namespace fsdp::optim {
 // Parameters of one group and one unit that have a gradient, in the model's order; the entries at one place belong
 // together. Pieces are 1-D and may be empty.
 struct Batch {
-  const engine::Unit* unit = nullptr;
+  const engine::ShardedUnit* unit = nullptr;
   std::vector<size_t> parameters = {};  // their places in the model's parameters
   std::vector<torch::Tensor> pieces = {};
   std::vector<torch::Tensor> gradients = {};

@@ -125,7 +125,7 @@ void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   }
 }
 
-void RuleOnPieces::update(const engine::Unit& unit, std::span<const float> factors) {
+void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
   for (size_t group = 0; group < groups_.size(); ++group) {
     const Batch batch = batch_of(group, unit);
     if (batch.parameters.empty()) continue;
@@ -139,7 +139,7 @@ void RuleOnPieces::update(const engine::Unit& unit, std::span<const float> facto
   }
 }
 
-Batch RuleOnPieces::batch_of(size_t group, const engine::Unit& unit) {
+Batch RuleOnPieces::batch_of(size_t group, const engine::ShardedUnit& unit) {
   Batch batch{.unit = &unit};
   batch.states.resize(states_.size());
   const auto first = std::lower_bound(members_[group].begin(), members_[group].end(), unit.first_piece);

@@ -28,7 +28,7 @@ class RuleOnPieces {
   bool element_wise() const { return rule_.element_wise; }
   // Steps each member of the unit that has a gradient, which it multiplies by the factors first, and casts it to the
   // dtype of the unit's full parameters. The gradients are closed, and the unit's shard may be written.
-  void update(const engine::Unit& unit, std::span<const float> factors);
+  void update(const engine::ShardedUnit& unit, std::span<const float> factors);
   // For members whose group sets no rate of its own.
   void set_lr(double lr);
   // Adds the members' tensors.
@@ -36,7 +36,7 @@ class RuleOnPieces {
 
  private:
   void check_patterns(const std::vector<size_t>& members) const;
-  Batch batch_of(size_t group, const engine::Unit& unit);
+  Batch batch_of(size_t group, const engine::ShardedUnit& unit);
   void make_state(size_t parameter);
 
   std::shared_ptr<engine::Model> model_;

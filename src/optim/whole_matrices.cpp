@@ -9,13 +9,13 @@ namespace fsdp::optim {
 namespace {
 
 // The products of a Newton-Schulz step, up to a factor.
-int64_t work_of(const engine::Unit& unit, size_t parameter) {
+int64_t work_of(const engine::ShardedUnit& unit, size_t parameter) {
   const int64_t rows = unit.shapes[parameter].sizes[0], numel = unit.layout.numel_of(parameter);
   return numel * std::min(rows, numel / rows);
 }
 
 // The most elements of the matrices that one rank holds: messages are equally long on all.
-int64_t largest_part(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces, int ranks) {
+int64_t largest_part(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces, int ranks) {
   int64_t largest = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     int64_t numel = 0;
@@ -33,7 +33,7 @@ void apply(const MatrixFunction& function, const engine::Shape& shape, const tor
 
 }  // namespace
 
-void WholeMatrices::transform(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
+void WholeMatrices::transform(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
                               const MatrixFunction& function) {
   const std::vector<int> workers = choose_workers(unit, pieces);
   const std::vector<torch::Tensor> wholes = gather(unit, pieces, workers);
@@ -43,7 +43,8 @@ void WholeMatrices::transform(const engine::Unit& unit, const std::vector<Matrix
   for (int worker = 0; worker < group_.size(); ++worker) give_back(unit, pieces, workers, worker, wholes);
 }
 
-std::vector<int> WholeMatrices::choose_workers(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces) {
+std::vector<int> WholeMatrices::choose_workers(const engine::ShardedUnit& unit,
+                                               const std::vector<MatrixPiece>& pieces) {
   std::vector<size_t> order(pieces.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -62,7 +63,8 @@ std::vector<int> WholeMatrices::choose_workers(const engine::Unit& unit, const s
   return workers;
 }
 
-std::vector<torch::Tensor> WholeMatrices::gather(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
+std::vector<torch::Tensor> WholeMatrices::gather(const engine::ShardedUnit& unit,
+                                                 const std::vector<MatrixPiece>& pieces,
                                                  const std::vector<int>& workers) {
   torch::Tensor message = torch::zeros({largest_part(unit, pieces, group_.size())}, unit.shard.options());
   int64_t end = 0;
@@ -89,7 +91,7 @@ std::vector<torch::Tensor> WholeMatrices::gather(const engine::Unit& unit, const
   return wholes;
 }
 
-void WholeMatrices::give_back(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
+void WholeMatrices::give_back(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
                               const std::vector<int>& workers, int worker, const std::vector<torch::Tensor>& wholes) {
   std::vector<size_t> theirs;
   std::vector<torch::Tensor> results;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collectives/group.h"
-#include "engine/unit.h"
+#include "engine/sharded_unit.h"
 
 namespace fsdp::optim {
 
@@ -33,16 +33,17 @@ class WholeMatrices {
   explicit WholeMatrices(collectives::Group& group) : group_(group), work_so_far_(group.size()) {}
 
   // Applies `function` to each of some matrices of a unit, the same ones on every rank.
-  void transform(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces, const MatrixFunction& function);
+  void transform(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
+                 const MatrixFunction& function);
 
  private:
   // Which rank does each: the largest first, to the rank that has least to do in this unit, then so far.
-  std::vector<int> choose_workers(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces);
+  std::vector<int> choose_workers(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces);
   // The matrices that this rank works on, flat in their own memory order; the others are undefined.
-  std::vector<torch::Tensor> gather(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces,
+  std::vector<torch::Tensor> gather(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
                                     const std::vector<int>& workers);
-  void give_back(const engine::Unit& unit, const std::vector<MatrixPiece>& pieces, const std::vector<int>& workers,
-                 int worker, const std::vector<torch::Tensor>& wholes);
+  void give_back(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
+                 const std::vector<int>& workers, int worker, const std::vector<torch::Tensor>& wholes);
 
   collectives::Group& group_;
   std::vector<int64_t> work_so_far_;  // of each rank

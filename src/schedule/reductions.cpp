@@ -11,11 +11,17 @@ Reductions::Reductions(int units, int buffers)
 void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions) {
   ++uses_;
   for (UnitId unit : units) {
-    ++units_[unit].now.uses;
-    units_[unit].now.last_use = uses_;
+    Unit& state = units_[unit];
+    ++state.now.uses;
+    state.now.last_use = uses_;
+    if (!recorded_ || state.expected.lag >= 0) look_at(unit, recorded_ ? state.expected.lag : 0);
   }
+  std::vector<UnitId> due;
+  for (; !due_.empty() && due_.begin()->first <= uses_; due_.erase(due_.begin()))
+    due.insert(due.end(), due_.begin()->second.begin(), due_.begin()->second.end());
   if (local_) return;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
+  std::ranges::sort(due);
+  for (UnitId unit : due) {
     Unit& state = units_[unit];
     if (state.now.over || !is_over(state, forward_uses[unit])) continue;
     state.now.over = true;
@@ -52,6 +58,7 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   state.expected.trainable = trainable;
   ++state.now.arrived;
   state.now.lag = uses_ - state.now.last_use;
+  if (!recorded_) look_at(unit, 0);  // it may have been too early before
   if (local_) return;
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
@@ -193,6 +200,7 @@ void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
 
 void Reductions::begin_backward() {
   uses_ = 0;
+  due_.clear();
   if (!order_.empty() && !follows_) last_order_ = std::move(order_);
   order_.clear();
   follows_ = false;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -104,6 +105,8 @@ class Reductions {
   };
 
   bool is_over(const Unit& unit, int forward_uses) const;
+  // The unit may be over at the use after the present one, or after its lag.
+  void look_at(UnitId unit, int lag) { due_[uses_ + lag + 1].push_back(unit); }
 
   void reduce(UnitId unit, Actions& actions);
   void wait(UnitId unit, Actions& actions, Action::Kind kind = Action::Kind::WaitReduce);
@@ -115,10 +118,11 @@ class Reductions {
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
   uint64_t clock_ = 0;
-  int uses_ = 0;                    // in this backward
-  bool recorded_ = false;           // whether there was a backward before
-  std::vector<UnitId> order_;       // in which this backward began reductions
-  std::vector<UnitId> last_order_;  // the last one that began any
+  int uses_ = 0;                            // in this backward
+  bool recorded_ = false;                   // whether there was a backward before
+  std::map<int, std::vector<UnitId>> due_;  // by the use at which they are to be looked at, units that may be over
+  std::vector<UnitId> order_;               // in which this backward began reductions
+  std::vector<UnitId> last_order_;          // the last one that began any
   bool local_ = false;
   bool follows_ = false;
 };

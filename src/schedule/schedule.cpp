@@ -9,14 +9,15 @@ Schedule::Schedule(const Limits& limits)
       residency_(limits.units, limits.buffers, limits.full_until),
       reductions_(limits.units, limits.gradient_buffers),
       record_(limits.units),
-      forward_uses_(limits.units) {}
+      forward_uses_(limits.units),
+      changed_(limits.units) {}
 
 Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   for (UnitId unit : units) residency_.pin(unit);
   if (same_use(units, mode)) return {};
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
-  enter(mode);
+  enter(mode, units.front());
   for (UnitId unit : units) {
     const bool taken = std::find(current_.begin(), current_.end(), unit) == current_.end();
     if (taken || turns) record_.use(unit, mode);
@@ -59,14 +60,18 @@ void Schedule::operator_ends(std::span<const UnitId> units) {
   for (UnitId unit : units) residency_.unpin(unit);
 }
 
-void Schedule::enter(Mode mode) {
+void Schedule::enter(Mode mode, UnitId first) {
+  const bool turns = mode == Mode::Backward && mode_ != Mode::Backward && period_ == Period::Training;
   mode_ = mode;
+  if (turns) training_.turn();
   // Without gradients inside a training period: the forward of a checkpointed block, which its backward repeats.
   if (mode == Mode::ForwardWithoutGradients) {
     if (period_ == Period::None) period_ = Period::Evaluation;
   } else if (period_ != Period::Training) {
     end_period();
     period_ = Period::Training;
+    backward_alone_ = mode == Mode::Backward;
+    if (backward_alone_) training_.begin_backward(first);
     record_.begin_micro_batch();
   }
 }
@@ -113,7 +118,7 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   record_.end_of_backward();
   record_.add(actions);
   record_.end_micro_batch();
-  if (period_ == Period::Training) training_.finish();
+  if (period_ == Period::Training) backward_alone_&& training_.planned() ? training_.abandon() : training_.finish();
   planned_by_all_ = !training_.suspended();
   end_period();
   return actions;
@@ -175,13 +180,15 @@ Actions Schedule::shards_change() {
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
+  changed_.assign(changed_.size(), 0);
   return actions;
 }
 
-Actions Schedule::shard_changed(UnitId unit) {
+Actions Schedule::shard_changed(UnitId unit, bool gathers) {
   Actions actions;
   const bool early = period_ == Period::Training;
-  if (!comes_first(unit) || (early && !room_for_next())) return actions;
+  changed_[unit] = early;
+  if (!gathers || !comes_first(unit) || (early && !room_for_next())) return actions;
   residency_.gather_next(unit, actions);
   early ? record_.add(actions) : record_.add_to_last_step(actions);
   return actions;

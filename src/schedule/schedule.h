@@ -45,6 +45,8 @@ class Schedule {
   std::vector<int64_t> account() const { return reductions_.account(); }
   // The beginning of an account, as it is in the midst of a backward.
   std::vector<int64_t> begun() const { return reductions_.begun(); }
+  // Per unit: whether its shard has changed before the end of this backward.
+  const std::vector<uint8_t>& changed() const { return changed_; }
   // Given what they agreed on, one of the reductions that any rank needs; empty when none is left to begin. The actions
   // of one are performed before the next is asked for.
   Actions reduce_next(std::span<const int64_t> account);
@@ -77,9 +79,9 @@ class Schedule {
   Actions shards_change();
   // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the
   // others are being written: also before `shards_change`, in a backward that is done with the unit, if there is room.
-  // Where buffers are shared, only if every rank has learnt what comes first.
-  Actions shard_changed(UnitId unit);
-
+  // Where buffers are shared, only if every rank has learnt what comes first. `gathers`: whether it may be, at this
+  // point.
+  Actions shard_changed(UnitId unit, bool gathers = true);
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   // Whether it was gathered before `shards_change`.
@@ -100,7 +102,7 @@ class Schedule {
  private:
   enum class Period { None, Training, Evaluation };
 
-  void enter(Mode mode);
+  void enter(Mode mode, UnitId first);
   void make_full(std::span<const UnitId> units, Actions& actions);
   Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
   void end_period();
@@ -116,9 +118,11 @@ class Schedule {
   Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
+  bool backward_alone_ = false;    // this period has no forward: that lies in an earlier one
   bool planned_by_all_ = false;    // no rank followed in the last backward, so each has learnt the same plan
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
+  std::vector<uint8_t> changed_;   // per unit: before the end of this backward
 };
 
 }  // namespace fsdp::schedule

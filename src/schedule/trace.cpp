@@ -14,7 +14,10 @@ constexpr size_t kLongestRecording = 1 << 16;
 
 void Trace::use(UnitId unit) {
   if (planned()) follow(unit);
-  if (recorded_.size() >= kLongestRecording) return;
+  if (recorded_.size() >= kLongestRecording) {
+    if (kind_ == Kind::Linear) return;
+    forget_recording();
+  }
   recorded_.push_back(unit);
   if (kind_ == Kind::Cyclic) detect_repetition();
 }
@@ -24,6 +27,7 @@ void Trace::follow(UnitId unit) {
   if (kind_ == Kind::Cyclic) next %= plan_.size();
   if (next < plan_.size() && plan_[next] == unit) {
     cursor_ = next;
+    if (kind_ == Kind::Cyclic && next == 0 && on_plan_) forget_recording();  // another pass begins
     return;
   }
   on_plan_ = false;
@@ -37,14 +41,31 @@ void Trace::follow(UnitId unit) {
   }
 }
 
+// The recording repeats itself when as many uses in a row as lie between two of one unit are those of one round before.
 void Trace::detect_repetition() {
-  if (on_plan() || recorded_.size() % 2 != 0) return;
-  auto half = recorded_.begin() + recorded_.size() / 2;
-  if (!std::equal(recorded_.begin(), half, half)) return;
-  plan_.assign(recorded_.begin(), half);
-  recorded_.clear();
-  cursor_ = plan_.size() - 1;
+  if (on_plan()) return;
+  const size_t now = recorded_.size() - 1;
+  if (lag_ > 0 && recorded_[now] == recorded_[now - lag_]) {
+    ++repeated_;
+  } else {
+    const auto before = std::find(recorded_.rbegin() + 1, recorded_.rend(), recorded_[now]);
+    lag_ = before == recorded_.rend() ? 0 : static_cast<size_t>(before - recorded_.rbegin());
+    repeated_ = 1;
+  }
+  if (lag_ == 0 || repeated_ < lag_) return;
+  const UnitId first = planned() ? plan_.front() : recorded_.front();
+  plan_.assign(recorded_.end() - static_cast<std::ptrdiff_t>(lag_), recorded_.end());
+  const auto begin = std::ranges::find(plan_, first);
+  const auto behind = static_cast<size_t>(plan_.end() - begin);
+  if (behind > 0) std::rotate(plan_.begin(), begin, plan_.end());
+  cursor_ = (behind > 0 ? behind : plan_.size()) - 1;
+  forget_recording();
   on_plan_ = true;
+}
+
+void Trace::forget_recording() {
+  recorded_.clear();
+  lag_ = repeated_ = 0;
 }
 
 void Trace::finish() {
@@ -52,15 +73,24 @@ void Trace::finish() {
   bool keep = recorded_.empty() || recorded_.size() >= kLongestRecording || (kind_ == Kind::Cyclic && on_plan());
   if (!keep) {
     plan_ = std::move(recorded_);
+    plan_turn_ = turn_;
     if (kind_ == Kind::Cyclic && plan_.size() > 1 && plan_.front() == plan_.back()) plan_.pop_back();
   }
   begin_period();
 }
 
+// A backward goes on with the unit that the forward ended with.
+void Trace::begin_backward(UnitId unit) {
+  const size_t turn = std::min(plan_turn_, plan_.size());
+  const size_t first = turn > 0 && plan_[turn - 1] == unit ? turn - 1 : turn;
+  if (first > 0) cursor_ = first - 1;
+}
+
 void Trace::abandon() { begin_period(); }
 
 void Trace::begin_period() {
-  recorded_.clear();
+  forget_recording();
+  turn_ = 0;
   cursor_.reset();
   on_plan_ = true;
 }

@@ -33,7 +33,7 @@ TEST_P(Device, Gathers) {
 // Its sums are in the order of the process group, so the gradients are whole numbers, whose sums have no order.
 TEST_P(Device, Reduces) {
   run_ranks(GetParam(), [](World& world) {
-    collectives::check_reduce(*make_device_group_over_gloo(world), 1, collectives::Values::Whole);
+    collectives::check_reduce(*make_device_group_over_gloo(world), collectives::Values::Whole);
   });
 }
 TEST_P(Device, MovesWholeTensors) {
@@ -92,7 +92,7 @@ class FailsOnce final : public collectives::Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::UnitSpec&) override { return {}; }
+  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
   void barrier() override { call(); }
   void all_reduce_(torch::Tensor&) override { call(); }
   void broadcast_(torch::Tensor&, int) override { call(); }

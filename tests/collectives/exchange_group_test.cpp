@@ -24,7 +24,9 @@ void for_each_rank(int ranks, const std::function<void(Group&)>& check) {
 
 class Exchange : public ::testing::TestWithParam<int> {};
 
-TEST_P(Exchange, Gathers) { for_each_rank(GetParam(), check_gather); }
+TEST_P(Exchange, Gathers) {
+  for_each_rank(GetParam(), [](Group& group) { check_gather(group); });
+}
 TEST_P(Exchange, WritesInAnyOrder) { for_each_rank(GetParam(), check_writes_in_any_order); }
 TEST_P(Exchange, Reduces) {
   for_each_rank(GetParam(), [](Group& group) { check_reduce(group); });
@@ -68,11 +70,11 @@ TEST(ExchangeGroup, AFailurePoisonsTheGroupAndItsUnits) {
   auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({100}, 2, 2)});
   network.fail(1);
   torch::Tensor buffer = torch::zeros({128});
-  unit->begin_gather(buffer);
+  unit->begin_gather(buffer, Order::Common);
   std::string first = message_of([&] { unit->wait_gather(); });
   EXPECT_THAT(first, HasSubstr("unit=blocks.4] gather: rank 1 is gone"));
   EXPECT_EQ(message_of([&] { group.barrier(); }), first);
-  EXPECT_EQ(message_of([&] { unit->begin_write(); }), first);
+  EXPECT_EQ(message_of([&] { unit->begin_write(Readers::Wait); }), first);
 }
 
 TEST(ExchangeGroup, AUnitOutlivesItsGroup) {
@@ -82,7 +84,7 @@ TEST(ExchangeGroup, AUnitOutlivesItsGroup) {
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({100}, 2, 2)});
     group.reset();
     torch::Tensor buffer = torch::ones({128});
-    unit->begin_gather(buffer);
+    unit->begin_gather(buffer, Order::Common);
     unit->wait_gather();
     EXPECT_TRUE(buffer.equal(torch::zeros({128})));
   });

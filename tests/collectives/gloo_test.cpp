@@ -66,7 +66,7 @@ TEST(GlooGroup, APeerMayBeLate) {
         unit->shard().fill_(world.rank() + 1);
         torch::Tensor buffer = torch::zeros({1 << 20});
         if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        unit->begin_gather(buffer);
+        unit->begin_gather(buffer, collectives::Order::Common);
         unit->wait_gather();
         EXPECT_EQ(buffer[0].item<float>(), 1);
         EXPECT_EQ(buffer[-1].item<float>(), 2);
@@ -84,7 +84,7 @@ TEST(GlooGroup, ADeadPeerHoldsUpNoDestructor) {
         if (world.rank() == 1) raise(SIGKILL);
         {
           torch::Tensor buffer = torch::zeros({1 << 22});
-          unit->begin_gather(buffer);
+          unit->begin_gather(buffer, collectives::Order::Common);
           unit->wait_gather();
         }
       },

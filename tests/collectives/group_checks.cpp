@@ -29,15 +29,15 @@ torch::Tensor full_values(const UnitLayout& layout, torch::ScalarType dtype, int
 }
 
 void write(Group& group, UnitCollectives& unit, const UnitLayout& layout, const torch::Tensor& full) {
-  unit.begin_write();
+  unit.begin_write(Readers::Wait);
   unit.shard().copy_(full.narrow(0, layout.shard_of(group.rank()).begin, layout.shard_numel()));
   unit.publish();
 }
 
 torch::Tensor gather(UnitCollectives& unit, const UnitLayout& layout, torch::ScalarType dtype) {
   torch::Tensor buffer;
-  if (unit.gathers_into_buffer()) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
-  unit.begin_gather(buffer);
+  if (unit.capabilities().into_buffer) buffer = torch::zeros({layout.full_numel()}, torch::dtype(dtype));
+  unit.begin_gather(buffer, Order::Common);
   torch::Tensor full = torch::from_blob(unit.wait_gather(), {layout.full_numel()}, torch::dtype(dtype)).clone();
   unit.release();
   return full;
@@ -81,25 +81,13 @@ void reduce(Group& group, UnitCollectives& unit, const GradientLayout& layout, c
   gradients.fill_(NAN);  // free from here on
 }
 
-// The sum of some neighbouring ranks' gradients of a parameter; undefined where none of them has one.
-torch::Tensor sum_of(const MicroBatch& batch, size_t parameter, layout::Range place, int first, int ranks) {
-  torch::Tensor sum;
-  for (int rank = first; rank < first + ranks; ++rank) {
-    if (!batch.present[rank][parameter]) continue;
-    const torch::Tensor gradient = batch.gradients[rank].slice(0, place.begin, place.end).to(torch::kFloat32);
-    sum = sum.defined() ? sum + gradient : gradient;
-  }
-  return sum;
-}
-
-// The whole unit's sum, over ranks, so many at a time, and then micro-batches, one parameter at a time.
-void add_naively(const UnitLayout& unit, const GradientLayout& layout, const MicroBatch& batch, int together,
-                 torch::Tensor& full, std::vector<uint8_t>& held) {
+// The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
+void add_naively(const UnitLayout& unit, const GradientLayout& layout, const MicroBatch& batch, torch::Tensor& full,
+                 std::vector<uint8_t>& held) {
   for (size_t i = 0; i < layout.parameters(); ++i)
-    for (int first = 0; first < unit.ranks(); first += together) {
-      const int64_t begin = layout.offset_of(i);
-      const torch::Tensor added = sum_of(batch, i, {begin, begin + unit.numel_of(i)}, first, together);
-      if (!added.defined()) continue;
+    for (int rank = 0; rank < unit.ranks(); ++rank) {
+      if (!batch.present[rank][i]) continue;
+      const torch::Tensor added = batch.gradients[rank].narrow(0, layout.offset_of(i), unit.numel_of(i));
       torch::Tensor sum = full.narrow(0, unit.offset_of(i), unit.numel_of(i));
       held[i] ? sum.add_(added) : sum.copy_(added);
       held[i] = 1;
@@ -119,7 +107,7 @@ void expect_same_pieces(const UnitLayout& unit, const GradientLayout& layout, in
 }
 
 // Four steps of three micro-batches.
-void check_reduce(Group& group, const UnitLayout& unit, int together, torch::ScalarType dtype, int id, double trainable,
+void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype, int id, double trainable,
                   Values values) {
   auto collectives = group.open_unit({.id = id, .name = "unit", .layout = unit, .gradient_dtype = dtype});
   GradientLayout layout(unit, random_flags(unit.parameters(), trainable, generator(id)));
@@ -129,7 +117,7 @@ void check_reduce(Group& group, const UnitLayout& unit, int together, torch::Sca
     std::vector<uint8_t> held(unit.parameters());
     for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
       MicroBatch batch = make_batch(layout, dtype, group.size(), step * 10 + batch_number, values);
-      add_naively(unit, layout, batch, together, full, held);
+      add_naively(unit, layout, batch, full, held);
       reduce(group, *collectives, layout, batch, sum);
     }
     collectives->wait_sum();
@@ -149,13 +137,11 @@ void check_all_reduce(Group& group, torch::ScalarType dtype, int64_t numel) {
   EXPECT_TRUE(mine.equal(expected.to(dtype))) << c10::toString(dtype) << " x " << numel;
 }
 
-}  // namespace
-
-void check_gather(Group& group) {
+void check_gather(Group& group, bool may_be_kept) {
   int id = 0;
   for (const UnitLayout& layout : layouts(group.size()))
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
-      auto unit = group.open_unit({id++, "unit", layout, dtype});
+      auto unit = group.open_unit({id++, "unit", layout, dtype, torch::kFloat32, may_be_kept});
       for (int64_t seed : {1, 2, 3}) {
         torch::Tensor full = full_values(layout, dtype, seed);
         write(group, *unit, layout, full);
@@ -164,6 +150,11 @@ void check_gather(Group& group) {
       }
     }
 }
+
+}  // namespace
+
+void check_gather(Group& group) { check_gather(group, /*may_be_kept=*/true); }
+void check_gather_each_time(Group& group) { check_gather(group, /*may_be_kept=*/false); }
 
 void check_writes_in_any_order(Group& group) {
   const UnitLayout layout({1000}, group.size(), group.size());
@@ -178,26 +169,22 @@ void check_writes_in_any_order(Group& group) {
   // They ask one after the other: who has been asked has said that it reads no more.
   bool may_write = false;
   for (int turn = 0; turn < group.size(); ++turn) {
-    if (turn == group.rank()) may_write = unit->try_begin_write();
-    if (turn == 0 && group.rank() == 0) EXPECT_EQ(may_write, group.size() == 1 || !unit->gathers_alone());
+    if (turn == group.rank()) may_write = unit->begin_write(Readers::Ask);
+    if (turn == 0 && group.rank() == 0) EXPECT_EQ(may_write, group.size() == 1 || !unit->capabilities().one_sided);
     group.barrier();
   }
-  EXPECT_TRUE(may_write || unit->try_begin_write());
+  EXPECT_TRUE(may_write || unit->begin_write(Readers::Ask));
   write_and_check(2);
-  may_write = group.rank() % 2 == 0 && unit->try_begin_write();
-  if (!may_write) unit->begin_write_in_any_order();
+  may_write = group.rank() % 2 == 0 && unit->begin_write(Readers::Ask);
+  if (!may_write) unit->begin_write(Readers::WaitInAnyOrder);
   write_and_check(3);
 }
 
-void check_reduce(Group& group, int ranks_of_a_host, Values values) {
+void check_reduce(Group& group, Values values) {
   int id = 100;
-  for (const UnitLayout& layout : layouts(group.size())) {
-    // Shard groups that have parts of hosts do without them.
-    const bool fits = layout.shards() % ranks_of_a_host == 0 || ranks_of_a_host % layout.shards() == 0;
+  for (const UnitLayout& layout : layouts(group.size()))
     for (torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf})
-      for (double trainable : {1.1, 0.5})
-        check_reduce(group, layout, fits ? ranks_of_a_host : 1, dtype, id++, trainable, values);
-  }
+      for (double trainable : {1.1, 0.5}) check_reduce(group, layout, dtype, id++, trainable, values);
 }
 
 void check_whole_tensors(Group& group) {

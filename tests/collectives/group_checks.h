@@ -10,11 +10,12 @@ enum class Values { Any, Whole };
 
 // Gathers units of several layouts and dtypes, again after each write.
 void check_gather(Group& group);
+// Units of which the group may keep nothing from one gather to the next.
+void check_gather_each_time(Group& group);
 // Writes where no rank waits for another, or in any order.
 void check_writes_in_any_order(Group& group);
-// Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients. Where
-// hosts of so many ranks add up by themselves first, each host's sum is made in a loop of its own.
-void check_reduce(Group& group, int ranks_of_a_host = 1, Values values = Values::Any);
+// Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients.
+void check_reduce(Group& group, Values values = Values::Any);
 // all_reduce_, broadcast_, all_gather and barrier, for sizes on both sides of every threshold.
 void check_whole_tensors(Group& group);
 

@@ -37,11 +37,14 @@ class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
 TEST_P(HostsCollectives, Gathers) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_gather(world.state()->group()); });
 }
+TEST_P(HostsCollectives, GathersEachTime) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_gather_each_time(world.state()->group()); });
+}
 TEST_P(HostsCollectives, WritesInAnyOrder) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_writes_in_any_order(world.state()->group()); });
 }
-TEST_P(HostsCollectives, ReducesHostByHost) {
-  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group(), world.local_size()); });
+TEST_P(HostsCollectives, ReducesInRankOrder) {
+  run_on_hosts(GetParam(), [](World& world) { collectives::check_reduce(world.state()->group()); });
 }
 TEST_P(HostsCollectives, MovesWholeTensors) {
   run_on_hosts(GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); });
@@ -55,9 +58,9 @@ TEST(HostsUnit, ARankMayGatherAloneBetweenTwoWrites) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
-    EXPECT_FALSE(unit->gathers_into_buffer());
+    EXPECT_FALSE(unit->capabilities().into_buffer);
     for (float step : {1.0f, 2.0f}) {
-      unit->begin_write();
+      unit->begin_write(collectives::Readers::Wait);
       unit->shard().fill_(step + static_cast<float>(world.rank()));
       unit->publish();
       for (int i = 0; world.rank() == 3 && i < 10; ++i) {
@@ -236,7 +239,7 @@ TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
     Group& group = world.state()->group();
     auto unit = group.open_unit({0, "blocks.4", layout::UnitLayout({1000}, 4, 4)});
     unit->publish();
-    world.rank() == 1 ? unit->begin_write() : group.barrier();
+    world.rank() == 1 ? void(unit->begin_write(collectives::Readers::Wait)) : group.barrier();
   });
   expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
 }
@@ -253,7 +256,7 @@ TEST(HostsGroup, RanksThatWaitForALaterPublicationAreTold) {
       if (world.rank() >= 2) return group->barrier();
       units[0]->publish();
       units[1]->publish();
-      units[2]->begin_write();
+      units[2]->begin_write(collectives::Readers::Wait);
       units[1]->wait_gather();
     });
     EXPECT_THAT(told, AllOf(HasSubstr("is about to write unit blocks.2"), HasSubstr("enters a barrier")));
@@ -271,7 +274,7 @@ TEST(HostsGroup, AFailurePoisonsTheGroupAndItsUnits) {
     const std::string first =
         message_of<Error>([&] { world.rank() == 1 ? group->barrier() : void(group->all_gather(tensor)); });
     EXPECT_THAT(first, HasSubstr("where rank"));
-    EXPECT_EQ(message_of<Error>([&] { unit->begin_write(); }), first);
+    EXPECT_EQ(message_of<Error>([&] { unit->begin_write(collectives::Readers::Wait); }), first);
     EXPECT_EQ(message_of<Error>([&] { group->all_gather(tensor); }), first);
     world.barrier();
   });

@@ -45,14 +45,14 @@ class LocalTransport final : public Transport {
   int rank_;
 };
 
-class LocalBoard final : public NoticeBoard {
+class LocalBoard final : public StatusBoard {
  public:
-  explicit LocalBoard(std::shared_ptr<LocalNetwork::Notices> notices) : notices_(std::move(notices)) {}
-  void post(int rank, const std::string& notice) override;
+  explicit LocalBoard(std::shared_ptr<LocalNetwork::Statuses> statuses) : statuses_(std::move(statuses)) {}
+  void post(int rank, const std::string& status) override;
   std::optional<std::string> read(int rank) override;
 
  private:
-  std::shared_ptr<LocalNetwork::Notices> notices_;
+  std::shared_ptr<LocalNetwork::Statuses> statuses_;
 };
 
 std::unique_ptr<Transport> LocalNetwork::transport(int rank) { return std::make_unique<LocalTransport>(*this, rank); }
@@ -102,18 +102,18 @@ void LocalNetwork::forget(const std::shared_ptr<End>& end) {
   waiting_.remove(end);
 }
 
-void LocalBoard::post(int rank, const std::string& notice) {
-  std::lock_guard lock(notices_->mutex);
-  notices_->of_rank[rank] = notice;
+void LocalBoard::post(int rank, const std::string& status) {
+  std::lock_guard lock(statuses_->mutex);
+  statuses_->of_rank[rank] = status;
 }
 
 std::optional<std::string> LocalBoard::read(int rank) {
-  std::lock_guard lock(notices_->mutex);
-  auto found = notices_->of_rank.find(rank);
-  return found == notices_->of_rank.end() ? std::nullopt : std::optional(found->second);
+  std::lock_guard lock(statuses_->mutex);
+  auto found = statuses_->of_rank.find(rank);
+  return found == statuses_->of_rank.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::unique_ptr<NoticeBoard> LocalNetwork::board() const { return std::make_unique<LocalBoard>(notices_); }
+std::unique_ptr<StatusBoard> LocalNetwork::board() const { return std::make_unique<LocalBoard>(statuses_); }
 
 void run_threads(int ranks, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;

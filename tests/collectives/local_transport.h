@@ -1,4 +1,4 @@
-// Threads as ranks: a Transport and a notice board through shared memory, for tests.
+// Threads as ranks: a Transport and a status board through shared memory, for tests.
 //
 // Every rank's thread has a transport of its own over one LocalNetwork. A message is copied when both ends have
 // started; `fail` makes a rank unreachable, as a dead process is.
@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "collectives/notice_board.h"
+#include "collectives/status_board.h"
 #include "collectives/transport.h"
 
 namespace fsdp::collectives {
@@ -25,7 +25,7 @@ class LocalNetwork {
       : size_(size), timeout_(timeout) {}
 
   std::unique_ptr<Transport> transport(int rank);
-  std::unique_ptr<NoticeBoard> board() const;
+  std::unique_ptr<StatusBoard> board() const;
   void fail(int rank);
 
  private:
@@ -43,7 +43,7 @@ class LocalNetwork {
     bool done = false;
     bool aborted = false;
   };
-  struct Notices {
+  struct Statuses {
     std::mutex mutex;
     std::map<int, std::string> of_rank;
   };
@@ -59,7 +59,7 @@ class LocalNetwork {
   std::condition_variable changed_;
   std::list<std::shared_ptr<End>> waiting_;
   std::set<int> failed_;
-  std::shared_ptr<Notices> notices_ = std::make_shared<Notices>();
+  std::shared_ptr<Statuses> statuses_ = std::make_shared<Statuses>();
 };
 
 // Runs `body` in a thread for each rank and joins them.

@@ -86,13 +86,13 @@ TEST(ShmGroup, AUnitIsThereOnce) {
         auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
         unit->shard().fill_(world.rank() + 1);
         unit->publish();
-        EXPECT_FALSE(unit->gathers_into_buffer());
+        EXPECT_FALSE(unit->capabilities().into_buffer);
         void* first = unit->wait_gather();
         const torch::Tensor full = torch::from_blob(first, {1 << 20});
         EXPECT_EQ(full[0].item<float>(), 1);
         EXPECT_EQ(full[-1].item<float>(), 2);
         unit->release();
-        unit->begin_write();
+        unit->begin_write(collectives::Readers::Wait);
         unit->shard().fill_(world.rank() + 3);
         unit->publish();
         EXPECT_EQ(unit->wait_gather(), first);
@@ -103,7 +103,7 @@ TEST(ShmGroup, AUnitIsThereOnce) {
 }
 
 torch::Tensor buffer_of(const Group& group, const UnitCollectives& unit) {
-  return unit.gathers_into_buffer() ? torch::zeros({unit.shard().numel() * group.size()}) : torch::Tensor();
+  return unit.capabilities().into_buffer ? torch::zeros({unit.shard().numel() * group.size()}) : torch::Tensor();
 }
 
 // It can be read while the owners write again.
@@ -116,22 +116,22 @@ TEST(ShmGroup, ACopyIsTheRanksOwn) {
         auto unit = group.open_unit({0, "unit", layout::UnitLayout({1 << 20}, 2, 2)});
         unit->shard().fill_(world.rank() + 1);
         unit->publish();
-        ASSERT_TRUE(unit->gathers_into_buffer());
-        EXPECT_TRUE(unit->gathers_alone());
+        ASSERT_TRUE(unit->capabilities().into_buffer);
+        EXPECT_TRUE(unit->capabilities().one_sided);
         const torch::Tensor full = buffer_of(group, *unit);
         const auto expect_ends = [&](float first, float last) {
           EXPECT_EQ(full[0].item<float>(), first);
           EXPECT_EQ(full[-1].item<float>(), last);
         };
-        unit->begin_gather(full);
+        unit->begin_gather(full, collectives::Order::Common);
         EXPECT_EQ(unit->wait_gather(), full.data_ptr());
         expect_ends(1, 2);
         unit->release();
-        unit->begin_write();
+        unit->begin_write(collectives::Readers::Wait);
         unit->shard().fill_(world.rank() + 3);
         unit->publish();
         expect_ends(1, 2);
-        unit->begin_gather(full);
+        unit->begin_gather(full, collectives::Order::Common);
         unit->wait_gather();
         expect_ends(3, 4);
         world.barrier();
@@ -145,7 +145,7 @@ TEST(ShmGroup, AUnitThatIsOneShardIsNotCopied) {
       2,
       [](World& world) {
         auto unit = world.state()->group().open_unit({0, "unit", layout::UnitLayout({1000}, 2, 1)});
-        EXPECT_FALSE(unit->gathers_into_buffer());
+        EXPECT_FALSE(unit->capabilities().into_buffer);
         EXPECT_EQ(unit->wait_gather(), unit->shard().data_ptr());
       },
       over_shm());
@@ -204,7 +204,7 @@ void barrier(Group& group, UnitCollectives&) { group.barrier(); }
 void gather(Group& group, UnitCollectives& unit) {
   const torch::Tensor buffer = buffer_of(group, unit);
   unit.publish();
-  unit.begin_gather(buffer);
+  unit.begin_gather(buffer, collectives::Order::Common);
   unit.wait_gather();
 }
 
@@ -277,7 +277,7 @@ TEST(ShmGroup, ARankThatIsKilledWhileItCopiesIsNamed) {
         unit->shard().fill_(1);
         unit->publish();
         const torch::Tensor full = buffer_of(*group, *unit);
-        unit->begin_gather(full);
+        unit->begin_gather(full, collectives::Order::Common);
         std::thread killer;
         if (world.rank() == 2) {
           killer = std::thread([own = full.data_ptr<float>() + 2 * unit->shard().numel()] {
@@ -301,9 +301,9 @@ using collectives::shm::GatherBy;
 using collectives::shm::GatherSeconds;
 
 // A context of the world's ranks, which meet in `directory`.
-collectives::shm::Context make_context(const World& world, const std::filesystem::path& directory) {
+collectives::shm::SharedMemoryContext make_context(const World& world, const std::filesystem::path& directory) {
   auto store = c10::make_intrusive<c10d::FileStore>((directory / "store").string(), world.size());
-  return collectives::shm::Context({.store = store, .rank = world.rank(), .size = world.size()});
+  return collectives::shm::SharedMemoryContext({.store = store, .rank = world.rank(), .size = world.size()});
 }
 
 TEST(ShmGather, IsWhatTheRanksOfSeveralNodesFindOutTogether) {
@@ -405,7 +405,7 @@ TEST(ShmGroup, AFailurePoisonsTheGroupAndItsUnits) {
         const std::string first =
             message_of<Error>([&] { world.rank() == 1 ? group->barrier() : group->broadcast_(tensor, 0); });
         EXPECT_THAT(first, HasSubstr("where rank"));
-        EXPECT_EQ(message_of<Error>([&] { unit->begin_write(); }), first);
+        EXPECT_EQ(message_of<Error>([&] { unit->begin_write(collectives::Readers::Wait); }), first);
         EXPECT_EQ(message_of<Error>([&] { group->all_gather(tensor); }), first);
         world.barrier();
       },

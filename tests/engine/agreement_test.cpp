@@ -39,6 +39,7 @@ TEST(Agreement, OnOptionsIsChecked) {
     refused({.buffers = 3}, "buffers is 3 on rank 1 and 2");
     refused({.prefetch = 0}, "prefetch is 0 on rank 1 and 1");
     refused({.sync_module_states = false}, "sync_module_states is false on rank 1 and true");
+    refused({.full_on_each_host = true}, "full_on_each_host is true on rank 1 and false");
   });
 }
 

@@ -58,6 +58,65 @@ TEST(Guards, AWriteToAShardedParameterIsAnError) {
   });
 }
 
+// Initialises itself from its first batch, as in Glow (https://arxiv.org/abs/1807.03039).
+struct ActNormImpl : torch::nn::Module {
+  ActNormImpl() : scale(register_parameter("scale", torch::ones({4}))) {}
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (!initialised) {
+      torch::NoGradGuard no_grad;
+      scale.set_data(1 / x.std(0));
+      initialised = true;
+    }
+    return x * scale;
+  }
+
+  torch::Tensor scale;
+  bool initialised = false;
+};
+
+TEST(Guards, InitialisationInTheFirstForwardIsAnErrorThatSaysToRunItBefore) {
+  run_ranks(2, [](World& world) {
+    const torch::Tensor x = testing_models::values_for(0, {5, 4});
+    ActNormImpl late, early;
+    auto sharded_late = shard(late, world);
+    EXPECT_THAT(message_of([&] { late.forward(x); }),
+                AllOf(HasSubstr("set_data"), HasSubstr("run one forward before fsdp::shard")));
+    early.forward(x);
+    auto sharded_early = shard(early, world);
+    EXPECT_TRUE(torch::equal(early.forward(x), x * (1 / x.std(0))));
+  });
+}
+
+// As in PixelCNN (https://arxiv.org/abs/1601.06759): the weight is written in each forward, or not.
+struct MaskedConvolutionImpl : torch::nn::Module {
+  explicit MaskedConvolutionImpl(bool writes)
+      : weight(register_parameter("weight", torch::ones({1, 1, 3, 3}))),
+        mask(register_buffer("mask", torch::ones({1, 1, 3, 3}))),
+        writes(writes) {
+    mask.slice(2, 2).zero_();
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (!writes) return torch::conv2d(x, weight * mask);
+    torch::NoGradGuard no_grad;
+    weight.mul_(mask);
+    return torch::conv2d(x, weight);
+  }
+
+  torch::Tensor weight, mask;
+  bool writes;
+};
+
+TEST(Guards, AMaskThatIsWrittenInForwardIsAnErrorThatSaysToMultiply) {
+  run_ranks(2, [](World& world) {
+    const torch::Tensor x = torch::ones({1, 1, 3, 3});
+    MaskedConvolutionImpl written(true), multiplied(false);
+    auto sharded_written = shard(written, world), sharded_multiplied = shard(multiplied, world);
+    EXPECT_THAT(message_of([&] { written.forward(x); }),
+                AllOf(HasSubstr("mul_"), HasSubstr("multiply in forward: conv2d(x, weight * mask)")));
+    EXPECT_EQ(multiplied.forward(x).item<float>(), 6);
+  });
+}
+
 TEST(Guards, ReadingTheBytesOfAShardedParameterIsAnError) {
   with_sharded_gpt([](auto& model, auto&, auto&) {
     auto parameter = model.module->parameters()[0];

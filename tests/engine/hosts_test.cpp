@@ -1,5 +1,5 @@
-// Every strategy on hosts that this machine pretends to be: the bits of one process that adds up host by host, and the
-// memory of docs/memory.md.
+// Every strategy on hosts that this machine pretends to be: the bits of one process, and the memory of
+// docs/memory.md.
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
@@ -39,16 +39,15 @@ std::vector<Choice> choices() {
     all.push_back(grouped(strategy, 0));
   }
   all.push_back(grouped(Strategy::HybridShard, 1));
+  all.push_back({"full on each host", {.full_on_each_host = true}});
+  all.push_back({"three buffers", {.buffers = 3, .prefetch = 2}});
   all.push_back(grouped(Strategy::ShardOptimizer, 2));
   return all;
 }
 
-// Every host's ranks together.
-Training training_of(const World& world) {
-  return {.steps = 3, .micro_batches = 2 * world.size(), .together = world.local_size(), .clip = 0.05};
-}
+Training training_of(const World& world) { return {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05}; }
 
-TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcessThatAddsUpHostByHost) {
+TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
     for (const auto& kind : testing_models::model_kinds()) {
       for (const Choice& choice : choices()) {
@@ -68,11 +67,9 @@ TEST(OnHosts, ShardGroupsOfSeveralHostsOfMany) {
   });
 }
 
-TEST(OnHosts, ShardGroupsOfPartsOfHostsAddUpInRankOrder) {
+TEST(OnHosts, ShardGroupsOfPartsOfHosts) {
   run_on_hosts(Hosts{2, 3}, [](World& world) {
-    Training training = training_of(world);
-    training.together = 1;
-    expect_same_bits([] { return make_gpt(); }, world, training, grouped(Strategy::HybridShard, 2).options);
+    expect_same_bits([] { return make_gpt(); }, world, training_of(world), grouped(Strategy::HybridShard, 2).options);
   });
 }
 
@@ -88,34 +85,32 @@ TEST(OnHosts, SixteenBitsAreAddedUpInThirtyTwo) {
   });
 }
 
-TEST(OnHosts, TheOrderIsAnotherThanThatOfTheRanks) {
-  run_on_hosts({}, [](World& world) {
-    Training training = training_of(world);
-    const auto model = make_gpt();
-    auto sharded = shard(*model.module, world);
-    testing_models::train(model, sharded, world, training);
-    const auto found = testing_models::whole_weights(*model.module, sharded);
-    training.together = 1;
-    EXPECT_FALSE(testing_models::differences(testing_models::train_unsharded(make_gpt(), training), found).empty());
+TEST(OnHosts, OneRankOnEachHost) {
+  run_on_hosts(Hosts{3, 1}, [](World& world) {
+    for (const Choice& choice : {grouped(Strategy::FullShard, 0), grouped(Strategy::NoShard, 0)}) {
+      SCOPED_TRACE(choice.name);
+      expect_same_bits([] { return make_gpt(); }, world, training_of(world), choice.options);
+    }
   });
 }
 
 // The sizes that docs/memory.md computes with, in elements.
 struct Sizes {
-  int64_t all = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
+  int64_t all = 0, largest = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
 };
 
 Sizes sizes_of(ShardedModel& sharded, const World& world) {
   Sizes sizes;
   for (const auto& unit : sharded.model().units()) {
-    const layout::GradientLayout& gradients = unit->gradient_layout;
+    const layout::GradientLayout& gradients = unit->sum->gradient_layout();
     sizes.all += unit->layout.full_numel();
+    sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
     sizes.gradients += gradients.full_numel();
     sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
-    // The slices of the rank's counterparts, its own among them, and one of each other host.
+    // The slices of the rank's counterparts on the other hosts.
     int64_t staging = -gradients.slice_of(world.rank()).numel();
     for (int rank = world.local_rank(); rank < world.size(); rank += world.local_size())
-      staging += gradients.slice_of(rank).numel() + gradients.slice_of(world.rank()).numel();
+      staging += gradients.slice_of(rank).numel();
     sizes.staging += staging;
     sizes.largest_staging = std::max(sizes.largest_staging, staging);
   }
@@ -136,7 +131,10 @@ void expect_memory(World& world, const Choice& choice, int64_t shards, bool keep
   const MemoryReport memory = sharded.memory();
   EXPECT_EQ(memory.parameter_bytes, 4 * sizes.all / shards);
   const bool fetches = shards > world.local_size();
-  EXPECT_EQ(memory.full_parameter_bytes, fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0);
+  const bool keeps = choice.options.strategy != Strategy::FullShard || choice.options.full_on_each_host;
+  const int64_t kept = fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0;
+  const int64_t buffers = world.local_rank() == 0 ? 4 * choice.options.buffers * sizes.largest : 0;
+  EXPECT_EQ(memory.full_parameter_bytes, keeps ? kept : buffers);
   EXPECT_EQ(memory.full_gradient_bytes, keeps_all_gradients ? 4 * (sizes.gradients + sizes.staging)
                                                             : 8 * (sizes.largest_gradients + sizes.largest_staging));
 }
@@ -144,6 +142,8 @@ void expect_memory(World& world, const Choice& choice, int64_t shards, bool keep
 TEST(OnHosts, MemoryFollowsTheFormula) {
   run_on_hosts({}, [](World& world) {
     expect_memory(world, grouped(Strategy::FullShard, 0), 4, false);
+    expect_memory(world, {"three buffers", {.buffers = 3, .prefetch = 2}}, 4, false);
+    expect_memory(world, {"full on each host", {.full_on_each_host = true}}, 4, false);
     expect_memory(world, grouped(Strategy::ShardGradOp, 0), 4, false);
     expect_memory(world, grouped(Strategy::ShardOptimizer, 0), 4, true);
     expect_memory(world, grouped(Strategy::HybridShard, 0), 2, false);

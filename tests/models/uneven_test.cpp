@@ -45,7 +45,6 @@ Weights train_unsharded(const TestModel& model, const Inputs& inputs, const Trai
   for (int64_t step = 0; step < inputs.steps; ++step) {
     for (int64_t rank = 0; rank < inputs.ranks; ++rank) {
       if (inputs.has_batch(step, rank)) unsharded.add([&] { return model.loss(inputs.batch(step, rank)); });
-      if (rank % training.together == training.together - 1) unsharded.end_group();
     }
     unsharded.step();
   }
@@ -73,8 +72,7 @@ using Make = std::function<TestModel()>;
 // Returns how much the gradient buffers hold.
 int64_t expect_same(
     World& world, const Inputs& inputs, const Options& options, const Make& make = [] { return make_gpt(); }) {
-  const int64_t together = world.local_size() < world.size() ? world.local_size() : 1;
-  const Training training{.micro_batches = world.size(), .together = together, .clip = 0.1};
+  const Training training{.micro_batches = world.size(), .clip = 0.1};
   const TestModel model = make();
   auto sharded = shard(*model.module, world, options);
   train(model, sharded, world, inputs, training);

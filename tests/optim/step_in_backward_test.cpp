@@ -121,10 +121,9 @@ TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
   });
 }
 
-TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcessThatAddsUpHostByHost) {
+TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
-    const Training training{
-        .steps = 4, .micro_batches = 2 * world.size(), .together = world.local_size(), .in_backward_every = 1};
+    const Training training{.steps = 4, .micro_batches = 2 * world.size(), .in_backward_every = 1};
     for (const auto& [strategy, options] : every_strategy(world.size())) {
       SCOPED_TRACE(strategy);
       expect_same_bits(make_blocks, world, training, options);
@@ -133,7 +132,7 @@ TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcessThatAddsUpHostByHost) {
   });
 }
 
-bool has_gradients(const ShardedModel& sharded, const engine::Unit& unit) {
+bool has_gradients(const ShardedModel& sharded, const engine::ShardedUnit& unit) {
   const auto first = sharded.parameters().begin() + static_cast<int64_t>(unit.first_piece);
   return std::any_of(first, first + static_cast<int64_t>(unit.parameters.size()),
                      [](const ShardedParameter& parameter) { return parameter.piece.grad().defined(); });
@@ -181,7 +180,7 @@ TEST_P(StepInBackwardOnOneOrTwo, GivesGradientsBackAsSoonAsTheyAreUsed) {
     for (const auto& unit : trained.sharded.model().units()) {
       const bool done = unit->name >= "blocks.2" && unit->name <= "blocks.5";
       EXPECT_EQ(has_gradients(trained.sharded, *unit), !done) << unit->name;
-      if (!done) left += 4 * unit->gradient_layout.shard_of(world.rank()).numel();
+      if (!done) left += 4 * unit->sum->gradient_layout().shard_of(world.rank()).numel();
     }
     EXPECT_GT(trained.sharded.memory().gradient_bytes, 0);
     EXPECT_LE(trained.sharded.memory().gradient_bytes, left);

@@ -15,7 +15,7 @@ using fsdp::testing::run_ranks;
 using testing_models::make_gpt;
 
 // The matrices of a block, and what becomes of them.
-std::vector<MatrixPiece> matrices_of(const engine::Model& model, const engine::Unit& unit) {
+std::vector<MatrixPiece> matrices_of(const engine::Model& model, const engine::ShardedUnit& unit) {
   std::vector<MatrixPiece> pieces;
   for (size_t i = 0; i < unit.parameters.size(); ++i) {
     if (unit.shapes[i].sizes.size() == 2) pieces.push_back({i, model.parameters()[unit.first_piece + i].piece.clone()});

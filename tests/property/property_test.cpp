@@ -55,11 +55,17 @@ void check_all(World& world, const std::string& backend) {
 class Property : public ::testing::TestWithParam<int> {};
 
 TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
+  constexpr std::chrono::seconds kTimeout{60};
   for (const std::string& backend : backends_of(GetParam())) {
+    const auto body = [&](World& world) { check_all(world, backend); };
+    if (backend == kSeveralHosts) {
+      const testing::Hosts hosts = GetParam() == 4 ? testing::Hosts{2, 2} : testing::Hosts{GetParam(), 1};
+      testing::run_on_hosts(hosts, body, {.timeout = kTimeout});
+      continue;
+    }
     std::optional<testing::CopyingGathers> copying;
     if (backend == kShmByCopies) copying.emplace();
-    run_ranks(GetParam(), [&](World& world) { check_all(world, backend); },
-              {.backend = backend == kShmByCopies ? "shm" : backend, .timeout = std::chrono::seconds(60)});
+    run_ranks(GetParam(), body, {.backend = backend == kShmByCopies ? "shm" : backend, .timeout = kTimeout});
   }
 }
 

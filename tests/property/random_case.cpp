@@ -75,7 +75,10 @@ const std::vector<Cell>& cells() {
 
 // A rank alone has no backend.
 std::vector<std::string> backends_of(int ranks) {
-  return ranks == 1 ? std::vector<std::string>{"auto"} : std::vector<std::string>{"shm", kShmByCopies, "gloo"};
+  if (ranks == 1) return {"auto"};
+  std::vector<std::string> backends{"shm", kShmByCopies, "gloo"};
+  if (ranks > 2) backends.emplace_back(kSeveralHosts);
+  return backends;
 }
 
 const Cell& cell_of(uint64_t seed) { return cells()[seed % cells().size()]; }

@@ -35,6 +35,8 @@ struct Cell {
 const Cell& cell_of(uint64_t seed);
 // Shared memory comes twice: its gathers copy or not.
 inline constexpr const char* kShmByCopies = "shm by copies";
+// What "auto" takes for ranks on several hosts: two of two, or three of one.
+inline constexpr const char* kSeveralHosts = "several hosts";
 std::vector<std::string> backends_of(int ranks);
 
 // Every cell with each of the settings that are dealt out evenly has one of these seeds.

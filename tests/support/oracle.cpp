@@ -82,7 +82,6 @@ Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& 
     second_moments_.push_back(torch::zeros_like(weight).detach());
     step_counts_.push_back(torch::zeros({}));
   }
-  group_.resize(weights_.size());
   sum_.resize(weights_.size());
   if (!training.param_dtype) return;
   for (const auto& buffer : module_->buffers()) {
@@ -95,14 +94,7 @@ void Unsharded::add(const std::function<torch::Tensor()>& loss) {
   const Converted converted(weights_, dtypes_);
   loss().backward();
   torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < weights_.size(); ++i) add_to(group_[i], weights_[i].second.grad(), first_moments_[i]);
-  if (++in_group_ == training_.together) end_group();
-}
-
-void Unsharded::end_group() {
-  torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < weights_.size(); ++i) add_to(sum_[i], std::exchange(group_[i], {}), first_moments_[i]);
-  in_group_ = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) add_to(sum_[i], weights_[i].second.grad(), first_moments_[i]);
 }
 
 double Unsharded::step(double loss_scale) {

@@ -16,7 +16,6 @@ namespace fsdp::testing_models {
 struct Training {
   int steps = 10;
   int64_t micro_batches = 1;  // a step, over all ranks
-  int64_t together = 1;       // so many are added up among themselves first: those of a host's ranks
   double clip = 0;            // 0: none
   double clip_norm_type = 2.0;
   double lr = 1e-2;
@@ -32,10 +31,8 @@ class Unsharded {
  public:
   Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training);
 
-  // One micro-batch: its gradient apart, then added to the sum in fp32, at once or with the others of its group.
+  // One micro-batch: its gradient apart, then added to the sum in fp32.
   void add(const std::function<torch::Tensor()>& loss);
-  // Adds those of a group of which not all came.
-  void end_group();
   // Scales the sum, by 1 / loss_scale as well, clips it and makes one fused AdamW step on whole fp32 parameters; ends
   // the sum. Returns the norm before clipping, 0 where the training does not clip.
   double step(double loss_scale = 1);
@@ -49,8 +46,7 @@ class Unsharded {
   Training training_;
   Weights weights_;
   std::vector<torch::ScalarType> dtypes_;  // of each weight while the module runs
-  int64_t in_group_ = 0;                   // micro-batches
-  std::vector<torch::Tensor> group_, sum_, first_moments_, second_moments_, step_counts_;  // one for each weight
+  std::vector<torch::Tensor> sum_, first_moments_, second_moments_, step_counts_;  // one for each weight
 };
 
 // Trains to the end, and returns copies of the weights.

@@ -2,13 +2,15 @@
 
 #include <utility>
 
+#include "base/error.h"
+
 namespace fsdp::collectives::device {
 
-Context::Context(std::shared_ptr<Group> host, Connect connect, torch::Device device)
+DeviceContext::DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device)
     : host_(std::move(host)), connect_(std::move(connect)), device_(device) {}
 
-Context::~Context() {
-  const bool in_order = !failure_ && std::uncaught_exceptions() == 0;
+DeviceContext::~DeviceContext() {
+  const bool in_order = !latch_.failed() && std::uncaught_exceptions() == 0;
   for (auto& [name, channel] : channels_) {
     try {
       in_order ? channel->shutdown() : channel->abort();
@@ -18,13 +20,13 @@ Context::~Context() {
   }
 }
 
-const c10::intrusive_ptr<c10d::Backend>& Context::channel(const std::string& name, int rank, int size) {
+const c10::intrusive_ptr<c10d::Backend>& DeviceContext::channel(const std::string& name, int rank, int size) {
   c10::intrusive_ptr<c10d::Backend>& channel = channels_[name];
   if (!channel) channel = connect_(name, rank, size);
   return channel;
 }
 
-Channels Context::channels(const layout::UnitLayout& layout) {
+Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   const int rank = host_->rank(), shards = layout.shards(), groups = layout.ranks() / shards;
   const int shard = layout.shard_index(rank), group = layout.group_index(rank);
   Channels channels;
@@ -36,14 +38,21 @@ Channels Context::channels(const layout::UnitLayout& layout) {
 }
 
 // What the device is in the midst of would wait for peers that may never come.
-void Context::fail(std::exception_ptr failure) noexcept {
-  failure_ = std::move(failure);
+std::exception_ptr DeviceContext::explain(const std::string& start, const std::exception_ptr& failure) {
   for (auto& [name, channel] : channels_) {
     try {
       channel->abort();
     } catch (const std::exception&) {
       // It is the first failure that counts.
     }
+  }
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error&) {
+    return failure;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return std::make_exception_ptr(Error(fmt::format("{}: {}", start, text.substr(0, text.find('\n')))));
   }
 }
 

@@ -16,14 +16,14 @@
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "base/failure_latch.h"
 #include "collectives/device/reduction_order.h"
 #include "collectives/group.h"
 #include "layout/unit_layout.h"
 
 namespace fsdp::collectives::device {
 
-class Unit;
+class DeviceUnit;
 
 // A process group of `size` ranks, of which the caller is number `rank`; `name` is that of no other that this rank is
 // in, and the same on all of them.
@@ -36,11 +36,11 @@ struct Channels {
   c10::intrusive_ptr<c10d::Backend> replicas;  // those with the same shard, by the slices of it; null for one
 };
 
-class Context {
+class DeviceContext {
  public:
-  Context(std::shared_ptr<Group> host, Connect connect, torch::Device device);
+  DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device);
   // Ends the process groups: after a failure at once, otherwise when the peers do as well.
-  ~Context();
+  ~DeviceContext();
 
   Group& host() { return *host_; }
   const torch::Device& device() const { return device_; }
@@ -49,36 +49,28 @@ class Context {
   const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
 
-  void add(int id, Unit& unit) { units_[id] = &unit; }
+  void add(int id, DeviceUnit& unit) { units_[id] = &unit; }
   void remove(int id) { units_.erase(id); }
-  Unit& unit(int id) { return *units_.at(id); }
+  DeviceUnit& unit(int id) { return *units_.at(id); }
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
   auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
-    if (failure_) std::rethrow_exception(failure_);
-    try {
-      return operation();
-    } catch (const Error&) {
-      fail(std::current_exception());
-    } catch (const std::exception& error) {
-      fail(std::make_exception_ptr(Error(fmt::format("{}{}: {}", prefix, name, first_line(error.what())))));
-    }
-    std::rethrow_exception(failure_);
+    return latch_.run(operation, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
   }
 
  private:
-  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
-  void fail(std::exception_ptr failure) noexcept;
+  // Of a failure: gives up what the device waits for, and returns what the caller is told.
+  std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
 
   std::shared_ptr<Group> host_;
   Connect connect_;
   torch::Device device_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
-  std::map<int, Unit*> units_;  // those that live
+  std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
-  std::exception_ptr failure_;
+  FailureLatch latch_;
 };
 
 }  // namespace fsdp::collectives::device

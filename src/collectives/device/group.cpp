@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "collectives/all_reduce.h"
 #include "collectives/device/unit.h"
 
@@ -23,12 +24,12 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).v
 class DeviceGroup final : public Group {
  public:
   DeviceGroup(std::unique_ptr<Group> host, Connect connect, torch::Device device)
-      : context_(std::make_shared<Context>(std::move(host), std::move(connect), device)) {}
+      : context_(std::make_shared<DeviceContext>(std::move(host), std::move(connect), device)) {}
 
   int rank() const override { return context_->host().rank(); }
   int size() const override { return context_->host().size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
-    return std::make_unique<Unit>(context_, spec);
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
+    return std::make_unique<DeviceUnit>(context_, spec);
   }
   torch::Tensor allocate(int64_t bytes) override;
   void reductions_end(bool everywhere) override;
@@ -47,7 +48,7 @@ class DeviceGroup final : public Group {
   void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
   std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
 
-  std::shared_ptr<Context> context_;
+  std::shared_ptr<DeviceContext> context_;
 };
 
 // A reduce-scatter takes slices of equal lengths, the last ones with nothing behind the unit's end.

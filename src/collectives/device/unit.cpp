@@ -26,7 +26,7 @@ Addition addition_of(bool present, bool held) {
 
 }  // namespace
 
-Unit::Unit(std::shared_ptr<Context> context, const UnitSpec& spec)
+DeviceUnit::DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSpec& spec)
     : context_(std::move(context)),
       spec_(spec),
       flags_layout_(without_elements(spec.layout)),
@@ -45,17 +45,18 @@ Unit::Unit(std::shared_ptr<Context> context, const UnitSpec& spec)
   context_->add(spec_.id, *this);
 }
 
-Unit::~Unit() { context_->remove(spec_.id); }
+DeviceUnit::~DeviceUnit() { context_->remove(spec_.id); }
 
-void Unit::begin_write() {
+bool DeviceUnit::begin_write(Readers) {
   context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
     if (gather_) gather_->wait();
   });
+  return true;
 }
 
-void Unit::begin_gather(const torch::Tensor& buffer) {
+void DeviceUnit::begin_gather(const torch::Tensor& buffer, Order) {
   FSDP_INVARIANT(!gather_, "unit {} is being gathered already", spec_.name);
-  if (!gathers_into_buffer()) return;
+  if (!has_peers()) return;
   FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
                  "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
                  spec_.layout.full_numel());
@@ -65,15 +66,15 @@ void Unit::begin_gather(const torch::Tensor& buffer) {
                     [&] { gather_ = channels_.gather->_allgather_base(buffer_, shard_); });
 }
 
-void* Unit::wait_gather() {
-  if (!gathers_into_buffer()) return shard_.mutable_data_ptr();
+void* DeviceUnit::wait_gather() {
+  if (!has_peers()) return shard_.mutable_data_ptr();
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
     if (const Work gather = std::exchange(gather_, {})) gather->wait();
   });
   return buffer_.mutable_data_ptr();
 }
 
-void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!gradients_.layout, "unit {} is being reduced already", spec_.name);
   check_shapes(gradients, sum, spec_);
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
@@ -89,14 +90,14 @@ void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
 }
 
 // What this rank lacks adds nothing to the peers' gradients.
-void Unit::clear_missing() {
+void DeviceUnit::clear_missing() {
   for (size_t i = 0; i < layout_->parameters(); ++i) {
     if (!layout_->wanted()[i] || gradients_.present[i] != kMissing) continue;
     gradients_.values.narrow(0, layout_->offset_of(i), spec_.layout.numel_of(i)).zero_();
   }
 }
 
-void Unit::send() {
+void DeviceUnit::send() {
   torch::Tensor& values = gradients_.values;
   if (values.numel() == 0) return;
   const std::vector<uint8_t>& wanted = layout_->wanted();
@@ -113,12 +114,12 @@ void Unit::send() {
   reduction_ = channels_.reduce->_reduce_scatter_base(output, input);
 }
 
-bool Unit::wait_begun() {
+bool DeviceUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce",
                            [&] { return !context_->order().held_back(spec_.id) && flags_->wait_begun(); });
 }
 
-void Unit::wait_reduce() {
+void DeviceUnit::wait_reduce() {
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
     // flags meanwhile.
@@ -132,13 +133,13 @@ void Unit::wait_reduce() {
   gradients_ = {};
 }
 
-torch::Tensor Unit::own_slice_of(const torch::Tensor& sum) const {
+torch::Tensor DeviceUnit::own_slice_of(const torch::Tensor& sum) const {
   const Range slice = layout_->slice_of(rank());
   return sum.narrow(0, slice.begin - layout_->shard_of(rank()).begin, slice.numel());
 }
 
 // Neighbours that are treated alike are one run: usually all of them.
-void Unit::add_to_sum() {
+void DeviceUnit::add_to_sum() {
   torch::NoGradGuard no_grad;
   const Range slice = layout_->slice_of(rank());
   const torch::Tensor added = gradients_.values.narrow(0, slice.begin, slice.numel());
@@ -167,7 +168,7 @@ void Unit::add_to_sum() {
 }
 
 // All ranks come by the units in the same order here.
-void Unit::wait_sum() {
+void DeviceUnit::wait_sum() {
   if (!std::exchange(replicas_differ_, false)) return;
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     torch::NoGradGuard no_grad;
@@ -177,7 +178,7 @@ void Unit::wait_sum() {
   });
 }
 
-void Unit::take_from_replicas() {
+void DeviceUnit::take_from_replicas() {
   const layout::UnitLayout& unit = spec_.layout;
   const int64_t each = unit.slice_numel();
   const torch::Tensor ours = own_slice_of(sum_->values);

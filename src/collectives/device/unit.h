@@ -20,31 +20,32 @@
 
 namespace fsdp::collectives::device {
 
-class Unit final : public UnitCollectives {
+class DeviceUnit final : public UnitCollectives {
  public:
-  Unit(std::shared_ptr<Context> context, const UnitSpec& spec);
-  ~Unit() override;
+  DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSpec& spec);
+  ~DeviceUnit() override;
 
-  torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return spec_.layout.shards() > 1; }
-  bool gathers_alone() const override { return spec_.layout.shards() == 1; }
-  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
-  int64_t reduction_bytes() const override { return replica_sums_.defined() ? replica_sums_.nbytes() : 0; }
-  void begin_write() override;
-  // The stream waits, and the host goes on.
-  bool try_begin_write() override {
-    begin_write();
-    return true;
+  Capabilities capabilities() const override {
+    return {.into_buffer = has_peers(),
+            .one_sided = !has_peers(),
+            .any_order = !has_peers(),
+            .sums_at_once = !channels_.replicas};
   }
+  torch::Tensor shard() const override { return shard_; }
+  UnitBytes bytes() const override {
+    return {.reductions = replica_sums_.defined() ? static_cast<int64_t>(replica_sums_.nbytes()) : 0};
+  }
+  int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
+  // The stream waits, and the host goes on.
+  bool begin_write(Readers readers) override;
   void publish() override {}
-  void begin_gather(const torch::Tensor& buffer) override;
+  void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
-  bool sum_is_complete() const override { return !replicas_differ_; }
 
   // Its reduction goes out now.
   void send();
@@ -53,13 +54,14 @@ class Unit final : public UnitCollectives {
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   int rank() const { return context_->host().rank(); }
+  bool has_peers() const { return spec_.layout.shards() > 1; }  // with whom this rank owns the whole unit
   void clear_missing();
   torch::Tensor own_slice_of(const torch::Tensor& sum) const;
   void add_to_sum();
   void take_from_replicas();
 
-  std::shared_ptr<Context> context_;
-  UnitSpec spec_;
+  std::shared_ptr<DeviceContext> context_;
+  GroupUnitSpec spec_;
   Channels channels_;
   torch::Tensor shard_;
   torch::Tensor buffer_;

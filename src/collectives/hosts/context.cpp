@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
 
 namespace fsdp::collectives::hosts {
 
@@ -23,10 +24,10 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
 
 }  // namespace
 
-Context::Context(const GroupSpec& spec)
+HostsContext::HostsContext(const GroupSpec& spec, std::shared_ptr<Wire> wire)
     : ranks_of_a_host_(spec.ranks_of_a_host),
       shared_(spec_of_host(spec)),
-      wire_(make_gloo_wire(spec)),
+      wire_(std::move(wire)),
       progress_(shared_.ranks()) {}
 
 }  // namespace fsdp::collectives::hosts

@@ -9,20 +9,24 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "collectives/backends.h"
+#include "collectives/hosts/host_buffers.h"
 #include "collectives/hosts/progress.h"
+#include "collectives/hosts/task_threads.h"
 #include "collectives/hosts/transfer_queue.h"
 #include "collectives/shm/context.h"
 #include "collectives/wire.h"
 
 namespace fsdp::collectives::hosts {
 
-class Context {
+class HostsContext {
  public:
-  explicit Context(const GroupSpec& spec);  // a collective
+  // A collective, as the making of the wire, which connects the ranks of all hosts.
+  HostsContext(const GroupSpec& spec, std::shared_ptr<Wire> wire);
 
   int rank() const { return wire_->rank(); }
   int size() const { return wire_->size(); }
@@ -34,8 +38,15 @@ class Context {
   int counterpart(int host) const { return rank_on(host, number_on_host()); }
 
   const std::shared_ptr<Wire>& wire() const { return wire_; }
-  shm::Context& shared() { return shared_; }
+  shm::SharedMemoryContext& shared() { return shared_; }
   shm::Ranks& ranks() { return shared_.ranks(); }  // of this host
+  TaskThreads& threads() { return threads_; }
+  // Makes this host's buffers for full units, unless there are some. A collective of the host.
+  void open_buffers() {
+    if (!buffers_) buffers_.emplace(shared_);
+  }
+  HostBuffers& buffers() { return *buffers_; }
+  int64_t buffer_bytes() const { return buffers_ ? buffers_->bytes() : 0; }
   Progress& progress() { return progress_; }
   TransferQueue& transfers() { return transfers_; }
 
@@ -50,7 +61,7 @@ class Context {
   auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
     return wire_->guarded(prefix, name, [&] { return shared_.guarded(prefix, name, operation); });
   }
-  // Runs an operation of the whole group over the wire, while this host's reductions go on.
+  // Runs an operation of the whole group over the wire, while what this host's ranks need goes on.
   template <typename Operation>
   auto for_all(const char* name, Operation&& operation) {
     return shared_.guarded(message_prefix(), name, [&] {
@@ -58,7 +69,7 @@ class Context {
       return operation();
     });
   }
-  // As `Wire::wait_all`, while this host's reductions go on.
+  // As `Wire::wait_all`, while what this host's ranks need goes on.
   void wait_all(Messages& messages) {
     const Progress::Scope going_on(progress_);
     wire_->wait_all(messages);
@@ -70,10 +81,12 @@ class Context {
 
  private:
   int ranks_of_a_host_;
-  shm::Context shared_;
+  shm::SharedMemoryContext shared_;
   std::shared_ptr<Wire> wire_;
   Progress progress_;
   TransferQueue transfers_;
+  TaskThreads threads_;
+  std::optional<HostBuffers> buffers_;
 };
 
 }  // namespace fsdp::collectives::hosts

@@ -15,11 +15,12 @@ namespace {
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : context_(std::make_shared<hosts::Context>(spec)), exchange_(context_->wire()) {}
+      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))), exchange_(context_->wire()) {}
 
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override;
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
+  int64_t buffer_bytes() const override { return context_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }
 
   void barrier() override {
@@ -36,15 +37,15 @@ class HostsGroup final : public Group {
   }
 
  private:
-  std::shared_ptr<hosts::Context> context_;
+  std::shared_ptr<hosts::HostsContext> context_;
   ExchangeGroup exchange_;
 };
 
 // A shard group that has parts of hosts shares no memory.
-std::unique_ptr<UnitCollectives> HostsGroup::open_unit(const UnitSpec& spec) {
+std::unique_ptr<UnitCollectives> HostsGroup::open_unit(const GroupUnitSpec& spec) {
   const int shards = spec.layout.shards(), ranks = context_->ranks_of_a_host();
   if (shards % ranks != 0 && ranks % shards != 0) return std::make_unique<UnitExchange>(context_->wire(), spec);
-  return std::make_unique<hosts::Unit>(context_, spec);
+  return std::make_unique<hosts::HostsUnit>(context_, spec);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace fsdp::collectives::hosts {
 
 namespace {
 
-// Between two looks at what the peers have offered.
+// Between two looks at what the peers have released.
 constexpr std::chrono::microseconds kPause{200};
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What the ranks of a host need of each other goes on while one of them waits for another host.
 //
-// A rank adds up its part of a reduction when its peers have offered theirs and it comes by, and a peer may need that
+// A rank gives its gathers their buffers when the peers have released them and it comes by, and a peer may need that
 // before it can do what the rank is waiting for. In shared memory a wait sees to it itself (shm/ranks.h); during a wait
 // for messages a thread of this class does. It is started when it is first needed, and asleep otherwise.
 // The calls come from one thread.

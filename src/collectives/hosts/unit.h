@@ -1,14 +1,7 @@
-// One unit's collectives over several hosts.
+// One unit's collectives over several hosts: its parameters (hosts_parameters.h) and its reductions (unit_reduction.h).
 //
-// Each host has a shard group's full unit once, in memory that its ranks share (unit_memory.h), and as long as it is
-// not written it stays there: what a host holds is what its ranks would hold if they divided the unit among themselves
-// (the secondary partition of ZeRO++, arXiv:2306.10209). Publishing a shard sends it to the counterparts on the other
-// hosts, and starts to receive theirs straight into their places, beside the caller. A gather waits until all of the
-// host have what they fetch, copies nothing, and asks nothing of anybody: so a rank may gather alone, as often as it
-// likes, and in any order. Reductions: unit_reduction.h.
-//
-// Opening one is a collective. The destructor waits until the counterparts have what was published, unless the group
-// failed or the stack is being unwound.
+// Opening one is a collective. The destructor waits until the counterparts have what they take of this rank's shard,
+// unless the group failed or the stack is being unwound.
 #pragma once
 
 #include <memory>
@@ -16,48 +9,44 @@
 
 #include "collectives/group.h"
 #include "collectives/hosts/context.h"
-#include "collectives/hosts/transfer_queue.h"
+#include "collectives/hosts/hosts_parameters.h"
 #include "collectives/hosts/unit_memory.h"
 #include "collectives/hosts/unit_reduction.h"
 
 namespace fsdp::collectives::hosts {
 
-class Unit final : public UnitCollectives {
+class HostsUnit final : public UnitCollectives {
  public:
   // A shard group is made of whole hosts, or lies within one.
-  Unit(std::shared_ptr<Context> context, UnitSpec spec);
-  ~Unit() override;
+  HostsUnit(std::shared_ptr<HostsContext> context, GroupUnitSpec spec);
 
+  Capabilities capabilities() const override {
+    return {.into_buffer = false,
+            .one_sided = parameters_->one_sided(),
+            .any_order = parameters_->one_sided(),
+            .sums_at_once = spec_.layout.shards() == spec_.layout.ranks()};
+  }
   torch::Tensor shard() const override { return memory_.shard(); }
-  bool gathers_into_buffer() const override { return false; }
-  bool gathers_alone() const override { return true; }
+  UnitBytes bytes() const override { return {.gathered = parameters_->bytes()}; }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return reduction_.staging_numel(layout);
   }
-  int64_t gathered_bytes() const override { return memory_.fetched_bytes(); }
-  void begin_write() override;
-  void begin_write_in_any_order() override;
-  bool try_begin_write() override;
-  void publish() override;
-  void begin_gather(const torch::Tensor&) override {}
-  void* wait_gather() override;
-  void release() override { memory_.release(); }
+  bool begin_write(Readers readers) override { return parameters_->begin_write(readers); }
+  void publish() override { parameters_->publish(); }
+  void begin_gather(const torch::Tensor&, Order order) override { parameters_->begin_gather(order); }
+  void* wait_gather() override { return parameters_->wait_gather(); }
+  void release() override { parameters_->release(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override { return reduction_.wait_begun(); }
   void wait_reduce() override { reduction_.wait(); }
   void wait_sum() override { reduction_.wait_sum(); }
-  bool sum_is_complete() const override { return reduction_.sum_is_complete(); }
 
  private:
-  void wait_fetched(const char* operation);
-
-  std::shared_ptr<Context> context_;
-  UnitSpec spec_;
-  std::string prefix_;
+  std::shared_ptr<HostsContext> context_;
+  GroupUnitSpec spec_;
   UnitMemory memory_;
-  UnitReduction reduction_;
-  Transfer fetch_;       // of the last publication; after the memory
-  bool fetched_ = true;  // it was waited for
+  std::unique_ptr<HostsParameters> parameters_;
+  HostsReduction reduction_;
 };
 
 }  // namespace fsdp::collectives::hosts

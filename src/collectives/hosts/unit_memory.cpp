@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/hosts/hosts_parameters.h"
 
 namespace fsdp::collectives::hosts {
 
@@ -25,7 +26,7 @@ struct Opening {
 
 }  // namespace
 
-UnitMemory::UnitMemory(Context& context, const UnitSpec& spec)
+UnitMemory::UnitMemory(HostsContext& context, const GroupUnitSpec& spec)
     : context_(&context),
       layout_(spec.layout),
       read_purpose_("gathers unit " + spec.name),
@@ -43,14 +44,14 @@ UnitMemory::UnitMemory(Context& context, const UnitSpec& spec)
 }
 
 // The first of the shard group's ranks on this host makes the file, and closes it when all have it mapped.
-void UnitMemory::open(const UnitSpec& spec) {
-  shm::Context& shared = context_->shared();
+void UnitMemory::open(const GroupUnitSpec& spec) {
+  shm::SharedMemoryContext& shared = context_->shared();
   shm::Exchange& exchange = shared.exchange();
   const int self = context_->number_on_host();
   int first = self;
   for (int peer : peers_) first = std::min(first, peer);
   const size_t bytes = layout_.full_numel() * c10::elementSize(spec.dtype);
-  const bool is_shared = layout_.shards() > 1 && bytes > 0;
+  const bool is_shared = layout_.shards() > 1 && bytes > 0 && !is_gathered_per_use(*context_, spec);
   std::optional<shm::MemoryFile> file;
   if (is_shared && self == first) file.emplace(shm::MemoryFile::create());
   const Opening own{make_control(*shared.memory()), file ? file->descriptor() : -1};

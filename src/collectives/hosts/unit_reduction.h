@@ -1,18 +1,19 @@
-// A unit's reductions over several hosts: each host adds up its ranks' gradients in shared memory, in their order, and
-// then each rank adds up the hosts' sums of its slice, in theirs.
+// A unit's reductions over several hosts, in rank order: a sum passes from host to host, and each host adds up its
+// ranks' gradients in shared memory (running_sums.h).
 //
-// Every slice crosses the network once a host, as fp32: the rank that adds it up for its host is the counterpart of the
-// one that owns it. It does so when all of its host have offered their gradients and it comes by (shm/ranks.h,
-// progress.h). Flags go from every rank to every other directly, so that each knows who has begun, and which sums hold
-// what. One reduction of a unit is under way at a time; one thread at a time.
+// Flags go from every rank to every other directly, so that each knows who has begun, and which sums hold what. When
+// all are here a task beside the rank's own thread does the rest. One reduction of a unit is under way at a time; the
+// calls come from one thread.
 #pragma once
 
-#include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/hosts/background_task.h"
 #include "collectives/hosts/context.h"
+#include "collectives/hosts/running_sums.h"
 #include "collectives/ordered_sum.h"
 #include "collectives/replica_sums.h"
 #include "collectives/shm/unit_counters.h"
@@ -20,14 +21,15 @@
 
 namespace fsdp::collectives::hosts {
 
-class UnitReduction final : public shm::Work {
+class HostsReduction {
  public:
   // `members` by their numbers on this host; their memory outlives this.
-  UnitReduction(Context& context, std::vector<shm::UnitMember> members, const UnitSpec& spec);
-  ~UnitReduction() override { context_->ranks().withdraw(*this); }
+  HostsReduction(HostsContext& context, std::vector<shm::UnitMember> members, const GroupUnitSpec& spec);
 
   // In elements of the unit's gradient_dtype.
-  int64_t staging_numel(const layout::GradientLayout& layout) const;
+  int64_t staging_numel(const layout::GradientLayout& layout) const {
+    return RunningSums::staging_numel(*context_, layout, type_);
+  }
   bool under_way() const { return sum_ != nullptr; }
 
   // The calls throw Error, and leave the group poisoned.
@@ -35,21 +37,15 @@ class UnitReduction final : public shm::Work {
   bool wait_begun();
   void wait();
   void wait_sum();
-  bool sum_is_complete() const { return replica_sums_.complete(); }
-
-  bool advance() override;
 
  private:
+  void offer(uint64_t address);
   void exchange_flags();
-  void receive_sums();
-  void lay_out_staging();
-  void add_up_host();
-  void add_up_hosts();
-  std::vector<layout::Range> segments_of(int rank) const;
-  std::vector<uint8_t> present_on(int host) const;
-  int slice_tag() const;
+  void run();
+  void check_flags() const;
+  void note_held();
 
-  Context* context_;
+  HostsContext* context_;
   int unit_;
   std::string prefix_, unit_name_, purpose_;
   ElementType type_;
@@ -58,15 +54,13 @@ class UnitReduction final : public shm::Work {
   // Of the reduction under way. Messages after the memory that they move: they are destroyed first.
   Gradients gradients_;
   GradientSum* sum_ = nullptr;
-  std::vector<std::vector<uint8_t>> present_;  // of each rank, and one more
-  std::vector<float*> own_sums_;               // by host: this host's sum of its counterpart's slice
-  std::vector<float*> host_sums_;              // by host: its sum of this rank's slice
-  bool summed_ = false;
-  std::exception_ptr failure_;  // of what `advance` did
-  Messages flags_;              // of each peer: it has begun
-  Messages receives_;
-  Messages sends_;
+  std::vector<std::vector<uint8_t>> flags_;  // of each rank: running_sums.h
+  Messages flags_arrivals_;                  // of each peer
+  Messages flags_sends_;
+  Messages replicas_;  // of the reduction before
+  std::optional<RunningSums> running_;
   ReplicaSums replica_sums_;
+  BackgroundTask task_;  // ends before what it uses
 };
 
 }  // namespace fsdp::collectives::hosts

@@ -44,7 +44,7 @@ Start wait_for_start(const GroupSpec& spec, int peer, int name) {
 
 }  // namespace
 
-Context::Context(const GroupSpec& spec) : memory_(std::make_shared<OwnMemory>()) {
+SharedMemoryContext::SharedMemoryContext(const GroupSpec& spec) : memory_(std::make_shared<OwnMemory>()) {
   spec.store->setTimeout(spec.timeout);
   spec.store->set(key_of(spec.rank), encode({getpid(), memory_->first_segment()}));
   std::vector<Member> members(spec.size);
@@ -68,28 +68,39 @@ Context::Context(const GroupSpec& spec) : memory_(std::make_shared<OwnMemory>())
   });
 }
 
-torch::Tensor Context::allocate(int64_t bytes) {
+torch::Tensor SharedMemoryContext::allocate(int64_t bytes) {
   if (bytes == 0) return torch::empty({0}, torch::kUInt8);
   const uint64_t address = memory_->allocate(bytes);
   return torch::from_blob(
       memory_->at(address), {bytes}, [memory = memory_, address](void*) { memory->free(address); }, torch::kUInt8);
 }
 
-RankMemory& Context::memory_of(int rank) const {
+RankMemory& SharedMemoryContext::memory_of(int rank) const {
   if (rank == ranks_->rank()) return *memory_;
   return *peers_[rank];
 }
 
-uint64_t Context::address_of(const torch::Tensor& tensor) const {
+uint64_t SharedMemoryContext::address_of(const torch::Tensor& tensor) const {
   return tensor.numel() == 0 ? 0 : memory_->address_of(tensor.const_data_ptr(), tensor.nbytes());
 }
 
-void Context::fail(const std::string& start, const WaitFailure& failure) {
+std::exception_ptr SharedMemoryContext::explain(const std::string& start, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const WaitFailure& wait) {
+    return explain_wait(start, wait);
+  } catch (const std::exception& own) {
+    ranks_->fail({ranks_->name_of(ranks_->rank()), own.what()});
+    return failure;
+  }
+}
+
+std::exception_ptr SharedMemoryContext::explain_wait(const std::string& start, const WaitFailure& failure) {
   const std::string message = fmt::format("{}: {}", start, failure.what());
   const bool diverged = failure.kind() == WaitFailure::Kind::Diverged;
-  failure_ = diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
   const Failure own{ranks_->name_of(ranks_->rank()), message, !diverged};
   ranks_->fail(failure.cause().value_or(own));
+  return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }
 
 }  // namespace fsdp::collectives::shm

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/failure_latch.h"
 #include "collectives/backends.h"
 #include "collectives/shm/exchange.h"
 #include "collectives/shm/own_memory.h"
@@ -20,10 +21,10 @@
 
 namespace fsdp::collectives::shm {
 
-class Context {
+class SharedMemoryContext {
  public:
   // Opens the peers' memory; their numbers travel by the store. A collective.
-  explicit Context(const GroupSpec& spec);
+  explicit SharedMemoryContext(const GroupSpec& spec);
 
   Ranks& ranks() { return *ranks_; }
   Exchange& exchange() { return *exchange_; }
@@ -38,27 +39,20 @@ class Context {
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
   auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
-    if (failure_) std::rethrow_exception(failure_);
-    try {
-      return operation();
-    } catch (const WaitFailure& failure) {
-      fail(prefix + name, failure);
-    } catch (const std::exception& failure) {
-      failure_ = std::current_exception();
-      ranks_->fail({ranks_->name_of(ranks_->rank()), failure.what()});
-    }
-    std::rethrow_exception(failure_);
+    return latch_.run(operation, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
   }
 
  private:
-  void fail(const std::string& start, const WaitFailure& failure);
+  // Of a failure: tells the peers, and returns what the caller is told.
+  std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
+  std::exception_ptr explain_wait(const std::string& start, const WaitFailure& failure);
 
   std::shared_ptr<OwnMemory> memory_;
   std::vector<std::unique_ptr<PeerMemory>> peers_;
   std::vector<pid_t> processes_;
   std::unique_ptr<Ranks> ranks_;
   std::unique_ptr<Exchange> exchange_;
-  std::exception_ptr failure_;
+  FailureLatch latch_;
 };
 
 }  // namespace fsdp::collectives::shm

@@ -37,7 +37,7 @@ struct RankFacts {
 
 // Every rank's.
 template <typename Value>
-std::vector<Value> tell(Context& context, const Value& own) {
+std::vector<Value> tell(SharedMemoryContext& context, const Value& own) {
   Exchange& exchange = context.exchange();
   exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
   std::vector<Value> all(context.ranks().size());
@@ -54,7 +54,7 @@ void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
   }
 }
 
-GatherBy find_out(Context& context, int peer, const GatherTrial& trial) {
+GatherBy find_out(SharedMemoryContext& context, int peer, const GatherTrial& trial) {
   OwnMemory& memory = *context.memory();
   const uint64_t own = memory.allocate(kTrialBytes);
   const uint64_t theirs = tell(context, own)[peer];
@@ -70,7 +70,7 @@ GatherBy find_out(Context& context, int peer, const GatherTrial& trial) {
 
 }  // namespace
 
-GatherBy choose_gather(Context& context, int node, const GatherTrial& trial) {
+GatherBy choose_gather(SharedMemoryContext& context, int node, const GatherTrial& trial) {
   return context.guarded(message_prefix(), "shm", [&] {
     Ranks& ranks = context.ranks();
     const RankFacts own{read_setting(), node};

@@ -18,6 +18,6 @@ enum class GatherBy { Map, Copy };
 using GatherTrial = std::function<GatherSeconds(char* memory)>;
 
 // The same on every rank. `node` is where this rank's memory is (memory_node.h). A collective.
-GatherBy choose_gather(Context& context, int node, const GatherTrial& trial = try_gathers);
+GatherBy choose_gather(SharedMemoryContext& context, int node, const GatherTrial& trial = try_gathers);
 
 }  // namespace fsdp::collectives::shm

@@ -46,12 +46,13 @@ char* bytes_of(const torch::Tensor& tensor) { return static_cast<char*>(tensor.m
 class ShmGroup final : public Group {
  public:
   explicit ShmGroup(const GroupSpec& spec)
-      : context_(std::make_shared<shm::Context>(spec)), gather_by_(shm::choose_gather(*context_, shm::memory_node())) {}
+      : context_(std::make_shared<shm::SharedMemoryContext>(spec)),
+        gather_by_(shm::choose_gather(*context_, shm::memory_node())) {}
 
   int rank() const override { return context_->ranks().rank(); }
   int size() const override { return context_->ranks().size(); }
-  std::unique_ptr<UnitCollectives> open_unit(const UnitSpec& spec) override {
-    return std::make_unique<shm::Unit>(context_, spec, gather_by_);
+  std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
+    return std::make_unique<shm::SharedMemoryUnit>(context_, spec, gather_by_);
   }
   torch::Tensor allocate(int64_t bytes) override { return context_->allocate(bytes); }
 
@@ -64,7 +65,7 @@ class ShmGroup final : public Group {
   void all_reduce_part(const torch::Tensor& part);
   torch::Tensor in_mailbox(int rank, const torch::Tensor& like) const;
 
-  std::shared_ptr<shm::Context> context_;
+  std::shared_ptr<shm::SharedMemoryContext> context_;
   const shm::GatherBy gather_by_;
 };
 

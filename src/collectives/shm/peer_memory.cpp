@@ -11,6 +11,7 @@ PeerMemory::PeerMemory(pid_t process, int name, const Segment& first) : process_
 char* PeerMemory::at(uint64_t address) {
   const auto [number, offset] = Address::of(address);
   FSDP_INVARIANT(number < kMostSegments, "rank {} has no memory at {:#x}", name_, address);
+  std::lock_guard lock(mutex_);
   if (!mappings_[number]) map(number, control().segments[number]);
   FSDP_INVARIANT(offset < mappings_[number]->bytes(), "rank {} has no memory at {:#x}", name_, address);
   return mappings_[number]->base() + offset;

@@ -1,11 +1,13 @@
 // The memory of another rank of this host, as this process has it mapped.
 //
-// The first segment is mapped at once; a further one when an address in it is asked for. One thread at a time.
+// The first segment is mapped at once; a further one when an address in it is asked for. Any thread may
+// ask.
 #pragma once
 
 #include <sys/types.h>
 
 #include <array>
+#include <mutex>
 #include <optional>
 
 #include "collectives/shm/control.h"
@@ -27,6 +29,7 @@ class PeerMemory final : public RankMemory {
 
   pid_t process_;
   int name_;
+  std::mutex mutex_;                                            // guards the mappings but the first
   std::array<std::optional<Mapping>, kMostSegments> mappings_;  // by number
 };
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/notice.h"
+#include "collectives/rank_status.h"
 #include "collectives/shm/control.h"
 
 namespace fsdp::collectives::shm {

@@ -30,7 +30,7 @@ struct Opening {
 
 }  // namespace
 
-Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec, GatherBy gather_by)
+SharedMemoryUnit::SharedMemoryUnit(std::shared_ptr<SharedMemoryContext> context, GroupUnitSpec spec, GatherBy gather_by)
     : context_(std::move(context)),
       spec_(std::move(spec)),
       gather_by_(gather_by),
@@ -49,7 +49,7 @@ Unit::Unit(std::shared_ptr<Context> context, UnitSpec spec, GatherBy gather_by)
 }
 
 // The first rank of a shard group makes the file, and closes it when all have it mapped.
-void Unit::open() {
+void SharedMemoryUnit::open() {
   Ranks& ranks = context_->ranks();
   Exchange& exchange = context_->exchange();
   const layout::UnitLayout& layout = spec_.layout;
@@ -81,7 +81,7 @@ void Unit::open() {
 }
 
 // It is never given back while the group lives: a peer that is late may still look at it.
-uint64_t Unit::make_control() {
+uint64_t SharedMemoryUnit::make_control() {
   const layout::UnitLayout& layout = spec_.layout;
   OwnMemory& memory = *context_->memory();
   const uint64_t address = memory.allocate(sizeof(UnitControl) + layout.parameters());
@@ -94,7 +94,7 @@ uint64_t Unit::make_control() {
 }
 
 // Each rank asks for the pages of its own shard, which so lie near it.
-void Unit::map_shard(MemoryFile& file) {
+void SharedMemoryUnit::map_shard(MemoryFile& file) {
   const layout::UnitLayout& layout = spec_.layout;
   const size_t element = c10::elementSize(spec_.dtype);
   const size_t offset = layout.shard_of(context_->ranks().rank()).begin * element;
@@ -106,75 +106,71 @@ void Unit::map_shard(MemoryFile& file) {
       begin, {layout.shard_numel()}, [own](void*) {}, torch::dtype(spec_.dtype));
 }
 
-void Unit::begin_write() {
-  if (!full_) return;
-  context_->guarded(message_prefix(spec_.name), kWaitingForReaders, [&] {
-    end_reads();
-    context_->ranks().wait(shard_peers_, write_purpose_,
-                           [this](int rank) { return counters_->has_entered(*members_[rank].control); });
-  });
-  has_ended_reads_ = false;
-}
-
-bool Unit::try_begin_write() {
+bool SharedMemoryUnit::begin_write(Readers readers) {
   if (!full_) return true;
-  if (!has_ended_reads_) context_->guarded(message_prefix(spec_.name), kWaitingForReaders, [&] { end_reads(); });
-  has_ended_reads_ = !std::all_of(shard_peers_.begin(), shard_peers_.end(),
-                                  [this](int rank) { return counters_->has_entered(*members_[rank].control); });
-  return !has_ended_reads_;
+  const auto has_entered = [this](int rank) { return counters_->has_entered(*members_[rank].control); };
+  const bool may_write = context_->guarded(message_prefix(spec_.name), kWaitingForReaders, [&] {
+    end_reads();
+    if (readers == Readers::Ask) return std::all_of(shard_peers_.begin(), shard_peers_.end(), has_entered);
+    context_->ranks().wait(shard_peers_, write_purpose_, has_entered);
+    return true;
+  });
+  has_ended_reads_ = !may_write;
+  return may_write;
 }
 
-void Unit::end_reads() {
+void SharedMemoryUnit::end_reads() {
   if (std::exchange(has_ended_reads_, true)) return;
   counters_->enter();
   context_->ranks().ring();
 }
 
-void Unit::publish() {
+void SharedMemoryUnit::publish() {
   if (!full_) return;
   counters_->publish();
   context_->ranks().ring();
 }
 
-Access Unit::released() const { return kPoisons && gather_by_ == GatherBy::Map ? Access::None : Access::Read; }
+Access SharedMemoryUnit::released() const {
+  return kPoisons && gather_by_ == GatherBy::Map ? Access::None : Access::Read;
+}
 
-void Unit::begin_gather(const torch::Tensor& buffer) {
-  if (!gathers_into_buffer()) return;
+void SharedMemoryUnit::begin_gather(const torch::Tensor& buffer, Order) {
+  if (!copies()) return;
   FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
                  "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
                  spec_.layout.full_numel());
   buffer_ = buffer;
 }
 
-void* Unit::wait_gather() {
+void* SharedMemoryUnit::wait_gather() {
   if (!full_) return shard_.mutable_data_ptr();
-  const bool copies = gathers_into_buffer();
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
-    if (copies) copy_shard(context_->ranks().rank());
+    if (copies()) copy_shard(context_->ranks().rank());
     context_->ranks().wait(shard_peers_, gather_purpose_, [&](int rank) {
       if (!counters_->has_published(*members_[rank].control)) return false;
-      if (copies) copy_shard(rank);
+      if (copies()) copy_shard(rank);
       return true;
     });
   });
-  if (copies) return buffer_.mutable_data_ptr();
+  if (copies()) return buffer_.mutable_data_ptr();
   if (released() == Access::None) full_->allow(Access::Read);
   return full_->base();
 }
 
-void Unit::copy_shard(int rank) {
+void SharedMemoryUnit::copy_shard(int rank) {
   const auto element = static_cast<int64_t>(c10::elementSize(spec_.dtype));
   const layout::Range shard = spec_.layout.shard_of(rank);
   copy_from_peer(static_cast<char*>(buffer_.mutable_data_ptr()) + shard.begin * element,
                  full_->base() + shard.begin * element, shard.numel() * element);
 }
 
-void Unit::release() {
+void SharedMemoryUnit::release() {
   buffer_ = torch::Tensor();
   if (full_ && released() == Access::None) full_->allow(Access::None);
 }
 
-void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
+void SharedMemoryUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_->under_way(), "unit {} is being reduced already", spec_.name);
   const layout::GradientLayout& layout = *gradients.layout;
   check_shapes(gradients, sum, spec_);
@@ -185,11 +181,11 @@ void Unit::begin_reduce(Gradients gradients, GradientSum& sum) {
   });
 }
 
-bool Unit::wait_begun() {
+bool SharedMemoryUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce", [&] { return reduction_->wait_begun(); });
 }
 
-void Unit::wait_reduce() {
+void SharedMemoryUnit::wait_reduce() {
   context_->guarded(message_prefix(spec_.name), "reduce", [&] { reduction_->wait(); });
   gradients_ = {};
 }

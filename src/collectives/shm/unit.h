@@ -23,28 +23,28 @@
 
 namespace fsdp::collectives::shm {
 
-class Unit final : public UnitCollectives {
+class SharedMemoryUnit final : public UnitCollectives {
  public:
-  Unit(std::shared_ptr<Context> context, UnitSpec spec, GatherBy gather_by);
+  SharedMemoryUnit(std::shared_ptr<SharedMemoryContext> context, GroupUnitSpec spec, GatherBy gather_by);
 
+  Capabilities capabilities() const override {
+    return {.into_buffer = copies(), .one_sided = true, .any_order = true, .sums_at_once = true};
+  }
   torch::Tensor shard() const override { return shard_; }
-  bool gathers_into_buffer() const override { return full_ && gather_by_ == GatherBy::Copy; }
-  bool gathers_alone() const override { return true; }
+  UnitBytes bytes() const override { return {.reductions = sums_bytes_}; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
-  int64_t reduction_bytes() const override { return sums_bytes_; }
-  void begin_write() override;
-  bool try_begin_write() override;
+  bool begin_write(Readers readers) override;
   void publish() override;
-  void begin_gather(const torch::Tensor& buffer) override;
+  void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override {}
-  bool sum_is_complete() const override { return true; }
 
  private:
+  bool copies() const { return full_ && gather_by_ == GatherBy::Copy; }
   void open();
   void end_reads();
   void map_shard(MemoryFile& file);
@@ -52,8 +52,8 @@ class Unit final : public UnitCollectives {
   void copy_shard(int rank);
   uint64_t make_control();
 
-  std::shared_ptr<Context> context_;
-  UnitSpec spec_;
+  std::shared_ptr<SharedMemoryContext> context_;
+  GroupUnitSpec spec_;
   GatherBy gather_by_;
   std::string gather_purpose_, write_purpose_;
   std::vector<int> shard_peers_;     // with whom this rank owns the whole unit
@@ -64,7 +64,7 @@ class Unit final : public UnitCollectives {
   int64_t sums_bytes_ = 0;  // of what replicas take from this rank
   std::optional<UnitCounters> counters_;
   bool has_ended_reads_ = false;  // and not begun to write
-  std::optional<UnitReduction> reduction_;
+  std::optional<SharedMemoryReduction> reduction_;
   Gradients gradients_;  // of the reduction under way
 };
 

@@ -41,8 +41,8 @@ class StallDetector {
 
 }  // namespace
 
-UnitReduction::UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type,
-                             const std::string& unit)
+SharedMemoryReduction::SharedMemoryReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members,
+                                             ElementType type, const std::string& unit)
     : ranks_(&ranks),
       counters_(&counters),
       members_(std::move(members)),
@@ -52,8 +52,8 @@ UnitReduction::UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<U
       has_replicas_(std::any_of(members_.begin(), members_.end(), [](const auto& member) { return member.replica; })),
       addends_(members_.size()) {}
 
-void UnitReduction::begin(const layout::GradientLayout& layout, uint64_t gradients, const std::vector<uint8_t>& present,
-                          float* sum, std::vector<uint8_t>& held) {
+void SharedMemoryReduction::begin(const layout::GradientLayout& layout, uint64_t gradients,
+                                  const std::vector<uint8_t>& present, float* sum, std::vector<uint8_t>& held) {
   ranks_->advance();
   layout_ = &layout;
   sum_ = sum;
@@ -69,7 +69,7 @@ void UnitReduction::begin(const layout::GradientLayout& layout, uint64_t gradien
   if (!advance()) ranks_->add(*this);
 }
 
-bool UnitReduction::advance() {
+bool SharedMemoryReduction::advance() {
   for (const UnitMember& member : members_) {
     if (!counters_->has_offered(*member.control)) return false;
   }
@@ -80,12 +80,12 @@ bool UnitReduction::advance() {
   return true;
 }
 
-float* UnitReduction::summed_slice(int rank) const {
+float* SharedMemoryReduction::summed_slice(int rank) const {
   return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(ranks_->rank()).begin);
 }
 
 // Every replica is through with the sums of the reduction before, since it has offered this one.
-void UnitReduction::add_up() {
+void SharedMemoryReduction::add_up() {
   const layout::Range slice = layout_->slice_of(ranks_->rank());
   const std::span<const uint8_t> ours{members_[ranks_->rank()].control->present(), layout_->parameters()};
   for (size_t rank = 0; rank < members_.size(); ++rank) {
@@ -101,7 +101,7 @@ void UnitReduction::add_up() {
     std::memcpy(own.memory->at(own.control->sums), sums, slice.numel() * sizeof(float));
 }
 
-bool UnitReduction::wait_begun() {
+bool SharedMemoryReduction::wait_begun() {
   const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
   StallDetector stalled;
   return ranks_->wait_unless(
@@ -109,7 +109,7 @@ bool UnitReduction::wait_begun() {
       [&] { return stalled(*ranks_, ranks_->missing()); });
 }
 
-void UnitReduction::wait() {
+void SharedMemoryReduction::wait() {
   const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
   ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); });
   ranks_->advance();
@@ -120,7 +120,7 @@ void UnitReduction::wait() {
 }
 
 // Every rank knows every rank's flags, so what a replica's slice holds is known without a word.
-void UnitReduction::take_from_replicas() {
+void SharedMemoryReduction::take_from_replicas() {
   for (int rank : ranks_->peers()) {
     const UnitMember& member = members_[rank];
     const int64_t numel = layout_->slice_of(rank).numel();

@@ -27,12 +27,12 @@ struct UnitMember {
   bool replica = false;          // another rank with the same shard
 };
 
-class UnitReduction final : public Work {
+class SharedMemoryReduction final : public Work {
  public:
   // `members` by rank; their memory outlives this. `unit` is how messages call it.
-  UnitReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type,
-                const std::string& unit);
-  ~UnitReduction() override { ranks_->withdraw(*this); }
+  SharedMemoryReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members, ElementType type,
+                        const std::string& unit);
+  ~SharedMemoryReduction() override { ranks_->withdraw(*this); }
 
   bool under_way() const { return layout_ != nullptr; }
   // Offers the gradients that begin at `gradients` in this rank's memory, and stay there until `wait` returns. `sum` is

@@ -137,7 +137,7 @@ class OwnUnit {
   std::vector<int> shard_peers_;
   UnitCounters counters_;
   bool has_ended_reads_ = false;  // and not begun to write
-  UnitReduction reduction_;
+  SharedMemoryReduction reduction_;
   std::vector<float> sum_;
   std::vector<uint8_t> held_;
 };

@@ -1,0 +1,41 @@
+// Several sharded models that are trained together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "fsdp/sharded_model.h"
+
+namespace fsdp {
+
+// What one training loop does to all of its models: the generator and the discriminator of a GAN, for example, or an
+// encoder and a decoder that are modules of their own. Each keeps its units, its optimizer and its strategy.
+//
+//   fsdp::ShardedModels both({generator, discriminator});
+//   both.set_gradient_divisor(world.size() * micro_batches);
+//   ...
+//   both.clip_grad_norm_(1.0);
+//
+// A cheap handle that keeps the models alive; each ShardedModel may be moved meanwhile. Threads as for one model.
+class ShardedModels {
+ public:
+  // Throws `Error` for none, or for one that is there twice.
+  explicit ShardedModels(const std::vector<std::reference_wrapper<const ShardedModel>>& models);
+
+  // As each model's. Throws `Error` for a divisor that is not positive.
+  void set_gradient_divisor(double divisor);
+  // Scales the gradients of all models by one factor, so that their norm over all models is at most `max_norm`, and
+  // returns the norm before. It does not depend on the number of ranks, nor on the order of the models. A collective of
+  // each model. Throws `Error` when a model has no gradient, and as ShardedModel::clip_grad_norm_ does.
+  double clip_grad_norm_(double max_norm, double norm_type = 2.0);
+  void zero_grad();
+
+  // The sum over the models.
+  MemoryReport memory() const;
+
+ private:
+  std::vector<std::shared_ptr<engine::Model>> models_;
+};
+
+}  // namespace fsdp

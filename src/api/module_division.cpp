@@ -1,0 +1,127 @@
+#include "api/module_division.h"
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+
+#include <algorithm>
+#include <iostream>
+#include <typeinfo>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "fsdp/sync_batch_norm.h"
+
+namespace fsdp {
+
+namespace {
+
+void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
+  auto names = module.named_parameters().keys();
+  const auto buffers = module.named_buffers().keys();
+  names.insert(names.end(), buffers.begin(), buffers.end());
+  for (const std::string& pattern : patterns) {
+    FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
+               "shard: the pattern '{}' in options.ignored matches no parameter or buffer", pattern);
+  }
+}
+
+using UnitOfMember = std::unordered_map<std::string, size_t>;
+
+// The unit of the tensor itself, or of the innermost module around it; the first one is the rest.
+size_t unit_of(std::string name, const UnitOfMember& units) {
+  while (true) {
+    const auto found = units.find(name);
+    if (found != units.end()) return found->second;
+    const size_t dot = name.rfind('.');
+    if (dot == std::string::npos) return 0;
+    name.resize(dot);
+  }
+}
+
+// A batch or instance norm of LibTorch's, or the view of a scripted one: it writes its statistics in training, and
+// reads them in evaluation.
+bool keeps_statistics(const torch::nn::Module& module) {
+  using namespace torch::nn;
+  const auto is_any = [&]<typename... Norms>() { return ((dynamic_cast<const Norms*>(&module) != nullptr) || ...); };
+  if (is_any.operator()<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl, InstanceNorm2dImpl,
+                        InstanceNorm3dImpl, fsdp::SyncBatchNormImpl>()) {
+    return true;
+  }
+  const std::string& name = module.name();
+  return typeid(module) == typeid(Module) && (name.starts_with("BatchNorm") || name.starts_with("InstanceNorm"));
+}
+
+void add_statistics(const torch::nn::Module& module, const std::string& prefix,
+                    std::unordered_set<std::string>& names) {
+  if (keeps_statistics(module)) {
+    for (const auto& buffer : module.named_buffers(/*recurse=*/false)) names.insert(prefix + buffer.key());
+  }
+  for (const auto& child : module.named_children()) add_statistics(*child.value(), prefix + child.key() + ".", names);
+}
+
+int64_t numel_of(const NamedUnit& unit) {
+  int64_t numel = 0;
+  for (const auto& [name, parameter] : unit.parameters) numel += parameter.numel();
+  return numel;
+}
+
+}  // namespace
+
+ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
+  check_patterns(module, options.ignored);
+  ModuleDivision division{.units = {{kRestOfUnits, {}, {}}}};
+  UnitOfMember unit_of_member;
+  for (const UnitMembers& unit : options.units.divide(module, options.ignored)) {
+    if (!unit.why_large.empty()) division.large.emplace_back(unit.name, unit.why_large);
+    if (unit.members.empty()) continue;
+    for (const std::string& member : unit.members) unit_of_member.emplace(member, division.units.size());
+    division.units.push_back({unit.name, {}, {}});
+  }
+  const auto place = [&](const std::string& name) -> NamedUnit& {
+    return division.units[unit_of(name, unit_of_member)];
+  };
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& parameter : module.named_parameters()) {
+    if (!parameter.value().defined() || matches_any(options.ignored, parameter.key())) continue;
+    if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
+    place(parameter.key()).parameters.emplace_back(parameter.key(), parameter.value());
+  }
+  for (const auto& buffer : module.named_buffers()) {
+    if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
+    place(buffer.key()).buffers.emplace_back(buffer.key(), buffer.value());
+  }
+  add_statistics(module, "", division.statistics);
+  return division;
+}
+
+void drop_empty(std::vector<NamedUnit>& units) {
+  std::vector<std::pair<std::string, torch::Tensor>> buffers;
+  std::erase_if(units, [&](NamedUnit& unit) {
+    if (!unit.parameters.empty()) return false;
+    buffers.insert(buffers.end(), unit.buffers.begin(), unit.buffers.end());
+    return true;
+  });
+  if (!units.empty()) units[0].buffers.insert(units[0].buffers.end(), buffers.begin(), buffers.end());
+}
+
+void warn_of_large_units(const ModuleDivision& division) {
+  if (division.large.empty()) return;
+  int64_t total = 0;
+  std::unordered_map<std::string, int64_t> numels;
+  for (const NamedUnit& unit : division.units) total += numels[unit.name] = numel_of(unit);
+  std::string units;
+  for (const auto& [name, why] : division.large) {
+    const double percent = 100.0 * static_cast<double>(numels[name]) / static_cast<double>(total);
+    units += fmt::format("{}{} holds {:.0f} % of the parameters ({})", units.empty() ? "" : "; ", name, percent, why);
+  }
+  std::cerr << fmt::format(
+                   "{}warning: shard: units larger than the policy promises: {}. A unit is gathered as a whole, so "
+                   "each rank needs memory for it (docs/memory.md). Smaller layers would make smaller units; "
+                   "options.units chooses units by hand.\n",
+                   message_prefix(), units)
+            << std::flush;
+}
+
+}  // namespace fsdp

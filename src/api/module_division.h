@@ -1,0 +1,32 @@
+// From a module and a policy to units of named tensors.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "fsdp/options.h"
+#include "fsdp/sharded_model.h"
+
+namespace fsdp {
+
+inline constexpr const char* kRestOfUnits = "root";  // the unit of what no other one has
+
+struct ModuleDivision {
+  // In the order of the policy, the rest before them; in each, parameters in the order of registration.
+  std::vector<NamedUnit> units = {};
+  std::unordered_set<std::string> statistics = {};              // names of buffers that only evaluation reads
+  std::vector<std::pair<std::string, std::string>> large = {};  // units larger than the policy promises, and why
+};
+
+// Throws Error for a name pattern that matches nothing.
+ModuleDivision divide(const torch::nn::Module& module, const Options& options);
+// What a unit without parameters has becomes the first one's.
+void drop_empty(std::vector<NamedUnit>& units);
+// To stderr, all in one warning.
+void warn_of_large_units(const ModuleDivision& division);
+
+}  // namespace fsdp

@@ -1,0 +1,122 @@
+// A unit that its host keeps whole, as long as it is not written: what a host holds is what its ranks would hold if
+// they divided the unit among themselves (the secondary partition of ZeRO++, arXiv:2306.10209).
+//
+// Publishing a shard sends it to the counterparts on the other hosts, and starts to receive theirs straight into their
+// places, beside the caller. A gather waits until all of the host have what they fetch, copies nothing, and asks
+// nothing of anybody: so a rank may gather alone, as often as it likes, and in any order.
+#include <exception>
+#include <string>
+
+#include "base/error.h"
+#include "collectives/hosts/context.h"
+#include "collectives/hosts/hosts_parameters.h"
+#include "collectives/hosts/transfer_queue.h"
+#include "collectives/hosts/unit_memory.h"
+#include "collectives/tags.h"
+
+namespace fsdp::collectives::hosts {
+
+namespace {
+
+constexpr const char* kReadersOfKept = "waiting for the readers of this rank's shard";
+
+// A transfer as one message to wait for.
+class TransferMessage final : public Message {
+ public:
+  TransferMessage(TransferQueue& queue, Transfer& transfer) : queue_(queue), transfer_(transfer) {}
+  void wait() override { queue_.wait(transfer_); }
+  void abort() override { queue_.abort(); }
+
+ private:
+  TransferQueue& queue_;
+  Transfer& transfer_;
+};
+
+class KeptParameters final : public HostsParameters {
+ public:
+  KeptParameters(HostsContext& context, const GroupUnitSpec& spec, UnitMemory& memory)
+      : context_(context),
+        name_(spec.name),
+        prefix_(message_prefix(spec.name)),
+        tag_(tag_of(spec.id, UnitMessage::Gather)),
+        memory_(memory) {
+    fetch_.arrived = [this] { memory_.publish(); };
+  }
+  // Waits until the counterparts have what was published, unless the group failed or the stack is being unwound.
+  ~KeptParameters() override;
+
+  bool one_sided() const override { return true; }
+  int64_t bytes() const override { return memory_.fetched_bytes(); }
+  bool begin_write(Readers readers) override;
+  void publish() override;
+  void begin_gather(Order) override {}
+  void* wait_gather() override;
+  void release() override { memory_.release(); }
+
+ private:
+  void wait_fetched(const char* operation);
+
+  HostsContext& context_;
+  std::string name_, prefix_;
+  int tag_;
+  UnitMemory& memory_;
+  Transfer fetch_;       // of the last publication
+  bool fetched_ = true;  // it was waited for
+};
+
+KeptParameters::~KeptParameters() {
+  try {
+    if (std::uncaught_exceptions() == 0) wait_fetched("publication");
+  } catch (const std::exception&) {
+    // Whoever still needs the group will be told.
+  }
+  context_.transfers().cancel(fetch_);
+}
+
+void KeptParameters::wait_fetched(const char* operation) {
+  if (fetched_) return;
+  context_.on_wire(prefix_, operation, [&] {
+    Messages all;
+    all.push_back(std::make_unique<TransferMessage>(context_.transfers(), fetch_));
+    context_.wait_all(all);
+    fetch_.messages.clear();
+  });
+  fetched_ = true;
+}
+
+bool KeptParameters::begin_write(Readers readers) {
+  if (readers == Readers::Ask)
+    return fetched_ && context_.in_memory(prefix_, kReadersOfKept, [&] { return memory_.try_begin_write(); });
+  if (readers == Readers::Wait) context_.wire()->begins("is about to write unit " + name_);
+  wait_fetched(kReadersOfKept);
+  context_.in_memory(prefix_, kReadersOfKept, [&] { memory_.begin_write(); });
+  return true;
+}
+
+void KeptParameters::publish() {
+  const torch::Tensor own = memory_.shard();
+  if (memory_.fetched_from().empty() || own.numel() == 0) return memory_.publish();
+  context_.on_wire(prefix_, "publication", [&] {
+    Wire& wire = *context_.wire();
+    for (int rank : memory_.fetched_from())
+      fetch_.messages.push_back(wire.receive(memory_.place_of(rank), own.nbytes(), rank, tag_));
+    for (int rank : memory_.fetched_from())
+      fetch_.messages.push_back(wire.send(own.const_data_ptr(), own.nbytes(), rank, tag_));
+    fetched_ = false;
+    context_.transfers().add(fetch_);
+  });
+}
+
+void* KeptParameters::wait_gather() {
+  wait_fetched("gather");
+  return context_.in_memory(prefix_, "gather", [&] { return memory_.wait_full(); });
+}
+
+}  // namespace
+
+std::unique_ptr<HostsParameters> make_kept_parameters(HostsContext& context, const GroupUnitSpec& spec,
+                                                      UnitMemory& memory) {
+  return std::make_unique<KeptParameters>(context, spec, memory);
+}
+
+}  // namespace fsdp::collectives::hosts

@@ -1,0 +1,237 @@
+#include "collectives/watchdog.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+#include "base/patience.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// A wait that lasts from one look to the next is long.
+constexpr milliseconds kPeriod{1000};
+// What a peer that failed has for its status: less than `launch` leaves to the others once a rank has died.
+constexpr milliseconds kExplanation{300};
+constexpr milliseconds kBetweenReads{50};
+// What a board has for the last status.
+constexpr milliseconds kFarewell{5000};
+
+using Statuses = std::map<int, RankStatus>;  // by rank; without those that have posted nothing
+
+}  // namespace
+
+class Watchdog::Thread {
+ public:
+  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
+      : board_(std::move(board)), rank_(rank), names_(std::move(names)) {}
+
+  void run();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // All guarded by the mutex.
+  RankStatus own;
+  std::optional<std::span<const std::unique_ptr<Message>>> waiting;
+  int64_t waits = 0;           // begun so far: tells them apart
+  std::optional<int> awaited;  // the peer whose own waiting ends this wait
+  bool gave_up = false;
+  std::optional<int> lost;  // the peer that `explain` asks about
+  bool unposted = false;    // something that cannot be left to the next look
+  bool stopping = false;
+  bool ended = false;
+  std::optional<Diagnosis> diagnosis;
+
+ private:
+  void post(std::unique_lock<std::mutex>& lock);
+  void look(std::unique_lock<std::mutex>& lock);
+  std::optional<std::string> read_peer(int peer);
+  Statuses read_peers();
+  bool stalls(const Statuses& peers) const;
+  std::optional<Diagnosis> divergence(const Statuses& peers) const;
+  std::optional<Diagnosis> failure(const Statuses& peers) const;
+
+  const std::unique_ptr<StatusBoard> board_;
+  const int rank_;
+  const std::vector<int> names_;
+  std::string posted_;
+};
+
+void Watchdog::Thread::run() {
+  std::unique_lock lock(mutex);
+  int64_t previous = 0;
+  while (!stopping || unposted) {
+    changed.wait_for(lock, kPeriod, [&] { return stopping || unposted || lost; });
+    if (unposted) {
+      unposted = false;
+      post(lock);
+    }
+    const int64_t current = waiting ? waits : 0;
+    const bool is_long = current != 0 && current == previous;
+    previous = current;
+    if (!stopping && (lost || is_long)) look(lock);
+  }
+  ended = true;
+  changed.notify_all();
+}
+
+// A board that cannot be reached leaves us with what the connections tell.
+void Watchdog::Thread::post(std::unique_lock<std::mutex>& lock) {
+  std::string text = encode(own);
+  lock.unlock();
+  try {
+    if (text != posted_) board_->post(rank_, text);
+    posted_ = std::move(text);
+  } catch (const std::exception&) {
+  }
+  lock.lock();
+}
+
+void Watchdog::Thread::look(std::unique_lock<std::mutex>& lock) {
+  const int64_t wait = waits;
+  own.waiting = waiting.has_value();
+  post(lock);
+  lock.unlock();
+  const Statuses peers = read_peers();
+  lock.lock();
+  if (wait != waits || (!waiting && !lost)) return;
+  diagnosis = divergence(peers);
+  if (!diagnosis) diagnosis = failure(peers);
+  gave_up = !diagnosis && stalls(peers);
+  if ((diagnosis || gave_up) && waiting) {
+    for (const auto& message : *waiting) message->abort();
+  }
+  lost.reset();
+  changed.notify_all();
+}
+
+bool Watchdog::Thread::stalls(const Statuses& peers) const {
+  if (!awaited) return false;
+  const auto status = peers.find(*awaited);
+  return status != peers.end() && status->second.waiting;
+}
+
+// None also where somebody else wrote it: what nobody of this group says is not to end a wait.
+std::optional<std::string> Watchdog::Thread::read_peer(int peer) {
+  try {
+    return board_->read(peer);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Statuses Watchdog::Thread::read_peers() {
+  Statuses statuses;
+  try {
+    for (int peer = 0; peer < static_cast<int>(names_.size()); ++peer) {
+      if (peer == rank_) continue;
+      const std::optional<std::string> text = read_peer(peer);
+      if (!text) continue;
+      // One that cannot be read tells nothing, as one that is not there: the wait itself finds out who is missing.
+      if (std::optional<RankStatus> status = decode(*text)) statuses.emplace(peer, std::move(*status));
+    }
+  } catch (const std::exception&) {
+  }
+  return statuses;
+}
+
+// The earliest one: later ones follow from it.
+std::optional<Diagnosis> Watchdog::Thread::divergence(const Statuses& peers) const {
+  std::optional<int64_t> earliest;
+  Diagnosis found;
+  for (const auto& [peer, status] : peers) {
+    const std::optional<int64_t> number = first_difference(own.history, status.history);
+    if (!number || (earliest && *earliest <= *number)) continue;
+    earliest = number;
+    found.text = fmt::format(
+        "rank {} {} where rank {} {} (operation {} of this group). Every rank must run the same part of the model and "
+        "make the same calls, in the same order; does its control flow depend on the data?",
+        names_[peer], status.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
+  }
+  return earliest ? std::optional(found) : std::nullopt;
+}
+
+// First those that name the culprit. That somebody lost another rank is news only to who waits for that somebody.
+std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const {
+  for (bool of_connection : {false, true}) {
+    for (const auto& [peer, status] : peers) {
+      const std::optional<Failure>& failure = status.failure;
+      if (!failure || failure->of_connection != of_connection) continue;
+      if (of_connection && lost && *lost != peer) continue;
+      return Diagnosis{fmt::format("rank {} failed: {}", failure->rank, failure->message), failure};
+    }
+  }
+  return std::nullopt;
+}
+
+Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
+    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names))),
+      thread_([shared = shared_] { shared->run(); }) {}
+
+Watchdog::~Watchdog() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->changed.notify_all();
+  const bool ended = shared_->changed.wait_for(lock, kFarewell, [&] { return shared_->ended; });
+  lock.unlock();
+  ended ? thread_.join() : thread_.detach();
+}
+
+void Watchdog::begins(std::string operation) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->own.history.add(std::move(operation));
+}
+
+void Watchdog::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->waiting = messages;
+  shared_->awaited = unless_waiting;
+  shared_->gave_up = false;
+  ++shared_->waits;
+}
+
+void Watchdog::wait_ends() noexcept {
+  std::lock_guard lock(shared_->mutex);
+  shared_->waiting.reset();
+  if (!shared_->own.waiting) return;
+  shared_->own.waiting = false;
+  shared_->unposted = true;
+  shared_->changed.notify_all();
+}
+
+bool Watchdog::gave_up() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->gave_up;
+}
+
+std::optional<Diagnosis> Watchdog::explain(int peer) {
+  Patience patience(kExplanation);
+  std::unique_lock lock(shared_->mutex);
+  while (!shared_->diagnosis && !patience.is_over()) {
+    shared_->lost = peer;
+    shared_->changed.notify_all();
+    shared_->changed.wait_for(lock, patience.until_next_look(), [&] { return !shared_->lost; });
+    if (!shared_->diagnosis) shared_->changed.wait_for(lock, kBetweenReads, [] { return false; });
+  }
+  shared_->lost.reset();
+  return shared_->diagnosis;
+}
+
+void Watchdog::fails(Failure failure) {
+  std::lock_guard lock(shared_->mutex);
+  shared_->own.failure = std::move(failure);
+  shared_->unposted = true;
+  shared_->changed.notify_all();
+}
+
+}  // namespace fsdp::collectives

@@ -1,0 +1,181 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "interpose/piece_storage.h"
+
+namespace fsdp::engine {
+
+using collectives::Order;
+using schedule::Action;
+
+Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
+                   Recorder& recorder, buffers::Arena arena)
+    : units_(units),
+      group_(group),
+      schedule_(schedule),
+      agreement_(agreement),
+      recorder_(recorder),
+      arena_(std::move(arena)),
+      gathered_ahead_(units.size()) {}
+
+void Executor::perform(const schedule::Actions& actions) {
+  if (actions.empty()) return check_not_failed();
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  guarded([&] {
+    for (const Action& action : actions) perform(action);
+  });
+}
+
+void Executor::perform(const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::Release:
+      return release(action);
+    case Action::Kind::Gather:
+      count_gather(*units_[action.unit], action.foreseen);
+      return gather(action, Order::Common);
+    case Action::Kind::WaitGather:
+      return units_[action.unit]->bind(wait_gather(action.unit));
+    case Action::Kind::OpenGradient:
+      return open_gradient(action);
+    case Action::Kind::Reduce:
+      return reduce(action);
+    case Action::Kind::WaitReduce:
+      return wait_reduction(action);
+    case Action::Kind::WaitBuffer:
+      return wait_buffer(action);
+  }
+}
+
+void Executor::release(const Action& action) {
+  ShardedUnit& unit = *units_[action.unit];
+  unit.collectives->release();
+  unit.unbind();
+  if (unit.collectives->capabilities().into_buffer) arena_.full.release(action.buffer);
+}
+
+void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
+  if (!unit.is_divided()) return;
+  ++communication_.gathers;
+  communication_.foreseen_gathers += foreseen;
+}
+
+void Executor::gather(const Action& action, Order order) {
+  ShardedUnit& unit = *units_[action.unit];
+  if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
+  const collectives::Capabilities can = unit.collectives->capabilities();
+  // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
+  // once.
+  if (!action.foreseen && !can.one_sided) agreement_.gathers(action.unit, account_so_far(schedule_));
+  torch::Tensor buffer;
+  if (can.into_buffer) buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
+  unit.collectives->begin_gather(buffer, order);
+}
+
+void* Executor::wait_gather(int id) {
+  ShardedUnit& unit = *units_[id];
+  const auto wait = [&] { return unit.collectives->wait_gather(); };
+  if (!unit.is_divided()) return wait();
+  void* bytes = recorder_.waits(Activity::WaitGather, id, wait);
+  recorder_.ends(Activity::Gather, id);
+  if (std::exchange(gathered_ahead_[id], 0)) count_gather(unit, /*foreseen=*/true);
+  return bytes;
+}
+
+void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
+  guarded([&] {
+    for (const Action& action : gathers) {
+      gather(action, order);
+      gathered_ahead_[action.unit] = units_[action.unit]->is_divided();
+    }
+  });
+}
+
+void Executor::gather_for_others(int id) {
+  ShardedUnit& unit = *units_[id];
+  count_gather(unit, /*foreseen=*/false);
+  const bool into_buffer = unit.collectives->capabilities().into_buffer;
+  guarded([&] {
+    recorder_.begins(Activity::Gather, id);
+    torch::Tensor buffer;
+    if (into_buffer) buffer = arena_.full.at(0, unit.layout.full_numel(), unit.dtype());
+    unit.collectives->begin_gather(buffer, Order::Common);
+    wait_gather(id);
+    unit.collectives->release();
+  });
+  if (into_buffer) arena_.full.release(0);
+}
+
+void Executor::open_gradient(const Action& action) {
+  ShardedUnit& unit = *units_[action.unit];
+  std::vector<uint8_t> trainable = unit.trainable();
+  unit.gradients.expect(static_cast<int>(std::ranges::count(trainable, 1)));
+  if (alone()) return unit.gradients.open_alone();
+  unit.sum->open(std::move(trainable));
+  const layout::GradientLayout& layout = unit.sum->gradient_layout();
+  unit.gradients.open(layout, arena_.gradients.at(action.buffer, layout.full_numel(), unit.gradients.dtype()));
+  for (LateGradient& late : unit.gradients.take_late())
+    write_gradient(action.unit, late.parameter, std::move(late.gradient));
+}
+
+void Executor::write_gradient(int id, int parameter, torch::Tensor gradient) {
+  ShardedUnit& unit = *units_[id];
+  FSDP_CHECK_UNIT(unit.gradients.has_place(parameter), unit.name,
+                  "{} was unfrozen between two backwards of no_sync scopes. Call step and zero_grad before.",
+                  unit.parameters[parameter].name());
+  unit.gradients.write(parameter, std::move(gradient));
+}
+
+void Executor::reduce(const Action& action) {
+  ShardedUnit& unit = *units_[action.unit];
+  ++communication_.reductions;
+  recorder_.begins(Activity::Reduce, action.unit);
+  communication_.all_reductions += unit.layout.shards() < group_.size();
+  if (alone()) return;
+  const layout::GradientLayout& layout = unit.sum->gradient_layout();
+  const torch::Tensor staging =
+      arena_.staging.at(action.buffer, unit.collectives->staging_numel(layout), unit.gradients.dtype());
+  unit.collectives->begin_reduce({&layout, unit.gradients.buffer(), unit.gradients.presence(), staging},
+                                 unit.sum->sum());
+}
+
+void Executor::wait_reduction(const Action& action) {
+  const auto wait = [&] { finish_reduction(action); };
+  alone() ? wait() : recorder_.waits(Activity::WaitReduce, action.unit, wait);
+  recorder_.ends(Activity::Reduce, action.unit);
+}
+
+void Executor::finish_reduction(const Action& action) {
+  ShardedUnit& unit = *units_[action.unit];
+  if (alone()) return unit.sum->add_kept(unit.gradients);
+  unit.collectives->wait_reduce();
+  unit.sum->show();
+  // A gradient that autograd still adds to comes late, or never.
+  unit.gradients.held_by_autograd() ? arena_.gradients.give_away(action.buffer)
+                                    : arena_.gradients.release(action.buffer);
+  arena_.staging.release(action.buffer);
+  unit.gradients.close();
+}
+
+// Where a peer does not begin the reduction, that keeps its memory, and its place in the arena is made anew.
+void Executor::wait_buffer(const Action& action) {
+  const auto begun = [&] { return units_[action.unit]->collectives->wait_begun(); };
+  if (recorder_.waits(Activity::WaitReduce, action.unit, begun)) return wait_reduction(action);
+  const int kept = schedule_.reduction_stalls(action.unit);
+  arena_.gradients.move(action.buffer, kept);
+  arena_.staging.move(action.buffer, kept);
+}
+
+void Executor::wait_sums() {
+  const auto replicated = [this](const auto& unit) { return unit->layout.shards() < group_.size(); };
+  if (std::ranges::none_of(units_, replicated)) return;
+  guarded([&] {
+    recorder_.waits(Activity::WaitReplicas, kNoUnit, [&] {
+      for (auto& unit : units_) unit->collectives->wait_sum();
+    });
+  });
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,86 @@
+// Performs the schedule's actions on units, buffers and collectives.
+//
+// It does what it is told and knows no reasons. Its first error poisons it: ranks no longer agree on what was
+// exchanged, so every later call throws the same again. The model's lock covers all calls.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "buffers/arena.h"
+#include "engine/agreement.h"
+#include "engine/sharded_unit.h"
+#include "schedule/schedule.h"
+
+namespace fsdp::engine {
+
+class Executor {
+ public:
+  // All outlive it. `agreement` is told of each gather that no plan foresaw.
+  Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
+           Recorder& recorder, buffers::Arena arena);
+
+  void perform(const schedule::Actions& actions);
+  // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
+  void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
+  // Takes part in a gather of ranks that have a batch, which this one has not.
+  void gather_for_others(int unit);
+  // Stores or adds a gradient where the unit's are completed.
+  void write_gradient(int unit, int parameter, torch::Tensor gradient);
+  // Waits for what replicas of the shards add up.
+  void wait_sums();
+
+  // Runs `body`, which talks to other ranks, unless something failed before.
+  template <typename Body>
+  auto guarded(Body body) {
+    check_not_failed();
+    try {
+      return body();
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+      throw;
+    }
+  }
+  void check_not_failed() const {
+    if (!failure_.empty()) [[unlikely]]
+      throw Error(failure_);
+  }
+  bool failed() const { return !failure_.empty(); }
+
+  // Begun for the next micro-batch, and not waited for.
+  bool gathers_ahead(int unit) const { return gathered_ahead_[unit] != 0; }
+  const CommunicationReport& communication() const { return communication_; }
+  void count_late_gradient() { ++communication_.late_gradients; }
+  const buffers::Arena& arena() const { return arena_; }
+
+ private:
+  void perform(const schedule::Action& action);
+  void release(const schedule::Action& action);
+  void gather(const schedule::Action& action, collectives::Order order);
+  void* wait_gather(int unit);
+  void count_gather(const ShardedUnit& unit, bool foreseen);
+  void open_gradient(const schedule::Action& action);
+  void reduce(const schedule::Action& action);
+  void wait_buffer(const schedule::Action& action);
+  void wait_reduction(const schedule::Action& action);
+  void finish_reduction(const schedule::Action& action);
+  // One rank's gradients are their own sum: they stay where autograd made them.
+  bool alone() const { return group_.size() == 1; }
+
+  Units& units_;
+  collectives::Group& group_;
+  schedule::Schedule& schedule_;
+  Agreement& agreement_;
+  Recorder& recorder_;
+  buffers::Arena arena_;
+  std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
+  CommunicationReport communication_;
+  std::string failure_;
+};
+
+}  // namespace fsdp::engine

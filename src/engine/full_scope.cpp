@@ -1,0 +1,135 @@
+#include "engine/full_scope.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/names.h"
+#include "engine/whole_unit.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+// Where full parameters have fewer bits than the shard, what was not written keeps all of the shard's.
+void write_changes(torch::Tensor& shard, const torch::Tensor& full) {
+  if (full.scalar_type() == shard.scalar_type()) {
+    shard.copy_(full);
+    return;
+  }
+  const torch::Tensor before = shard.to(full.scalar_type());
+  const torch::Tensor same = before.view(torch::kInt16) == full.view(torch::kInt16);
+  shard.copy_(torch::where(same, shard, full.to(torch::kFloat32)));
+}
+
+}  // namespace
+
+FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options)
+    : model_(std::move(model)), parts_(model_->parts()), options_(std::move(options)), full_(parts_.units.size()) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(schedule::Call::OpenFullParameters, "full_parameters");
+  check_patterns();
+  make_full();
+  parts_.machine.open_full_scope();
+  parts_.full_scope = this;
+}
+
+FullScope::~FullScope() {
+  if (!model_) return;
+  const std::lock_guard lock(parts_.mutex);
+  end();
+}
+
+bool FullScope::holds(const ShardedUnit& unit) const {
+  return options_.units.empty() || matches_any(options_.units, unit.name);
+}
+
+void FullScope::check_patterns() const {
+  for (const std::string& pattern : options_.units) {
+    FSDP_CHECK(std::any_of(parts_.units.begin(), parts_.units.end(),
+                           [&](const auto& unit) { return matches(pattern, unit->name); }),
+               "full_parameters: the pattern '{}' matches no unit; the first one is named '{}'", pattern,
+               parts_.units.empty() ? "" : parts_.units[0]->name);
+  }
+}
+
+void FullScope::make_full() {
+  parts_.writer.release_all();
+  torch::NoGradGuard no_grad;
+  const bool here = !options_.rank0_only || parts_.group->rank() == 0;
+  parts_.executor.guarded([&] {
+    for (size_t id = 0; id < full_.size(); ++id) {
+      ShardedUnit& unit = *parts_.units[id];
+      if (!holds(unit)) continue;
+      torch::Tensor full = gather_whole(unit);
+      if (!here) continue;
+      full_[id] = std::move(full);
+      unit.bind(full_[id].data_ptr());
+      unit.allow_access();
+    }
+  });
+}
+
+void FullScope::check_use(std::span<const int> units, std::optional<int> written, std::string_view operation) const {
+  if (written) {
+    const std::string& unit = parts_.units[*written]->name;
+    FSDP_CHECK_UNIT(options_.write_back, unit,
+                    "{} writes a parameter inside full_parameters({{.write_back = false}}), where the write would be "
+                    "lost. Leave write_back on.",
+                    operation);
+    FSDP_CHECK_UNIT(operation != "aten::set_", unit,
+                    "{} gives a parameter other memory, which the end of full_parameters() would not see; torch::load "
+                    "of a module does so. Load into another module, and copy_ its parameters into these ones here.",
+                    operation);
+  }
+  for (int unit : units) {
+    FSDP_CHECK_UNIT(full_[unit].defined(), parts_.units[unit]->name,
+                    "{} uses a unit that the open full_parameters scope leaves sharded{}. Close the scope first, or "
+                    "open it for this unit.",
+                    operation, options_.rank0_only ? " on every rank but 0" : "");
+  }
+}
+
+int64_t FullScope::bytes() const {
+  int64_t bytes = 0;
+  for (const torch::Tensor& full : full_) bytes += full.defined() ? full.nbytes() : 0;
+  return bytes;
+}
+
+void FullScope::close() {
+  if (!model_) return;
+  const std::lock_guard lock(parts_.mutex);
+  end();
+  parts_.check_parameters("full_parameters");
+  if (options_.write_back) write_back();
+  model_.reset();
+}
+
+void FullScope::end() {
+  parts_.full_scope = nullptr;
+  parts_.machine.close_full_scope();
+  for (auto& unit : parts_.units) unit->unbind();
+}
+
+void FullScope::write_back() {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  parts_.check(schedule::Call::WriteState, "full_parameters");
+  parts_.writer.begin_write();
+  for (size_t id = 0; id < full_.size(); ++id) {
+    ShardedUnit& unit = *parts_.units[id];
+    if (!holds(unit)) continue;
+    if (options_.rank0_only) take_from_rank0(id);
+    const layout::Range own = unit.layout.shard_of(parts_.group->rank());
+    write_changes(unit.shard, full_[id].slice(0, own.begin, own.end));
+  }
+  parts_.writer.publish();
+}
+
+void FullScope::take_from_rank0(size_t id) {
+  const ShardedUnit& unit = *parts_.units[id];
+  if (!full_[id].defined())
+    full_[id] = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+  parts_.executor.guarded([&] { parts_.group->broadcast_(full_[id], 0); });
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,34 @@
+#include "engine/join.h"
+
+#include "engine/refuse.h"
+
+namespace fsdp::engine {
+
+bool Join::any_rank_has_batch(bool here) {
+  check_call(machine_, schedule::Call::ChangeSettings, "any_rank_has_batch");
+  const bool any = executor_.guarded([&] { return agreement_.any_has_batch(here, schedule_.training().plan()); });
+  schedule_.set_followed(!agreement_.has_common_plan());
+  return any;
+}
+
+Account Join::follow() {
+  if (!agreement_.follows()) refuse(schedule::Misuse::NotWithoutBatch, "");
+  executor_.perform(schedule_.follow());
+  const bool listens =
+      schedule_.shares_buffers() && !units_.empty() && !units_[0]->collectives->capabilities().one_sided;
+  if (listens) return listen();
+  executor_.perform(schedule_.repeat_reductions());
+  return post_backward_.agree();
+}
+
+// Takes part in what the others do until the end of their backward.
+Account Join::listen() {
+  for (;;) {
+    const Agreement::Leaders leaders = executor_.guarded([&] { return agreement_.follow(account_at_end(schedule_)); });
+    if (!leaders.gathered_unit) return leaders.account;
+    executor_.gather_for_others(*leaders.gathered_unit);
+    post_backward_.reduce_rest(leaders.account);
+  }
+}
+
+}  // namespace fsdp::engine

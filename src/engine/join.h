@@ -1,0 +1,40 @@
+// Steps in which some rank has no batch: it follows those that have one, as it owns a part of every parameter.
+//
+// The model's lock covers all calls.
+#pragma once
+
+#include "engine/model_gradients.h"
+#include "engine/post_backward.h"
+#include "engine/shard_writer.h"
+
+namespace fsdp::engine {
+
+class Join {
+ public:
+  // All outlive it.
+  Join(Executor& executor, Units& units, schedule::Schedule& schedule, const schedule::StepMachine& machine,
+       Agreement& agreement, PostBackward& post_backward)
+      : executor_(executor),
+        units_(units),
+        schedule_(schedule),
+        machine_(machine),
+        agreement_(agreement),
+        post_backward_(post_backward) {}
+
+  // Whether any rank has a batch for the next backward. A collective.
+  bool any_rank_has_batch(bool here);
+  // In place of the forward and backward of the others. A collective. Returns what the ranks agreed on at the end.
+  Account follow();
+
+ private:
+  Account listen();
+
+  Executor& executor_;
+  Units& units_;
+  schedule::Schedule& schedule_;
+  const schedule::StepMachine& machine_;
+  Agreement& agreement_;
+  PostBackward& post_backward_;
+};
+
+}  // namespace fsdp::engine

@@ -1,0 +1,153 @@
+#include "engine/model.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/whole_unit.h"
+#include "interpose/piece_storage.h"
+
+namespace fsdp::engine {
+
+using schedule::Call;
+
+Model::Model(ModelSpec spec) : parts_(std::move(spec)) {}
+
+bool Model::trainable(size_t parameter) const {
+  const auto behind = std::upper_bound(units().begin(), units().end(), parameter,
+                                       [](size_t index, const auto& unit) { return index < unit->first_piece; });
+  const ShardedUnit& unit = **std::prev(behind);
+  return unit.parameters[parameter - unit.first_piece].tensor().requires_grad();
+}
+
+void Model::check(Call call, std::string_view what) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(call, what);
+}
+
+void Model::check_parameters(std::string_view what) const {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check_parameters(what);
+}
+
+void Model::begin_write(std::string_view what) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::WriteState, what);
+  parts_.writer.begin_write();
+}
+
+void Model::publish() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.writer.publish();
+}
+
+void Model::publish_pieces() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.writer.publish_pieces();
+}
+
+void Model::begin_read(std::string_view what) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::ReadState, what);
+  parts_.check_parameters(what);
+  parts_.writer.release_all();
+}
+
+torch::Tensor Model::gather_whole(size_t unit) {
+  const std::lock_guard lock(parts_.mutex);
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  return parts_.executor.guarded([&] { return gather_whole_fp32(*parts_.units.at(unit), *parts_.group); });
+}
+
+// Where one rank's step broke off, another's may have stepped nothing.
+void Model::begin_load(std::string_view what) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::LoadCheckpoint, what);
+  parts_.optimizer_step.end_broken_step(*parts_.group);
+  parts_.check(Call::WriteState, what);
+  parts_.writer.begin_write();
+}
+
+void Model::broadcast_buffers(int source) {
+  FSDP_CHECK(source >= 0 && source < group().size(), "broadcast_buffers: found source {}, expected a rank below {}",
+             source, group().size());
+  const std::lock_guard lock(parts_.mutex);
+  parts_.broadcast_buffers(source);
+}
+
+void Model::close_gradients(std::string_view what) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.close_gradients(what);
+}
+
+void Model::zero_grad() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::ZeroGrad, "zero_grad");
+  parts_.post_backward.drop_local_sums();
+  parts_.gradients.drop();
+}
+
+void Model::set_gradient_divisor(double divisor) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::ChangeSettings, "set_gradient_divisor");
+  parts_.gradients.set_divisor(divisor);
+}
+
+void Model::begin_no_sync() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.machine.open_no_sync();
+  parts_.schedule.set_local(true);
+}
+
+void Model::end_no_sync() noexcept {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.machine.close_no_sync();
+  parts_.schedule.set_local(parts_.machine.in_no_sync());
+}
+
+void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::Step, "a step");
+  parts_.executor.check_not_failed();
+  parts_.post_backward.reduce_local_sums();
+  parts_.gradients.close(/*stepped=*/parts_.optimizer_step.stepped_any());
+  parts_.optimizer_step.step(update);
+  parts_.link->changed = true;
+}
+
+void Model::open_step_in_backward(std::weak_ptr<const UnitUpdate> update) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::OpenStepInBackward, "step_in_backward");
+  parts_.executor.check_not_failed();
+  parts_.optimizer_step.open_scope(std::move(update));
+}
+
+void Model::close_step_in_backward() noexcept {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.optimizer_step.close_scope();
+}
+
+void Model::forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.optimizer_step.forget(update);
+}
+
+bool Model::any_rank_has_batch(bool here) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.check(Call::ChangeSettings, "any_rank_has_batch");
+  return parts_.join.any_rank_has_batch(here);
+}
+
+void Model::backward_without_batch() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.note_backward();
+  parts_.gradients.check_open("a backward");
+  parts_.check(Call::BackwardWithoutBatch, "backward_without_batch");
+  parts_.writer.publish_pieces();
+  torch::NoGradGuard no_grad;
+  parts_.finish_backward(parts_.join.follow());
+}
+
+}  // namespace fsdp::engine

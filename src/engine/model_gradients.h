@@ -1,0 +1,47 @@
+// The gradients of a whole model: whether backwards still add to them, and what they are to be multiplied by once their
+// sum has ended (docs/determinism.md).
+//
+// Whether the sum is open is the step machine's to say; the values lie with the units. The model's lock covers all
+// calls.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/sharded_unit.h"
+#include "schedule/step_machine.h"
+
+namespace fsdp::engine {
+
+class ModelGradients {
+ public:
+  // All outlive it. The divisor is the number of ranks unless set.
+  ModelGradients(Units& units, schedule::StepMachine& machine, int ranks) : units_(units), machine_(machine) {
+    set_divisor(ranks);
+  }
+
+  // Before a backward adds to the sum. Throws Error where it has ended, unless the user has reset every gradient.
+  void check_open(std::string_view call);
+  // Ends the sum: it is to be multiplied by the closing factors. `stepped`: some units were stepped already.
+  void close(bool stepped);
+  // No piece has a gradient from now on, and the next backward begins a new sum.
+  void drop();
+  bool any() const;
+
+  void set_divisor(double divisor);
+  std::vector<float> closing_factors() const;
+  // Scaling is put off until the values are read, or until `scale_now`.
+  void scale(float factor);
+  // Whoever takes the factors multiplies by them, and may read the gradients' bytes.
+  std::vector<float> take_factors();
+  void scale_now(const std::vector<ShardedParameter>& parameters);
+
+ private:
+  Units& units_;
+  schedule::StepMachine& machine_;
+  double divisor_ = 1;
+  std::vector<float> factors_;
+};
+
+}  // namespace fsdp::engine

@@ -1,0 +1,56 @@
+// The buffers of a sharded module: each rank's own tensors, which the ranks may want alike.
+//
+// A forward that writes a buffer from its batch and reads it again, as a codebook that follows its inputs, computes
+// with other values on each rank, and nobody notices. The first backwards look for such buffers, and the first finding
+// is told once, by rank 0. With `broadcast_each_forward`, rank 0's values go to all before each training forward
+// instead.
+//
+// The engine calls `forward_begins` before anything else of a training forward is communicated, and `backward_ends`
+// when a backward has ended. `together`: every rank comes to the same call. That is not so in a no_sync scope, nor in a
+// step in which a rank without a batch runs no forward; then nothing is communicated. Statistics that training only
+// writes are not looked at. Not for concurrent use.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "collectives/group.h"
+#include "fsdp/sharded_model.h"
+
+namespace fsdp::engine {
+
+class ModuleBuffers {
+ public:
+  // The group outlives it. `statistics` are names of buffers that a training forward does not read.
+  ModuleBuffers(collectives::Group& group, NamedTensors buffers, std::unordered_set<std::string> statistics,
+                bool broadcast_each_forward);
+
+  const NamedTensors& named() const { return buffers_; }
+  // Rank `source`'s values to all. A collective.
+  void broadcast(int source);
+
+  // The first of these after a `backward_ends` is a collective where buffers are broadcast; the others cost a branch.
+  void forward_begins(bool together);
+  // A collective while it looks.
+  void backward_ends(bool together);
+  // Names of the buffers that were found to be written and to differ; empty until then.
+  const std::vector<std::string>& differing() const { return differing_; }
+
+ private:
+  bool looks() const;
+  void note_versions();
+  std::vector<std::string> compare();
+
+  collectives::Group& group_;
+  NamedTensors buffers_;
+  std::unordered_set<std::string> statistics_;
+  bool broadcast_each_forward_;
+  bool in_forward_ = false;
+  int backwards_ = 0;
+  std::vector<int64_t> versions_;  // autograd's, of each buffer, when they were last known to be alike
+  std::vector<std::string> differing_;
+};
+
+}  // namespace fsdp::engine

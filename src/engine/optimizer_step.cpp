@@ -1,0 +1,209 @@
+#include "engine/optimizer_step.h"
+
+#include <algorithm>
+
+#include "engine/refuse.h"
+#include "interpose/piece_storage.h"
+
+namespace fsdp::engine {
+
+using collectives::Order;
+using collectives::Readers;
+using schedule::Call;
+using schedule::EarlyStepPhase;
+using schedule::Misuse;
+
+OptimizerStep::OptimizerStep(Executor& executor, Units& units, schedule::Schedule& schedule,
+                             schedule::StepMachine& machine, Recorder& recorder, ModelGradients& gradients,
+                             ShardWriter& writer)
+    : executor_(executor),
+      units_(units),
+      schedule_(schedule),
+      machine_(machine),
+      recorder_(recorder),
+      gradients_(gradients),
+      writer_(writer),
+      early_(units.size()) {}
+
+void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  const bool begun = machine_.early_step() == EarlyStepPhase::Stepping;
+  if (begun && update_.lock() != update) refuse(Misuse::OtherStepBegun, "");
+  const std::vector<float> factors = gradients_.take_factors();
+  writer_.release_all();
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    if (!early_.has_stepped(id)) {
+      collectives::UnitCollectives& unit = *units_[id]->collectives;
+      recorder_.computes_nothing();
+      executor_.guarded([&] {
+        recorder_.waits(Activity::WaitReaders, kNoUnit,
+                        [&] { unit.begin_write(begun ? Readers::WaitInAnyOrder : Readers::Wait); });
+      });
+      write(id, *update, factors, recorder_.touched());
+    }
+    gather_next(id, /*allowed=*/true);
+  }
+  recorder_.computes_nothing();
+  end();
+  if (!begun) return;
+  for (auto& unit : units_) unit->sum->give_back();
+  gradients_.drop();
+}
+
+// The work before was computed until then.
+void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until) {
+  recorder_.computes(Activity::Update, id, computed_until);
+  executor_.guarded([&] { update(*units_[id], factors); });
+  recorder_.computes(Activity::Publish, id, recorder_.touched());
+  executor_.guarded([&] { units_[id]->collectives->publish(); });
+}
+
+// Where a step has begun inside of the backward, ranks may have stepped other units by now.
+void OptimizerStep::gather_next(int id, bool allowed) {
+  const bool early = machine_.early_step() != EarlyStepPhase::None;
+  executor_.gather_ahead(schedule_.shard_changed(id, allowed), early ? Order::Any : Order::Common);
+}
+
+void OptimizerStep::open_scope(std::weak_ptr<const UnitUpdate> update) {
+  check_call(machine_, Call::OpenStepInBackward, "step_in_backward");
+  machine_.open_last_backward();
+  update_ = std::move(update);
+}
+
+// Without a backward, or with none that stepped a unit, nothing has begun.
+void OptimizerStep::close_scope() noexcept {
+  if (machine_.early_step() == EarlyStepPhase::LastBackward && !early_.left_any()) end();
+}
+
+void OptimizerStep::forget(const std::shared_ptr<const UnitUpdate>& update) noexcept {
+  if (machine_.early_step() == EarlyStepPhase::None || update_.lock() != update) return;
+  early_.left_any() ? break_off("the optimizer of step_in_backward() was destroyed") : end();
+}
+
+void OptimizerStep::reduced(const schedule::Actions& actions) {
+  if (machine_.early_step() != EarlyStepPhase::LastBackward) return;
+  using Kind = schedule::Action::Kind;
+  for (const schedule::Action& action : actions) {
+    if (action.kind != Kind::WaitReduce && action.kind != Kind::WaitBuffer) continue;
+    if (schedule_.complete(action.unit) && units_[action.unit]->collectives->capabilities().sums_at_once)
+      early_.reduced(action.unit);
+  }
+}
+
+void OptimizerStep::step_early(int64_t touched) {
+  if (early_.candidates().empty()) return;
+  const std::shared_ptr<const UnitUpdate> update = update_.lock();
+  if (!update) return;
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  const std::vector<float> factors = gradients_.closing_factors();
+  for (int id : std::vector(early_.candidates())) {
+    collectives::UnitCollectives& unit = *units_[id]->collectives;
+    if (!early_.has_left(id) && !leave(id)) continue;
+    if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
+    units_[id]->sum->allow_access();
+    write(id, *update, factors, touched);
+    recorder_.computes_nothing();
+    units_[id]->sum->give_back();
+    early_.stepped(id);
+    gather_next(id, unit.capabilities().any_order);
+  }
+}
+
+bool OptimizerStep::leave(int id) {
+  if (!schedule_.done_with(id)) return false;
+  executor_.perform(schedule_.give_up(id));
+  early_.leave(id);
+  return true;
+}
+
+void OptimizerStep::check_not_stepped(std::span<const int> units, const char* event) const {
+  if (machine_.early_step() == EarlyStepPhase::None) return;
+  for (int unit : units) {
+    if (early_.has_left(unit)) refuse(Misuse::UnitStepped, event, units_[unit]->name);
+  }
+}
+
+// A unit of which a peer has another gradient is reduced once more: it, and what may wait for it, is left to `step`.
+void OptimizerStep::backward_finishes(std::span<const int64_t> account) {
+  const std::vector<int64_t> own = schedule_.begun();
+  const auto has_more = [&](int unit) { return account[unit] > own[unit]; };
+  if (std::ranges::any_of(early_.candidates(), has_more)) early_.forget_candidates();
+  // The peers have come to the end, too, and so have left what they were to leave.
+  step_early(recorder_.touched());
+}
+
+// A backward in which no gradient came was of something else, as a gradient penalty's is.
+void OptimizerStep::backward_ended(bool had_gradients, std::optional<int> changed_too_early) {
+  if (!had_gradients) return;
+  if (machine_.early_step() == EarlyStepPhase::LastBackward) machine_.begin_stepping();
+  early_.forget_candidates();
+  if (!changed_too_early) return;
+  break_off("a backward in step_in_backward() used a unit otherwise than the last one did,");
+  throw_error(message_prefix(units_[*changed_too_early]->name) +
+              "a rank has a gradient of the unit that came after the unit was stepped inside this backward. Leave "
+              "step_in_backward() out of steps that use units otherwise than the last one did. Load a checkpoint.");
+}
+
+void OptimizerStep::backward_abandoned() {
+  early_.forget_candidates();
+  if (machine_.early_step() == EarlyStepPhase::LastBackward && early_.left_any())
+    break_off("a backward in step_in_backward() threw");
+}
+
+void OptimizerStep::break_off(const char* how) {
+  machine_.break_step(how);
+  update_.reset();
+  early_.forget_candidates();
+}
+
+void OptimizerStep::end() {
+  machine_.end_step();
+  early_.reset();
+}
+
+// Every rank publishes each unit once a step. A unit that was not stepped is as it was: the caller overwrites all.
+void OptimizerStep::end_broken_step(collectives::Group& group) {
+  const auto is_broken = [](const torch::Tensor& one) { return one.item<bool>(); };
+  const torch::Tensor broken = torch::tensor(machine_.early_step() == EarlyStepPhase::Broken);
+  const auto all = executor_.guarded([&] { return group.all_gather(broken, "loads a checkpoint"); });
+  if (std::ranges::none_of(all, is_broken)) return;
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  end_early_gathers(group);
+  executor_.perform(schedule_.shards_change());
+  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+    if (early_.has_stepped(id)) continue;
+    executor_.guarded([&] {
+      units_[id]->collectives->begin_write(Readers::WaitInAnyOrder);
+      units_[id]->publish();
+    });
+  }
+  end();
+  gradients_.drop();
+}
+
+// A unit that one rank has gathered early, and will not use, waits for the others.
+void OptimizerStep::end_early_gathers(collectives::Group& group) {
+  const auto count = static_cast<int64_t>(units_.size());
+  torch::Tensor early = torch::zeros({count}, torch::kUInt8);
+  for (int id = 0; id < count; ++id) early[id] = schedule_.gathered_early(id);
+  torch::Tensor anywhere = torch::zeros_like(early);
+  executor_.guarded([&] {
+    for (const torch::Tensor& one : group.all_gather(early, "loads a checkpoint")) anywhere |= one;
+    for (int id = 0; id < count; ++id) {
+      ShardedUnit& unit = *units_[id];
+      if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided)
+        continue;
+      torch::Tensor buffer;
+      if (unit.collectives->capabilities().into_buffer)
+        buffer = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+      unit.collectives->begin_gather(buffer, Order::Any);
+      unit.collectives->wait_gather();
+      unit.collectives->release();
+    }
+  });
+}
+
+}  // namespace fsdp::engine

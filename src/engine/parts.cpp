@@ -1,0 +1,136 @@
+// How a model is made: its parameters move out of the module into shards, and its memory is planned.
+#include "engine/parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "engine/refuse.h"
+#include "engine/same_model.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+using schedule::FullUntil;
+
+constexpr int kSharedGradientBuffers = 4;  // of the largest unit's size; no_sync may need more
+
+Units make_units(const ModelSpec& spec, const std::shared_ptr<interpose::Link>& link,
+                 std::vector<ShardedParameter>& parameters) {
+  torch::NoGradGuard no_grad;
+  check_same_model(spec, *spec.group);
+  Units units;
+  for (const UnitSpec& unit : spec.units) {
+    const int id = static_cast<int>(units.size());
+    units.push_back(std::make_unique<ShardedUnit>(id, unit, spec, link, parameters));
+  }
+  return units;
+}
+
+// Units that stay full until the shards change may be used by some ranks only, so nothing of theirs is shared.
+schedule::Limits limits_of(const ModelSpec& spec) {
+  schedule::Limits limits{.units = static_cast<int>(spec.units.size()),
+                          .buffers = spec.buffers,
+                          .prefetch = spec.prefetch,
+                          .full_until = spec.full_until};
+  if (spec.full_until == FullUntil::ShardsChange) limits.gradient_buffers = limits.units;
+  return limits;
+}
+
+buffers::Arena arena_for(const Units& units, const ModelSpec& spec, collectives::Group& group) {
+  int64_t full = 0, gradients = 0, staging = 0;
+  const auto gradient_bytes = static_cast<int64_t>(c10::elementSize(spec.reduce_dtype));
+  for (const auto& unit : units) {
+    const layout::GradientLayout& layout = unit->sum->gradient_layout();
+    const auto bytes = static_cast<int64_t>(c10::elementSize(unit->dtype()));
+    full = std::max(full, unit->layout.full_numel() * bytes);
+    gradients = std::max(gradients, layout.full_numel() * gradient_bytes);
+    staging = std::max(staging, unit->collectives->staging_numel(layout) * gradient_bytes);
+  }
+  const int shared = spec.full_until == FullUntil::BufferNeeded ? spec.buffers : 0;
+  const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kSharedGradientBuffers;
+  const auto for_reductions = [&group](int64_t bytes) { return group.allocate(bytes); };
+  const buffers::Allocate plain = buffers::allocate_plain(spec.device);
+  return {buffers::Pool(shared, full, plain), buffers::Pool(shared_gradients, gradients, for_reductions),
+          buffers::Pool(shared_gradients, staging, plain)};
+}
+
+NamedTensors buffers_of(const ModelSpec& spec) {
+  NamedTensors buffers;
+  for (const UnitSpec& unit : spec.units)
+    buffers.insert(buffers.end(), unit.tensors.buffers.begin(), unit.tensors.buffers.end());
+  return buffers;
+}
+
+}  // namespace
+
+Parts::Parts(ModelSpec spec)
+    : strategy(spec.strategy),
+      shards(spec.shards),
+      buffers(*spec.group, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
+      units(make_units(spec, link, parameters)),
+      recorder(units.size()),
+      schedule(limits_of(spec)),
+      agreement(*spec.group, units, recorder),
+      executor(units, *spec.group, schedule, agreement, recorder, arena_for(units, spec, *spec.group)),
+      gradients(units, machine, spec.group->size()),
+      writer(executor, units, schedule, recorder, link),
+      post_backward(executor, *spec.group, units, schedule, machine, agreement),
+      optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
+      join(executor, units, schedule, machine, agreement, post_backward),
+      backward(link) {
+  group = std::move(spec.group);
+  if (spec.sync_module_states) broadcast_buffers(0);
+  group->barrier();
+}
+
+Parts::~Parts() {
+  for (auto& unit : units) unit->unbind();
+}
+
+void Parts::broadcast_buffers(int source) {
+  executor.guarded([&] { buffers.broadcast(source); });
+}
+
+bool Parts::note_backward() {
+  const auto note = backward.note();
+  if (note.abandoned) {
+    post_backward.abandon();
+    optimizer_step.backward_abandoned();
+  }
+  if (note.inside) machine.backward_begins();
+  return note.inside;
+}
+
+void Parts::finish_backward(const Account& account) {
+  const auto gradients_of_units = std::span(account).subspan(2 * units.size(), units.size());
+  const bool any = std::ranges::any_of(gradients_of_units, [](int64_t count) { return count > 0; });
+  if (any) gradients.check_open("a gradient");  // this rank may have got none itself
+  optimizer_step.backward_finishes(account);
+  const bool together = is_together();
+  post_backward.finish(account);
+  executor.guarded([&] { buffers.backward_ends(together); });
+  optimizer_step.backward_ended(any, changed_too_early(account));
+}
+
+void Parts::close_gradients(std::string_view call) {
+  check(schedule::Call::CloseSum, call);
+  executor.check_not_failed();
+  post_backward.reduce_local_sums();
+  gradients.close(/*stepped=*/optimizer_step.stepped_any());
+}
+
+void Parts::check(schedule::Call call, std::string_view what) {
+  note_backward();
+  check_call(machine, call, what);
+}
+
+void Parts::check_parameters(std::string_view what) const {
+  for (const auto& unit : units) {
+    for (const auto& parameter : unit->parameters) parameter.check_attached(what);
+  }
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,69 @@
+// All that a sharded model is made of. Each part knows those above it, and none below.
+//
+// One lock covers every call of theirs; kernels of operators run outside of it, an optimizer's update inside.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "collectives/group.h"
+#include "engine/join.h"
+#include "engine/module_buffers.h"
+#include "engine/optimizer_step.h"
+#include "engine/post_backward.h"
+#include "interpose/backward_watch.h"
+
+namespace fsdp::engine {
+
+class FullScope;
+
+struct Parts {
+  explicit Parts(ModelSpec spec);  // a collective
+  ~Parts();
+
+  // Whether this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
+  bool note_backward();
+  // Rank `source`'s values to all, in every buffer of the module. A collective.
+  void broadcast_buffers(int source);
+  // Every rank runs this forward and backward, and they tell each other of it.
+  bool is_together() const { return !machine.in_no_sync() && !agreement.followed(); }
+  // Before anything else of a training forward is communicated: a collective where buffers are broadcast.
+  void forward_begins() {
+    executor.guarded([this] { buffers.forward_begins(is_together()); });
+  }
+  // Ends a backward, given what the ranks agreed on. A collective.
+  void finish_backward(const Account& account);
+  // Ends the sum of the gradients for `call`. A collective where no_sync scopes left something to reduce.
+  void close_gradients(std::string_view call);
+  // Throws Error unless the call may go on now. `what` names it.
+  void check(schedule::Call call, std::string_view what);
+  // Throws Error unless the parameters are still the ones that were sharded; `what` was about to happen.
+  void check_parameters(std::string_view what) const;
+
+  mutable std::mutex mutex;
+  std::unique_ptr<collectives::Group> group;
+  Strategy strategy;
+  int shards;  // ranks that share one copy of the state
+  std::vector<ShardedParameter> parameters;
+  ModuleBuffers buffers;
+  std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();
+  Units units;
+
+  Recorder recorder;
+  schedule::StepMachine machine;
+  schedule::Schedule schedule;
+  Agreement agreement;
+  Executor executor;
+  ModelGradients gradients;
+  ShardWriter writer;
+  PostBackward post_backward;
+  OptimizerStep optimizer_step;
+  Join join;
+  interpose::BackwardWatch backward;
+  const FullScope* full_scope = nullptr;  // the one that is open
+  int64_t optimizer_bytes = 0;
+};
+
+}  // namespace fsdp::engine

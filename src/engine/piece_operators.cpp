@@ -1,0 +1,69 @@
+#include "engine/piece_operators.h"
+
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+using Operations = std::unordered_set<std::string_view>;
+
+// Their results depend on many elements.
+bool mixes_elements(std::string_view operation) {
+  static const Operations operations{"aten::norm",
+                                     "aten::linalg_norm",
+                                     "aten::linalg_vector_norm",
+                                     "aten::linalg_matrix_norm",
+                                     "aten::dist",
+                                     "aten::sum",
+                                     "aten::_foreach_norm",
+                                     "aten::frobenius_norm",
+                                     "aten::nansum",
+                                     "aten::mean",
+                                     "aten::nanmean",
+                                     "aten::prod",
+                                     "aten::std",
+                                     "aten::var",
+                                     "aten::std_mean",
+                                     "aten::var_mean",
+                                     "aten::logsumexp",
+                                     "aten::softmax",
+                                     "aten::median",
+                                     "aten::dot",
+                                     "aten::vdot",
+                                     "aten::inner",
+                                     "aten::outer",
+                                     "aten::mv",
+                                     "aten::mm",
+                                     "aten::bmm",
+                                     "aten::addmm",
+                                     "aten::matmul",
+                                     "aten::linear",
+                                     "aten::einsum",
+                                     "aten::cumsum",
+                                     "aten::tensordot"};
+  return operations.contains(operation);
+}
+
+// Of parameters, users may ask for these, for a report or a checkpoint of their own; over gradients they are part of a
+// norm or of a step.
+bool arranges_elements(std::string_view operation) {
+  static const Operations operations{"aten::cat",  "aten::_cat", "aten::stack", "aten::max", "aten::min",
+                                     "aten::amax", "aten::amin", "aten::sort",  "aten::topk"};
+  return operations.contains(operation);
+}
+
+}  // namespace
+
+void check_element_wise(const interpose::PieceUse& use, std::string_view operation) {
+  FSDP_CHECK(!mixes_elements(operation) && !(use.reads_gradients && arranges_elements(operation)),
+             "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
+             "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
+             "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
+             "piece.clone().",
+             operation);
+}
+
+}  // namespace fsdp::engine

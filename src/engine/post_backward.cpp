@@ -1,0 +1,48 @@
+#include "engine/post_backward.h"
+
+namespace fsdp::engine {
+
+// A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
+Account PostBackward::agree() {
+  if (alone() || (machine_.in_no_sync() && !agreement_.followed())) return account_at_end(schedule_);
+  return executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+}
+
+void PostBackward::finish(const Account& account) {
+  reduce_rest(account);
+  executor_.perform(schedule_.backward_ends(account));
+  executor_.wait_sums();
+  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  local_sums_ = machine_.in_no_sync();
+  agreement_.backward_ends();
+  schedule_.set_followed(false);
+  machine_.backward_ends();
+}
+
+void PostBackward::reduce_rest(const Account& account) {
+  for (schedule::Actions next; !(next = schedule_.reduce_next(account)).empty();) executor_.perform(next);
+}
+
+void PostBackward::reduce_local_sums() {
+  if (machine_.in_no_sync() || !local_sums_) return;
+  const Account account = agree();
+  reduce_rest(account);
+  executor_.perform(schedule_.open_ends());
+  executor_.wait_sums();
+  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  local_sums_ = false;
+}
+
+void PostBackward::abandon() {
+  executor_.perform(schedule_.backward_abandoned());
+  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/false); });
+  for (auto& unit : units_) unit->gradients.take_late();
+  machine_.backward_abandoned(/*lost=*/local_sums_);
+  local_sums_ = false;
+}
+
+void PostBackward::drop_local_sums() {
+  if (local_sums_) abandon();
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,26 @@
+// Turns a misuse into the error that the caller gets.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "schedule/step_machine.h"
+
+namespace fsdp::engine {
+
+// Throws Error for a misuse; `call` is what the program did, and `unit`, where one is concerned, its name.
+inline void refuse(schedule::Misuse misuse, std::string_view call, const std::string& unit = "") {
+  const std::string prefix = unit.empty() ? message_prefix() : message_prefix(unit);
+  throw_error(prefix + schedule::message_of(misuse, call));
+}
+
+// Throws Error unless the call may go on now.
+inline void check_call(const schedule::StepMachine& machine, schedule::Call call, std::string_view what,
+                       const std::string& unit = "") {
+  const schedule::Misuse misuse = machine.check(call);
+  if (misuse != schedule::Misuse::None) [[unlikely]]
+    refuse(misuse, misuse == schedule::Misuse::StepBroken ? machine.why_broken() : what, unit);
+}
+
+}  // namespace fsdp::engine

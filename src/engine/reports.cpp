@@ -1,0 +1,107 @@
+#include "engine/reports.h"
+
+#include "base/error.h"
+#include "engine/full_scope.h"
+#include "engine/strategy_name.h"
+#include "report/schedule_text.h"
+
+namespace fsdp::engine {
+
+MemoryReport memory_report(const Model& model) {
+  const Parts& parts = model.parts();
+  const std::lock_guard lock(parts.mutex);
+  MemoryReport report;
+  for (const auto& unit : parts.units) {
+    report.parameter_bytes += unit->shard_bytes();
+    report.gradient_bytes += unit->sum->bytes();
+    const collectives::UnitBytes bytes = unit->collectives->bytes();
+    report.full_parameter_bytes += bytes.gathered;
+    report.full_gradient_bytes += bytes.reductions;
+  }
+  if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
+  const buffers::Arena& arena = parts.executor.arena();
+  report.full_parameter_bytes += arena.full.bytes() + parts.group->buffer_bytes();
+  report.full_gradient_bytes += arena.gradients.bytes() + arena.staging.bytes();
+  report.optimizer_bytes = parts.optimizer_bytes;
+  return report;
+}
+
+CommunicationReport communication_report(const Model& model) {
+  const Parts& parts = model.parts();
+  const std::lock_guard lock(parts.mutex);
+  CommunicationReport report = parts.executor.communication();
+  report.wait_seconds = static_cast<double>(parts.recorder.all_waited().nanoseconds) * 1e-9;
+  return report;
+}
+
+void begin_trace(Model& model) {
+  Parts& parts = model.parts();
+  const std::lock_guard lock(parts.mutex);
+  FSDP_CHECK(!parts.recorder.traced(), "trace: the model is traced already. Write or destroy that trace first.");
+  parts.recorder.begin_trace();
+  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
+    if (parts.executor.gathers_ahead(id)) parts.recorder.begins(Activity::Gather, id);
+  }
+}
+
+std::vector<report::Span> end_trace(Model& model) {
+  const std::lock_guard lock(model.parts().mutex);
+  return model.parts().recorder.end_trace();
+}
+
+namespace {
+
+// A gather hands out memory that is there.
+bool copies_nothing(const ShardedUnit& unit) {
+  const collectives::Capabilities can = unit.collectives->capabilities();
+  return can.one_sided && !can.into_buffer;
+}
+
+report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_dtype) {
+  const layout::UnitLayout& layout = unit.layout;
+  const layout::GradientLayout& gradients = unit.sum->gradient_layout();
+  const auto bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
+  const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype));
+  report::UnitFacts facts{.name = unit.name, .full_bytes = layout.full_numel() * bytes};
+  for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
+  if (!copies_nothing(unit)) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
+  for (int peer = 0; peer < layout.ranks(); ++peer) {
+    if (peer == rank) continue;
+    facts.reduction_bytes += gradients.slice_of(rank).numel() * reduced_bytes;
+    if (layout.shard_index(peer) == layout.shard_index(rank))  // a replica, which sends its sums in fp32
+      facts.reduction_bytes += gradients.slice_of(peer).numel() * static_cast<int64_t>(sizeof(float));
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::string schedule_text(const Model& model) {
+  const Parts& parts = model.parts();
+  const std::lock_guard lock(parts.mutex);
+  const schedule::Record& record = parts.schedule.record();
+  const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
+  const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
+  const auto waited = [&](Activity wait, int unit = kNoUnit) { return parts.recorder.waited(wait, unit).nanoseconds; };
+  report::ScheduleFacts facts{.strategy = name_of(parts.strategy),
+                              .ranks = parts.group->size(),
+                              .shards = parts.shards,
+                              .buffers = gathers_copy ? parts.schedule.buffers() : 0,
+                              .gradient_buffers = parts.schedule.gradient_buffers(),
+                              .tells_buffers = gathers_copy && parts.schedule.shares_buffers(),
+                              .tells_gradient_buffers = parts.group->size() > 1 && !own_gradient_buffers,
+                              .evaluation = parts.schedule.evaluation().plan(),
+                              .step = record.step(),
+                              .steps = record.steps(),
+                              .replica_wait = waited(Activity::WaitReplicas),
+                              .agreement_wait = waited(Activity::WaitAgreement),
+                              .reader_wait = waited(Activity::WaitReaders)};
+  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
+    facts.units.push_back(facts_of(*parts.units[id], parts.group->rank(), parts.units[id]->gradients.dtype()));
+    facts.units[id].gather_wait = waited(Activity::WaitGather, id);
+    facts.units[id].reduction_wait = waited(Activity::WaitReduce, id);
+  }
+  return report::schedule_text(facts);
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,19 @@
+// What a model says of itself. Each takes the model's lock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/model.h"
+
+namespace fsdp::engine {
+
+MemoryReport memory_report(const Model& model);
+CommunicationReport communication_report(const Model& model);
+// ShardedModel::schedule
+std::string schedule_text(const Model& model);
+// One trace at a time: throws Error otherwise.
+void begin_trace(Model& model);
+std::vector<report::Span> end_trace(Model& model);
+
+}  // namespace fsdp::engine

@@ -1,0 +1,38 @@
+#include "engine/shard_writer.h"
+
+namespace fsdp::engine {
+
+void ShardWriter::release_all() {
+  publish_pieces();
+  executor_.perform(schedule_.shards_change());
+}
+
+void ShardWriter::begin_write() {
+  release_all();
+  recorder_.computes_nothing();
+  executor_.guarded([&] {
+    recorder_.waits(Activity::WaitReaders, kNoUnit, [&] {
+      for (auto& unit : units_) unit->collectives->begin_write(collectives::Readers::Wait);
+    });
+  });
+  recorder_.computes(Activity::Update);
+}
+
+void ShardWriter::publish() {
+  torch::NoGradGuard no_grad;
+  pieces_changed_ = false;
+  recorder_.computes(Activity::Publish);
+  executor_.guarded([&] {
+    for (auto& unit : units_) unit->publish();
+  });
+  recorder_.computes_nothing();
+  link_->changed = true;
+}
+
+void ShardWriter::pieces_change() {
+  begin_write();
+  pieces_changed_ = true;
+  link_->changed = true;
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,42 @@
+// Changes of the shards: from the last read of the old values to the publication of the new ones.
+//
+// In between nothing is full, and no rank reads the shards. The model's lock covers all calls.
+#pragma once
+
+#include "engine/executor.h"
+#include "interpose/listener.h"
+#include "schedule/schedule.h"
+
+namespace fsdp::engine {
+
+class ShardWriter {
+ public:
+  // All outlive it.
+  ShardWriter(Executor& executor, Units& units, schedule::Schedule& schedule, Recorder& recorder,
+              std::shared_ptr<interpose::Link> link)
+      : executor_(executor), units_(units), schedule_(schedule), recorder_(recorder), link_(std::move(link)) {}
+
+  // Nothing is full afterwards. A collective.
+  void release_all();
+  // Every shard may be written afterwards. A collective.
+  void begin_write();
+  // Peers see all shards as they are now.
+  void publish();
+
+  // Operators of the user's write pieces from now on: published when the model is used next.
+  void pieces_change();
+  bool pieces_changed() const { return pieces_changed_; }
+  void publish_pieces() {
+    if (pieces_changed_) publish();
+  }
+
+ private:
+  Executor& executor_;
+  Units& units_;
+  schedule::Schedule& schedule_;
+  Recorder& recorder_;
+  std::shared_ptr<interpose::Link> link_;
+  bool pieces_changed_ = false;
+};
+
+}  // namespace fsdp::engine

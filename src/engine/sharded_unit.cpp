@@ -1,0 +1,90 @@
+#include "engine/sharded_unit.h"
+
+#include <utility>
+
+#include "interpose/piece_storage.h"
+
+namespace fsdp::engine {
+
+namespace {
+
+layout::UnitLayout layout_of(const UnitSpec& unit, const ModelSpec& model) {
+  std::vector<int64_t> numels;
+  for (const auto& [name, tensor] : unit.tensors.parameters) numels.push_back(tensor.numel());
+  return {numels, model.group->size(), model.shards};
+}
+
+std::vector<Shape> shapes_of(const UnitSpec& unit) {
+  std::vector<Shape> shapes;
+  for (const auto& [name, tensor] : unit.tensors.parameters) shapes.push_back(shape_of(tensor));
+  return shapes;
+}
+
+torch::TensorOptions on_device(const ModelSpec& model, torch::ScalarType dtype) {
+  return torch::dtype(dtype).device(model.device);
+}
+
+}  // namespace
+
+ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
+                         const std::shared_ptr<interpose::Link>& link, std::vector<ShardedParameter>& all)
+    : name(unit.tensors.name),
+      layout(layout_of(unit, model)),
+      shapes(shapes_of(unit)),
+      first_piece(all.size()),
+      collectives(model.group->open_unit(
+          {.id = id,
+           .name = name,
+           .layout = layout,
+           .dtype = unit.dtype,
+           .gradient_dtype = model.reduce_dtype,
+           .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host})),
+      gradients(shapes, on_device(model, model.reduce_dtype)),
+      storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
+                                                           unit.dtype, model.casts_activations, link, model.device)) {
+  const int rank = model.group->rank();
+  torch::Tensor full = torch::zeros({layout.full_numel()}, on_device(model, torch::kFloat32));
+  for (size_t i = 0; i < shapes.size(); ++i) view(full, i).copy_(unit.tensors.parameters[i].second.detach());
+  if (model.sync_module_states) model.group->broadcast_(full, 0);
+  const layout::Range own = layout.shard_of(rank);
+  shard = unit.dtype == torch::kFloat32 ? collectives->shard()
+                                        : torch::empty({layout.shard_numel()}, on_device(model, torch::kFloat32));
+  shard.copy_(full.slice(0, own.begin, own.end));
+  publish();
+
+  interpose::Unwatched ours;
+  const torch::Tensor watched = interpose::watched(shard, interpose::PieceStorage::Holds::Parameters, link);
+  std::vector<torch::Tensor> pieces;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto& [parameter, tensor] = unit.tensors.parameters[i];
+    parameters.emplace_back(tensor, parameter, storage_, layout.offset_of(i), shapes[i].strides, static_cast<int>(i));
+    const layout::Range piece = layout.piece_of(i, rank);
+    pieces.push_back(watched.slice(0, piece.begin, piece.end));
+    all.push_back({parameter, shapes[i].sizes, pieces.back(), layout.piece_offset_of(i, rank)});
+  }
+  sum = std::make_unique<UnitGradientSum>(layout, rank, std::move(pieces), link);
+  sum->lay_out(trainable());
+}
+
+void ShardedUnit::publish() {
+  torch::Tensor published = collectives->shard();
+  if (!published.is_alias_of(shard)) published.copy_(shard);
+  collectives->publish();
+}
+
+torch::Tensor ShardedUnit::view(const torch::Tensor& full, size_t index) const {
+  return full.as_strided(shapes[index].sizes, shapes[index].strides, full.storage_offset() + layout.offset_of(index));
+}
+
+std::vector<uint8_t> ShardedUnit::trainable() const {
+  std::vector<uint8_t> wanted;
+  for (const auto& parameter : parameters) wanted.push_back(parameter.tensor().requires_grad());
+  return wanted;
+}
+
+int64_t ShardedUnit::shard_bytes() const {
+  const torch::Tensor published = collectives->shard();
+  return static_cast<int64_t>(shard.nbytes() + (published.is_alias_of(shard) ? 0 : published.nbytes()));
+}
+
+}  // namespace fsdp::engine

@@ -1,0 +1,64 @@
+// One unit of a sharded model: its layout, its memory, and where its gradients are.
+//
+// It knows neither the other units nor what the program does at the moment. The model's lock covers all calls.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/group.h"
+#include "engine/model_spec.h"
+#include "engine/shape.h"
+#include "engine/unit_gradient_sum.h"
+#include "engine/unit_gradients.h"
+#include "interpose/parameter.h"
+#include "layout/unit_layout.h"
+
+namespace fsdp::engine {
+
+class ShardedUnit {
+ public:
+  // Moves the unit's parameters out of the module: one unit's worth of memory in addition. A collective. Appends the
+  // unit's pieces to `parameters`; those of the units before are there already.
+  ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model, const std::shared_ptr<interpose::Link>& link,
+              std::vector<ShardedParameter>& parameters);
+
+  // Operators find the full unit at these bytes, which are not owned.
+  void bind(void* bytes) { storage_->bind(bytes); }
+  // They find nothing.
+  void unbind() { storage_->unbind(); }
+  void allow_access() { storage_->allow_access(); }
+  void forbid_access() { storage_->forbid_access(); }
+  // Peers see the shard as it is now, from their next gather on. The caller has begun the write.
+  void publish();
+
+  // Parameter `index` within a tensor that holds the whole unit.
+  torch::Tensor view(const torch::Tensor& full, size_t index) const;
+  // Per parameter: whether it wants a gradient now.
+  std::vector<uint8_t> trainable() const;
+  torch::ScalarType dtype() const { return storage_->dtype(); }  // of full parameters
+  bool is_divided() const { return layout.shards() > 1; }
+  int64_t shard_bytes() const;  // in fp32 and, where that is another, in the dtype that is gathered
+
+  const std::string name;
+  const layout::UnitLayout layout;
+  const std::vector<Shape> shapes;  // of the parameters
+  const size_t first_piece;         // of this unit among the model's parameters
+  std::unique_ptr<collectives::UnitCollectives> collectives;
+  // This rank's part of the parameters in fp32; that of `collectives` where full ones are fp32.
+  torch::Tensor shard;
+  std::vector<interpose::AttachedParameter> parameters;
+  UnitGradients gradients;  // of this backward
+  std::unique_ptr<UnitGradientSum> sum;
+
+ private:
+  c10::intrusive_ptr<interpose::UnitStorage> storage_;
+};
+
+using Units = std::vector<std::unique_ptr<ShardedUnit>>;
+
+}  // namespace fsdp::engine

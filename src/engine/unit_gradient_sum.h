@@ -1,0 +1,66 @@
+// The sum of one unit's gradients over ranks and micro-batches, which the pieces of the unit show as their gradients.
+//
+// The sum of this rank's shard is one tensor, of which the pieces' gradients are parts. On one rank alone each piece
+// has a gradient of its own instead. Not for concurrent use.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/group.h"
+#include "engine/unit_gradients.h"
+#include "interpose/listener.h"
+#include "layout/gradient_layout.h"
+#include "layout/unit_layout.h"
+
+namespace fsdp::engine {
+
+class UnitGradientSum {
+ public:
+  // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. Whoever reads or writes their
+  // gradients is told to the link's listener.
+  UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
+                  std::shared_ptr<interpose::Link> link);
+
+  // Before a backward adds to the sum. `trainable`: per parameter, whether it wants a gradient now.
+  void open(std::vector<uint8_t> trainable);
+  // Lays gradients out for these parameters, before any came.
+  void lay_out(std::vector<uint8_t> wanted) { gradient_layout_ = {layout_, std::move(wanted)}; }
+  // The pieces' gradients have what was summed up.
+  void show();
+  // Adds the gradients that one rank alone kept.
+  void add_kept(UnitGradients& gradients);
+  // The pieces have no gradient from now on. A gradient that the user still holds keeps its values.
+  void drop();
+  // So does the memory.
+  void give_back();
+
+  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
+  // refused until `allow_access`. Operators that read them end the sum.
+  void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
+  void allow_access();
+
+  bool any() const;
+  collectives::GradientSum& sum() { return sum_; }
+  // Of the parameters that wanted a gradient in the last backward.
+  const layout::GradientLayout& gradient_layout() const { return gradient_layout_; }
+  int64_t bytes() const;
+
+ private:
+  void change_layout(std::vector<uint8_t> wanted);
+  void set_gradient(size_t parameter, const torch::Tensor& gradient);
+  void refuse_access(const torch::Tensor& gradient) const;
+
+  layout::UnitLayout layout_;
+  int rank_;
+  std::vector<torch::Tensor> pieces_;
+  std::shared_ptr<interpose::Link> link_;
+  layout::GradientLayout gradient_layout_;
+  collectives::GradientSum sum_;
+  bool divided_later_ = false;
+};
+
+}  // namespace fsdp::engine

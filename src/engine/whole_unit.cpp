@@ -1,0 +1,29 @@
+#include "engine/whole_unit.h"
+
+namespace fsdp::engine {
+
+torch::Tensor gather_whole(ShardedUnit& unit) {
+  torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+  const bool into_buffer = unit.collectives->capabilities().into_buffer;
+  unit.collectives->begin_gather(into_buffer ? full : torch::Tensor(), collectives::Order::Common);
+  void* bytes = unit.collectives->wait_gather();
+  if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
+  unit.collectives->release();
+  return full;
+}
+
+// Gathers move the dtype of full parameters. The shards of others are told by their owners in the first shard group.
+torch::Tensor gather_whole_fp32(ShardedUnit& unit, collectives::Group& group) {
+  if (!unit.is_divided()) return unit.shard;
+  if (unit.dtype() == torch::kFloat32) return gather_whole(unit);
+  torch::Tensor full = torch::empty({unit.layout.full_numel()}, unit.shard.options());
+  for (int owner = 0; owner < unit.layout.shards(); ++owner) {
+    const layout::Range range = unit.layout.shard_of(owner);
+    torch::Tensor part = full.slice(0, range.begin, range.end);
+    if (owner == group.rank()) part.copy_(unit.shard);
+    group.broadcast_(part, owner);
+  }
+  return full;
+}
+
+}  // namespace fsdp::engine

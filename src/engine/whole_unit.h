@@ -1,0 +1,19 @@
+// One unit whole: for scopes of full_parameters, for full_state and for saves.
+//
+// Nothing is full before (ShardWriter::release_all). Every rank receives what its shard group lacks, once. Collectives.
+#pragma once
+
+#include <torch/types.h>
+
+#include "collectives/group.h"
+#include "engine/sharded_unit.h"
+
+namespace fsdp::engine {
+
+// The unit as operators see it: [full_numel] of the dtype of its full parameters, in memory of its own.
+torch::Tensor gather_whole(ShardedUnit& unit);
+
+// The unit as its shards hold it: [full_numel], fp32. Not to be written.
+torch::Tensor gather_whole_fp32(ShardedUnit& unit, collectives::Group& group);
+
+}  // namespace fsdp::engine

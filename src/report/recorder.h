@@ -1,0 +1,85 @@
+// Keeps the times of a model: always how long it waited, and while it is traced all that a timeline shows.
+//
+// Untraced, a wait costs two looks at the clock and everything else a branch. Knows no tensors. Not for concurrent use.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "report/timeline.h"
+
+namespace fsdp::report {
+
+struct Waited {
+  int64_t count = 0;
+  int64_t nanoseconds = 0;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(size_t units) { waited_.fill(std::vector<Waited>(units + 1)); }
+
+  // Runs `body`, which waits.
+  template <typename Body>
+  auto waits(Activity wait, int unit, Body body) {
+    const Wait measured{*this, wait, unit, now()};
+    return body();
+  }
+  // `unit` is kNoUnit for waits that concern none.
+  const Waited& waited(Activity wait, int unit = kNoUnit) const { return waited_[index_of(wait)][unit + 1]; }
+
+  Waited all_waited() const {
+    Waited all;
+    for (const auto& units : waited_) {
+      for (const Waited& waited : units) all.count += waited.count, all.nanoseconds += waited.nanoseconds;
+    }
+    return all;
+  }
+
+  void begins(Activity communication, int unit) {
+    if (timeline_) timeline_->begins(communication, unit);
+  }
+  void ends(Activity communication, int unit) {
+    if (timeline_) timeline_->ends(communication, unit);
+  }
+  int64_t touched() const { return timeline_ ? now() : 0; }
+  // An operator that began at `touched` runs now.
+  void computes(Activity computation, int unit, int64_t touched) {
+    if (timeline_) timeline_->computes(computation, unit, touched);
+  }
+  void computes(Activity computation) { computes(computation, kNoUnit, touched()); }
+  void computes_nothing() {
+    if (timeline_) timeline_->computes_nothing();
+  }
+
+  bool traced() const { return timeline_ != nullptr; }
+  void begin_trace() { timeline_ = std::make_unique<Timeline>(); }
+  std::vector<Span> end_trace() { return std::exchange(timeline_, nullptr)->take(); }
+
+ private:
+  static constexpr size_t kWaits = 5;
+  static size_t index_of(Activity wait) {
+    return static_cast<size_t>(wait) - static_cast<size_t>(Activity::WaitGather);
+  }
+  struct Wait {
+    ~Wait() { recorder.add({wait, unit, begin, now()}); }
+    Recorder& recorder;
+    Activity wait;
+    int unit;
+    int64_t begin;
+  };
+  void add(const Span& wait) {
+    Waited& waited = waited_[index_of(wait.activity)][wait.unit + 1];
+    ++waited.count;
+    waited.nanoseconds += wait.end - wait.begin;
+    if (timeline_) timeline_->add(wait);
+  }
+
+  std::array<std::vector<Waited>, kWaits> waited_;  // by kind of wait, then for no unit and for each
+  std::unique_ptr<Timeline> timeline_;              // while the model is traced
+};
+
+}  // namespace fsdp::report

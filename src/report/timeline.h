@@ -1,0 +1,63 @@
+// What a model did when, as spans of the steady clock, while somebody traces it.
+//
+// Computation lies between touches: from the first operator that takes a unit until one takes another. Knows neither
+// tensors nor files. Not for concurrent use.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace fsdp::report {
+
+enum class Activity {
+  // Computation, one after the other.
+  Forward,
+  Backward,
+  Update,
+  Publish,
+  // Communication, from its beginning until it is known to be over; several at once.
+  Gather,
+  Reduce,
+  // Waits, one after the other.
+  WaitGather,
+  WaitReduce,
+  WaitReplicas,   // for the sums of the other shard groups
+  WaitReaders,    // of the shards, before these change
+  WaitAgreement,  // of all ranks on what they do
+};
+
+inline constexpr int kNoUnit = -1;
+
+struct Span {
+  Activity activity;
+  int unit = kNoUnit;
+  int64_t begin = 0;  // nanoseconds
+  int64_t end = 0;
+};
+
+inline int64_t now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+class Timeline {
+ public:
+  // What was computed ends at `end`, and this begins now, unless it is the same.
+  void computes(Activity activity, int unit, int64_t end);
+  void computes_nothing();
+  void begins(Activity activity, int unit) { under_way_.push_back({activity, unit, now()}); }
+  void ends(Activity activity, int unit);
+  void add(const Span& span) { spans_.push_back(span); }
+
+  // All that has ended, in the order of the ends.
+  std::vector<Span> take();
+
+ private:
+  std::optional<Span> computing_;
+  std::vector<Span> under_way_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace fsdp::report

@@ -1,0 +1,116 @@
+#include "report/trace_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace fsdp::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Shown {
+  const char* row;
+  const char* name;
+};
+
+Shown shown_as(Activity activity) {
+  switch (activity) {
+    case Activity::Forward:
+      return {"forward", "forward"};
+    case Activity::Backward:
+      return {"backward", "backward"};
+    case Activity::Update:
+      return {"optimizer", "update"};
+    case Activity::Publish:
+      return {"optimizer", "publish"};
+    case Activity::Gather:
+      return {"gather", "gather"};
+    case Activity::Reduce:
+      return {"reduce", "reduce"};
+    case Activity::WaitGather:
+      return {"waits", "gather"};
+    case Activity::WaitReduce:
+      return {"waits", "reduce"};
+    case Activity::WaitReplicas:
+      return {"waits", "replicas' sums"};
+    case Activity::WaitReaders:
+      return {"waits", "readers of the shards"};
+    case Activity::WaitAgreement:
+      return {"waits", "agreement of all ranks"};
+  }
+  return {};
+}
+
+// In the order in which they are shown; the rows of a kind are numbered from its first on, and 0 is no thread.
+constexpr std::array kRows = {"forward", "backward", "optimizer", "waits", "gather", "reduce"};
+constexpr int kRowsOfAKind = 1000;
+
+int first_row_of(const char* kind) {
+  const auto found = std::find(kRows.begin(), kRows.end(), std::string_view(kind));
+  return static_cast<int>(found - kRows.begin()) * kRowsOfAKind + 1;
+}
+
+// The rows of one kind: each span goes to the first in which it overlaps none. Asynchronous events would need no rows,
+// but viewers give those of each name, here each unit, a row of its own.
+class Rows {
+ public:
+  int place(const Span& span) {
+    auto free = std::find_if(ends_.begin(), ends_.end(), [&](int64_t end) { return end <= span.begin; });
+    if (free == ends_.end()) free = ends_.insert(ends_.end(), 0);
+    *free = span.end;
+    return static_cast<int>(free - ends_.begin());
+  }
+  size_t count() const { return ends_.size(); }
+
+ private:
+  std::vector<int64_t> ends_;
+};
+
+double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+
+Json title(const char* what, int rank, int row, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}};
+}
+
+Json order(const char* what, int rank, int row, int place) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"sort_index", place}}}};
+}
+
+}  // namespace
+
+std::string trace_events(const std::vector<Span>& spans, const std::vector<std::string>& units, int rank) {
+  std::vector<Span> sorted = spans;
+  std::ranges::sort(sorted, {}, [](const Span& span) { return std::tuple(span.begin, -span.end, span.activity); });
+  std::map<std::string, Rows> rows;
+  Json events = Json::array();
+  events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));
+  events.push_back(order("process_sort_index", rank, 0, rank));
+  for (const Span& span : sorted) {
+    const auto [row, name] = shown_as(span.activity);
+    events.push_back({{"name", span.unit == kNoUnit ? name : fmt::format("{} {}", name, units[span.unit])},
+                      {"cat", row},
+                      {"ph", "X"},
+                      {"ts", microseconds(span.begin)},
+                      {"dur", microseconds(span.end - span.begin)},
+                      {"pid", rank},
+                      {"tid", first_row_of(row) + rows[row].place(span)}});
+  }
+  for (const char* kind : kRows) {
+    for (size_t i = 0; i < rows[kind].count(); ++i) {
+      const int row = first_row_of(kind) + static_cast<int>(i);
+      events.push_back(title("thread_name", rank, row, i == 0 ? kind : fmt::format("{} {}", kind, i + 1)));
+      events.push_back(order("thread_sort_index", rank, row, row));
+    }
+  }
+  std::string text = "[\n";
+  for (const Json& event : events) text += event.dump() + (&event == &events.back() ? "\n]\n" : ",\n");
+  return text;
+}
+
+}  // namespace fsdp::report

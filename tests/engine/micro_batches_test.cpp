@@ -1,0 +1,105 @@
+// Several micro-batches in flight: forwards and backwards in other orders than one after the other.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <utility>
+#include <vector>
+
+#include "support/models.h"
+#include "support/oracle.h"
+#include "support/run_ranks.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::Job;
+using fsdp::testing::run_ranks;
+using ::testing::IsEmpty;
+using testing_models::make_gpt;
+using testing_models::TestModel;
+
+constexpr int kMicroBatches = 4, kMicroBatchSteps = 2;
+constexpr double kMicroBatchRate = 1e-2;
+
+// Forwards (+) and backwards (-) of micro-batches by their numbers, counted from 1.
+struct Order {
+  const char* name;
+  std::vector<int> events;
+  bool evaluates = false;  // between each forward and what follows
+};
+
+const std::vector<Order>& orders() {
+  static const std::vector<Order> orders{
+      {"AllForwardAllBackward", {1, 2, 3, 4, -1, -2, -3, -4}},
+      {"BackwardsInReverse", {1, 2, 3, 4, -4, -3, -2, -1}},
+      {"OneForwardOneBackward", {1, 2, -1, 3, -2, 4, -3, -4}},
+      {"AnEvaluationBetween", {1, -1, 2, -2, 3, -3, 4, -4}, true},
+  };
+  return orders;
+}
+
+// Runs a step; `loss` takes the number of a micro-batch, from 0.
+template <typename Loss>
+void run(const Order& order, const TestModel& model, Loss loss) {
+  std::vector<torch::Tensor> open(kMicroBatches + 1);
+  for (int event : order.events) {
+    if (event < 0) {
+      std::exchange(open[-event], {}).backward();
+      continue;
+    }
+    open[event] = loss(event - 1);
+    if (!order.evaluates) continue;
+    torch::NoGradGuard no_grad;
+    model.loss(99);
+  }
+}
+
+// Each backward adds its gradients, summed up over the ranks in their order, to those of the backwards before.
+testing_models::Weights train_by_that_order(const Order& order, int ranks) {
+  const auto model = make_gpt();
+  testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks * kMicroBatches, .lr = kMicroBatchRate});
+  for (int step = 0; step < kMicroBatchSteps; ++step) {
+    for (int event : order.events) {
+      for (int rank = 0; event < 0 && rank < ranks; ++rank)
+        unsharded.add([&] { return model.loss((step * kMicroBatches - event - 1) * ranks + rank); });
+    }
+    unsharded.step();
+  }
+  return unsharded.weights();
+}
+
+testing_models::Weights train(const Order& order, World& world, Strategy strategy) {
+  const auto model = make_gpt();
+  auto sharded = shard(*model.module, world, {.strategy = strategy});
+  sharded.set_gradient_divisor(world.size() * kMicroBatches);
+  AdamW optimizer(sharded, {.lr = kMicroBatchRate});
+  for (int step = 0; step < kMicroBatchSteps; ++step) {
+    run(order, model,
+        [&](int batch) { return model.loss((step * kMicroBatches + batch) * world.size() + world.rank()); });
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return testing_models::whole_weights(*model.module, sharded);
+}
+
+class MicroBatchesInFlight : public ::testing::TestWithParam<Job> {};
+
+TEST_P(MicroBatchesInFlight, HaveTheBitsOfOneProcessThatAddsInThatOrder) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const Order& order : orders()) {
+      const testing_models::Weights expected = train_by_that_order(order, world.size());
+      for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::NoShard}) {
+        EXPECT_THAT(testing_models::differences(expected, train(order, world, strategy)), IsEmpty())
+            << order.name << ", strategy " << static_cast<int>(strategy);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, MicroBatchesInFlight,
+                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
+                                           Job{3, "gloo"}));
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,34 @@
+#include "report/timeline.h"
+
+#include <gmock/gmock.h>
+
+namespace fsdp::report {
+namespace {
+
+using ::testing::IsEmpty;
+
+TEST(Timeline, ComputationLastsUntilAnotherUnitIsTouched) {
+  Timeline timeline;
+  timeline.computes(Activity::Forward, 0, 0);
+  timeline.computes(Activity::Forward, 0, 0);
+  const int64_t touched = now();
+  timeline.computes(Activity::Forward, 1, touched);
+  timeline.computes_nothing();
+  const std::vector<Span> spans = timeline.take();
+  ASSERT_EQ(spans.size(), 2);
+  EXPECT_EQ(spans[0].unit, 0);
+  EXPECT_EQ(spans[0].end, touched);
+  EXPECT_EQ(spans[1].unit, 1);
+  EXPECT_GE(spans[1].begin, touched);
+  EXPECT_GE(spans[1].end, spans[1].begin);
+}
+
+TEST(Timeline, LeavesOutWhatHasNotEndedOrBeganBefore) {
+  Timeline timeline;
+  timeline.ends(Activity::Gather, 0);
+  timeline.begins(Activity::Gather, 1);
+  EXPECT_THAT(timeline.take(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace fsdp::report
