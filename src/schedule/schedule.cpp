@@ -17,7 +17,7 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   if (same_use(units, mode)) return {};
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
-  enter(mode, units.front());
+  enter(mode);
   for (UnitId unit : units) {
     const bool taken = std::find(current_.begin(), current_.end(), unit) == current_.end();
     if (taken || turns) record_.use(unit, mode);
@@ -60,18 +60,14 @@ void Schedule::operator_ends(std::span<const UnitId> units) {
   for (UnitId unit : units) residency_.unpin(unit);
 }
 
-void Schedule::enter(Mode mode, UnitId first) {
-  const bool turns = mode == Mode::Backward && mode_ != Mode::Backward && period_ == Period::Training;
+void Schedule::enter(Mode mode) {
   mode_ = mode;
-  if (turns) training_.turn();
   // Without gradients inside a training period: the forward of a checkpointed block, which its backward repeats.
   if (mode == Mode::ForwardWithoutGradients) {
     if (period_ == Period::None) period_ = Period::Evaluation;
   } else if (period_ != Period::Training) {
     end_period();
     period_ = Period::Training;
-    backward_alone_ = mode == Mode::Backward;
-    if (backward_alone_) training_.begin_backward(first);
     record_.begin_micro_batch();
   }
 }
@@ -118,7 +114,7 @@ Actions Schedule::backward_ends(std::span<const int64_t> account) {
   record_.end_of_backward();
   record_.add(actions);
   record_.end_micro_batch();
-  if (period_ == Period::Training) backward_alone_&& training_.planned() ? training_.abandon() : training_.finish();
+  if (period_ == Period::Training) training_.finish();
   planned_by_all_ = !training_.suspended();
   end_period();
   return actions;

@@ -102,7 +102,7 @@ class Schedule {
  private:
   enum class Period { None, Training, Evaluation };
 
-  void enter(Mode mode, UnitId first);
+  void enter(Mode mode);
   void make_full(std::span<const UnitId> units, Actions& actions);
   Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
   void end_period();
@@ -118,7 +118,6 @@ class Schedule {
   Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
-  bool backward_alone_ = false;    // this period has no forward: that lies in an earlier one
   bool planned_by_all_ = false;    // no rank followed in the last backward, so each has learnt the same plan
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period

@@ -73,24 +73,15 @@ void Trace::finish() {
   bool keep = recorded_.empty() || recorded_.size() >= kLongestRecording || (kind_ == Kind::Cyclic && on_plan());
   if (!keep) {
     plan_ = std::move(recorded_);
-    plan_turn_ = turn_;
     if (kind_ == Kind::Cyclic && plan_.size() > 1 && plan_.front() == plan_.back()) plan_.pop_back();
   }
   begin_period();
-}
-
-// A backward goes on with the unit that the forward ended with.
-void Trace::begin_backward(UnitId unit) {
-  const size_t turn = std::min(plan_turn_, plan_.size());
-  const size_t first = turn > 0 && plan_[turn - 1] == unit ? turn - 1 : turn;
-  if (first > 0) cursor_ = first - 1;
 }
 
 void Trace::abandon() { begin_period(); }
 
 void Trace::begin_period() {
   forget_recording();
-  turn_ = 0;
   cursor_.reset();
   on_plan_ = true;
 }

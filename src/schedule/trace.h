@@ -26,11 +26,6 @@ class Trace {
   explicit Trace(Kind kind) : kind_(kind) {}
 
   void use(UnitId unit);
-  // The uses from here on are those of the backward.
-  void turn() { turn_ = recorded_.size(); }
-  // This period is a backward alone, whose forward lies in an earlier one: it begins with `unit`, and follows the
-  // second part of the plan. It is no plan itself: end it by `abandon`.
-  void begin_backward(UnitId unit);
   // The period is over: what was recorded is the plan from now on.
   void finish();
   // The period is given up, for example because a backward threw; the plan stays.
@@ -64,8 +59,6 @@ class Trace {
   std::vector<UnitId> recorded_;  // of this period, or of this pass of a cyclic one
   size_t lag_ = 0;                // uses between the last one and that of the same unit before
   size_t repeated_ = 0;           // uses in a row that are those `lag_` before
-  size_t turn_ = 0;               // where the backward begins in the recording
-  size_t plan_turn_ = 0;          // and in the plan
   std::optional<size_t> cursor_;  // the present use in the plan; none before the first
   bool on_plan_ = true;
   bool suspended_ = false;

@@ -63,33 +63,6 @@ TEST(Schedule, AnEvaluationBetweenStepsLeavesTheTrainingPlanAlone) {
   EXPECT_THAT(player.schedule.evaluation().plan(), ElementsAre(0, 1, 2, 3));
 }
 
-// Several forwards, then their backwards in any order; or two backwards of one retained graph.
-TEST(Schedule, BackwardsAloneFollowThePlanOfTheLastOneWithAForward) {
-  Player player({.units = 4});
-  const auto backward = [&] {
-    for (UnitId block = 3; block >= 0; --block) {
-      player.backward(block);
-      player.gradients(block, 2, 2);
-    }
-    player.end_backward();
-  };
-  for (int step = 0; step < 2; ++step) {
-    player.take();
-    for (int forward = 0; forward < 2; ++forward) player.forward({0, 1, 2, 3});
-    backward();
-    backward();
-    player.add(player.schedule.shards_change());
-  }
-  int gathers = 0, foreseen = 0;
-  for (const Action& action : player.actions) {
-    gathers += action.kind == Kind::Gather;
-    foreseen += action.kind == Kind::Gather && action.foreseen;
-  }
-  EXPECT_EQ(gathers, 4 + 4 + 2 + 4);  // the forward leaves two to the first backward, whose end releases all
-  EXPECT_EQ(foreseen, gathers);
-  EXPECT_TRUE(player.schedule.training().planned());
-}
-
 // A process that only infers has no event at the end of a pass.
 TEST(Schedule, ADeviatingPassDoesNotLoseAPlanForEver) {
   Player player({.units = 5});
