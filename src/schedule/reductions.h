@@ -118,11 +118,11 @@ class Reductions {
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
   uint64_t clock_ = 0;
-  int uses_ = 0;                    // in this backward
-  bool recorded_ = false;           // whether there was a backward before
+  int uses_ = 0;                            // in this backward
+  bool recorded_ = false;                   // whether there was a backward before
   std::map<int, std::vector<UnitId>> due_;  // by the use at which they are to be looked at, units that may be over
-  std::vector<UnitId> order_;       // in which this backward began reductions
-  std::vector<UnitId> last_order_;  // the last one that began any
+  std::vector<UnitId> order_;               // in which this backward began reductions
+  std::vector<UnitId> last_order_;          // the last one that began any
   bool local_ = false;
   bool follows_ = false;
 };

@@ -49,7 +49,16 @@ enum class Call : uint8_t {
 inline constexpr int kCalls = 12;
 
 // Where a call may be misuse, the most urgent first.
-enum class Situation : uint8_t { Broken, Stepping, InsideBackward, FullScope, LastBackward, NoSync, Incomplete, Closed };
+enum class Situation : uint8_t {
+  Broken,
+  Stepping,
+  InsideBackward,
+  FullScope,
+  LastBackward,
+  NoSync,
+  Incomplete,
+  Closed
+};
 inline constexpr int kSituations = 8;
 
 // A cell of the table.
