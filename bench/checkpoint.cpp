@@ -1,4 +1,5 @@
-// What it costs to check a checkpoint's hash while it is loaded, from the page cache, where it weighs most.
+// Measures what share of a load the check of the checkpoint's hash takes. The files lie in the page cache: from a disk
+// the share is smaller.
 //
 // BM_ReadShard: a file read with its hash and without, both once in each iteration, in alternating order.
 //   plain_gbs   bytes per second without the hash

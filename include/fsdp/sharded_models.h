@@ -9,8 +9,9 @@
 
 namespace fsdp {
 
-// What one training loop does to all of its models: the generator and the discriminator of a GAN, for example, or an
-// encoder and a decoder that are modules of their own. Each keeps its units, its optimizer and its strategy.
+// The calls that one training loop makes on all of its models: the generator and the discriminator of a GAN, for
+// example, or an encoder and a decoder that are modules of their own. Each model keeps its units, optimizer and
+// strategy.
 //
 //   fsdp::ShardedModels both({generator, discriminator});
 //   both.set_gradient_divisor(world.size() * micro_batches);

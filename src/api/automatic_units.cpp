@@ -19,7 +19,7 @@ constexpr double kLeastGain = 0.75;
 // A parameter that holds so much of a module leaves nothing to cut beside it.
 constexpr double kMostOfModule = 0.75;
 
-// What goes into one unit as a whole.
+// Modules and parameters that go into one unit together.
 struct Atom {
   std::vector<std::string> members = {};
   int64_t numel = 0;
@@ -55,7 +55,7 @@ Atom whole(const ModuleNode& node) {
   return atom;
 }
 
-// What a model is cut into, before any of it is put together.
+// Cuts a model into the smallest parts, which are put together into units afterwards.
 class Cutter {
  public:
   // `whole_modules`: a module that is small enough stays together.
