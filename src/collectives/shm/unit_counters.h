@@ -15,8 +15,15 @@
 #include <cstdint>
 
 #include "collectives/shm/control.h"
+#include "collectives/shm/rank_memory.h"
 
 namespace fsdp::collectives::shm {
+
+// A rank's part in a unit, in this process.
+struct UnitMember {
+  UnitControl* control = nullptr;
+  RankMemory* memory = nullptr;  // where the addresses in `control` lie
+};
 
 class UnitCounters {
  public:

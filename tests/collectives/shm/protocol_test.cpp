@@ -11,6 +11,7 @@
 
 #include "collectives/shm/exchange.h"
 #include "collectives/shm/thread_ranks.h"
+#include "collectives/shm/unit_epochs.h"
 #include "collectives/shm/unit_reduction.h"
 #include "support/message_of.h"
 
@@ -31,7 +32,7 @@ struct SharedUnit {
       OwnMemory& memory = threads.memory(rank);
       auto* control = new (memory.at(memory.allocate(sizeof(UnitControl) + layout.parameters()))) UnitControl;
       control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
-      members.push_back({control, &memory, false});
+      members.push_back({control, &memory});
       gradients.push_back(memory.allocate(layout.full_numel() * sizeof(float)));
     }
   }
@@ -49,34 +50,21 @@ class OwnUnit {
   OwnUnit(Ranks& ranks, SharedUnit& unit)
       : ranks_(ranks),
         unit_(unit),
-        counters_(*unit.members[ranks.rank()].control),
-        reduction_(ranks, counters_, with_replicas(), ElementType::Float32, "unit"),
+        epochs_(ranks, unit.members, ranks_where(unit.layout, &UnitLayout::group_index), "unit"),
+        reduction_({ranks, unit.members, ElementType::Float32, "unit"},
+                   ranks_where(unit.layout, &UnitLayout::shard_index)),
         sum_(unit.layout.shard_numel()),
-        held_(unit.layout.parameters()) {
-    for (int peer : ranks.peers()) {
-      if (unit.layout.group_index(peer) == unit.layout.group_index(rank())) shard_peers_.push_back(peer);
-    }
-  }
+        held_(unit.layout.parameters()) {}
 
-  void begin_write() {
-    end_reads();
-    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
-    has_ended_reads_ = false;
-  }
-  bool try_begin_write() {
-    end_reads();
-    has_ended_reads_ = !std::all_of(shard_peers_.begin(), shard_peers_.end(),
-                                    [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
-    return !has_ended_reads_;
-  }
+  void begin_write() { epochs_.begin_write(); }
+  bool try_begin_write() { return epochs_.try_begin_write(); }
   void write_and_publish(float value) {
     const layout::Range own = unit_.layout.shard_of(rank());
     std::fill(full().begin() + own.begin, full().begin() + own.end, value);
-    counters_.publish();
-    ranks_.ring();
+    epochs_.publish();
   }
   void expect_full(float value) {
-    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
+    epochs_.wait_published();
     EXPECT_EQ(std::count(full().begin(), full().end(), value), unit_.layout.full_numel());
   }
   // Each shard as soon as its owner has published it.
@@ -87,11 +75,7 @@ class OwnUnit {
       std::copy(full().begin() + shard.begin, full().begin() + shard.end, copy.begin() + shard.begin);
     };
     copy_shard(rank());
-    ranks_.wait(shard_peers_, "waits", [&](int peer) {
-      if (!counters_.has_published(*unit_.members[peer].control)) return false;
-      copy_shard(peer);
-      return true;
-    });
+    epochs_.wait_published(copy_shard);
     EXPECT_EQ(std::count(copy.begin(), copy.end(), value), unit_.layout.full_numel());
   }
 
@@ -119,24 +103,19 @@ class OwnUnit {
 
  private:
   int rank() const { return ranks_.rank(); }
-  void end_reads() {
-    if (std::exchange(has_ended_reads_, true)) return;
-    counters_.enter();
-    ranks_.ring();
-  }
   std::vector<float>& full() { return unit_.full[unit_.layout.group_index(rank())]; }
-  std::vector<UnitMember> with_replicas() const {
-    std::vector<UnitMember> members = unit_.members;
-    for (int peer : ranks_.peers())
-      members[peer].replica = unit_.layout.shard_index(peer) == unit_.layout.shard_index(ranks_.rank());
-    return members;
+  // The peers that have this rank's index.
+  std::vector<int> ranks_where(const UnitLayout& layout, int (UnitLayout::*index)(int) const) const {
+    std::vector<int> found;
+    for (int peer : ranks_.peers()) {
+      if ((layout.*index)(peer) == (layout.*index)(rank())) found.push_back(peer);
+    }
+    return found;
   }
 
   Ranks& ranks_;
   SharedUnit& unit_;
-  std::vector<int> shard_peers_;
-  UnitCounters counters_;
-  bool has_ended_reads_ = false;  // and not begun to write
+  UnitEpochs epochs_;
   SharedMemoryReduction reduction_;
   std::vector<float> sum_;
   std::vector<uint8_t> held_;
