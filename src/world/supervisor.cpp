@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
 // After a failure: for the others to notice and say so, and then to end when asked to.
 constexpr milliseconds kReportTime{1000};
 constexpr milliseconds kTerminateTime{1500};
-// After an interruption: for ranks that have no handler and only have to die, and for those that save their work.
+// After an interruption, for ranks that have no handler and only have to die. Those that save their work are waited
+// for: a step or a save may take long, and whoever does not want to wait interrupts again.
 constexpr milliseconds kInterruptTime{3000};
-constexpr milliseconds kHandledInterruptTime{30000};
 // For who reads the output of ranks that have ended, to take the next of it: after a success, and otherwise.
 constexpr milliseconds kOutputTime{300000};
 constexpr milliseconds kEndedOutputTime{3000};
@@ -152,7 +152,8 @@ void Supervisor::interrupt(int number) {
   interrupted_at_ = Clock::now();
   bool handled = std::any_of(ranks_.begin(), ranks_.end(),
                              [](const auto& rank) { return rank->running() && rank->handles(SIGTERM); });
-  enter(Phase::Terminating, handled ? kHandledInterruptTime : kInterruptTime);
+  enter(Phase::Terminating, kInterruptTime);
+  if (handled) patience_.reset();
 }
 
 void Supervisor::reap() {

@@ -20,6 +20,9 @@ namespace fsdp::testing {
 
 // Short enough for ctest to see a message and not its own timeout.
 inline LaunchOptions test_options() { return {.timeout = std::chrono::seconds(60)}; }
+// For ranks that find a failure by its cause: with a timeout so long that a test which runs into it is a hang, which
+// ctest ends.
+inline LaunchOptions patient_options() { return {.timeout = std::chrono::hours(1)}; }
 
 // Expects that every rank succeeds; shows what they wrote if not.
 void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());

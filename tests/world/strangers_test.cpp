@@ -32,7 +32,7 @@ Variables variables_of(int rank, const std::string& port, const Variables& more 
 }
 
 int sum_two_ranks() {
-  return launch(testing::test_options(), [](World& world) {
+  return launch(testing::patient_options(), [](World& world) {
     torch::Tensor sum = torch::tensor({world.rank() + 1.0f});
     world.all_reduce_(sum);
     EXPECT_EQ(sum.item<float>(), 3);
@@ -47,7 +47,6 @@ void meet_with_two_secrets(bool one_host) {
   for (const RunResult& result : {first, second}) {
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.output, HasSubstr(kAnotherSecret));
-    EXPECT_LT(result.duration, testing::test_options().timeout);
   }
   EXPECT_THAT(first.output, HasSubstr("rank 1 at the job's store 127.0.0.1:" + port));
   EXPECT_THAT(second.output, HasSubstr("rank 0 at the job's store 127.0.0.1:" + port));
@@ -82,7 +81,7 @@ void write_everywhere() {
 void write_everywhere_and_go_on(bool one_host) {
   const std::string port = free_port();
   const auto body = [] {
-    return launch(testing::test_options(), [](World& world) {
+    return launch(testing::patient_options(), [](World& world) {
       if (world.rank() == 1) write_everywhere();
       world.barrier();
       world.split(0).barrier();

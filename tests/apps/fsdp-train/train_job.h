@@ -28,17 +28,10 @@ class Job {
 
   void send(int signal, pid_t process) const;
 
-  struct Outcome {
-    Ending ending;
-    std::chrono::steady_clock::duration after;
-  };
   // Sends the signal, and waits for the end.
-  Outcome outcome_of(int signal, pid_t process);
+  Ending end_by(int signal, pid_t process);
 
  private:
   pid_t launcher_ = -1;
   std::future<Ending> ending_;
 };
-
-// Far more than a job needs to end, and far less than what it would wait for otherwise.
-constexpr std::chrono::seconds kEndDeadline{5};

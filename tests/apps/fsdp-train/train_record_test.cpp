@@ -31,7 +31,7 @@ TEST_F(TrainProgram, LeavesTheSameRecordsWhenItIsKilledAtARandomStep) {
   const size_t killed_after = 6 + std::random_device()() % 200;
   {
     Job killed(tiny_arguments("killed", job), folder_ / "killed", killed_after);
-    EXPECT_NE(killed.outcome_of(SIGKILL, killed.launcher()).ending.code, 0);
+    EXPECT_NE(killed.end_by(SIGKILL, killed.launcher()).code, 0);
   }
   const std::string checkpoint = newest_checkpoint(folder_ / "killed");
   ASSERT_FALSE(checkpoint.empty()) << "killed after " << killed_after;

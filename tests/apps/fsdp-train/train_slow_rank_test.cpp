@@ -30,7 +30,7 @@ TEST_F(TrainProgram, NamesARankThatIsSlow) {
     std::this_thread::sleep_for(asleep);
     job.send(SIGCONT, job.rank(1));
   }
-  const Ending ending = job.outcome_of(SIGTERM, job.launcher()).ending;
+  const Ending ending = job.end_by(SIGTERM, job.launcher());
   EXPECT_EQ(ending.code, 128 + SIGTERM);
   EXPECT_THAT(read_bytes(run + "/metrics.jsonl"), HasSubstr("\"event\":\"" + told));
   EXPECT_THAT(ending.output, HasSubstr(": " + told));

@@ -39,8 +39,8 @@ TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
     SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(lines) + " lines");
     const std::string run = "stopped-" + std::to_string(signal);
     Job job(tiny_arguments(run, arguments), folder_ / run, lines);
-    const Job::Outcome outcome = job.outcome_of(signal, signal == SIGINT ? job.group() : job.launcher());
-    EXPECT_EQ(outcome.ending.code, 128 + signal) << outcome.ending.output;
+    const Ending ending = job.end_by(signal, signal == SIGINT ? job.group() : job.launcher());
+    EXPECT_EQ(ending.code, 128 + signal) << ending.output;
     const size_t done = reproducible_steps_of(folder_ / run).size();
     ASSERT_LT(done, whole.size());
     const std::string checkpoint = "step-" + std::to_string(done);
@@ -55,8 +55,8 @@ TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
 // A batch system may send it to the processes, and not to what started them.
 TEST_F(TrainStop, SavesWhenOneRankAloneIsAsked) {
   Job job(tiny_arguments("run", "--ranks 2 --steps 1000000"), folder_ / "run", 3);
-  const Job::Outcome outcome = job.outcome_of(SIGTERM, job.rank(1));
-  EXPECT_EQ(outcome.ending.code, 128 + SIGTERM) << outcome.ending.output;
+  const Ending ending = job.end_by(SIGTERM, job.rank(1));
+  EXPECT_EQ(ending.code, 128 + SIGTERM) << ending.output;
   EXPECT_THAT(checkpoints_of("run"), testing::SizeIs(1));
 }
 
@@ -64,8 +64,8 @@ TEST_F(TrainStop, SavesWhenOneRankAloneIsAsked) {
 TEST_F(TrainStop, SavesWhenTheTerminalHangsUp) {
   for (const std::string ranks : {"1", "2"}) {
     Job job(tiny_arguments("run" + ranks, "--ranks " + ranks + " --steps 1000000"), folder_ / ("run" + ranks), 3);
-    const Job::Outcome outcome = job.outcome_of(SIGHUP, job.group());
-    EXPECT_EQ(outcome.ending.code, 128 + SIGHUP) << outcome.ending.output;
+    const Ending ending = job.end_by(SIGHUP, job.group());
+    EXPECT_EQ(ending.code, 128 + SIGHUP) << ending.output;
     EXPECT_THAT(checkpoints_of("run" + ranks), testing::SizeIs(1));
   }
 }
@@ -97,9 +97,8 @@ TEST_F(TrainStop, EndsAtOnceWhenItIsAskedAgain) {
   while (!job.handles(SIGTERM)) ASSERT_FALSE(job.ends_within(5ms));
   job.send(SIGTERM, job.launcher());
   ASSERT_FALSE(job.ends_within(kPause)) << "the step was over";
-  const Job::Outcome outcome = job.outcome_of(SIGTERM, job.launcher());
-  EXPECT_EQ(outcome.ending.code, 128 + SIGTERM) << outcome.ending.output;
-  EXPECT_LT(outcome.after, kEndDeadline);
+  const Ending ending = job.end_by(SIGTERM, job.launcher());
+  EXPECT_EQ(ending.code, 128 + SIGTERM) << ending.output;
   EXPECT_THAT(checkpoints_of("run"), testing::IsEmpty());
 }
 
@@ -108,9 +107,8 @@ TEST_F(TrainStop, EndsAllRanksAtOnceWhenItIsAskedAgain) {
   job.send(SIGSTOP, job.rank(1));  // the other one waits for it
   job.send(SIGINT, job.group());
   ASSERT_FALSE(job.ends_within(kPause));
-  const Job::Outcome outcome = job.outcome_of(SIGINT, job.group());
-  EXPECT_EQ(outcome.ending.code, 128 + SIGINT) << outcome.ending.output;
-  EXPECT_LT(outcome.after, kEndDeadline);
+  const Ending ending = job.end_by(SIGINT, job.group());
+  EXPECT_EQ(ending.code, 128 + SIGINT) << ending.output;
   EXPECT_EQ(kill(job.group(), 0), -1) << "a rank is left";
   EXPECT_THAT(checkpoints_of("run"), testing::IsEmpty());
 }
