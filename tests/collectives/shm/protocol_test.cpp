@@ -273,13 +273,15 @@ TEST(Ranks, OneThatIsSilentIsNamedAfterTheTimeout) {
 
 TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
   ThreadRanks threads(3);
+  std::atomic<int> told = 0;
   threads.run([&](Ranks& ranks) {
     const std::string own = ranks.rank() == 1 ? "writes" : "reads";
     const std::string found =
         ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
     EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
                 ::testing::ContainsRegex(found + ", and no rank can go on"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others find it too
+    ++told;
+    while (told < 3) std::this_thread::yield();  // the others find it too
   });
 }
 
