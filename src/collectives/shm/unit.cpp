@@ -26,9 +26,7 @@ std::vector<int> replicas_of(int rank, const layout::UnitLayout& layout) {
 }
 
 UnitMemory open_memory(SharedMemoryContext& context, const GroupUnitSpec& spec) {
-  const int ranks = context.ranks().size();
-  FSDP_INVARIANT(spec.layout.ranks() == ranks, "unit {} is laid out for {} ranks, the group has {}", spec.name,
-                 spec.layout.ranks(), ranks);
+  check_ranks(context.ranks().size(), spec);
   return context.guarded(message_prefix(spec.name), "open",
                          [&] { return UnitMemory(context, spec, {.sum_bytes = sum_bytes_of(spec.layout)}); });
 }
@@ -53,9 +51,7 @@ bool SharedMemoryUnit::begin_write(Readers readers) {
 
 void SharedMemoryUnit::begin_gather(const torch::Tensor& buffer, Order) {
   if (!copies()) return;
-  FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
-                 "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
-                 spec_.layout.full_numel());
+  check_buffer(buffer, spec_);
   buffer_ = buffer;
 }
 
