@@ -60,8 +60,8 @@ class Wire {
   void begins(std::string operation);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
-  // The same for messages of which the first ones of `peers()` have sent one each. False when one that has not come is
-  // of a peer that waits for long itself: it stays, and can be waited for again.
+  // As `wait_all`, for messages of which the first ones of `peers()` have sent one each. False when one that has not
+  // come is of a peer that waits for long itself: it stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages);
 
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostsCollectives, ::testing::Values(testing::Hosts{
                          ::testing::PrintToStringParamName());
 
 // The peers wait in another group meanwhile.
-TEST(HostsUnit, ARankMayGatherAloneBetweenTwoWrites) {
+TEST(HostsUnit, GathersAreOneSidedBetweenTwoWrites) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
@@ -257,8 +257,8 @@ TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
   expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
 }
 
-// What the ranks of the first host wait for is behind another publication, for which nobody waits. All stay alive until
-// all have been told.
+// The ranks of the first host wait for something behind another publication, for which nobody waits. All stay alive
+// until all have been told.
 TEST(HostsGroup, RanksThatWaitForALaterPublicationAreTold) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();

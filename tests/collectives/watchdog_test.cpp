@@ -1,4 +1,4 @@
-// What ranks that wait learn of each other, with threads as ranks and a timeout that no test may reach.
+// Ranks that wait, and learn of each other why, with threads as ranks and a timeout that no test may reach.
 #include "collectives/watchdog.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ struct Rank {
   }
 };
 
-// What each rank's body threw.
+// The message that each rank's body threw.
 std::vector<std::string> messages(int ranks, const std::function<void(Rank&, int rank)>& body) {
   LocalNetwork network(ranks, kTimeout);
   std::vector<std::string> thrown(ranks);

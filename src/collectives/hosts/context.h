@@ -1,9 +1,9 @@
-// What a group over several hosts shares with its units: its two levels, this host's ranks, in shared memory, and all
-// ranks, over a wire.
+// The state that a group over several hosts shares with its units: its two levels, which are this host's ranks, in
+// shared memory, and all ranks, over a wire.
 //
 // Every host has as many ranks, numbered one host's after another's. Ranks with the same number on their hosts are
-// counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once a
-// rank. A failure on one level poisons both, so that those who wait on the other hear of it.
+// counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once
+// per rank. A failure on one level poisons both, so that those who wait on the other hear of it.
 // One thread at a time. The units may outlive the group.
 #pragma once
 
@@ -57,7 +57,8 @@ class HostsContext {
   auto on_wire(const std::string& prefix, const char* name, Operation&& operation) {
     return shared_.guarded(prefix, name, [&] { return wire_->guarded(prefix, name, operation); });
   }
-  // The same for what waits for the ranks of this host, which the ranks of the other hosts see.
+  // As `on_wire`, for an operation that waits for the ranks of this host; the ranks of the other hosts see that it
+  // does.
   template <typename Operation>
   auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
     return wire_->guarded(prefix, name, [&] {

@@ -2,8 +2,8 @@
 // they divided the unit among themselves (the secondary partition of ZeRO++, arXiv:2306.10209).
 //
 // Publishing a shard sends it to the counterparts on the other hosts, and starts to receive theirs straight into their
-// places, beside the caller. A gather waits until all of the host have what they fetch, copies nothing, and asks
-// nothing of anybody: so a rank may gather alone, as often as it likes, and in any order.
+// places, beside the caller. A gather waits until all of the host have what they fetch, and copies nothing. It is
+// one-sided: a rank gathers as often as it likes, in any order, and asks nothing else of its peers.
 #include <exception>
 #include <string>
 

@@ -22,7 +22,7 @@
 
 namespace fsdp::collectives::hosts {
 
-// What ranks tell each other of a parameter when they begin a reduction, as a byte: its Presence, and whether the sum
+// The flag of a parameter, a byte that ranks tell each other when they begin a reduction: Presence, and whether the sum
 // of the slice that the rank adds up holds gradients of it already.
 inline constexpr uint8_t kHeld = 4;
 inline Presence presence_in(uint8_t flag) { return static_cast<Presence>(flag & ~kHeld); }

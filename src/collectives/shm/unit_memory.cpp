@@ -17,7 +17,7 @@ constexpr Access kReleased = Access::None;
 constexpr Access kReleased = Access::Read;
 #endif
 
-// What a rank tells the others of its host of a unit that it opens.
+// A rank's message to the others of its host when it opens a unit.
 struct Opening {
   uint64_t control = 0;
   int file = -1;

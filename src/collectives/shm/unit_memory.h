@@ -6,8 +6,8 @@
 // a unit that the host does not keep, or that is one shard, is memory of this rank only: its writes and reads ask
 // nobody.
 //
-// What operators get is mapped without the right to write. In builds with FSDP_POISON it is out of reach while it is
-// released, so that a use without a gather is a fault.
+// The mapping that operators get is without the right to write. In builds with FSDP_POISON it is out of reach while the
+// unit is released, so that a use without a gather is a fault.
 //
 // Owned by the unit's collectives. One thread at a time, but for `publish`. Throws Error, and WaitFailure as `Ranks`.
 #pragma once
@@ -41,7 +41,7 @@ class UnitMemory {
   const std::vector<UnitMember>& members() const { return members_; }  // by the ranks' numbers on the host
   torch::Tensor shard() const { return shard_; }
   bool is_shared() const { return full_.has_value(); }
-  // Where the shard of a rank of the layout lies in a shared unit; to be written for those that are fetched.
+  // The place of a rank's shard in a shared unit; `rank` is of the layout. Written for ranks that are fetched.
   char* place_of(int rank) const { return writable_ + layout_.shard_index(rank) * shard_.nbytes(); }
 
   // As UnitCollectives::begin_write, among the ranks of the host.

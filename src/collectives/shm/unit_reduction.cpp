@@ -65,7 +65,7 @@ float* SharedMemoryReduction::summed_slice(int rank) const {
   return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(this->rank()).begin);
 }
 
-// Where the rank shows it to its replicas.
+// The copy of it that the rank shows to its replicas.
 float* SharedMemoryReduction::shown_slice(int rank) const {
   const UnitMember& member = gradients_.member(rank);
   return reinterpret_cast<float*>(member.memory->at(member.control->sums));

@@ -1,4 +1,4 @@
-// What tests of the shm backend among real ranks have in common.
+// Steps that the tests of the shm backend among real ranks share.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,4 +1,5 @@
-// What ranks do to each other's memory, with threads as ranks and random delays. Built with the thread sanitizer.
+// The protocol by which ranks use each other's memory, with threads as ranks and random delays. Built with the thread
+// sanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

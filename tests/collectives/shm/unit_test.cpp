@@ -93,7 +93,7 @@ TEST(ShmUnit, AUnitThatIsOneShardIsNotCopied) {
       testing::over_shm());
 }
 
-TEST(ShmUnit, ARankMayGatherAloneBetweenTwoWrites) {
+TEST(ShmUnit, GathersAreOneSidedBetweenTwoWrites) {
   run_ranks(
       2,
       [](World& world) {
