@@ -109,7 +109,7 @@ Actions Schedule::reduce_next(std::span<const int64_t> account) {
 
 Actions Schedule::backward_ends(std::span<const int64_t> account) {
   Actions actions;
-  reductions_.finish(account, actions);
+  reductions_.finish(account, forward_uses_, actions);
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.end_of_backward();
   record_.add(actions);
