@@ -25,20 +25,20 @@ void ModelGradients::close(bool stepped) {
 }
 
 void ModelGradients::drop() {
-  for (auto& unit : units_) unit->sum->drop();
+  for (auto& unit : units_) unit->sum.drop();
   machine_.reset_sum();
   factors_.clear();
 }
 
 bool ModelGradients::any() const {
-  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum->any(); });
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum.any(); });
 }
 
 void ModelGradients::set_divisor(double divisor) {
   FSDP_CHECK(divisor > 0 && std::isfinite(divisor), "set_gradient_divisor: found {}, expected a finite positive number",
              divisor);
   divisor_ = divisor;
-  for (auto& unit : units_) unit->sum->set_divided_later(!closing_factors().empty());
+  for (auto& unit : units_) unit->sum.set_divided_later(!closing_factors().empty());
 }
 
 std::vector<float> ModelGradients::closing_factors() const {
@@ -51,7 +51,7 @@ void ModelGradients::scale(float factor) {
 }
 
 std::vector<float> ModelGradients::take_factors() {
-  for (auto& unit : units_) unit->sum->allow_access();
+  for (auto& unit : units_) unit->sum.allow_access();
   return std::exchange(factors_, {});
 }
 

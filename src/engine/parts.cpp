@@ -43,7 +43,7 @@ buffers::Arena arena_for(const Units& units, const ModelSpec& spec, collectives:
   int64_t full = 0, gradients = 0, staging = 0;
   const auto gradient_bytes = static_cast<int64_t>(c10::elementSize(spec.reduce_dtype));
   for (const auto& unit : units) {
-    const layout::GradientLayout& layout = unit->sum->gradient_layout();
+    const layout::GradientLayout& layout = unit->sum.gradient_layout();
     const auto bytes = static_cast<int64_t>(c10::elementSize(unit->dtype()));
     full = std::max(full, unit->layout.full_numel() * bytes);
     gradients = std::max(gradients, layout.full_numel() * gradient_bytes);
@@ -79,7 +79,7 @@ Parts::Parts(ModelSpec spec)
       writer(executor, units, schedule, recorder, link),
       post_backward(executor, *spec.group, units, schedule, machine, agreement),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
-      join(executor, units, schedule, machine, agreement, post_backward),
+      join(executor, units, schedule, agreement, post_backward),
       backward(link) {
   group = std::move(spec.group);
   if (spec.sync_module_states) broadcast_buffers(0);

@@ -43,6 +43,7 @@ class UnitGradientSum {
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
   void allow_access();
 
+  const std::vector<torch::Tensor>& pieces() const { return pieces_; }
   bool any() const;
   collectives::GradientSum& sum() { return sum_; }
   // Of the parameters that wanted a gradient in the last backward.

@@ -85,9 +85,9 @@ void expect_memory_by_formula(World& world, bool shared) {
   for (const auto& unit : sharded.model().units()) {
     S += unit->layout.shard_numel();
     F = std::max(F, unit->layout.full_numel());
-    sums += unit->sum->gradient_layout().shard_of(world.rank()).numel();
-    gradients = std::max(gradients, unit->sum->gradient_layout().full_numel());
-    slices = std::max(slices, unit->sum->gradient_layout().slice_of(world.rank()).numel());
+    sums += unit->sum.gradient_layout().shard_of(world.rank()).numel();
+    gradients = std::max(gradients, unit->sum.gradient_layout().full_numel());
+    slices = std::max(slices, unit->sum.gradient_layout().slice_of(world.rank()).numel());
   }
   EXPECT_LE(sums, S);
   EXPECT_LE(gradients, F);

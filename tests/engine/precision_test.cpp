@@ -266,9 +266,9 @@ void expect_memory_by_dtype(World& world, bool shared) {
   for (const auto& unit : sharded.model().units()) {
     shards += unit->layout.shard_numel();
     largest = std::max(largest, unit->layout.full_numel());
-    sums += unit->sum->gradient_layout().shard_of(world.rank()).numel();
-    gradients = std::max(gradients, unit->sum->gradient_layout().full_numel());
-    slices = std::max(slices, unit->sum->gradient_layout().slice_of(world.rank()).numel());
+    sums += unit->sum.gradient_layout().shard_of(world.rank()).numel();
+    gradients = std::max(gradients, unit->sum.gradient_layout().full_numel());
+    slices = std::max(slices, unit->sum.gradient_layout().slice_of(world.rank()).numel());
   }
   const MemoryReport memory = sharded.memory();
   EXPECT_EQ(memory.parameter_bytes, (4 + 2) * shards);
