@@ -1,9 +1,10 @@
 // Messages among the ranks while a step runs: which unit each gathers where no plan says it, how much is left to reduce
 // at the end of a backward, and which ranks have a batch.
 //
-// A message is an all-gather of a few numbers per unit. Each says which activity its rank is at, and ranks that have a
-// batch must be at the same one: otherwise every rank throws an Error that names two of them and their activities. A
-// rank without a batch follows the others, and learns from their messages which activity comes next.
+// A message is an all-gather of a few numbers per unit. Each says which activity its rank is at, and for which
+// operator; ranks that have a batch must be at the same activity: otherwise every rank throws an Error that names two
+// of them and what they do. A rank without a batch follows the others, and learns from their messages which activity
+// comes next.
 //
 // Owned by the model, whose lock covers all calls. Calls that are collectives say so; the caller runs them in
 // Executor::guarded, as nothing can be exchanged after one that failed.
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/group.h"
@@ -53,8 +55,8 @@ class Agreement {
   // Whether ranks can rely on their plans: one may have learnt none yet, or an old one, because it followed.
   bool has_common_plan() const { return !followed_ && plans_alike_; }
 
-  // This rank gathers the unit outside of a plan. A collective.
-  void gathers(int unit, const Account& account);
+  // This rank gathers the unit outside of a plan, for an operator of this name, or for none. A collective.
+  void gathers(int unit, std::string_view operation, const Account& account);
   // This rank has ended its backward. Returns the largest of the ranks' accounts, number by number. A collective.
   Account ends_backward(const Account& account);
 
@@ -67,8 +69,8 @@ class Agreement {
   Leaders follow(const Account& account);
 
  private:
-  std::vector<torch::Tensor> exchange(int64_t activity, const Account& account);
-  std::string describe(int64_t activity) const;
+  std::vector<torch::Tensor> exchange(int64_t activity, std::string_view operation, const Account& account);
+  std::string describe(const torch::Tensor& message) const;
   void check_same_activity(const std::vector<torch::Tensor>& messages) const;
 
   collectives::Group& group_;

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "engine/parts.h"
 #include "interpose/listener.h"
@@ -32,8 +33,9 @@ class Events final : public interpose::Listener {
 
  private:
   schedule::Mode mode();  // of what this thread runs now
-  void perform(const schedule::Actions& actions);
+  void perform(const schedule::Actions& actions, std::string_view operation = {});
   void make_full(std::span<const int> units, schedule::Mode mode, const char* operation);
+  void end_sums(const interpose::PieceUse& use, const char* operation);
   void check_changed(int unit, schedule::Mode mode);
   bool comes_late(int unit);
 

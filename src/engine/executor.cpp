@@ -21,22 +21,22 @@ Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& 
       arena_(std::move(arena)),
       gathered_ahead_(units.size()) {}
 
-void Executor::perform(const schedule::Actions& actions) {
+void Executor::perform(const schedule::Actions& actions, std::string_view operation) {
   if (actions.empty()) return check_not_failed();
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   guarded([&] {
-    for (const Action& action : actions) perform(action);
+    for (const Action& action : actions) perform(action, operation);
   });
 }
 
-void Executor::perform(const Action& action) {
+void Executor::perform(const Action& action, std::string_view operation) {
   switch (action.kind) {
     case Action::Kind::Release:
       return release(action);
     case Action::Kind::Gather:
       count_gather(*units_[action.unit], action.foreseen);
-      return gather(action, Order::Common);
+      return gather(action, Order::Common, operation);
     case Action::Kind::WaitGather:
       return units_[action.unit]->bind(wait_gather(action.unit));
     case Action::Kind::OpenGradient:
@@ -63,13 +63,13 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
   communication_.foreseen_gathers += foreseen;
 }
 
-void Executor::gather(const Action& action, Order order) {
+void Executor::gather(const Action& action, Order order, std::string_view operation) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
   if (!action.foreseen && !unit.collectives->capabilities().one_sided)
-    agreement_.gathers(action.unit, account_so_far(schedule_));
+    agreement_.gathers(action.unit, operation, account_so_far(schedule_));
   unit.collectives->begin_gather(buffer_for(unit, action.buffer), order);
 }
 

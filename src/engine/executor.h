@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Executor {
   Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
            Recorder& recorder, buffers::Arena arena);
 
-  void perform(const schedule::Actions& actions);
+  // `operation` names the operator that the actions are for, if there is one.
+  void perform(const schedule::Actions& actions, std::string_view operation = {});
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
   void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
   // Takes part in a gather of ranks that have a batch, which this one has not.
@@ -49,9 +51,9 @@ class Executor {
   const buffers::Arena& arena() const { return arena_; }
 
  private:
-  void perform(const schedule::Action& action);
+  void perform(const schedule::Action& action, std::string_view operation);
   void release(const schedule::Action& action);
-  void gather(const schedule::Action& action, collectives::Order order);
+  void gather(const schedule::Action& action, collectives::Order order, std::string_view operation = {});
   void* wait_gather(int unit);
   // Where a gather of the unit goes: undefined where the backend hands out memory of its own.
   torch::Tensor buffer_for(const ShardedUnit& unit, int buffer);

@@ -98,13 +98,11 @@ void OptimizerStep::step_early(int64_t touched) {
   if (!update) return;
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  const std::vector<float> factors = gradients_.closing_factors();
   for (int id : std::vector(early_.candidates())) {
     collectives::UnitCollectives& unit = *units_[id]->collectives;
     if (!early_.has_left(id) && !leave(id)) continue;
     if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
-    units_[id]->sum.allow_access();
-    write(id, *update, factors, touched);
+    write(id, *update, gradients_.closing_factors_of(*units_[id]), touched);
     recorder_.computes_nothing();
     units_[id]->sum.give_back();
     early_.stepped(id);
