@@ -126,9 +126,8 @@ void Agreement::check_same_activity(const std::vector<torch::Tensor>& messages) 
   for (auto other = messages.begin(); other != messages.end(); ++other) {
     FSDP_CHECK(!leads(*other) || activity_of(*other) == activity_of(*leader),
                "rank {} {} where rank {} {}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data? Does one rank alone run an operator on a parameter, for a log? Run it on every "
-               "rank, or on what sharded.full_state() gives; for the gradients' norm take what "
-               "sharded.clip_grad_norm_() returns.",
+               "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
+               "rank do it.",
                other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader));
   }
 }
