@@ -15,7 +15,7 @@
 
 namespace fsdp {
 
-// What every optimizer offers to checkpoints and loops. An optimizer keeps its model's shards alive.
+// The interface of every optimizer, for training loops and checkpoints. An optimizer keeps its model's shards alive.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -29,7 +29,7 @@ class Optimizer {
     std::string name;
     std::vector<torch::Tensor> tensors;
   };
-  // State that is one number a parameter, such as its step count; `tensors[i]` is a scalar.
+  // State that is one number per parameter, such as its step count; `tensors[i]` is a scalar.
   struct State {
     std::vector<ElementState> elements;
     std::vector<ElementState> scalars;
@@ -75,8 +75,8 @@ class StepInBackward {
   std::shared_ptr<engine::Model> model_;
 };
 
-// What the optimizers below have in common: they step on the pieces of a model's parameters, each group by its own
-// settings. A parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
+// The base of the optimizers below: they step on the pieces of a model's parameters, each group by its own settings. A
+// parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
 class PieceOptimizer : public Optimizer {
  public:
   ~PieceOptimizer() override;
@@ -179,7 +179,7 @@ class SGD final : public PieceOptimizer {
   explicit SGD(ShardedModel& model, SGDOptions options = {});
 };
 
-// What the orthogonal update of a matrix of [rows, columns] is multiplied by.
+// The factor of the orthogonal update of a matrix of [rows, columns].
 enum class MuonScale {
   LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates are, so that its rates fit (Moonlight)
   Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
@@ -253,7 +253,7 @@ class GradScaler {
   // Ends the step: a smaller scale when one was skipped, now and then a larger one when none was. Throws `Error` when
   // nothing was unscaled since the last one.
   void update();
-  // What the next loss is multiplied by.
+  // The factor of the next loss.
   double scale_value() const { return options_.enabled ? state_.scale : 1; }
 
   // To save and restore; the same on every rank.

@@ -12,7 +12,7 @@ namespace fsdp::engine {
 
 namespace {
 
-// What a rank does, told to the others; otherwise the unit it gathers.
+// Activities of a rank, as numbers in its messages. Any other number is the unit that it gathers.
 constexpr int64_t kEndsBackward = -1;
 constexpr int64_t kFollows = -2;
 

@@ -1,5 +1,5 @@
-// What LibTorch tells of a model's parameters, their pieces and autograd: each event goes to the step machine, then to
-// the schedule, whose actions are performed.
+// Receives LibTorch's events: operators on a model's parameters and pieces, and autograd's gradients. Each goes to the
+// step machine, then to the schedule, whose actions are performed.
 //
 // Calls come from the threads that run operators and backward passes; each takes the model's lock.
 #pragma once

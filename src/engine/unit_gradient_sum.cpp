@@ -47,7 +47,7 @@ void UnitGradientSum::open(std::vector<uint8_t> trainable) {
     shown += kept;
     trainable[i] |= sum_.held[i];
   }
-  // What the user still holds of such a sum keeps its values.
+  // Gradients that the user still holds keep their values.
   const bool others_hold = sum_.values.defined() && sum_.values.storage().use_count() > 1 + shown;
   if (trainable != gradient_layout_.wanted() || !sum_.values.defined() || others_hold)
     change_layout(std::move(trainable));

@@ -169,7 +169,7 @@ TEST(Communication, OfAnEvaluationIsOneGatherAUnitOnceItIsPlanned) {
     train();
     gathers_of([&] { evaluate(), evaluate(); });
     for (int round = 0; round < 2; ++round) {
-      // What an evaluation gathered ahead for the next batch, the training uses.
+      // Training uses the units that an evaluation gathered ahead for its next batch.
       EXPECT_LE(gathers_of(train), 2 * kBlocks + 1) << "round " << round;
       gathers_of(evaluate);
       // The embedding is used at both ends: it is there when the next batch begins.

@@ -178,7 +178,7 @@ TEST(Guards, AFunctionThatReadsBytesIsToldOfOperatorsAndCopiesWhichWork) {
   });
 }
 
-// What is undivided, or of this rank alone, would look like the gradient.
+// Values that are undivided, or of this rank alone, would pass for the gradient.
 TEST(Guards, TheBytesOfAGradientAreRefusedUntilItsSumHasEnded) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();

@@ -152,7 +152,7 @@ TEST(Precision, CastsActivationsWhereOperatorsNeedIt) {
   });
 }
 
-// The same values in each of the dtypes that the model may have, and a buffer that takes part.
+// A model with equal values in each of its possible dtypes, and a buffer that takes part.
 struct KeptImpl : torch::nn::Module {
   KeptImpl() {
     torch::manual_seed(6);
@@ -161,7 +161,7 @@ struct KeptImpl : torch::nn::Module {
     torch::NoGradGuard no_grad;
     for (auto& parameter : parameters()) parameter.copy_(parameter.to(torch::kBFloat16));
   }
-  // What the library casts by itself.
+  // With the casts that the library makes by itself.
   torch::Tensor loss(int64_t b) {
     const auto like = [](const torch::Tensor& x, const torch::Tensor& weight) { return x.to(weight.scalar_type()); };
     torch::Tensor x = like(input(b) * scale, mixed->first->weight);

@@ -25,7 +25,7 @@ using testing_models::TestModel;
 using testing_models::Weights;
 using Pieces = std::vector<torch::Tensor>;
 
-// The same program in one process and over ranks: its parameters are whole ones there and pieces here.
+// A model that a program trains: with whole parameters in one process, with pieces over ranks.
 struct Trained {
   TestModel model = make_gpt();
   std::vector<std::string> names;
