@@ -51,7 +51,7 @@ class UnitGradientSum {
   bool is_zeroed() const;
   // Multiplies the gradients that are not complete.
   void scale_open(float factor);
-  // Backwards add to no gradient any more; whoever calls this multiplies them by what is to be multiplied.
+  // Every gradient is complete from now on. The caller multiplies them by the factors that are outstanding.
   void end();
   // The gradients are still to be multiplied by a factor of clipping: their bytes are refused until `end`.
   void refuse_access_until_clipped();

@@ -154,6 +154,23 @@ TEST_P(OwnGradients, SetByHandAreSteppedUndivided) {
   });
 }
 
+TEST_P(OwnGradients, ReadBeforeAStepAreDividedOnce) {
+  run_ranks(GetParam(), [](World& world) {
+    const TestModel models[2] = {make_gpt(), make_gpt()};
+    ShardedModel read = shard(*models[0].module, world), plain = shard(*models[1].module, world);
+    SGD of_read(read, {.lr = 0.1}), of_plain(plain, {.lr = 0.1});
+    for (int step = 0; step < 2; ++step) {
+      for (const TestModel& model : models) model.loss(step * world.size() + world.rank()).backward();
+      for (size_t i = 0; i < read.shards().size(); i += 3) read.shards()[i].grad().clone();
+      if (step == 1) EXPECT_EQ(read.clip_grad_norm_(0.01), plain.clip_grad_norm_(0.01));
+      of_read.step(), of_plain.step();
+      of_read.zero_grad(), of_plain.zero_grad();
+    }
+    for (size_t i = 0; i < read.shards().size(); ++i)
+      EXPECT_TRUE(torch::equal(read.shards()[i], plain.shards()[i])) << i;
+  });
+}
+
 TEST(OwnGradients, SetBeforeABackwardThatAddsToThemAreAnErrorOnSeveralRanks) {
   for (const int ranks : {1, 2}) {
     run_ranks(ranks, [](World& world) {
