@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "configuration_file.h"
+#include "did_you_mean.h"
 #include "flags.h"
 #include "help.h"
 #include "model_choice.h"
-#include "nearest.h"
 #include "option_value.h"
 #include "resolve.h"
 
@@ -26,7 +26,8 @@ Command take_command(std::vector<std::string>& arguments, CommandLine& result) {
   if (const auto command = command_named(word)) return *command;
   std::vector<std::string> words;
   for (const CommandEntry& entry : kCommands) words.push_back(entry.word);
-  result.problems.push_back(with_hint(fmt::format("'{}' is no command of this program", word), nearest(word, words)));
+  result.problems.push_back(
+      with_hint(fmt::format("'{}' is no command of this program", word), did_you_mean(word, words)));
   return Command::Train;
 }
 

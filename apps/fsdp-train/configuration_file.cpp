@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "nearest.h"
+#include "did_you_mean.h"
 #include "option_value.h"
 #include "toml/guarded.h"
 
@@ -57,7 +57,7 @@ class Reader {
       if (row.in_file()) sections.push_back(row.section);
     }
     if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
-      const std::string meant = nearest(name, sections);
+      const std::string meant = did_you_mean(name, sections);
       return add(key.source().begin, with_hint(fmt::format("[{}] is no section of this program", name),
                                                meant.empty() ? "" : fmt::format("[{}]", meant)));
     }
@@ -72,7 +72,7 @@ class Reader {
       if (row.key() == name) return set(row, node);
       here.push_back(row.key());
     }
-    const std::string meant = elsewhere(name).empty() ? nearest(name, here) : elsewhere(name);
+    const std::string meant = elsewhere(name).empty() ? did_you_mean(name, here) : elsewhere(name);
     add(key.source().begin, with_hint(fmt::format("'{}' is no key of [{}]", name, section), meant));
   }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "nearest.h"
+#include "did_you_mean.h"
 #include "option_value.h"
 
 namespace trainer {
@@ -98,7 +98,7 @@ std::string Flags::unknown(const std::string& argument) const {
   }
   std::vector<std::string> names = {"--help", "--version"};
   for (const auto& [row, option] : options_) names.push_back(row->flag);
-  const std::string meant = argument.starts_with("--") ? nearest(name, names) : "";
+  const std::string meant = argument.starts_with("--") ? did_you_mean(name, names) : "";
   return with_hint(fmt::format("'{}' is no option of this program", name), meant);
 }
 

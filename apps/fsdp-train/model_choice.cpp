@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
+#include "did_you_mean.h"
 #include "models/hugging_face_config.h"
 #include "models/model_sizes.h"
 #include "models/toml_config.h"
-#include "nearest.h"
 
 namespace trainer {
 
@@ -30,7 +30,7 @@ void take_model(const std::string& name, ModelChoice& choice) {
     take_file(name, choice);
   } else {
     choice.problems.push_back(with_hint(fmt::format("--model '{}' is no size that is known, and no file", name),
-                                        nearest(name, models::size_names())));
+                                        did_you_mean(name, models::size_names())));
   }
 }
 

@@ -39,9 +39,9 @@ void write_settings(const Options& options, const tokenizers::Tokenizer* tokeniz
 
 }  // namespace
 
-Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_rate)
+Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops)
     : options_(options),
-      peak_rate_(peak_rate),
+      peak_flops_(peak_flops),
       terminal_(standard_output()),
       progress_(options.steps, options.log_every, terminal_),
       metrics_(made(options.run) / "metrics.jsonl", steps_done, [this](const std::string& text) { tell(text); }),
@@ -63,7 +63,7 @@ void Report::add_speed(StepRecord& record) {
   record.seconds_left = static_cast<double>(options_.steps - record.step) * seconds_a_step_;
   record.tokens_per_second = tokens / training_seconds_;
   record.mfu =
-      models::flops_per_token(options_.model, options_.model.context) * tokens / (record.step_seconds * peak_rate_);
+      models::flops_per_token(options_.model, options_.model.context) * tokens / (record.step_seconds * peak_flops_);
   const ProcessMemory memory = process_memory();
   record.memory_bytes = memory.resident_bytes;
   record.peak_memory_bytes = memory.peak_bytes;
@@ -108,7 +108,7 @@ void Report::finish(int64_t steps_done, const std::string& sample) {
                       *validation_loss_ / std::log(2.0)));
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
-  print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_rate_), options_.checkpoint_folder(steps_done)));
+  print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_flops_), options_.checkpoint_folder(steps_done)));
 }
 
 void Report::stopped(int64_t steps_done) {

@@ -18,9 +18,9 @@ namespace trainer {
 class Report {
  public:
   // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
-  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_rate`: floating-point
-  // operations a second that the job can reach (matrix_rate.h).
-  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_rate);
+  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_flops`: floating-point
+  // operations per second that the job can reach (peak_flops.h).
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops);
 
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
   // and the tokens so far where they are 0.
@@ -44,7 +44,7 @@ class Report {
   double seconds_since_beginning() const;
 
   Options options_;
-  double peak_rate_;
+  double peak_flops_;
   Terminal terminal_;
   Progress progress_;
   MetricsFile metrics_;

@@ -34,7 +34,7 @@ double StepTimes::median(double Step::*part) const {
   return *middle;
 }
 
-std::string StepTimes::text(double peak_rate) const {
+std::string StepTimes::text(double peak_flops) const {
   if (steps_.empty()) return "";
   const double passes = median(&Step::forward_backward), optimizer = median(&Step::optimizer),
                data = median(&Step::data), other = median(&Step::other);
@@ -46,7 +46,7 @@ std::string StepTimes::text(double peak_rate) const {
       100 * median(&Step::wait) / step);
   if (const double mfu = median(&Step::mfu); mfu > 0) {
     text += fmt::format("MFU       {:>7.1f} %   of the {} that all ranks reach in products of large matrices\n",
-                        100 * mfu, operation_rate(peak_rate));
+                        100 * mfu, operation_rate(peak_flops));
   }
   return text;
 }

@@ -11,8 +11,8 @@
 #include "export_model.h"
 #include "first_rank.h"
 #include "generate.h"
-#include "matrix_rate.h"
 #include "models/hugging_face_weights.h"
+#include "peak_flops.h"
 #include "problems.h"
 #include "refuse_together.h"
 #include "report.h"
@@ -90,10 +90,10 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     return 0;
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
-  const double peak_rate = measured_matrix_rate(world, compute_dtype_of(options));
+  const double peak_flops = measured_peak_flops(world, compute_dtype_of(options));
   std::optional<Report> report;
   if (world.rank() == 0) {
-    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_rate); });
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
   }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);

@@ -72,8 +72,8 @@ inline constexpr double kLargestUnitShare = 0.25;
 
 struct AutomaticUnitsOptions {
   double largest_share = kLargestUnitShare;  // above 0, up to 1
-  // Names of parameters in the order in which the model first uses them; those left out follow the one registered
-  // before them. Empty: the order in which they are registered.
+  // Names of parameters in the order in which the model first uses them (order_of_use); those left out follow the one
+  // registered before them. Empty: the order in which they are registered.
   std::vector<std::string> order = {};
 };
 
@@ -91,6 +91,16 @@ struct AutomaticUnitsOptions {
 // range, and when used for a name in `order` that the model does not have.
 UnitPolicy units_automatic();
 UnitPolicy units_automatic(AutomaticUnitsOptions options);
+
+// The names of the module's parameters in the order in which `forward` first uses them on this thread; those that it
+// does not use are left out. For a module that is not sharded yet:
+//
+//   auto order = fsdp::order_of_use(*model, [&] { model->forward(batch); });
+//   auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_automatic({.order = order})});
+//
+// `forward` is called once, and does what it does: open a torch::NoGradGuard around it to keep no graph, and mind that
+// it draws random numbers and writes buffers as always. Every rank passes the same order to `shard`, which checks it.
+std::vector<std::string> order_of_use(const torch::nn::Module& module, const std::function<void()>& forward);
 
 // The dtypes of full parameters, of gradients on the wire and of buffers: fp32, bf16 or fp16. Shards, sums of gradients
 // and optimizers are fp32 whatever these are. With a param_dtype, operators that need equal dtypes get their floating

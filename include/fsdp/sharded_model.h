@@ -48,7 +48,7 @@ struct CommunicationReport {
   int64_t gathers = 0;           // units made full from the shards of several ranks
   int64_t foreseen_gathers = 0;  // those that the plan knew
   int64_t reductions = 0;        // units whose gradients were reduced
-  int64_t late_gradients = 0;    // gradients that came after their unit had been reduced
+  int64_t late_gradients = 0;    // that came after their unit was reduced: their sum may differ in bits
   int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
   double wait_seconds = 0;       // that this rank waited for others
 

@@ -8,6 +8,7 @@
 
 #include "api/module_division.h"
 #include "api/precision.h"
+#include "api/shard_over.h"
 #include "api/strategy.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -62,8 +63,8 @@ void check_memory(const std::vector<NamedUnit>& units) {
   }
 }
 
-ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::string> statistics, World& world,
-                         const Options& options) {
+ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> units,
+                         std::unordered_set<std::string> statistics, World& world, const Options& options) {
   check_options(options);
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
@@ -79,7 +80,7 @@ ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::s
   const MixedPrecision& precision = options.mixed_precision;
   convert_buffers(units, precision);
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
-                                                                 .group = world.state()->new_group(),
+                                                                 .group = make_group(),
                                                                  .device = world.device(),
                                                                  .strategy = options.strategy,
                                                                  .shards = sharding.shards,
@@ -101,19 +102,27 @@ ShardedModel shard_units(std::vector<NamedUnit> units, std::unordered_set<std::s
   return ShardedModel(std::move(model));
 }
 
+MakeGroup of_its_own(World& world) {
+  return [&world] { return world.state()->new_group(); };
+}
+
 }  // namespace
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   FSDP_CHECK(options.ignored.empty(),
              "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
              "them out of the units.");
-  return shard_units(std::move(units), {}, world, options);
+  return shard_units(of_its_own(world), std::move(units), {}, world, options);
 }
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
+  return shard_over(of_its_own(world), module, world, options);
+}
+
+ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options) {
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
-  return shard_units(std::move(division.units), std::move(division.statistics), world, options);
+  return shard_units(make_group, std::move(division.units), std::move(division.statistics), world, options);
 }
 
 }  // namespace fsdp

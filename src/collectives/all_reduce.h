@@ -21,9 +21,9 @@ std::vector<torch::Tensor> all_gather_parts(Wire& wire, const torch::Tensor& ten
 // In place. Small tensors travel whole; of large ones each rank sums its chunk, within bounded extra memory.
 void all_reduce_in_order(Wire& wire, torch::Tensor& tensor);
 
-// What the second way starts at, for tests.
+// The size at which the second way starts, for tests.
 inline constexpr int64_t kSmallBytes = 64 << 10;
-// What each rank sums at once.
+// The elements that each rank sums at once.
 inline constexpr int64_t kChunkBytes = 1 << 20;
 
 }  // namespace fsdp::collectives

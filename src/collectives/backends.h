@@ -37,14 +37,14 @@ std::string problem_of_backend(const std::string& backend);
 // "auto" takes the best for these ranks. Throws Error for a name that is not known or not in this build.
 std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec);
 
-// One rank alone: hands out its own memory. (one file a backend)
+// One rank: hands out its own memory.
 std::unique_ptr<Group> make_single_group(torch::Device device = torch::kCPU);
 // Over `host`, a group of the same ranks on the CPU, with copies to and from it.
 std::unique_ptr<Group> make_staged_group(std::unique_ptr<Group> host, torch::Device device);
 // For ranks with a GPU each. `host` is of the same ranks, on the CPU.
 std::unique_ptr<Group> make_nccl_group(const GroupSpec& spec, std::unique_ptr<Group> host);
 bool has_nccl();
-// The same for two ranks of a host that have one GPU between them.
+// A name that two ranks of a host have in common where they share one GPU.
 std::string name_of_gpu(torch::Device device);
 std::unique_ptr<Group> make_gloo_group(const GroupSpec& spec);
 // For ranks of one host.
@@ -52,7 +52,7 @@ std::unique_ptr<Group> make_shm_group(const GroupSpec& spec);
 // For several hosts with more than one rank each: shared memory within a host, Gloo between them.
 std::unique_ptr<Group> make_hosts_group(const GroupSpec& spec);
 
-// What all of Gloo's groups talk over.
+// The wire of all groups over Gloo.
 std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec);
 std::unique_ptr<Transport> make_gloo_transport(const GroupSpec& spec);
 

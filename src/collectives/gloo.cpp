@@ -31,7 +31,7 @@ bool is_timeout(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout after") != std::string::npos;
 }
 
-// What Gloo is told instead of a timeout.
+// Given to Gloo instead of a timeout.
 constexpr std::chrono::hours kForEver{10 * 365 * 24};
 
 class GlooMessage final : public Message {

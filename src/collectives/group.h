@@ -1,5 +1,5 @@
-// The collectives that a sharded model and a World need, among one group of ranks: one small interface, one backend a
-// file.
+// The collectives that a sharded model and a World need, among one group of ranks: one small interface, one file per
+// backend.
 //
 // Every rank of the group makes the same calls in the same order, from one thread at a time; what is between a `begin`
 // and its `wait` runs beside the caller. Every wait ends after the group's timeout with an Error that names the rank
@@ -42,12 +42,11 @@ struct Gradients {
   torch::Tensor staging;         // [staging_numel(*layout)] of that dtype: room for the peers' parts
 };
 
-// What the units of a backend can do.
+// The capabilities of a backend's units.
 struct Capabilities {
-  bool into_buffer =
-      true;  // a gather fills the caller's buffer; otherwise it hands out memory of its own, and needs none
-  bool one_sided = false;     // a gather asks of the peers only that they have published: ranks need no common order
-  bool any_order = false;     // ranks may begin gathers of different units in different orders, if they say so
+  bool into_buffer = true;    // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
+  bool one_sided = false;     // a gather needs nothing of the peers but that they have published
+  bool any_order = false;     // ranks may begin gathers in different orders, if they say so (Order::Any)
   bool sums_at_once = false;  // `wait_reduce` leaves the sum complete: `wait_sum` has nothing to wait for
 };
 
@@ -112,7 +111,7 @@ class UnitCollectives {
   virtual void wait_sum() = 0;
 };
 
-// What a group has to know of a unit that it opens.
+// The description of a unit that a group opens.
 struct GroupUnitSpec {
   int id = 0;        // the same on every rank, unique in the group
   std::string name;  // for messages
@@ -141,7 +140,7 @@ class Group {
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32
   virtual void broadcast_(torch::Tensor& tensor, int source) = 0;  // contiguous
-  // The same shape on every rank. `purpose` is what the peers' messages say that this rank does.
+  // `tensor` has one shape on all ranks. `purpose` is this rank's action in the peers' messages.
   virtual std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor,
                                                 const std::string& purpose = "enters an all_gather") = 0;
 };

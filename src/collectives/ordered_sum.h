@@ -5,6 +5,7 @@
 // backend gives the same bits. Plain memory, no tensors; the calling thread does the work.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace fsdp::collectives {
 
 enum class ElementType { Float32, BFloat16, Float16 };
+inline size_t bytes_of(ElementType type) { return type == ElementType::Float32 ? 4 : 2; }
 
 // One rank's gradients of the shard.
 struct Addend {

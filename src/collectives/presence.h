@@ -1,4 +1,4 @@
-// What a rank says of each parameter of a unit whose gradients it offers for a reduction, as a byte.
+// The presence of gradients: a byte per parameter of a unit that a rank offers for a reduction.
 //
 // Which parameters are left out must be the same on every rank: it decides where the others' gradients lie.
 #pragma once

@@ -1,5 +1,5 @@
-// What one rank of a group tells the others when a wait is long or something failed: its latest operations and its
-// failure. Pure values.
+// The status of a rank, which it posts for the others of its group when a wait is long or something failed: its latest
+// operations and its failure. Pure values.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,17 @@ void check_number(const GroupUnitSpec& unit) {
       kMostUnits);
 }
 
+void check_ranks(int ranks, const GroupUnitSpec& unit) {
+  FSDP_INVARIANT(unit.layout.ranks() == ranks, "unit {} is laid out for {} ranks, the group has {}", unit.name,
+                 unit.layout.ranks(), ranks);
+}
+
+void check_buffer(const torch::Tensor& buffer, const GroupUnitSpec& unit) {
+  FSDP_INVARIANT(buffer.numel() == unit.layout.full_numel() && buffer.scalar_type() == unit.dtype,
+                 "unit {} was given a buffer of {} elements, expected {}", unit.name, buffer.numel(),
+                 unit.layout.full_numel());
+}
+
 void check_shapes(const Gradients& gradients, const GradientSum& sum, const GroupUnitSpec& unit) {
   const layout::GradientLayout& layout = *gradients.layout;
   FSDP_INVARIANT(gradients.values.numel() == layout.full_numel() &&

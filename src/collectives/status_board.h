@@ -1,4 +1,4 @@
-// Where the ranks of a group leave statuses for each other, beside the connections that they wait on.
+// A board on which the ranks of a group leave statuses for each other, beside the connections that they wait on.
 //
 // A rank has one status, of which the latest stands. Any thread. Both calls throw when the board cannot be reached.
 #pragma once

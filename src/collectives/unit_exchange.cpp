@@ -15,8 +15,7 @@ UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, GroupUnitSpec spec)
       spec_(std::move(spec)),
       shard_(torch::zeros({spec_.layout.shard_numel()}, torch::dtype(spec_.dtype))),
       replica_sums_(*wire_, spec_.layout, spec_.id) {
-  FSDP_INVARIANT(spec_.layout.ranks() == wire_->size(), "unit {} is laid out for {} ranks, the group has {}",
-                 spec_.name, spec_.layout.ranks(), wire_->size());
+  check_ranks(wire_->size(), spec_);
   check_number(spec_);
   const layout::UnitLayout& layout = spec_.layout;
   for (int peer : wire_->peers()) {
@@ -46,9 +45,7 @@ bool UnitExchange::begin_write(Readers) {
 void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
   FSDP_INVARIANT(gather_receives_.empty(), "unit {} is being gathered already", spec_.name);
   if (!has_peers()) return;
-  FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
-                 "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
-                 spec_.layout.full_numel());
+  check_buffer(buffer, spec_);
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
     if (order == Order::Common) wire_->begins(fmt::format("gathers unit {}", spec_.name));
     wire_->wait_all(gather_sends_);

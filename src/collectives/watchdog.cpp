@@ -21,10 +21,10 @@ using std::chrono::milliseconds;
 
 // A wait that lasts from one look to the next is long.
 constexpr milliseconds kPeriod{1000};
-// What a peer that failed has for its status: less than `launch` leaves to the others once a rank has died.
+// The time that a peer that failed has for its status: less than `launch` leaves to the others once a rank has died.
 constexpr milliseconds kExplanation{300};
 constexpr milliseconds kBetweenReads{50};
-// What a board has for the last status.
+// The time that a board has for the last status.
 constexpr milliseconds kFarewell{5000};
 
 using Statuses = std::map<int, RankStatus>;  // by rank; without those that have posted nothing

@@ -42,7 +42,8 @@ class Watchdog {
   void wait_ends() noexcept;
   // Whether the last wait ended so.
   bool gave_up() const;
-  // What is known of a wait that failed at `peer`. Takes a moment: a peer that failed is given time to say so.
+  // The cause of a wait that failed at `peer`, where it is known. Takes a moment: a peer that failed is given time to
+  // say so.
   std::optional<Diagnosis> explain(int peer);
   // To be read by the peers.
   void fails(Failure failure);

@@ -1,34 +1,11 @@
 #include "collectives/wire.h"
 
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
 
 namespace fsdp::collectives {
-
-namespace {
-
-// While it lives, the watchdog may abort the messages.
-class Watched {
- public:
-  Watched(std::optional<Watchdog>& watchdog, std::span<const std::unique_ptr<Message>> messages,
-          std::optional<int> unless_waiting = {})
-      : watchdog_(watchdog) {
-    if (watchdog_) watchdog_->wait_begins(messages, unless_waiting);
-  }
-  ~Watched() {
-    if (watchdog_) watchdog_->wait_ends();
-  }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
-
- private:
-  std::optional<Watchdog>& watchdog_;
-};
-
-}  // namespace
 
 Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names)
     : transport_(std::move(transport)) {
@@ -52,7 +29,7 @@ void Wire::begins(std::string operation) {
 
 void Wire::wait_all(Messages& messages) {
   {
-    Watched watched(watchdog_, messages);
+    const WaitScope waiting(*this, messages);
     for (auto& message : messages) message->wait();
   }
   messages.clear();
@@ -61,7 +38,7 @@ void Wire::wait_all(Messages& messages) {
 bool Wire::wait_unless_stalled(Messages& messages) {
   while (!messages.empty()) {
     const size_t place = messages.size() - 1;
-    Watched watched(watchdog_, {&messages.back(), 1}, peers()[place]);
+    const WaitScope waiting(*this, {&messages.back(), 1}, peers()[place]);
     try {
       messages.back()->wait();
     } catch (const TransportFailure&) {
@@ -71,11 +48,6 @@ bool Wire::wait_unless_stalled(Messages& messages) {
     messages.pop_back();
   }
   return true;
-}
-
-void Wire::while_waiting(const std::function<void()>& wait) {
-  Watched watched(watchdog_, {});
-  wait();
 }
 
 std::exception_ptr Wire::explain(const std::string& prefix, const char* operation, const std::exception_ptr& failure) {

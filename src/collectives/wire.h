@@ -6,9 +6,9 @@
 #pragma once
 
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +22,25 @@ namespace fsdp::collectives {
 
 class Wire {
  public:
+  // A wait, which the peers are told of if it is long. Meanwhile the watchdog may abort the messages.
+  class WaitScope {
+   public:
+    // `unless_waiting`: a peer whose own long wait ends this one.
+    explicit WaitScope(Wire& wire, std::span<const std::unique_ptr<Message>> messages = {},
+                       std::optional<int> unless_waiting = {})
+        : watchdog_(wire.watchdog_) {
+      if (watchdog_) watchdog_->wait_begins(messages, unless_waiting);
+    }
+    ~WaitScope() {
+      if (watchdog_) watchdog_->wait_ends();
+    }
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
+
+   private:
+    std::optional<Watchdog>& watchdog_;
+  };
+
   // `names` is how messages call the ranks; empty: by their own number.
   Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names);
 
@@ -41,11 +60,9 @@ class Wire {
   void begins(std::string operation);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
-  // The same for messages of which the first ones of `peers()` have sent one each. False when one that has not come is
-  // of a peer that waits for long itself: it stays, and can be waited for again.
+  // As `wait_all`, for messages of which the first ones of `peers()` have sent one each. False when one that has not
+  // come is of a peer that waits for long itself: it stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages);
-  // Runs `wait`, which waits for a peer in a way of its own: the peers are told, as of any wait.
-  void while_waiting(const std::function<void()>& wait);
 
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>

@@ -64,19 +64,19 @@ std::optional<int> changed_too_early(const Account& account) {
   return std::nullopt;
 }
 
-bool Agreement::any_has_batch(bool here, const std::vector<int>& plan) {
-  const auto hash = static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(plan, " "))));
+bool Agreement::any_has_batch(bool here, const std::vector<int>& plans) {
+  const auto hash = static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(plans, " "))));
   const torch::Tensor own = torch::tensor({int64_t{here}, hash});
   const auto wait = [&] { return group_.all_gather(own, "asks whether any rank has a batch"); };
   const std::vector<torch::Tensor> all = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
   const auto has = [](const torch::Tensor& one) { return one.const_data_ptr<int64_t>()[0] != 0; };
-  const auto same_plan = [&](const torch::Tensor& one) {
+  const auto same_plans = [&](const torch::Tensor& one) {
     return one.const_data_ptr<int64_t>()[1] == all[0].const_data_ptr<int64_t>()[1];
   };
   const bool any = std::any_of(all.begin(), all.end(), has), every = std::all_of(all.begin(), all.end(), has);
   followed_ = any && !every;
   follows_ = followed_ && !here;
-  plans_alike_ = std::all_of(all.begin(), all.end(), same_plan);
+  plans_alike_ = std::all_of(all.begin(), all.end(), same_plans);
   return any;
 }
 

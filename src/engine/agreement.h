@@ -46,14 +46,14 @@ class Agreement {
   Agreement(collectives::Group& group, const Units& units, Recorder& recorder)
       : group_(group), units_(units), recorder_(recorder) {}
 
-  // Whether any rank has a batch for the next backward; `plan` is this rank's for it. Ranks without one follow the
-  // others until that backward ends. A collective.
-  bool any_has_batch(bool here, const std::vector<int>& plan);
+  // Whether any rank has a batch for the next backward; `plans` are this rank's. Ranks without one follow the others
+  // until that backward ends. A collective.
+  bool any_has_batch(bool here, const std::vector<int>& plans);
   void backward_ends() { followed_ = follows_ = false; }
   bool followed() const { return followed_; }  // some rank has no batch
   bool follows() const { return follows_; }    // this one
-  // Whether ranks can rely on their plans: one may have learnt none yet, or an old one, because it followed.
-  bool has_common_plan() const { return !followed_ && plans_alike_; }
+  // Whether all ranks had the same plans then: one may have gone another way.
+  bool plans_alike() const { return plans_alike_; }
 
   // This rank gathers the unit outside of a plan, for an operator of this name, or for none. A collective.
   void gathers(int unit, std::string_view operation, const Account& account);

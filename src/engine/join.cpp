@@ -5,8 +5,9 @@
 namespace fsdp::engine {
 
 bool Join::any_rank_has_batch(bool here) {
-  const bool any = executor_.guarded([&] { return agreement_.any_has_batch(here, schedule_.training().plan()); });
-  schedule_.set_followed(!agreement_.has_common_plan());
+  const bool any = executor_.guarded([&] { return agreement_.any_has_batch(here, schedule_.learnt()); });
+  if (!agreement_.plans_alike()) schedule_.forget_plans();
+  schedule_.set_followed(agreement_.followed());
   return any;
 }
 

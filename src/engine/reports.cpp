@@ -57,18 +57,23 @@ bool copies_nothing(const ShardedUnit& unit) {
   return can.one_sided && !can.into_buffer;
 }
 
-report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType reduce_dtype) {
+report::UnitFacts facts_of(const Parts& parts, int id) {
+  const ShardedUnit& unit = *parts.units[id];
   const layout::UnitLayout& layout = unit.layout;
   const layout::GradientLayout& gradients = unit.sum.gradient_layout();
   const auto bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
-  const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(reduce_dtype));
-  report::UnitFacts facts{.name = unit.name, .full_bytes = layout.full_numel() * bytes};
+  const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(unit.gradients.dtype()));
+  report::UnitFacts facts{.name = unit.name,
+                          .full_bytes = layout.full_numel() * bytes,
+                          .gather_wait = parts.recorder.waited(Activity::WaitGather, id).nanoseconds,
+                          .reduction_wait = parts.recorder.waited(Activity::WaitReduce, id).nanoseconds};
   for (size_t i = 0; i < layout.parameters(); ++i) facts.numel += layout.numel_of(i);
   if (!copies_nothing(unit)) facts.gather_bytes = facts.full_bytes - layout.shard_numel() * bytes;
+  const int rank = parts.group->rank();
+  facts.reduction_bytes = (layout.ranks() - 1) * gradients.slice_of(rank).numel() * reduced_bytes;
   for (int peer = 0; peer < layout.ranks(); ++peer) {
-    if (peer == rank) continue;
-    facts.reduction_bytes += gradients.slice_of(rank).numel() * reduced_bytes;
-    if (layout.shard_index(peer) == layout.shard_index(rank))  // a replica, which sends its sums in fp32
+    if (peer != rank &&
+        layout.shard_index(peer) == layout.shard_index(rank))  // a replica, which sends its sums in fp32
       facts.reduction_bytes += gradients.slice_of(peer).numel() * static_cast<int64_t>(sizeof(float));
   }
   return facts;
@@ -79,28 +84,24 @@ report::UnitFacts facts_of(const ShardedUnit& unit, int rank, torch::ScalarType 
 std::string schedule_text(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
-  const schedule::Record& record = parts.schedule.record();
+  const schedule::Schedule& schedule = parts.schedule;
   const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
   const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
-  const auto waited = [&](Activity wait, int unit = kNoUnit) { return parts.recorder.waited(wait, unit).nanoseconds; };
+  const auto waited = [&](Activity wait) { return parts.recorder.waited(wait).nanoseconds; };
   report::ScheduleFacts facts{.strategy = name_of(parts.strategy),
                               .ranks = parts.group->size(),
                               .shards = parts.shards,
-                              .buffers = gathers_copy ? parts.schedule.buffers() : 0,
-                              .gradient_buffers = parts.schedule.gradient_buffers(),
-                              .tells_buffers = gathers_copy && parts.schedule.shares_buffers(),
+                              .buffers = gathers_copy ? schedule.buffers() : 0,
+                              .gradient_buffers = schedule.gradient_buffers(),
+                              .tells_buffers = gathers_copy && schedule.shares_buffers(),
                               .tells_gradient_buffers = parts.group->size() > 1 && !own_gradient_buffers,
-                              .evaluation = parts.schedule.evaluation().plan(),
-                              .step = record.step(),
-                              .steps = record.steps(),
+                              .evaluation = schedule.evaluation().plan(),
+                              .step = schedule.record().step(),
+                              .steps = schedule.record().steps(),
                               .replica_wait = waited(Activity::WaitReplicas),
                               .agreement_wait = waited(Activity::WaitAgreement),
                               .reader_wait = waited(Activity::WaitReaders)};
-  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
-    facts.units.push_back(facts_of(*parts.units[id], parts.group->rank(), parts.units[id]->gradients.dtype()));
-    facts.units[id].gather_wait = waited(Activity::WaitGather, id);
-    facts.units[id].reduction_wait = waited(Activity::WaitReduce, id);
-  }
+  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) facts.units.push_back(facts_of(parts, id));
   return report::schedule_text(facts);
 }
 

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "base/repetition.h"
@@ -39,12 +39,10 @@ std::string counted(int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-bool has_waits(const ScheduleFacts& facts) { return facts.ranks > 1 && facts.steps > 0; }
-
 // Per step; empty where ranks wait for nobody.
 std::string mean_wait(const ScheduleFacts& facts, int64_t nanoseconds) {
-  const double milliseconds = static_cast<double>(nanoseconds) / 1e6 / static_cast<double>(facts.steps);
-  return has_waits(facts) ? fmt::format("{:.2f} ms", milliseconds) : "";
+  if (facts.ranks == 1 || facts.steps == 0) return "";
+  return fmt::format("{:.2f} ms", static_cast<double>(nanoseconds) / 1e6 / static_cast<double>(facts.steps));
 }
 
 int64_t sum_of(const std::vector<UnitFacts>& units, int64_t UnitFacts::*fact) {
@@ -52,39 +50,42 @@ int64_t sum_of(const std::vector<UnitFacts>& units, int64_t UnitFacts::*fact) {
 }
 
 struct StepCounts {
-  std::map<std::pair<Kind, schedule::UnitId>, int64_t> times;
-  int64_t most_full = 0, most_bytes = 0;  // units at once, each at its largest
+  std::vector<int64_t> gathers, reductions;  // per unit
+  int64_t most_full = 0, most_bytes = 0;     // units at once, each at its largest
 };
 
 StepCounts counts_of(const ScheduleFacts& facts) {
-  StepCounts counts;
+  StepCounts counts{std::vector<int64_t>(facts.units.size()), std::vector<int64_t>(facts.units.size())};
+  int64_t full = 0, full_bytes = 0;
+  const auto turns_full = [&](size_t unit, int by) {
+    counts.most_full = std::max(counts.most_full, full += by);
+    counts.most_bytes = std::max(counts.most_bytes, full_bytes += by * facts.units[unit].full_bytes);
+  };
+  const auto add = [&](const Action& action, int times) {
+    if (action.kind == Kind::Reduce) counts.reductions[action.unit] += times;
+    if (action.kind == Kind::Gather) counts.gathers[action.unit] += times;
+    turns_full(action.unit, (action.kind == Kind::Gather) - (action.kind == Kind::Release));
+  };
   for (const auto& [times, full_before, events] : facts.step.micro_batches) {
-    int64_t full = 0, full_bytes = 0;
-    const auto change = [&](size_t unit, int by) {
-      counts.most_full = std::max(counts.most_full, full += by);
-      counts.most_bytes = std::max(counts.most_bytes, full_bytes += by * facts.units[unit].full_bytes);
-    };
-    for (size_t unit = 0; unit < full_before.size(); ++unit) change(unit, full_before[unit]);
-    for (const auto& [kind, mode, action] : events) {
-      if (kind != Event::Kind::Action) continue;
-      counts.times[{action.kind, action.unit}] += times;
-      change(action.unit, (action.kind == Kind::Gather) - (action.kind == Kind::Release));
+    full = full_bytes = 0;
+    for (size_t unit = 0; unit < full_before.size(); ++unit) turns_full(unit, full_before[unit]);
+    for (const Event& event : events) {
+      if (event.kind == Event::Kind::Action) add(event.action, times);
     }
   }
-  for (const Action& action : facts.step.behind) ++counts.times[{action.kind, action.unit}];
+  for (const Action& action : facts.step.behind) add(action, 1);
   return counts;
 }
 
-// A line per unit: what it is, and what a step does with it.
-std::string units_table(const ScheduleFacts& facts, StepCounts& counts) {
+// A line per unit: its size, and what a step does with it.
+std::string units_table(const ScheduleFacts& facts, const StepCounts& counts) {
   const auto of_gathers = [&](const std::string& text) { return facts.shards > 1 ? text : ""; };
   std::vector<Table::Row> rows;
   for (const UnitFacts& unit : facts.units) {
-    const int id = static_cast<int>(rows.size());
-    const int64_t gathers = counts.times[{Kind::Gather, id}], reductions = counts.times[{Kind::Reduce, id}];
+    const size_t id = rows.size();
     rows.push_back({unit.name, fmt::format("{}", fmt::group_digits(unit.numel)), of_gathers(bytes(unit.gather_bytes)),
-                    of_gathers(fmt::format("{} x", gathers)), bytes(unit.reduction_bytes),
-                    fmt::format("{} x", reductions), of_gathers(mean_wait(facts, unit.gather_wait)),
+                    of_gathers(fmt::format("{} x", counts.gathers[id])), bytes(unit.reduction_bytes),
+                    fmt::format("{} x", counts.reductions[id]), of_gathers(mean_wait(facts, unit.gather_wait)),
                     mean_wait(facts, unit.reduction_wait)});
   }
   const auto alike = [&](size_t a, size_t b) {  // but for names and waits
@@ -99,69 +100,68 @@ std::string units_table(const ScheduleFacts& facts, StepCounts& counts) {
   return table.text();
 }
 
-// What a step brings to this rank, how much is full at once, and how long this rank waits.
-std::string totals_text(const ScheduleFacts& facts, StepCounts& counts) {
-  const auto traffic = [&](Kind kind, const char* noun, int64_t UnitFacts::*each) {
-    int64_t times = 0, all_bytes = 0;
-    for (int i = 0; i < static_cast<int>(facts.units.size()); ++i) {
-      times += counts.times[{kind, i}];
-      all_bytes += counts.times[{kind, i}] * (facts.units[i].*each);
-    }
-    return fmt::format("{} in {}", bytes(all_bytes), counted(times, noun));
+// Per step: the bytes that this rank gets, how much is full at once, and how long this rank waits.
+std::string totals_text(const ScheduleFacts& facts, const StepCounts& counts) {
+  const auto traffic = [&](const std::vector<int64_t>& times, const char* noun, int64_t UnitFacts::*each) {
+    int64_t all_bytes = 0;
+    for (size_t i = 0; i < times.size(); ++i) all_bytes += times[i] * (facts.units[i].*each);
+    return fmt::format("{} in {}", bytes(all_bytes), counted(std::reduce(times.begin(), times.end()), noun));
   };
   const bool divided = facts.shards > 1;
   std::string text = fmt::format("{} parameters; this rank gets, in a step: {}{}\n",
                                  fmt::group_digits(sum_of(facts.units, &UnitFacts::numel)),
-                                 divided ? traffic(Kind::Gather, "gather", &UnitFacts::gather_bytes) + ", " : "",
-                                 traffic(Kind::Reduce, "reduction", &UnitFacts::reduction_bytes));
+                                 divided ? traffic(counts.gathers, "gather", &UnitFacts::gather_bytes) + ", " : "",
+                                 traffic(counts.reductions, "reduction", &UnitFacts::reduction_bytes));
   if (divided)
     text += fmt::format("full at once: at most {}, {}\n", counted(counts.most_full, "unit"), bytes(counts.most_bytes));
-  if (!has_waits(facts)) return text;
-  const std::string gathers = mean_wait(facts, sum_of(facts.units, &UnitFacts::gather_wait)) + " for gathers, ";
+  const std::string gathers = mean_wait(facts, sum_of(facts.units, &UnitFacts::gather_wait));
+  if (gathers.empty()) return text;
   return text + fmt::format(
                     "this rank waits, in a step, the mean of {}: {}{} for reductions,\n"
                     "  {} for agreement of all ranks, {} for readers of the shards\n",
-                    facts.steps, divided ? gathers : "",
+                    facts.steps, divided ? gathers + " for gathers, " : "",
                     mean_wait(facts, sum_of(facts.units, &UnitFacts::reduction_wait) + facts.replica_wait),
                     mean_wait(facts, facts.agreement_wait), mean_wait(facts, facts.reader_wait));
 }
 
-bool on_demand(const Action& action) { return action.kind == Kind::Gather && !action.foreseen; }
+constexpr const char* kOnDemand = " *";  // marks a row with a gather on demand
 
-// The events that the text tells of, with the buffers that it tells.
-std::vector<Event> told(std::vector<Event> events, const ScheduleFacts& facts) {
-  std::set<Kind> shown{Kind::Reduce, Kind::WaitReduce, Kind::WaitBuffer}, in_buffer;
-  if (facts.shards > 1) shown.insert({Kind::Gather, Kind::Release});
-  if (facts.tells_buffers) in_buffer.insert(Kind::Gather);
-  if (facts.tells_gradient_buffers) in_buffer.insert(Kind::Reduce);
-  std::erase_if(events, [&](const Event& event) {
-    return event.kind == Event::Kind::Action && !shown.contains(event.action.kind);
-  });
-  for (auto& [event, mode, action] : events) {
-    if (action.kind == Kind::WaitBuffer) action.kind = Kind::WaitReduce;
-    if (!in_buffer.contains(action.kind)) action.buffer = -1;
-  }
-  return events;
-}
+bool on_demand(const Action& action) { return action.kind == Kind::Gather && !action.foreseen; }
 
 // A use of a unit and what it caused, or several uses that caused nothing.
 struct StepRow {
   std::string phase;
-  std::span<const Event> events;
+  std::array<Actions, 5> cells = {};  // uses, gathers, releases, reductions that begin, reductions that have ended
+  bool idle() const { return std::all_of(cells.begin() + 1, cells.end(), std::mem_fn(&Actions::empty)); }
+  bool operator==(const StepRow&) const = default;
 };
 
-std::vector<StepRow> rows_of(std::span<const Event> events) {
-  const auto is = [&](size_t i, Event::Kind kind) { return i < events.size() && events[i].kind == kind; };
-  const auto phase = [&](size_t i) -> std::string {
-    if (!is(i, Event::Kind::Use)) return is(i, Event::Kind::EndOfBackward) ? "end" : "";
-    return events[i].mode == schedule::Mode::Backward ? "backward" : "forward";
-  };
+// Adds what the text tells of an action: in the order of the units, unless buffers are told.
+void add(Action action, const ScheduleFacts& facts, StepRow& row) {
+  if (action.kind == Kind::WaitBuffer) action.kind = Kind::WaitReduce;
+  constexpr std::array kTold{Kind::Gather, Kind::Release, Kind::Reduce, Kind::WaitReduce};
+  const auto column = std::ranges::find(kTold, action.kind) - kTold.begin();
+  if (column == 4 || (column < 2 && facts.shards == 1)) return;
+  if (column == 0 ? !facts.tells_buffers : column != 2 || !facts.tells_gradient_buffers) action.buffer = -1;
+  Actions& cell = row.cells.at(1 + column);
+  const auto in_order = std::ranges::upper_bound(cell, action.unit, {}, &Action::unit);
+  cell.insert(action.buffer < 0 ? in_order : cell.end(), action);
+}
+
+void add(StepRow row, std::vector<StepRow>& rows) {
+  const bool joins = !rows.empty() && rows.back().phase == row.phase && rows.back().idle() && row.idle();
+  if (!joins) return rows.push_back(std::move(row));
+  rows.back().cells[0].insert(rows.back().cells[0].end(), row.cells[0].begin(), row.cells[0].end());
+}
+
+std::vector<StepRow> rows_of(const std::vector<Event>& events, const ScheduleFacts& facts) {
   std::vector<StepRow> rows;
-  for (size_t begin = 0, i = 1; begin < events.size(); ++i) {
-    const bool idle = is(i, Event::Kind::Use) && phase(i) == phase(i - 1) && !is(i + 1, Event::Kind::Action);
-    if (idle || is(i, Event::Kind::Action)) continue;
-    rows.push_back({phase(begin), events.subspan(begin, i - begin)});
-    begin = i;
+  for (auto event = events.begin(); event != events.end();) {
+    const bool ends = event->kind == Event::Kind::EndOfBackward;
+    StepRow row{ends ? "end" : event->mode == schedule::Mode::Backward ? "backward" : "forward"};
+    if (!ends) row.cells[0].push_back(event->action);
+    for (++event; event != events.end() && event->kind == Event::Kind::Action; ++event) add(event->action, facts, row);
+    add(std::move(row), rows);
   }
   return rows;
 }
@@ -194,30 +194,24 @@ std::string list(const Actions& listed, const Names& names) {
   }
   const size_t more = parts.size() > kMost ? parts.size() - (kMost - 1) : 0;
   parts.resize(parts.size() - more);
-  return fmt::format("{}{}{}", fmt::join(parts, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-                     std::ranges::any_of(listed, on_demand) ? " *" : "");
+  if (more > 0) parts.back() += fmt::format(" and {} more", more);
+  return fmt::format("{}{}", fmt::join(parts, ", "), std::ranges::any_of(listed, on_demand) ? kOnDemand : "");
 }
 
 std::string table_of(const std::vector<StepRow>& rows, const Names& names) {
   std::vector<Table::Row> texts;
-  for (const auto& [phase, events] : rows) {
-    std::map<std::pair<Event::Kind, Kind>, Actions> cells;
-    for (const auto& [event, mode, action] : events) cells[{event, action.kind}].push_back(action);
-    texts.push_back({phase, list(cells[{Event::Kind::Use, Kind{}}], names)});
-    for (const Kind kind : {Kind::Gather, Kind::Release, Kind::Reduce, Kind::WaitReduce}) {
-      Actions& cell = cells[{Event::Kind::Action, kind}];  // in the order of the units, unless it tells of buffers
-      if (!cell.empty() && cell[0].buffer < 0) std::ranges::sort(cell, {}, &Action::unit);
-      texts.back().push_back(list(cell, names));
-    }
+  for (const auto& [phase, cells] : rows) {
+    texts.push_back({phase});
+    for (const Actions& cell : cells) texts.back().push_back(list(cell, names));
   }
   // By how much the units of row b are those of row a moved on.
   const auto shift = [&](size_t a, size_t b) -> std::optional<int> {
-    const int by = rows[b].events[0].action.unit - rows[a].events[0].action.unit;
-    const auto moved = [&](const Event& x, const Event& y) {
-      return x.kind == y.kind && x.action.kind == y.action.kind && y.action.unit - x.action.unit == by;
-    };
-    const bool alike = rows[a].phase == rows[b].phase && std::ranges::equal(rows[a].events, rows[b].events, moved);
-    return alike ? std::optional(by) : std::nullopt;
+    const Actions &from = rows[a].cells[0], &to = rows[b].cells[0];
+    const int by = from.empty() || to.empty() ? 0 : to[0].unit - from[0].unit;
+    const auto moved = [&](const Action& x, const Action& y) { return y.unit - x.unit == by; };
+    const auto alike = [&](const Actions& x, const Actions& y) { return std::ranges::equal(x, y, moved); };
+    const bool all = rows[a].phase == rows[b].phase && std::ranges::equal(rows[a].cells, rows[b].cells, alike);
+    return all ? std::optional(by) : std::nullopt;
   };
   Table table({{"phase"}, {"unit"}, {"gathers"}, {"releases"}, {"reduces"}, {"has reduced"}});
   table.add(texts, shift, 1);
@@ -225,30 +219,26 @@ std::string table_of(const std::vector<StepRow>& rows, const Names& names) {
 }
 
 std::string step_text(const ScheduleFacts& facts, const Names& names) {
-  std::vector<std::pair<int, std::vector<Event>>> parts;  // how many micro-batches, and what happens in each
+  std::vector<std::pair<int, std::vector<StepRow>>> parts;  // how many micro-batches, and what happens in each
   int count = 0, last = 0;
-  bool marked = false;
-  for (const auto& [alike, full_before, all] : facts.step.micro_batches) {
-    std::vector<Event> events = told(all, facts);
-    marked |= std::ranges::any_of(events, on_demand, &Event::action);
-    if (parts.empty() || parts.back().second != events) parts.emplace_back(0, std::move(events));
+  for (const auto& [alike, full_before, events] : facts.step.micro_batches) {
+    std::vector<StepRow> rows = rows_of(events, facts);
+    if (parts.empty() || parts.back().second != rows) parts.emplace_back(0, std::move(rows));
     parts.back().first += alike;
     count += alike;
   }
   if (parts.empty()) return "\nno step is recorded yet\n";
-  std::vector<Event> behind;
-  for (const Action& action : facts.step.behind) behind.push_back({.kind = Event::Kind::Action, .action = action});
-  behind = told(behind, facts);
+  StepRow behind{"step"};
+  for (const Action& action : facts.step.behind) add(action, facts, behind);
+  if (!behind.idle()) parts.back().second.push_back(std::move(behind));
   std::string text;
-  for (const auto& [alike, events] : parts) {
+  for (const auto& [alike, rows] : parts) {
     last += alike;
-    std::vector<StepRow> rows = rows_of(events);
-    if (last == count && !behind.empty()) rows.push_back({"step", behind});
     if (alike > 1) text += fmt::format("\nmicro-batches {} to {} of {}, each", last - alike + 1, last, count);
     if (alike == 1 && count > 1) text += fmt::format("\nmicro-batch {} of {}", last, count);
     text += "\n" + table_of(rows, names);
   }
-  return text + (marked ? "* on demand: there was no plan that it followed\n" : "");
+  return text + (text.find(kOnDemand) != std::string::npos ? "* on demand: there was no plan that it followed\n" : "");
 }
 
 }  // namespace
@@ -263,7 +253,7 @@ std::string schedule_text(const ScheduleFacts& facts) {
     text += fmt::format(", {} buffers for gradients", facts.gradient_buffers);
   }
   const Names names = short_names(facts);
-  StepCounts counts = counts_of(facts);
+  const StepCounts counts = counts_of(facts);
   text += "\n\n" + units_table(facts, counts) + "\n" + totals_text(facts, counts) + step_text(facts, names);
   if (facts.evaluation.empty()) return text;
   Actions uses;

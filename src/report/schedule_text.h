@@ -1,6 +1,6 @@
 // The text of ShardedModel::schedule: a model's units, and what a step does with them, made from plain facts.
 //
-// What does not exist in a model is left out: gathers where a rank holds whole units, waits on one rank. Pure.
+// The text leaves out gathers where each rank holds whole units, and waits where there is one rank. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ScheduleFacts {
   int shards = 1;                         // ranks that hold the model once
   int buffers = 0, gradient_buffers = 0;  // no buffers: gathers copy nothing
   bool tells_buffers = true;              // units share them: it matters which one a unit is gathered in
-  bool tells_gradient_buffers = true;     // the same for reductions
+  bool tells_gradient_buffers = true;     // reductions do: it matters which one a unit's gradients are in
   std::vector<UnitFacts> units = {};
   std::vector<schedule::UnitId> evaluation = {};                  // the plan of a forward pass without gradients
   schedule::Step step = {};                                       // the last one

@@ -1,4 +1,4 @@
-// What a model did when, as spans of the steady clock, while somebody traces it.
+// The times of a model while somebody traces it, as spans of the steady clock.
 //
 // Computation lies between touches: from the first operator that takes a unit until one takes another. Knows neither
 // tensors nor files. Not for concurrent use.
@@ -44,7 +44,7 @@ inline int64_t now() {
 
 class Timeline {
  public:
-  // What was computed ends at `end`, and this begins now, unless it is the same.
+  // The computation so far ends at `end`, and this one begins now, unless it is that one.
   void computes(Activity activity, int unit, int64_t end);
   void computes_nothing();
   void begins(Activity activity, int unit) { under_way_.push_back({activity, unit, now()}); }

@@ -1,10 +1,10 @@
-// What the schedule tells the engine to do.
+// Actions: each one thing that the schedule tells the engine to do.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "schedule/trace.h"
+#include "schedule/use_order.h"
 
 namespace fsdp::schedule {
 
@@ -16,7 +16,7 @@ struct Action {
     OpenGradient,  // the unit's gradients are completed in gradient buffer `buffer`
     Reduce,        // begin to reduce what is there
     WaitReduce,    // the reduction must be over; its gradient buffer is free from here on
-    WaitBuffer,    // the gradient buffer must be free: the same, unless the reduction stalls
+    WaitBuffer,    // the gradient buffer must be free: a WaitReduce, unless the reduction stalls
   };
   Kind kind;
   UnitId unit;

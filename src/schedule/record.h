@@ -1,4 +1,4 @@
-// What the schedule decided in one step, for people to read: which units were used, and which actions that caused, from
+// The schedule's decisions in one step, for people to read: which units were used, and which actions that caused, from
 // one change of the shards to the next.
 //
 // Pure; not for concurrent use.
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "schedule/action.h"
-#include "schedule/trace.h"
+#include "schedule/use_order.h"
 
 namespace fsdp::schedule {
 
@@ -20,7 +20,7 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// A micro-batch, or several in a row in which the same happened.
+// A micro-batch, or several alike in a row.
 struct MicroBatches {
   int count = 1;
   std::vector<uint8_t> full_before;  // per unit
@@ -38,7 +38,7 @@ class Record {
 
   void begin_micro_batch();
   void use(UnitId unit, Mode mode);
-  // What is added from now on belongs to the end of the backward.
+  // Actions from now on belong to the end of the backward.
   void end_of_backward();
   // Inside of a micro-batch, or of an evaluation, which leaves no trace here.
   void add(const Actions& actions);

@@ -5,6 +5,13 @@
 
 namespace fsdp::schedule {
 
+namespace {
+
+// Where the number of uses depends on the data, there is always another.
+constexpr size_t kMostForecasts = 8;
+
+}  // namespace
+
 Reductions::Reductions(int units, int buffers)
     : units_(units), shares_buffers_(buffers < units), occupants_(buffers, -1) {}
 
@@ -14,7 +21,8 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
     Unit& state = units_[unit];
     ++state.now.uses;
     state.now.last_use = uses_;
-    if (!recorded_ || state.expected.lag >= 0) look_at(unit, recorded_ ? state.expected.lag : 0);
+    const int lag = recorded_ ? forecast_of(state, forward_uses[unit]).lag : 0;
+    if (lag >= 0) look_at(unit, lag);
   }
   std::vector<UnitId> due;
   for (; !due_.empty() && due_.begin()->first <= uses_; due_.erase(due_.begin()))
@@ -30,11 +38,20 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
   }
 }
 
+// After a number of uses that no backward has followed yet: at least as many as in the forward, and in the last one.
+Reductions::Forecast Reductions::forecast_of(const Unit& unit, int forward_uses) {
+  const auto known = std::ranges::find(unit.forecasts, forward_uses, &Forecast::forward_uses);
+  if (known != unit.forecasts.end()) return *known;
+  Forecast forecast = unit.forecasts.back();
+  forecast.uses = std::max(forecast.uses, forward_uses);
+  return forecast;
+}
+
 bool Reductions::is_over(const Unit& unit, int forward_uses) const {
   if (unit.now.uses == 0) return false;
   if (recorded_) {
-    return unit.expected.lag >= 0 && unit.now.uses >= unit.expected.uses &&
-           uses_ > unit.now.last_use + unit.expected.lag;
+    const Forecast forecast = forecast_of(unit, forward_uses);
+    return forecast.lag >= 0 && unit.now.uses >= forecast.uses && uses_ > unit.now.last_use + forecast.lag;
   }
   // A unit that was used more than once may get gradients at any time.
   return unit.now.arrived > 0 && forward_uses <= 1 && uses_ > unit.now.last_use;
@@ -54,8 +71,8 @@ void Reductions::open(UnitId unit, Actions& actions) {
 
 void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& actions) {
   Unit& state = units_[unit];
-  if (state.expected.trainable != trainable) state.expected.gradients = 0;  // frozen or unfrozen since
-  state.expected.trainable = trainable;
+  if (state.trainable != trainable) state.most_gradients = 0;  // frozen or unfrozen since
+  state.trainable = trainable;
   ++state.now.arrived;
   state.now.lag = uses_ - state.now.last_use;
   if (!recorded_) look_at(unit, 0);  // it may have been too early before
@@ -63,15 +80,15 @@ void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& 
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
   // A parameter that had no gradient so far may get one now, as experts do: until all have, being over decides.
-  if (state.now.arrived == (state.expected.gradients > 0 ? std::max(state.expected.gradients, trainable) : guess))
+  if (state.now.arrived == (state.most_gradients > 0 ? std::max(state.most_gradients, trainable) : guess))
     reduce(unit, actions);
 }
 
 bool Reductions::complete(UnitId unit) const {
   const Unit& state = units_[unit];
   return state.state == State::Idle && state.now.begun == 1 && !state.now.late &&
-         state.now.reduced == state.now.arrived && state.expected.gradients > 0 &&
-         state.now.arrived >= state.expected.gradients;
+         state.now.reduced == state.now.arrived && state.most_gradients > 0 &&
+         state.now.arrived >= state.most_gradients;
 }
 
 int Reductions::take_buffer(UnitId unit, Actions& actions) {
@@ -81,8 +98,7 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   // One buffer beyond the units that stay open lets a reduction run while the next unit's gradients come.
   UnitId oldest = -1;
   const auto before = [this](UnitId a, UnitId b) {
-    return std::pair(units_[a].expected.stalls, units_[a].begun_at) <
-           std::pair(units_[b].expected.stalls, units_[b].begun_at);
+    return std::pair(units_[a].stalls, units_[a].begun_at) < std::pair(units_[b].stalls, units_[b].begun_at);
   };
   for (UnitId unit : occupants_) {
     const Unit& state = units_[unit];
@@ -102,7 +118,7 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
 int Reductions::stalls(UnitId unit) {
   Unit& state = units_[unit];
   state.state = State::Reducing;
-  state.now.stalled = state.expected.stalls = true;
+  state.now.stalled = state.stalls = true;
   state.buffer = buffers();
   occupants_.push_back(unit);
   return state.buffer;
@@ -183,16 +199,18 @@ void Reductions::wait_all(Actions& actions) {
   }
 }
 
-void Reductions::finish(std::span<const int64_t> account, Actions& actions) {
+void Reductions::finish(std::span<const int64_t> account, std::span<const int> forward_uses, Actions& actions) {
   if (local_) return begin_backward();
   const size_t count = units_.size();
   wait_all(actions);
   if (follows_) return begin_backward();
   for (size_t i = 0; i < count; ++i) {
+    Unit& unit = units_[i];
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
-    units_[i].expected.gradients = std::max(units_[i].expected.gradients, static_cast<int>(account[2 * count + i]));
-    units_[i].expected.uses = units_[i].now.uses;
-    units_[i].expected.lag = static_cast<int>(account[count + i]);
+    unit.most_gradients = std::max(unit.most_gradients, static_cast<int>(account[2 * count + i]));
+    std::erase_if(unit.forecasts, [&](const Forecast& before) { return before.forward_uses == forward_uses[i]; });
+    if (unit.forecasts.size() == kMostForecasts) unit.forecasts.erase(unit.forecasts.begin());
+    unit.forecasts.push_back({forward_uses[i], unit.now.uses, static_cast<int>(account[count + i])});
   }
   recorded_ = true;
   begin_backward();

@@ -1,18 +1,25 @@
-// When a unit's gradients are complete, and in which gradient buffer they are completed: the part of the schedule that
-// reduces.
+// The part of the schedule that reduces: when a unit's gradients are complete, and in which gradient buffer they are
+// completed. Owned by Schedule, which feeds it the events of a backward. Pure; not for concurrent use.
 //
-// A rank may lack a gradient that its peers have. It must not keep them waiting: a unit is *over* once the backward
-// uses another after the unit's last use, or after its last gradient where that came later in the last backward, and is
-// then reduced with what there is. All ranks use the units in the same order, so a reduction of a unit that is over is
-// under way everywhere, and only such a one is waited for before the end of backward.
+// In a backward a unit goes from Idle to Open, when its first gradient comes, to Reducing, when its last one has come,
+// and back to Idle, when its reduction has been waited for. A gradient that comes after that opens it once more.
 //
-// Where ranks use units freely a reduction may stall all the same: the peer that has not begun it waits for another.
-// Who finds that out takes one more buffer and goes on.
+// Which one is the last? A unit is reduced when
+//  - all its trainable parameters have a gradient, or as many as any backward ever brought, if that is more;
+//  - or it is over: the backward uses another unit after the unit's last use, or after its last gradient where that
+//    came later. What is the last use is forecast by the last backward after as many uses in the forward; before there
+//    was any backward, by the number of uses in the forward.
+// The second rule is for a rank that lacks a gradient which its peers have: it must not keep them waiting. Ranks use
+// units in the same order, so that a unit which is over here is being reduced on every rank.
 //
-// With a buffer for every unit nothing is waited for before the end of backward, so that it does not matter which units
-// a rank uses, and when.
+// Buffers. Where units share them, a gradient buffer is taken from a reduction that is under way and over: it alone
+// ends without waiting for what this rank does next. Where there is none, there is one more buffer from then on. Ranks
+// that use units freely may stall each other all the same: who finds that out leaves the reduction its buffer, takes
+// one more and goes on. Where each unit has a buffer, nothing is waited for before the end of the backward, and it does
+// not matter which units a rank uses, and when.
 //
-// Pure; not for concurrent use.
+// The end of a backward. Each rank gives its `account`; all take the largest, number by number, begin what is missing
+// (`begin_next` until nothing comes) and `finish`.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +42,11 @@ class Reductions {
   // After it was written. `trainable` is how many parameters of the unit want gradients.
   void arrived(UnitId unit, int trainable, int forward_uses, Actions& actions);
 
-  // What this rank knows of this backward: for each unit how many reductions it has begun or has to, then for each unit
-  // how many uses of others lay between its last use and its last gradient (-1 where none came), then for each unit how
-  // many gradients came.
+  // This backward, as this rank knows it, in three numbers per unit, each for all units: how many reductions it has
+  // begun or has to begin; how many uses of others lay between its last use and its last gradient, -1 where none came;
+  // how many gradients came.
   std::vector<int64_t> account() const;
-  // For each unit how many reductions this rank has begun.
+  // Per unit: how many reductions this rank has begun.
   std::vector<int64_t> begun() const;
   // Begins one of the reductions that any rank began or has to, given the ranks' largest accounts, or largest `begun`,
   // number by number. No actions: there is none left.
@@ -48,8 +55,8 @@ class Reductions {
   void wait_all(Actions& actions);
   // Forgets what came in the last backward, but for what stays open.
   void begin_backward();
-  // Waits for all at the end of a backward. Given the same account, the next backward expects what came in this one.
-  void finish(std::span<const int64_t> account, Actions& actions);
+  // Ends a backward: waits for all, and forecasts the next ones by this one and the same account.
+  void finish(std::span<const int64_t> account, std::span<const int> forward_uses, Actions& actions);
   // In place of a backward: this rank takes part in the others' reductions, of which it learns through `begin_rest`, or
   // repeats those that its last backward began, in that order.
   void follow() { follows_ = true; }
@@ -74,7 +81,7 @@ class Reductions {
 
  private:
   enum class State { Idle, Open, Reducing };
-  // What happened to a unit in this backward.
+  // A unit in this backward.
   struct Progress {
     int arrived = 0;  // gradients
     int reduced = 0;  // how many of them
@@ -87,13 +94,11 @@ class Reductions {
     bool stalled = false;
     bool late = false;  // there are gradients kept aside
   };
-  // What it is expected to bring.
+  // The last backward after so many uses in the forward.
   struct Forecast {
-    int gradients = 0;    // the most of any backward, on any rank; 0: not recorded
-    int trainable = 0;    // parameters that wanted gradients then
-    int uses = 0;         // in the last backward
-    int lag = -1;         // in the last backward, the longest of all ranks; -1: no gradient came
-    bool stalls = false;  // its reduction did so in some backward: others are waited for first
+    int forward_uses = 0;
+    int uses = 0;
+    int lag = -1;  // the longest of all ranks; -1: no gradient came
   };
   struct Unit {
     State state = State::Idle;
@@ -101,9 +106,13 @@ class Reductions {
     uint64_t begun_at = 0;  // of its last reduction, by the clock
     bool carried = false;   // holds gradients of earlier backwards
     Progress now;
-    Forecast expected;
+    std::vector<Forecast> forecasts;  // of different numbers of uses; the latest is the last
+    int most_gradients = 0;           // of any backward, on any rank; 0: not known
+    int trainable = 0;                // parameters that wanted gradients then
+    bool stalls = false;              // its reduction did so in some backward: others are waited for first
   };
 
+  static Forecast forecast_of(const Unit& unit, int forward_uses);
   bool is_over(const Unit& unit, int forward_uses) const;
   // The unit may be over at the use after the present one, or after its lag.
   void look_at(UnitId unit, int lag) { due_[uses_ + lag + 1].push_back(unit); }

@@ -7,11 +7,11 @@ namespace fsdp::schedule {
 Residency::Residency(int units, int buffers, FullUntil full_until)
     : full_until_(full_until), units_(units), occupants_(full_until == FullUntil::BufferNeeded ? buffers : units) {}
 
-void Residency::demand(UnitId unit, const Trace& trace, Actions& actions) {
+void Residency::demand(UnitId unit, const UseOrder& order, Actions& actions) {
   if (state(unit) != State::Sharded) return;
   std::optional<int> buffer = free_buffer();
   if (!buffer) {
-    if (std::optional<UnitId> victim = farthest(trace, {})) {
+    if (std::optional<UnitId> victim = farthest(order, {})) {
       await(*victim, actions);  // gathered ahead, and then not needed
       buffer = units_[*victim].buffer;
       release(*victim, actions);
@@ -20,19 +20,19 @@ void Residency::demand(UnitId unit, const Trace& trace, Actions& actions) {
       occupants_.emplace_back();
     }
   }
-  gather(unit, *buffer, trace.on_plan(), actions);
+  gather(unit, *buffer, order.on_plan(), actions);
 }
 
-void Residency::prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions) {
+void Residency::prefetch(UnitId unit, const UseOrder& order, std::span<const UnitId> busy, Actions& actions) {
   if (state(unit) != State::Sharded) return;
   std::optional<int> buffer = free_buffer();
   if (!buffer) {
-    std::optional<UnitId> victim = farthest(trace, busy);
-    if (!victim || state(*victim) == State::Gathering || trace.distance(*victim) <= trace.distance(unit)) return;
+    std::optional<UnitId> victim = farthest(order, busy);
+    if (!victim || state(*victim) == State::Gathering || order.distance(*victim) <= order.distance(unit)) return;
     buffer = units_[*victim].buffer;
     release(*victim, actions);
   }
-  gather(unit, *buffer, trace.on_plan(), actions);
+  gather(unit, *buffer, order.on_plan(), actions);
 }
 
 void Residency::demand_all(Actions& actions) {
@@ -94,13 +94,13 @@ std::optional<int> Residency::free_buffer() const {
   return free == occupants_.end() ? std::nullopt : std::optional(static_cast<int>(free - occupants_.begin()));
 }
 
-std::optional<UnitId> Residency::farthest(const Trace& trace, std::span<const UnitId> busy) const {
+std::optional<UnitId> Residency::farthest(const UseOrder& order, std::span<const UnitId> busy) const {
   std::optional<UnitId> best;
   for (std::optional<UnitId> unit : occupants_) {
     if (!unit || pinned(*unit) || gathered_early(*unit)) continue;
     if (std::find(busy.begin(), busy.end(), *unit) != busy.end()) continue;
     if (best) {
-      int distance = trace.distance(*unit), least = trace.distance(*best);
+      int distance = order.distance(*unit), least = order.distance(*best);
       if (distance < least || (distance == least && units_[*unit].last_use > units_[*best].last_use)) continue;
     }
     best = unit;

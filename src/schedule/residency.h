@@ -16,7 +16,7 @@
 
 namespace fsdp::schedule {
 
-// What ends a unit's being full.
+// Until when a unit stays full.
 enum class FullUntil {
   BufferNeeded,   // by another unit, or the end of backward, or a change of the shards
   EndOfBackward,  // or a change of the shards
@@ -39,9 +39,9 @@ class Residency {
 
   // Begins a gather unless the unit is full or under way. Takes a free buffer, or that of the unit whose next use is
   // farthest; where all are pinned there is one more buffer from now on.
-  void demand(UnitId unit, const Trace& trace, Actions& actions);
-  // The same ahead of time: only in a free buffer or in place of a unit, not in `busy`, that is needed later.
-  void prefetch(UnitId unit, const Trace& trace, std::span<const UnitId> busy, Actions& actions);
+  void demand(UnitId unit, const UseOrder& order, Actions& actions);
+  // Begins one ahead of time: only in a free buffer or in place of a unit, not in `busy`, that is needed later.
+  void prefetch(UnitId unit, const UseOrder& order, std::span<const UnitId> busy, Actions& actions);
   // Where units do not share buffers: begins to gather all that are not full.
   void demand_all(Actions& actions);
   bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
@@ -75,7 +75,7 @@ class Residency {
   void release(UnitId unit, Actions& actions);
   std::optional<int> free_buffer() const;
   // The unit that may go, with the farthest next use and then the longest unused. Not one of `busy`.
-  std::optional<UnitId> farthest(const Trace& trace, std::span<const UnitId> busy) const;
+  std::optional<UnitId> farthest(const UseOrder& order, std::span<const UnitId> busy) const;
 
   FullUntil full_until_;
   std::vector<Unit> units_;

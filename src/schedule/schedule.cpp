@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fsdp::schedule {
 
@@ -17,14 +18,11 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
   if (same_use(units, mode)) return {};
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
-  enter(mode);
+  enter(mode, units);
   for (UnitId unit : units) {
-    const bool taken = std::find(current_.begin(), current_.end(), unit) == current_.end();
+    const bool taken = !in_use(unit);
     if (taken || turns) record_.use(unit, mode);
-    if (taken) {
-      trace().use(unit);
-      if (mode != Mode::Backward) ++forward_uses_[unit];
-    }
+    if (taken) use(unit, mode);
     residency_.touch(unit);
   }
   current_.assign(units.begin(), units.end());
@@ -38,9 +36,9 @@ Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
 
 void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
   if (residency_.shares_buffers()) {
-    for (UnitId unit : units) residency_.demand(unit, trace(), actions);
+    for (UnitId unit : units) residency_.demand(unit, order(), actions);
     for (int steps = 1; steps <= prefetch_; ++steps) {
-      if (std::optional<UnitId> unit = trace().ahead(steps)) residency_.prefetch(*unit, trace(), current_, actions);
+      if (std::optional<UnitId> unit = order().ahead(steps)) residency_.prefetch(*unit, order(), current_, actions);
     }
   } else {
     residency_.demand_all(actions);
@@ -60,25 +58,77 @@ void Schedule::operator_ends(std::span<const UnitId> units) {
   for (UnitId unit : units) residency_.unpin(unit);
 }
 
-void Schedule::enter(Mode mode) {
+void Schedule::use(UnitId unit, Mode mode) {
+  period_ == Period::Evaluation ? evaluation_.use(unit) : training_order().use(unit, mode);
+  if (mode != Mode::Backward) ++forward_uses_[unit];
+}
+
+const UseOrder& Schedule::order() const {
+  if (period_ == Period::Evaluation) return evaluation_;
+  return period_ == Period::BackwardAlone ? backward_alone_ : training_;
+}
+
+// A forward without gradients in a training period is that of a checkpointed block, which the backward repeats. A
+// period may begin with one: then it is an evaluation, too, until the plan or a use with gradients says more.
+void Schedule::enter(Mode mode, std::span<const UnitId> units) {
   mode_ = mode;
-  // Without gradients inside a training period: the forward of a checkpointed block, which its backward repeats.
-  if (mode == Mode::ForwardWithoutGradients) {
-    if (period_ == Period::None) period_ = Period::Evaluation;
-  } else if (period_ != Period::Training) {
-    end_period();
-    period_ = Period::Training;
-    record_.begin_micro_batch();
+  if (mode != Mode::ForwardWithoutGradients) {
+    if (period_ == Period::Undecided) period_ = Period::Training;
+    if (!is_training()) begin_training(mode, units.front());
+    return;
   }
+  const auto taken = std::ranges::find_if(units, [this](UnitId unit) { return !in_use(unit); });
+  if (taken == units.end() || (period_ != Period::None && period_ != Period::Undecided)) return;
+  if (training_.begins_without_gradients(*taken)) {
+    if (period_ == Period::None) record_.begin_micro_batch();
+    period_ = Period::Undecided;
+  } else {
+    turn_into_evaluation();
+  }
+}
+
+void Schedule::begin_training(Mode mode, UnitId first) {
+  const std::vector<UnitId> before =
+      period_ == Period::Evaluation ? evaluation_.take_beginning_of_training(first) : std::vector<UnitId>();
+  const std::vector<UnitId> current = before.empty() ? std::vector<UnitId>() : current_;
+  end_period();
+  current_ = current;
+  period_ = mode == Mode::Backward && before.empty() ? Period::BackwardAlone : Period::Training;
+  record_.begin_micro_batch();
+  for (UnitId unit : before) use(unit, Mode::ForwardWithoutGradients);
+}
+
+void Schedule::turn_into_evaluation() {
+  if (std::exchange(period_, Period::Evaluation) != Period::Undecided) return;
+  record_.abandon_micro_batch();
+  for (UnitId unit : training_.take_recording()) evaluation_.use(unit);
 }
 
 void Schedule::end_period() {
   if (period_ == Period::Evaluation) evaluation_.finish();
-  if (period_ == Period::Training) training_.abandon();  // a backward that ended has finished it before
+  if (is_training()) training_order().abandon();  // a backward that ended has finished it before
   record_.abandon_micro_batch();
   period_ = Period::None;
   current_.clear();
   forward_uses_.assign(forward_uses_.size(), 0);
+}
+
+void Schedule::set_followed(bool followed) {
+  training_.suspend(followed);
+  backward_alone_.suspend(followed);
+  evaluation_.suspend(followed);  // a checkpointed block's forward may come before anything else
+}
+
+std::vector<int> Schedule::learnt() const {
+  std::vector<int> learnt = training_.learnt();
+  const std::vector<int> alone = backward_alone_.learnt();
+  learnt.insert(learnt.end(), alone.begin(), alone.end());
+  return learnt;
+}
+
+void Schedule::forget_plans() {
+  training_.forget_all();
+  backward_alone_.forget_all();
 }
 
 Actions Schedule::gradient_begins(UnitId unit) {
@@ -98,7 +148,7 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
 Actions Schedule::reduce_next(std::span<const int64_t> account) {
   Actions actions;
   reductions_.begin_next(account, actions);
-  if (period_ == Period::Training) {
+  if (is_training()) {
     record_.end_of_backward();
     record_.add(actions);
   } else {
@@ -109,13 +159,12 @@ Actions Schedule::reduce_next(std::span<const int64_t> account) {
 
 Actions Schedule::backward_ends(std::span<const int64_t> account) {
   Actions actions;
-  reductions_.finish(account, actions);
+  reductions_.finish(account, forward_uses_, actions);
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.end_of_backward();
   record_.add(actions);
   record_.end_micro_batch();
-  if (period_ == Period::Training) training_.finish();
-  planned_by_all_ = !training_.suspended();
+  if (is_training()) training_order().finish();
   end_period();
   return actions;
 }
@@ -158,9 +207,8 @@ Actions Schedule::backward_abandoned() {
 }
 
 bool Schedule::done_with(UnitId unit) const {
-  const bool in_use = pinned(unit) || std::find(current_.begin(), current_.end(), unit) != current_.end();
-  return period_ == Period::Training && mode_ == Mode::Backward && !in_use && reductions_.complete(unit) &&
-         training_.on_plan() && training_.distance(unit) == Trace::kNever;
+  return is_training() && mode_ == Mode::Backward && !pinned(unit) && !in_use(unit) && reductions_.complete(unit) &&
+         order().on_plan() && order().distance(unit) == UseOrder::kNever;
 }
 
 Actions Schedule::give_up(UnitId unit) {
@@ -173,6 +221,8 @@ Actions Schedule::give_up(UnitId unit) {
 Actions Schedule::shards_change() {
   Actions actions;
   end_period();
+  training_.end_step();
+  backward_alone_.end_step();
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
@@ -182,7 +232,7 @@ Actions Schedule::shards_change() {
 
 Actions Schedule::shard_changed(UnitId unit, bool gathers) {
   Actions actions;
-  const bool early = period_ == Period::Training;
+  const bool early = is_training();
   changed_[unit] = early;
   if (!gathers || !comes_first(unit) || (early && !room_for_next())) return actions;
   residency_.gather_next(unit, actions);
@@ -193,13 +243,12 @@ Actions Schedule::shard_changed(UnitId unit, bool gathers) {
 // In the next micro-batch. Where each unit has a buffer, the first use gathers all.
 bool Schedule::comes_first(UnitId unit) const {
   if (!shares_buffers()) return true;
-  return planned_by_all_ && training_.on_plan() &&
-         training_.distance_from_begin(unit) <= std::min(1 + prefetch_, buffers());
+  return training_.on_plan() && training_.distance_in_next_step(unit) <= std::min(1 + prefetch_, buffers());
 }
 
 // Beside all that the backward still uses.
 bool Schedule::room_for_next() const {
-  return !shares_buffers() || training_.units_left() + residency_.gathered_early() < buffers();
+  return !shares_buffers() || order().units_left() + residency_.gathered_early() < buffers();
 }
 
 }  // namespace fsdp::schedule

@@ -1,20 +1,23 @@
 // The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
 //
 // Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
-// events, so ranks that see the same events issue the same actions. The first period of each kind is recorded and
+// events, so ranks that see the same events issue the same actions. A period that is like none before is recorded and
 // served on demand; from then on units are gathered ahead, and the buffer whose unit is needed last is taken first
 // (Belady's rule). Pure; not for concurrent use.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/pass_order.h"
+#include "schedule/period_order.h"
 #include "schedule/record.h"
 #include "schedule/reductions.h"
 #include "schedule/residency.h"
-#include "schedule/trace.h"
+#include "schedule/use_order.h"
 
 namespace fsdp::schedule {
 
@@ -41,7 +44,7 @@ class Schedule {
   // In place of the two, where a reduction of the unit is under way and does not end now (Reductions::keep_late).
   bool reduction_under_way(UnitId unit) const { return reductions_.under_way(unit); }
   void gradient_kept(UnitId unit) { reductions_.keep_late(unit); }
-  // What the ranks have to agree on at the end of backward: the largest of each number goes to `backward_ends`.
+  // This rank's numbers at the end of backward: the largest of each over the ranks goes to `backward_ends`.
   std::vector<int64_t> account() const { return reductions_.account(); }
   // The beginning of an account, as it is in the midst of a backward.
   std::vector<int64_t> begun() const { return reductions_.begun(); }
@@ -58,11 +61,12 @@ class Schedule {
   void set_local(bool local) { reductions_.set_local(local); }
   // Waits for the reductions of what was open, outside of any backward: nothing is learnt from them.
   Actions open_ends();
-  // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen.
-  void set_followed(bool followed) {
-    training_.suspend(followed);
-    evaluation_.suspend(followed);  // a checkpointed block's forward may come before anything else
-  }
+  // The plans of periods with gradients, as numbers: ranks can rely on them while they are the same on all.
+  std::vector<int> learnt() const;
+  void forget_plans();
+  // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen, and nothing
+  // is learnt.
+  void set_followed(bool followed);
   // This rank follows, in place of a forward and backward, which `backward_ends` ends: units that do not share buffers
   // are full afterwards.
   Actions follow();
@@ -79,8 +83,7 @@ class Schedule {
   Actions shards_change();
   // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the
   // others are being written: also before `shards_change`, in a backward that is done with the unit, if there is room.
-  // Where buffers are shared, only if every rank has learnt what comes first. `gathers`: whether it may be, at this
-  // point.
+  // Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
   Actions shard_changed(UnitId unit, bool gathers = true);
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
@@ -95,30 +98,43 @@ class Schedule {
   bool complete(UnitId unit) const { return reductions_.complete(unit); }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
-  const Trace& training() const { return training_; }
-  const Trace& evaluation() const { return evaluation_; }
+  const PeriodOrder& training() const { return training_; }
+  const PassOrder& evaluation() const { return evaluation_; }
   const Record& record() const { return record_; }
 
  private:
-  enum class Period { None, Training, Evaluation };
+  // A micro-batch is a forward and its backward. A backward ends a period, so that the next holds all forwards up to
+  // the next backward: where several micro-batches are in flight, those of several, or none.
+  enum class Period {
+    None,
+    Training,       // forwards, and the backward that ends them
+    BackwardAlone,  // its forward lies in an earlier period
+    Evaluation,     // forward passes without gradients
+    Undecided,      // Training so far, by its plan, though without gradients: it may be an Evaluation
+  };
 
-  void enter(Mode mode);
+  void enter(Mode mode, std::span<const UnitId> units);
+  void begin_training(Mode mode, UnitId first);
+  void turn_into_evaluation();
+  void use(UnitId unit, Mode mode);
   void make_full(std::span<const UnitId> units, Actions& actions);
-  Trace& trace() { return period_ == Period::Evaluation ? evaluation_ : training_; }
+  bool is_training() const { return period_ != Period::None && period_ != Period::Evaluation; }
+  PeriodOrder& training_order() { return period_ == Period::BackwardAlone ? backward_alone_ : training_; }
+  const UseOrder& order() const;
   void end_period();
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
+  bool in_use(UnitId unit) const { return std::ranges::find(current_, unit) != current_.end(); }
   bool same_use(std::span<const UnitId> units, Mode mode) const;
 
   int prefetch_;
-  Trace training_{Trace::Kind::Linear};
-  Trace evaluation_{Trace::Kind::Cyclic};
+  PeriodOrder training_, backward_alone_;
+  PassOrder evaluation_;
   Residency residency_;
   Reductions reductions_;
   Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
-  bool planned_by_all_ = false;    // no rank followed in the last backward, so each has learnt the same plan
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
   std::vector<uint8_t> changed_;   // per unit: before the end of this backward

@@ -31,7 +31,7 @@ enum class EarlyStepPhase : uint8_t {
   Broken,        // some units were stepped, and the others cannot be
 };
 
-// What a program calls, and what LibTorch tells of it.
+// A call of the program's, or an event that LibTorch tells of it.
 enum class Call : uint8_t {
   UseParameter,          // an operator takes one, in a forward or a backward
   AddGradient,           // a backward brings one

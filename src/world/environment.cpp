@@ -95,7 +95,7 @@ LauncherJob from_plain(const Environment& environment) {
   }
   std::string agent = text(environment, "TORCHELASTIC_USE_AGENT_STORE");
   std::transform(agent.begin(), agent.end(), agent.begin(), [](unsigned char c) { return std::tolower(c); });
-  job.meeting = agent == "true" || agent == "1" ? Meeting::Agent : Meeting::FirstRank;
+  job.rendezvous = agent == "true" || agent == "1" ? RendezvousPlace::Agent : RendezvousPlace::FirstRank;
   return job;
 }
 
@@ -103,13 +103,13 @@ LauncherJob from_plain(const Environment& environment) {
 uint16_t port_of(const std::string& id) { return static_cast<uint16_t>(20000 + std::hash<std::string>()(id) % 10000); }
 
 // The ranks of one host need no network to meet. Those of several need the first one's address.
-void choose_meeting(const Environment& environment, const std::string& first_host, LauncherJob& job) {
+void choose_rendezvous(const Environment& environment, const std::string& first_host, LauncherJob& job) {
   if (job.identity.size == 1) return;
   if (job.identity.local_size == job.identity.size) {
-    job.meeting = Meeting::OneHost;
+    job.rendezvous = RendezvousPlace::OneHost;
     return;
   }
-  job.meeting = Meeting::FirstRank;
+  job.rendezvous = RendezvousPlace::FirstRank;
   job.address = text(environment, "MASTER_ADDR", first_host);
   FSDP_CHECK(!job.address.empty(),
              "the {} job has ranks on several hosts, and nothing says on which rank 0 is. Set "
@@ -127,7 +127,7 @@ LauncherJob from_open_mpi(const Environment& environment) {
   job.identity = read_identity(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   job.id = text(environment, "PMIX_NAMESPACE", text(environment, "OMPI_MCA_ess_base_jobid"));
-  choose_meeting(environment, "", job);
+  choose_rendezvous(environment, "", job);
   return job;
 }
 
@@ -170,7 +170,7 @@ LauncherJob from_slurm(const Environment& environment) {
   job.id = fmt::format("slurm-{}-{}-{}", text(environment, "SLURM_JOB_ID"),
                        text(environment, "SLURM_STEP_ID", text(environment, "SLURM_STEPID")), job.attempt);
   std::string list = text(environment, "SLURM_STEP_NODELIST", text(environment, "SLURM_JOB_NODELIST"));
-  choose_meeting(environment, list.empty() ? "" : expand_host_list(list).front(), job);
+  choose_rendezvous(environment, list.empty() ? "" : expand_host_list(list).front(), job);
   return job;
 }
 

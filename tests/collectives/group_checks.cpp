@@ -21,7 +21,7 @@ std::vector<UnitLayout> layouts(int ranks) {
   return all;
 }
 
-// The same on every rank.
+// Alike on every rank.
 torch::Generator generator(int64_t seed) { return at::detail::createCPUGenerator(seed); }
 
 torch::Tensor full_values(const UnitLayout& layout, torch::ScalarType dtype, int64_t seed) {

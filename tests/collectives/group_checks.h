@@ -1,11 +1,11 @@
-// What every backend has to do, as one rank of a group: the same checks for all of them.
+// Checks that every backend has to pass, as one rank of a group.
 #pragma once
 
 #include "collectives/group.h"
 
 namespace fsdp::collectives {
 
-// What gradients are made of: whole numbers have sums without an order.
+// The values of gradients: whole numbers have sums without an order.
 enum class Values { Any, Whole };
 
 // Gathers units of several layouts and dtypes, again after each write.

@@ -6,11 +6,15 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "collectives/group_checks.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -27,9 +31,6 @@ using testing::message_of;
 using testing::run_on_hosts;
 using testing::run_on_hosts_to_end;
 using testing::RunResult;
-
-// What ranks may take to start on a busy machine.
-constexpr std::chrono::seconds kToStart{60};
 
 // It is what "auto" takes for them.
 class HostsCollectives : public ::testing::TestWithParam<testing::Hosts> {};
@@ -54,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostsCollectives, ::testing::Values(testing::Hosts{
                          ::testing::PrintToStringParamName());
 
 // The peers wait in another group meanwhile.
-TEST(HostsUnit, ARankMayGatherAloneBetweenTwoWrites) {
+TEST(HostsUnit, GathersAreOneSidedBetweenTwoWrites) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();
     auto unit = group->open_unit({0, "unit", layout::UnitLayout({1 << 20}, 4, 4)});
@@ -159,7 +160,7 @@ class HostsWait : public ::testing::TestWithParam<Wait> {};
 
 // Rank 3 of four does `misfortune`; the others wait: its neighbour, its counterpart and one that is neither.
 std::vector<RunResult> run_with(const Wait& wait, const std::function<void()>& misfortune,
-                                std::chrono::milliseconds timeout) {
+                                const LaunchOptions& options) {
   return run_on_hosts_to_end(
       {},
       [&](World& world) {
@@ -170,32 +171,41 @@ std::vector<RunResult> run_with(const Wait& wait, const std::function<void()>& m
         if (world.rank() == 3) misfortune();
         wait.body(*group, *unit);
       },
-      {.timeout = timeout});
+      options);
 }
 
-TEST_P(HostsWait, ForARankThatIsKilledEndsAtOnceAndNamesItOnEveryRank) {
+TEST_P(HostsWait, ForARankThatIsKilledEndsBeforeTheTimeoutAndNamesItOnEveryRank) {
   const auto results = run_with(
-      GetParam(), [] { raise(SIGKILL); }, std::chrono::minutes(10));
+      GetParam(), [] { raise(SIGKILL); }, testing::patient_options());
   EXPECT_EQ(results[3].exit_code, 128 + SIGKILL) << results[3].output;
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(results[rank].exit_code, 1);
     EXPECT_THAT(results[rank].output,
                 ContainsRegex("rank [0-2]/4" + GetParam().message + ".*(rank 3 is gone|to rank 3 was closed)"));
-    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(5));
   }
 }
 
 TEST_P(HostsWait, ForARankThatIsStuckEndsAfterTheTimeoutAndNamesItOnEveryRank) {
-  const auto misfortune = [] {
-    std::this_thread::sleep_for(std::chrono::seconds(12));
+  const testing::ScratchDirectory told;  // a file for each rank that was
+  Wait wait = GetParam();
+  wait.body = [&](Group& group, UnitCollectives& unit) {
+    try {
+      GetParam().body(group, unit);
+    } catch (const Error&) {
+      std::ofstream(told.path() / std::to_string(group.rank()));
+      throw;
+    }
+  };
+  const auto is_stuck = [&] {
+    const auto count = [&] { return std::distance(std::filesystem::directory_iterator(told.path()), {}); };
+    while (count() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     _exit(7);
   };
-  const auto results = run_with(GetParam(), misfortune, std::chrono::seconds(3));
+  const auto results = run_with(wait, is_stuck, {.timeout = std::chrono::seconds(3)});
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(results[rank].exit_code, 1);
     EXPECT_THAT(results[rank].output,
                 ContainsRegex("rank [0-2]/4" + GetParam().message + ".*rank 3 did not answer within [35]000 ms"));
-    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(10));
   }
 }
 
@@ -213,7 +223,6 @@ TEST(HostsGroup, ARankThatThrowsIsNamedWithItsMessageOnEveryRank) {
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_THAT(results[rank].output, HasSubstr("rank 3"));
     EXPECT_EQ(results[rank].exit_code, 1);
-    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(5));
   }
 }
 
@@ -224,7 +233,6 @@ void expect_to_be_told(const std::vector<RunResult>& results, const std::string&
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(results[rank].exit_code, 1) << results[rank].output;
     EXPECT_THAT(results[rank].output, AnyOf(HasSubstr(difference), HasSubstr("see its own message")));
-    EXPECT_LT(results[rank].duration, kToStart + std::chrono::seconds(10));
     told += results[rank].output.find(difference) != std::string::npos;
   }
   EXPECT_GE(told, 1);
@@ -249,8 +257,8 @@ TEST(HostsGroup, RanksThatWaitOnDifferentLevelsAreTold) {
   expect_to_be_told(results, "rank 1 is about to write unit blocks.4");
 }
 
-// What the ranks of the first host wait for is behind another publication, for which nobody waits. All stay alive until
-// all have been told.
+// The ranks of the first host wait for something behind another publication, for which nobody waits. All stay alive
+// until all have been told.
 TEST(HostsGroup, RanksThatWaitForALaterPublicationAreTold) {
   run_on_hosts({}, [](World& world) {
     auto group = world.state()->new_group();

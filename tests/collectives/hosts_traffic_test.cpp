@@ -1,4 +1,4 @@
-// What reductions send to other hosts, counted where it is handed to the network.
+// The bytes that reductions send to other hosts, counted where they are handed to the network.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>

@@ -21,7 +21,7 @@ namespace fsdp::collectives {
 
 class LocalNetwork {
  public:
-  explicit LocalNetwork(int size, std::chrono::milliseconds timeout = std::chrono::seconds(20))
+  explicit LocalNetwork(int size, std::chrono::milliseconds timeout = std::chrono::hours(1))
       : size_(size), timeout_(timeout) {}
 
   std::unique_ptr<Transport> transport(int rank);

@@ -1,4 +1,4 @@
-// What ranks tell each other, and where two histories differ.
+// Statuses that ranks tell each other, and the place where two histories differ.
 #include "collectives/rank_status.h"
 
 #include <gtest/gtest.h>

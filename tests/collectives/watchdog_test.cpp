@@ -1,10 +1,11 @@
-// What ranks that wait learn of each other, with threads as ranks and a timeout that no test may reach.
+// Ranks that wait, and learn of each other why, with threads as ranks and a timeout that no test may reach.
 #include "collectives/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -23,7 +24,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::chrono::minutes kTimeout{10};
+constexpr std::chrono::hours kTimeout{1};
 
 // One rank of a group of a model with two units.
 struct Rank {
@@ -47,7 +48,7 @@ struct Rank {
   }
 };
 
-// What each rank's body threw.
+// The message that each rank's body threw.
 std::vector<std::string> messages(int ranks, const std::function<void(Rank&, int rank)>& body) {
   LocalNetwork network(ranks, kTimeout);
   std::vector<std::string> thrown(ranks);
@@ -221,19 +222,30 @@ class CountingBoard final : public StatusBoard {
   std::atomic<int>& uses_;
 };
 
-TEST(Watchdog, ShortWaitsDoNotUseTheBoard) {
-  std::atomic<int> uses = 0;
+// Two ranks exchange for longer than the watchdog takes from one look to the next but one. Returns the longest wait.
+std::chrono::steady_clock::duration exchange_for_long(std::atomic<int>& uses) {
+  using Clock = std::chrono::steady_clock;
+  Clock::duration longest{0};
   LocalNetwork network(2, kTimeout);
   run_threads(2, [&](int rank) {
     Rank self(network, rank, 2, std::make_unique<CountingBoard>(uses));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+    const auto end = Clock::now() + std::chrono::milliseconds(2500);
     torch::Tensor late = torch::zeros({1}, torch::kBool);
     while (!late.item<bool>()) {
+      const auto begin = Clock::now();
       self.gather_first();
-      late.fill_(std::chrono::steady_clock::now() > end);
+      late.fill_(begin > end);
       self.group.all_reduce_(late);
+      if (rank == 0) longest = std::max(longest, Clock::now() - begin);
     }
   });
+  return longest;
+}
+
+// On a machine so busy that waits were long, nothing is known: once more.
+TEST(Watchdog, ShortWaitsDoNotUseTheBoard) {
+  std::atomic<int> uses = 0;
+  while (exchange_for_long(uses) > std::chrono::milliseconds(400)) uses = 0;
   EXPECT_EQ(uses, 0);
 }
 

@@ -179,8 +179,7 @@ std::vector<TableRow> table_rows() {
           row("the same, called 2, 3 and 1 times", make_called_several_times),
           row("the same, another forward before one backward", make_two_forwards),
           row("the same, another forward without a backward", make_forward_without_backward),
-          row("the same, a graph retained and run backward twice", make_plain_residual, two_of_one_graph,
-              /*planned=*/false),
+          row("the same, a graph retained and run backward twice", make_plain_residual, two_of_one_graph),
           row("the same, a gradient penalty", make_gradient_penalty),
           row("the same, 3 micro-batches, 2 of them in no_sync", make_plain_residual, three_of_which_two_stay_local),
           row("the same, another layer dropped in each step", make_layers_dropped, one, /*planned=*/false),
@@ -196,7 +195,7 @@ std::vector<TableRow> table_rows() {
           row("3 blocks of experts that the data choose", make_experts),
           row("3 convolutions, channels last", make_channels_last),
           {"TorchScript, 3 blocks, head tied to the embedding", third_step_of_a_script},
-          {"GAN, 3 and 3 layers, a step of each", third_step_of_a_gan, /*planned=*/false}};
+          {"GAN, 3 and 3 layers, a step of each", third_step_of_a_gan}};
 }
 
 }  // namespace fsdp::testing_models

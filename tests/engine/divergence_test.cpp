@@ -25,6 +25,9 @@ using ::testing::Not;
 
 constexpr int kBlocks = 6, kSteps = 4, kDiverges = 2;
 
+// Each rank tells its user within seconds. A rank that nobody tells anything waits for this time: only a hang lasts it.
+constexpr std::chrono::seconds kTimeout{60};
+
 // Six matrices, used in an order that is given for each step.
 struct Chain {
   std::vector<torch::Tensor> weights;
@@ -48,6 +51,15 @@ struct Chain {
 
 const std::vector<int> kInOrder{0, 1, 2, 3, 4, 5};
 
+// Tells the test when something happened: the ranks of one host share this clock.
+void note_time(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  std::cout << what + " at " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) + "\n"
+            << std::flush;
+}
+
+std::string failure_of(int rank) { return "rank " + std::to_string(rank) + " fails"; }
+
 // One step, in which rank 1 may do something of its own. False: it wants no further step.
 using Step = std::function<bool(const Chain& chain)>;
 
@@ -58,6 +70,7 @@ void train(World& world, const Step& other, Strategy strategy) {
   AdamW optimizer(sharded);
   for (int step = 0; step < kSteps; ++step) {
     if (world.rank() == 1 && step == kDiverges) {
+      note_time("rank 1 diverges");
       if (!other(chain)) return;
     } else {
       chain(kInOrder).sum().backward();
@@ -69,8 +82,27 @@ void train(World& world, const Step& other, Strategy strategy) {
 }
 
 RunResult run_with(int ranks, const Step& other, const std::string& backend = "gloo") {
-  const auto body = [&](World& world) { train(world, other, Strategy::FullShard); };
-  return run_ranks_to_end(ranks, body, {.backend = backend, .timeout = std::chrono::seconds(60)});
+  const auto body = [&](World& world) {
+    try {
+      train(world, other, Strategy::FullShard);
+    } catch (const std::exception&) {
+      note_time(failure_of(world.rank()));
+      throw;
+    }
+  };
+  return run_ranks_to_end(ranks, body, {.backend = backend, .timeout = kTimeout});
+}
+
+int64_t time_of(const std::string& what, const std::string& output) {
+  const std::string before = what + " at ";
+  const size_t found = output.find(before);
+  EXPECT_NE(found, std::string::npos) << before;
+  return found == std::string::npos ? -1 : std::stoll(output.substr(found + before.size()));
+}
+
+void expect_no_timeout(const RunResult& result, int rank) {
+  const int64_t milliseconds = time_of(failure_of(rank), result.output) - time_of("rank 1 diverges", result.output);
+  EXPECT_LT(std::chrono::milliseconds(milliseconds), kTimeout) << "rank " << rank;
 }
 
 std::string message_start(int rank, int ranks, const std::string& unit) {
@@ -86,6 +118,7 @@ void expect_divergence(const RunResult& result, int ranks, const std::string& th
                                         : "rank 1 " + theirs + " where rank [02] [a-z]+ unit blocks.[0-9]";
     EXPECT_THAT(result.output, ContainsRegex(message_start(rank, ranks, "[^]]*") + "[a-z_]+: [^\n]*" + found))
         << "rank " << rank;
+    expect_no_timeout(result, rank);
   }
   EXPECT_THAT(result.output, HasSubstr("does its control flow depend on the data?"));
   EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
@@ -130,6 +163,7 @@ void expect_all_name_rank_1(const RunResult& result, int ranks) {
     EXPECT_THAT(result.output,
                 ContainsRegex(message_start(rank, ranks, " unit=blocks.[0-9]") + "[a-z_]+: [^\n]*rank 1[^\n]*"))
         << "rank " << rank;
+    expect_no_timeout(result, rank);
   }
   EXPECT_THAT(result.output, HasSubstr("the connection to rank 1 was closed (it failed or ended early; see its own"));
   EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
@@ -197,7 +231,7 @@ TEST_P(Divergence, InSharedMemoryIsNoneWhereRanksUseOtherBlocks) {
     };
     train(world, in_another_order, Strategy::FullShard);
   };
-  const LaunchOptions over_shm{.backend = "shm", .timeout = std::chrono::seconds(60)};
+  const LaunchOptions over_shm{.backend = "shm", .timeout = kTimeout};
   run_ranks(GetParam(), train_in_other_orders, over_shm);
   const testing::CopyingGathers copying;
   run_ranks(GetParam(), train_in_other_orders, over_shm);
@@ -215,7 +249,7 @@ TEST_P(Divergence, InSharedMemoryByABackwardThatIsLeftOut) {
                                          optimizer.step();
                                          std::cout << "rank " << world.rank() << " took all steps" << std::endl;
                                        },
-                                       {.backend = "shm", .timeout = std::chrono::seconds(60)});
+                                       {.backend = "shm", .timeout = kTimeout});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(
       result.output,

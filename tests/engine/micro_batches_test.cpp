@@ -97,6 +97,24 @@ TEST_P(MicroBatchesInFlight, HaveTheBitsOfOneProcessThatAddsInThatOrder) {
   });
 }
 
+TEST_P(MicroBatchesInFlight, AreForeseenAfterTheFirstStep) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const Order& order : orders()) {
+      const auto model = make_gpt();
+      auto sharded = shard(*model.module, world);
+      AdamW optimizer(sharded, {.lr = kMicroBatchRate});
+      for (int step = 0; step < 3; ++step) {
+        const CommunicationReport before = sharded.communication();
+        run(order, model, [&](int batch) { return model.loss(batch * world.size() + world.rank()); });
+        optimizer.step();
+        optimizer.zero_grad();
+        const CommunicationReport of_step = sharded.communication().since(before);
+        if (step > 0) EXPECT_EQ(of_step.foreseen_gathers, of_step.gathers) << order.name << ", step " << step;
+      }
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, MicroBatchesInFlight,
                          ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
                                            Job{3, "gloo"}));

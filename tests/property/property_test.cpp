@@ -4,14 +4,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <utility>
 
+#include "api/shard_over.h"
+#include "collectives/backends.h"
 #include "property/random_case.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "support/variable.h"
+#include "world/state.h"
 
 namespace fsdp::property {
 namespace {
@@ -26,9 +31,16 @@ std::vector<uint64_t> seeds_for(int ranks, const std::string& backend) {
   return seeds;
 }
 
+ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& module, World& world,
+                                const Options& options) {
+  if (backend != kStaged) return shard(module, world, options);
+  const auto make_group = [&] { return collectives::make_staged_group(world.state()->new_group(), torch::kCPU); };
+  return shard_over(make_group, module, world, options);
+}
+
 void check(const RandomCase& drawn, World& world) {
   const auto& model = drawn.make(world.rank()).model;
-  auto sharded = shard(*model.module, world, drawn.options);
+  auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, drawn.options);
   testing_models::train(model, sharded, world, drawn.training);
   EXPECT_EQ(sharded.communication().late_gradients, 0);
   const auto found = testing_models::whole_weights(*model.module, sharded);
@@ -52,24 +64,41 @@ void check_all(World& world, const std::string& backend) {
   }
 }
 
-class Property : public ::testing::TestWithParam<int> {};
+using RanksAndBackend = std::pair<int, std::string>;
+
+std::vector<RanksAndBackend> all_ranks_and_backends() {
+  std::vector<RanksAndBackend> all;
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const std::string& backend : backends_of(ranks)) all.emplace_back(ranks, backend);
+  }
+  return all;
+}
+
+std::string name_of(const RanksAndBackend& parameter) {
+  std::string name = fmt::format("{}_{}", parameter.first, parameter.second);
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+class Property : public ::testing::TestWithParam<RanksAndBackend> {};
 
 TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
   constexpr std::chrono::seconds kTimeout{60};
-  for (const std::string& backend : backends_of(GetParam())) {
-    const auto body = [&](World& world) { check_all(world, backend); };
-    if (backend == kSeveralHosts) {
-      const testing::Hosts hosts = GetParam() == 4 ? testing::Hosts{2, 2} : testing::Hosts{GetParam(), 1};
-      testing::run_on_hosts(hosts, body, {.timeout = kTimeout});
-      continue;
-    }
-    std::optional<testing::CopyingGathers> copying;
-    if (backend == kShmByCopies) copying.emplace();
-    run_ranks(GetParam(), body, {.backend = backend == kShmByCopies ? "shm" : backend, .timeout = kTimeout});
+  const auto& [ranks, backend] = GetParam();
+  if (seeds_for(ranks, backend).empty()) GTEST_SKIP() << "the seed that is wanted is of other ranks";
+  const auto body = [&](World& world) { check_all(world, GetParam().second); };
+  if (backend == kSeveralHosts) {
+    const testing::Hosts hosts = ranks == 4 ? testing::Hosts{2, 2} : testing::Hosts{ranks, 1};
+    return testing::run_on_hosts(hosts, body, {.timeout = kTimeout});
   }
+  std::optional<testing::CopyingGathers> copying;
+  if (backend == kShmByCopies) copying.emplace();
+  const bool over_shm = backend == kShmByCopies || backend == kStaged;
+  run_ranks(ranks, body, {.backend = over_shm ? "shm" : backend, .timeout = kTimeout});
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Property, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Property, ::testing::ValuesIn(all_ranks_and_backends()),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace fsdp::property

@@ -77,7 +77,8 @@ const std::vector<Cell>& cells() {
 std::vector<std::string> backends_of(int ranks) {
   if (ranks == 1) return {"auto"};
   std::vector<std::string> backends{"shm", kShmByCopies, "gloo"};
-  if (ranks > 2) backends.emplace_back(kSeveralHosts);
+  backends.emplace_back(ranks > 2 ? kSeveralHosts : kStaged);
+  if (ranks == 3) backends.emplace_back(kStaged);
   return backends;
 }
 
@@ -127,14 +128,15 @@ RandomCase make_random_case(uint64_t seed) {
   drawn.options.units = policy.units;
   drawn.options.buffers = static_cast<int>(random.between(2, 4));
   drawn.options.prefetch = static_cast<int>(random.between(0, 2));
+  drawn.options.full_on_each_host = cell.backend == kSeveralHosts && round % 2 == 1;
   if (cell.bf16) drawn.options.mixed_precision = random_precision(random);
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
   drawn.words = fmt::format(
       "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
-      "prefetch {}, {}; {}",
+      "prefetch {}, full on each host {}, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
       accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
-      drawn.options.prefetch, policy.name, drawn.make(0).words);
+      drawn.options.prefetch, drawn.options.full_on_each_host, policy.name, drawn.make(0).words);
   return drawn;
 }
 

@@ -35,8 +35,10 @@ struct Cell {
 const Cell& cell_of(uint64_t seed);
 // Shared memory comes twice: its gathers copy or not.
 inline constexpr const char* kShmByCopies = "shm by copies";
-// What "auto" takes for ranks on several hosts: two of two, or three of one.
+// The backend that "auto" takes for ranks on several hosts: two of two, or three of one.
 inline constexpr const char* kSeveralHosts = "several hosts";
+// A group whose tensors go through the host's memory, with the CPU in the device's place.
+inline constexpr const char* kStaged = "staged";
 std::vector<std::string> backends_of(int ranks);
 
 // Every cell with each of the settings that are dealt out evenly has one of these seeds.

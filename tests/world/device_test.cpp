@@ -10,7 +10,7 @@
 #include "fsdp/world.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
-#include "world/local_meeting.h"
+#include "world/local_rendezvous.h"
 #include "world/rendezvous.h"
 #include "world/state.h"
 

@@ -54,21 +54,22 @@ TEST(FindLauncher, Torchrun) {
   ASSERT_TRUE(job);
   EXPECT_EQ(job->launcher, "torchrun");
   expect_identity(*job, 3, 4, 1, 2);
-  EXPECT_EQ(job->meeting, Meeting::Agent);
+  EXPECT_EQ(job->rendezvous, RendezvousPlace::Agent);
   EXPECT_EQ(job->address, "node1");
   EXPECT_EQ(job->port, 29400);
   EXPECT_EQ(job->attempt, 2);
   EXPECT_EQ(job->error_file, "/tmp/error.json");
-  EXPECT_EQ(find_launcher(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->meeting, Meeting::FirstRank);
+  EXPECT_EQ(find_launcher(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->rendezvous,
+            RendezvousPlace::FirstRank);
 }
 
 TEST(FindLauncher, PlainVariables) {
   Environment plain{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", "2222"}};
   auto job = find_launcher(plain);
   expect_identity(*job, 1, 2, 0, 1);
-  EXPECT_EQ(job->meeting, Meeting::FirstRank);
+  EXPECT_EQ(job->rendezvous, RendezvousPlace::FirstRank);
   expect_identity(*find_launcher(with(plain, {{"MASTER_ADDR", "127.0.0.1"}})), 1, 2, 1, 2);
-  EXPECT_EQ(find_launcher({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->meeting, Meeting::Alone);
+  EXPECT_EQ(find_launcher({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->rendezvous, RendezvousPlace::Alone);
 }
 
 TEST(FindLauncher, OpenMpi) {
@@ -79,12 +80,12 @@ TEST(FindLauncher, OpenMpi) {
                   {"PMIX_NAMESPACE", "prterun-7@1"}};
   auto job = find_launcher(mpi);
   expect_identity(*job, 1, 2, 1, 2);
-  EXPECT_EQ(job->meeting, Meeting::OneHost);
+  EXPECT_EQ(job->rendezvous, RendezvousPlace::OneHost);
   EXPECT_EQ(job->id, "prterun-7@1");
   Environment hosts = with(mpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
   EXPECT_THROW(find_launcher(hosts), Error);
   auto far = find_launcher(with(hosts, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "1234"}}));
-  EXPECT_EQ(far->meeting, Meeting::FirstRank);
+  EXPECT_EQ(far->rendezvous, RendezvousPlace::FirstRank);
   EXPECT_EQ(far->port, 1234);
 }
 
@@ -92,7 +93,7 @@ TEST(FindLauncher, SlurmOnSeveralHosts) {
   auto job = find_launcher(kSlurm);
   ASSERT_TRUE(job);
   expect_identity(*job, 3, 5, 1, 2);
-  EXPECT_EQ(job->meeting, Meeting::FirstRank);
+  EXPECT_EQ(job->rendezvous, RendezvousPlace::FirstRank);
   EXPECT_EQ(job->address, "gpu003");
   EXPECT_EQ(job->port, find_launcher(with(kSlurm, {{"SLURM_PROCID", "2"}, {"SLURM_LOCALID", "0"}}))->port);
   EXPECT_EQ(find_launcher(with(kSlurm, {{"MASTER_PORT", "999"}}))->port, 999);
@@ -101,7 +102,7 @@ TEST(FindLauncher, SlurmOnSeveralHosts) {
 TEST(FindLauncher, SlurmOnOneHost) {
   auto job = find_launcher(with(kSlurm, {{"SLURM_NNODES", "1"}, {"SLURM_LOCALID", "3"}, {"SLURM_NODEID", "0"}}));
   expect_identity(*job, 3, 5, 3, 5);
-  EXPECT_EQ(job->meeting, Meeting::OneHost);
+  EXPECT_EQ(job->rendezvous, RendezvousPlace::OneHost);
   EXPECT_EQ(job->id, "slurm-77-0-0");
 }
 

@@ -57,7 +57,7 @@ TEST_P(Suspend, AWaitGoesOn) {
   EXPECT_THAT(result.output, HasSubstr("[rank 0] went on"));
 }
 
-TEST_P(Suspend, AMeetingGoesOn) {
+TEST_P(Suspend, ARendezvousGoesOn) {
   const RunResult result = run_group({.ranks = 2, .backend = GetParam(), .timeout = kTimeout}, [](World& world) {
     if (world.rank() == 1) suspend_own_group();
     world.state()->new_group();

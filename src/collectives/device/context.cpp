@@ -37,7 +37,7 @@ Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   return channels;
 }
 
-// What the device is in the midst of would wait for peers that may never come.
+// Work that the device is in the midst of would wait for peers that may never come.
 std::exception_ptr DeviceContext::explain(const std::string& start, const std::exception_ptr& failure) {
   for (auto& [name, channel] : channels_) {
     try {

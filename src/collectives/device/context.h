@@ -1,5 +1,5 @@
-// What a group over a device's own collectives and its units have in common: c10d's process groups, a group on the CPU
-// beside them, the order of reductions, and the first failure.
+// The state that a group over a device's own collectives shares with its units: c10d's process groups, a group on the
+// CPU beside them, the order of reductions, and the first failure.
 //
 // Process groups move the device's tensors: each runs on a stream of its own, which waits for the caller's current one
 // when something is begun; waiting makes the current stream wait, and not the host. The group on the CPU carries what
@@ -29,7 +29,7 @@ class DeviceUnit;
 // in, and the same on all of them.
 using Connect = std::function<c10::intrusive_ptr<c10d::Backend>(const std::string& name, int rank, int size)>;
 
-// What the units of one shard group size talk over.
+// The process groups of the units of one shard group size.
 struct Channels {
   c10::intrusive_ptr<c10d::Backend> gather;    // those of this one's shard group, by the shards they own; null for one
   c10::intrusive_ptr<c10d::Backend> reduce;    // all ranks, by the slices they add up

@@ -13,9 +13,9 @@ namespace fsdp::collectives::device {
 
 namespace {
 
-// What a slice's end may lie behind the unit's gradients by, a rank (layout/unit_layout.h).
+// The most by which a slice's end may lie behind the unit's gradients, per rank (layout/unit_layout.h).
 constexpr int64_t kSliceRoundingBytes = (layout::kAlignmentNumel + 1) * static_cast<int64_t>(sizeof(float));
-// What a sum of whole tensors takes of each rank at once.
+// The part of each rank's tensor that a sum of whole tensors takes at once.
 constexpr int64_t kPartBytes = int64_t{16} << 20;
 
 // Of a contiguous tensor, whatever its dtype.

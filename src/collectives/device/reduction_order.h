@@ -17,9 +17,9 @@ class ReductionOrder {
  public:
   // This rank has begun a reduction of `unit`. The units whose reductions go out now, in order.
   std::vector<int> begin(int unit);
-  // The same once a reduction that was held back is waited for: it, and all others that are to be sent before it. This
-  // rank has begun every reduction that any rank begins in the same round: the first of each unit, then the second of
-  // each that has one.
+  // To be sent once a reduction that was held back is waited for: it, and all others that are to be sent before it.
+  // This rank has begun every reduction that any rank begins in the same round: the first of each unit, then the second
+  // of each that has one.
   std::vector<int> flush(int unit);
   bool held_back(int unit) const { return count_of(sent_, unit) < count_of(begun_, unit); }
 
@@ -27,7 +27,7 @@ class ReductionOrder {
   bool surprised() const;
   // The units as this rank began them. As many on every rank, at the end.
   const std::vector<int>& begun_in_order() const { return first_begun_; }
-  // What to expect from now on: the same on every rank.
+  // The order to expect from now on: one for all ranks.
   void expect(std::vector<int> units) { expected_ = std::move(units); }
   // The backward is over.
   void end();

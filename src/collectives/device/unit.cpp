@@ -32,8 +32,7 @@ DeviceUnit::DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSp
       flags_layout_(without_elements(spec.layout)),
       flags_gradient_layout_(flags_layout_, std::vector<uint8_t>(spec.layout.parameters(), 1)) {
   const layout::UnitLayout& layout = spec_.layout;
-  FSDP_INVARIANT(layout.ranks() == context_->host().size(), "unit {} is laid out for {} ranks, the group has {}",
-                 spec_.name, layout.ranks(), context_->host().size());
+  check_ranks(context_->host().size(), spec_);
   context_->guarded(message_prefix(spec_.name), "open", [&] {
     channels_ = context_->channels(layout);
     flags_ = context_->host().open_unit({.id = spec_.id, .name = spec_.name, .layout = flags_layout_});
@@ -57,9 +56,7 @@ bool DeviceUnit::begin_write(Readers) {
 void DeviceUnit::begin_gather(const torch::Tensor& buffer, Order) {
   FSDP_INVARIANT(!gather_, "unit {} is being gathered already", spec_.name);
   if (!has_peers()) return;
-  FSDP_INVARIANT(buffer.numel() == spec_.layout.full_numel() && buffer.scalar_type() == spec_.dtype,
-                 "unit {} was given a buffer of {} elements, expected {}", spec_.name, buffer.numel(),
-                 spec_.layout.full_numel());
+  check_buffer(buffer, spec_);
   buffer_ = buffer;
   if (buffer_.numel() == 0) return;
   context_->guarded(message_prefix(spec_.name), "gather",
@@ -89,7 +86,7 @@ void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   });
 }
 
-// What this rank lacks adds nothing to the peers' gradients.
+// Gradients that this rank lacks add nothing to the peers'.
 void DeviceUnit::clear_missing() {
   for (size_t i = 0; i < layout_->parameters(); ++i) {
     if (!layout_->wanted()[i] || gradients_.present[i] != kMissing) continue;

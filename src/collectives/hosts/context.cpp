@@ -30,4 +30,13 @@ HostsContext::HostsContext(const GroupSpec& spec, std::shared_ptr<Wire> wire)
       wire_(std::move(wire)),
       progress_(shared_.ranks()) {}
 
+std::vector<int> HostsContext::counterparts_in_group(const layout::UnitLayout& layout) const {
+  std::vector<int> counterparts;
+  for (int other = 0; other < hosts(); ++other) {
+    const bool is_in_group = layout.group_index(counterpart(other)) == layout.group_index(rank());
+    if (other != host() && is_in_group) counterparts.push_back(counterpart(other));
+  }
+  return counterparts;
+}
+
 }  // namespace fsdp::collectives::hosts

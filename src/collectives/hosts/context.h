@@ -1,17 +1,16 @@
-// What a group over several hosts shares with its units: its two levels, this host's ranks, in shared memory, and all
-// ranks, over a wire.
+// The state that a group over several hosts shares with its units: its two levels, which are this host's ranks, in
+// shared memory, and all ranks, over a wire.
 //
 // Every host has as many ranks, numbered one host's after another's. Ranks with the same number on their hosts are
-// counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once a
-// rank. A failure on one level poisons both, so that those who wait on the other hear of it.
+// counterparts: what the hosts tell each other goes between them, so that it crosses the network once and not once
+// per rank. A failure on one level poisons both, so that those who wait on the other hear of it.
 // One thread at a time. The units may outlive the group.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/backends.h"
 #include "collectives/hosts/host_buffers.h"
@@ -36,6 +35,8 @@ class HostsContext {
   int number_on_host() const { return rank() % ranks_of_a_host_; }
   int rank_on(int host, int number) const { return host * ranks_of_a_host_ + number; }
   int counterpart(int host) const { return rank_on(host, number_on_host()); }
+  // On the other hosts, within this rank's shard group: whose shards this rank fetches for its host.
+  std::vector<int> counterparts_in_group(const layout::UnitLayout& layout) const;
 
   const std::shared_ptr<Wire>& wire() const { return wire_; }
   shm::SharedMemoryContext& shared() { return shared_; }
@@ -56,10 +57,16 @@ class HostsContext {
   auto on_wire(const std::string& prefix, const char* name, Operation&& operation) {
     return shared_.guarded(prefix, name, [&] { return wire_->guarded(prefix, name, operation); });
   }
-  // The same for what waits for the ranks of this host.
+  // As `on_wire`, for an operation that waits for the ranks of this host; the ranks of the other hosts see that it
+  // does.
   template <typename Operation>
   auto in_memory(const std::string& prefix, const char* name, Operation&& operation) {
-    return wire_->guarded(prefix, name, [&] { return shared_.guarded(prefix, name, operation); });
+    return wire_->guarded(prefix, name, [&] {
+      return shared_.guarded(prefix, name, [&] {
+        const Wire::WaitScope waiting(*wire_);
+        return operation();
+      });
+    });
   }
   // Runs an operation of the whole group over the wire, while what this host's ranks need goes on.
   template <typename Operation>
@@ -73,10 +80,6 @@ class HostsContext {
   void wait_all(Messages& messages) {
     const Progress::Scope going_on(progress_);
     wire_->wait_all(messages);
-  }
-  // As `Ranks::wait`, seen by the ranks of the other hosts.
-  void wait(std::span<const int> ranks, const std::string& purpose, const shm::Ranks::Arrived& arrived) {
-    wire_->while_waiting([&] { shared_.ranks().wait(ranks, purpose, arrived); });
   }
 
  private:

@@ -13,7 +13,7 @@
 #include "collectives/hosts/context.h"
 #include "collectives/hosts/host_buffers.h"
 #include "collectives/hosts/hosts_parameters.h"
-#include "collectives/hosts/unit_memory.h"
+#include "collectives/shm/unit_memory.h"
 #include "collectives/tags.h"
 
 namespace fsdp::collectives::hosts {
@@ -24,7 +24,7 @@ constexpr const char* kReadersOfGathered = "waiting for the readers of this rank
 
 class GatheredParameters final : public HostsParameters, private BufferedGather {
  public:
-  GatheredParameters(HostsContext& context, const GroupUnitSpec& spec, UnitMemory& memory);
+  GatheredParameters(HostsContext& context, const GroupUnitSpec& spec, shm::UnitMemory& memory);
   // Ends a gather under way, and lets the counterparts have this rank's shard, unless the group failed or the stack is
   // being unwound.
   ~GatheredParameters() override;
@@ -46,8 +46,9 @@ class GatheredParameters final : public HostsParameters, private BufferedGather 
   HostsContext& context_;
   std::string name_, prefix_, purpose_;
   int tag_;
-  UnitMemory& memory_;
+  shm::UnitMemory& memory_;
   layout::UnitLayout layout_;
+  std::vector<int> fetched_from_;
   bool begun_ = false;  // a gather, of which not everything sent has arrived yet
   char* buffer_ = nullptr;
   Messages receives_;
@@ -56,7 +57,7 @@ class GatheredParameters final : public HostsParameters, private BufferedGather 
   BackgroundTask task_;         // ends before what it uses
 };
 
-GatheredParameters::GatheredParameters(HostsContext& context, const GroupUnitSpec& spec, UnitMemory& memory)
+GatheredParameters::GatheredParameters(HostsContext& context, const GroupUnitSpec& spec, shm::UnitMemory& memory)
     : context_(context),
       name_(spec.name),
       prefix_(message_prefix(spec.name)),
@@ -64,6 +65,7 @@ GatheredParameters::GatheredParameters(HostsContext& context, const GroupUnitSpe
       tag_(tag_of(spec.id, UnitMessage::Gather)),
       memory_(memory),
       layout_(spec.layout),
+      fetched_from_(context.counterparts_in_group(spec.layout)),
       task_(context.threads()) {
   context_.in_memory(prefix_, "open", [&] { context_.open_buffers(); });
   context_.buffers().hold(layout_.full_numel() * static_cast<int64_t>(c10::elementSize(spec.dtype)));
@@ -90,7 +92,7 @@ void GatheredParameters::begin_gather(Order order) {
   context_.on_wire(prefix_, "gather", [&] {
     if (order == Order::Common) context_.wire()->begins(purpose_);
     const torch::Tensor own = memory_.shard();
-    for (int rank : memory_.fetched_from())
+    for (int rank : fetched_from_)
       sends_.push_back(context_.wire()->send(own.const_data_ptr(), own.nbytes(), rank, tag_));
   });
   begun_ = true;
@@ -103,7 +105,7 @@ void GatheredParameters::is_placed(char* buffer) {
   buffer_ = buffer;
   try {
     const size_t bytes = memory_.shard().nbytes();
-    for (int rank : memory_.fetched_from())
+    for (int rank : fetched_from_)
       receives_.push_back(context_.wire()->receive(buffer_ + layout_.shard_index(rank) * bytes, bytes, rank, tag_));
     task_.start([this] { fill(); });
   } catch (...) {
@@ -125,8 +127,8 @@ void GatheredParameters::wait_placed() {
   HostBuffers& buffers = context_.buffers();
   context_.in_memory(prefix_, "gather", [&] {
     while (!buffers.placed(*this)) {
-      context_.wait(context_.ranks().peers(), purpose_,
-                    [&](int number) { return !buffers.keeps_waiting(*this, number); });
+      context_.ranks().wait(context_.ranks().peers(), purpose_,
+                            [&](int number) { return !buffers.keeps_waiting(*this, number); });
       context_.ranks().advance();
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -141,8 +143,8 @@ void* GatheredParameters::wait_gather() {
     context_.wait_all(all);
   });
   context_.in_memory(prefix_, "gather", [&] {
-    context_.wait(context_.ranks().peers(), purpose_,
-                  [&](int number) { return context_.buffers().filled(*this, number); });
+    context_.ranks().wait(context_.ranks().peers(), purpose_,
+                          [&](int number) { return context_.buffers().filled(*this, number); });
   });
   return buffer_;
 }
@@ -164,7 +166,7 @@ void GatheredParameters::end_gather(const char* operation) {
 }  // namespace
 
 std::unique_ptr<HostsParameters> make_gathered_parameters(HostsContext& context, const GroupUnitSpec& spec,
-                                                          UnitMemory& memory) {
+                                                          shm::UnitMemory& memory) {
   return std::make_unique<GatheredParameters>(context, spec, memory);
 }
 

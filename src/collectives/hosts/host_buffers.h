@@ -22,7 +22,7 @@ namespace fsdp::collectives::hosts {
 
 inline constexpr size_t kMostBuffers = 256;
 
-// What a rank shows of its part in the buffers. Gathers count from 1.
+// The part of a rank's control that is about the buffers. Gathers count from 1.
 struct BufferControl {
   shm::Counter begun;                   // the rank has begun the gathers up to this one
   shm::Counter released[kMostBuffers];  // by buffer: the last gather in it that the rank has ended

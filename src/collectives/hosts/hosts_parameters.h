@@ -9,10 +9,13 @@
 
 #include "collectives/group.h"
 
+namespace fsdp::collectives::shm {
+class UnitMemory;
+}
+
 namespace fsdp::collectives::hosts {
 
 class HostsContext;
-class UnitMemory;
 
 class HostsParameters {
  public:
@@ -32,9 +35,9 @@ bool is_gathered_per_use(const HostsContext& context, const GroupUnitSpec& spec)
 
 // The host keeps the unit whole, in memory that its ranks share (kept_parameters.cpp).
 std::unique_ptr<HostsParameters> make_kept_parameters(HostsContext& context, const GroupUnitSpec& spec,
-                                                      UnitMemory& memory);
+                                                      shm::UnitMemory& memory);
 // The unit is gathered into one of the host's buffers each time it is used (gathered_parameters.cpp).
 std::unique_ptr<HostsParameters> make_gathered_parameters(HostsContext& context, const GroupUnitSpec& spec,
-                                                          UnitMemory& memory);
+                                                          shm::UnitMemory& memory);
 
 }  // namespace fsdp::collectives::hosts

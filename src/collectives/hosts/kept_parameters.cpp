@@ -2,8 +2,8 @@
 // they divided the unit among themselves (the secondary partition of ZeRO++, arXiv:2306.10209).
 //
 // Publishing a shard sends it to the counterparts on the other hosts, and starts to receive theirs straight into their
-// places, beside the caller. A gather waits until all of the host have what they fetch, copies nothing, and asks
-// nothing of anybody: so a rank may gather alone, as often as it likes, and in any order.
+// places, beside the caller. A gather waits until all of the host have what they fetch, and copies nothing. It is
+// one-sided: a rank gathers as often as it likes, in any order, and asks nothing else of its peers.
 #include <exception>
 #include <string>
 
@@ -11,7 +11,7 @@
 #include "collectives/hosts/context.h"
 #include "collectives/hosts/hosts_parameters.h"
 #include "collectives/hosts/transfer_queue.h"
-#include "collectives/hosts/unit_memory.h"
+#include "collectives/shm/unit_memory.h"
 #include "collectives/tags.h"
 
 namespace fsdp::collectives::hosts {
@@ -34,19 +34,20 @@ class TransferMessage final : public Message {
 
 class KeptParameters final : public HostsParameters {
  public:
-  KeptParameters(HostsContext& context, const GroupUnitSpec& spec, UnitMemory& memory)
+  KeptParameters(HostsContext& context, const GroupUnitSpec& spec, shm::UnitMemory& memory)
       : context_(context),
         name_(spec.name),
         prefix_(message_prefix(spec.name)),
         tag_(tag_of(spec.id, UnitMessage::Gather)),
-        memory_(memory) {
+        memory_(memory),
+        fetched_from_(context.counterparts_in_group(spec.layout)) {
     fetch_.arrived = [this] { memory_.publish(); };
   }
   // Waits until the counterparts have what was published, unless the group failed or the stack is being unwound.
   ~KeptParameters() override;
 
   bool one_sided() const override { return true; }
-  int64_t bytes() const override { return memory_.fetched_bytes(); }
+  int64_t bytes() const override { return fetched_from_.size() * memory_.shard().nbytes(); }
   bool begin_write(Readers readers) override;
   void publish() override;
   void begin_gather(Order) override {}
@@ -59,7 +60,8 @@ class KeptParameters final : public HostsParameters {
   HostsContext& context_;
   std::string name_, prefix_;
   int tag_;
-  UnitMemory& memory_;
+  shm::UnitMemory& memory_;
+  std::vector<int> fetched_from_;
   Transfer fetch_;       // of the last publication
   bool fetched_ = true;  // it was waited for
 };
@@ -85,23 +87,20 @@ void KeptParameters::wait_fetched(const char* operation) {
 }
 
 bool KeptParameters::begin_write(Readers readers) {
-  if (readers == Readers::Ask)
-    return fetched_ && context_.in_memory(prefix_, kReadersOfKept, [&] { return memory_.try_begin_write(); });
+  if (readers == Readers::Ask && !fetched_) return false;
   if (readers == Readers::Wait) context_.wire()->begins("is about to write unit " + name_);
   wait_fetched(kReadersOfKept);
-  context_.in_memory(prefix_, kReadersOfKept, [&] { memory_.begin_write(); });
-  return true;
+  return context_.in_memory(prefix_, kReadersOfKept, [&] { return memory_.begin_write(readers); });
 }
 
 void KeptParameters::publish() {
   const torch::Tensor own = memory_.shard();
-  if (memory_.fetched_from().empty() || own.numel() == 0) return memory_.publish();
+  if (fetched_from_.empty() || own.numel() == 0) return memory_.publish();
   context_.on_wire(prefix_, "publication", [&] {
     Wire& wire = *context_.wire();
-    for (int rank : memory_.fetched_from())
+    for (int rank : fetched_from_)
       fetch_.messages.push_back(wire.receive(memory_.place_of(rank), own.nbytes(), rank, tag_));
-    for (int rank : memory_.fetched_from())
-      fetch_.messages.push_back(wire.send(own.const_data_ptr(), own.nbytes(), rank, tag_));
+    for (int rank : fetched_from_) fetch_.messages.push_back(wire.send(own.const_data_ptr(), own.nbytes(), rank, tag_));
     fetched_ = false;
     context_.transfers().add(fetch_);
   });
@@ -115,7 +114,7 @@ void* KeptParameters::wait_gather() {
 }  // namespace
 
 std::unique_ptr<HostsParameters> make_kept_parameters(HostsContext& context, const GroupUnitSpec& spec,
-                                                      UnitMemory& memory) {
+                                                      shm::UnitMemory& memory) {
   return std::make_unique<KeptParameters>(context, spec, memory);
 }
 

@@ -1,4 +1,4 @@
-// What the ranks of a host need of each other goes on while one of them waits for another host.
+// Progress of the work that the ranks of a host need of each other, while one of them waits for another host.
 //
 // A rank gives its gathers their buffers when the peers have released them and it comes by, and a peer may need that
 // before it can do what the rank is waiting for. In shared memory a wait sees to it itself (shm/ranks.h); during a wait

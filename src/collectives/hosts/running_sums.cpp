@@ -15,8 +15,6 @@ using layout::Range;
 // Long enough for a network, and short enough that every host soon has one.
 constexpr int64_t kPieceNumel = 64 << 10;
 
-size_t bytes_of(ElementType type) { return type == ElementType::Float32 ? 4 : 2; }
-
 // Piece `number` of a slice; empty behind its end.
 Range piece_of(int64_t slice_numel, int64_t number) {
   const int64_t begin = std::min(number * kPieceNumel, slice_numel);
@@ -25,9 +23,9 @@ Range piece_of(int64_t slice_numel, int64_t number) {
 
 }  // namespace
 
-RunningSums::RunningSums(HostsContext& context, int unit, ElementType type, const std::vector<shm::UnitMember>& members,
+RunningSums::RunningSums(HostsContext& context, int unit, const shm::HostGradients& host_gradients,
                          const Gradients& gradients, const std::vector<std::vector<uint8_t>>& flags, torch::Tensor& sum)
-    : context_(&context), unit_(unit), type_(type), members_(&members), gradients_(&gradients), flags_(&flags) {
+    : context_(&context), unit_(unit), host_gradients_(&host_gradients), gradients_(&gradients), flags_(&flags) {
   const layout::GradientLayout& layout = *gradients.layout;
   const int rank = context.rank();
   own_sum_ = sum.mutable_data_ptr<float>() + (layout.slice_of(rank).begin - layout.shard_of(rank).begin);
@@ -81,21 +79,14 @@ void RunningSums::end(BackgroundTask& task) {
 }
 
 RunningSums::Slice RunningSums::slice_of(int host, float*& staging) {
-  const layout::GradientLayout& layout = *gradients_->layout;
   const int owner = context_->counterpart(host);
-  const Range range = layout.slice_of(owner);
   Slice slice;
   slice.owner = owner;
-  slice.numel = range.numel();
+  slice.numel = gradients_->layout->slice_of(owner).numel();
   slice.held = held_before_this_host(owner);
   slice.sum = host == context_->host() ? own_sum_ : std::exchange(staging, staging + slice.numel);
   slice.starts_with_owner = host != 0 && holds_any(owner);
-  for (size_t i = 0; i < layout.parameters(); ++i) slice.segments.push_back(layout.segment_of(i, owner));
-  for (const shm::UnitMember& member : *members_) {
-    const shm::UnitControl& control = *member.control;
-    slice.addends.push_back({member.memory->at(control.gradients) + range.begin * bytes_of(type_),
-                             {control.present(), layout.parameters()}});
-  }
+  host_gradients_->find(*gradients_->layout, owner, slice.offered);
   return slice;
 }
 
@@ -144,9 +135,9 @@ void RunningSums::receive_own_sum() {
 void RunningSums::add(const Piece& piece) {
   const Slice& slice = *piece.slice;
   std::vector<Range> segments;
-  for (const Range& segment : slice.segments) segments.push_back(layout::intersect(segment, piece.range));
+  for (const Range& segment : slice.offered.segments) segments.push_back(layout::intersect(segment, piece.range));
   std::vector<uint8_t> held = slice.held;
-  add_in_order(slice.sum, held, segments, slice.addends, type_);
+  add_in_order(slice.sum, held, segments, slice.offered.addends, host_gradients_->type());
 }
 
 void RunningSums::pass_on(const Piece& piece) {

@@ -18,20 +18,21 @@
 #include "collectives/hosts/background_task.h"
 #include "collectives/hosts/context.h"
 #include "collectives/ordered_sum.h"
-#include "collectives/shm/unit_reduction.h"
+#include "collectives/shm/host_gradients.h"
 
 namespace fsdp::collectives::hosts {
 
-// What ranks tell each other of a parameter when they begin a reduction, as a byte: its Presence, and whether the sum
+// The flag of a parameter, a byte that ranks tell each other when they begin a reduction: Presence, and whether the sum
 // of the slice that the rank adds up holds gradients of it already.
 inline constexpr uint8_t kHeld = 4;
 inline Presence presence_in(uint8_t flag) { return static_cast<Presence>(flag & ~kHeld); }
 
 class RunningSums {
  public:
-  // `flags`: of each rank, in which it tells the above; `members` by the ranks' numbers on this host. All outlive this.
-  RunningSums(HostsContext& context, int unit, ElementType type, const std::vector<shm::UnitMember>& members,
-              const Gradients& gradients, const std::vector<std::vector<uint8_t>>& flags, torch::Tensor& sum);
+  // `flags`: of each rank, in which it tells the above; `host_gradients` are what the ranks of this host offer, this
+  // one `gradients`. All outlive this.
+  RunningSums(HostsContext& context, int unit, const shm::HostGradients& host_gradients, const Gradients& gradients,
+              const std::vector<std::vector<uint8_t>>& flags, torch::Tensor& sum);
 
   // In elements of `type`.
   static int64_t staging_numel(const HostsContext& context, const layout::GradientLayout& layout, ElementType type);
@@ -49,10 +50,9 @@ class RunningSums {
     int owner = 0;
     int64_t numel = 0;
     float* sum = nullptr;
-    std::vector<layout::Range> segments;  // by parameter
-    std::vector<Addend> addends;          // of this host's ranks
-    std::vector<uint8_t> held;            // what the sum holds when it comes
-    bool starts_with_owner = false;       // which sends what it holds to the first host
+    shm::OfferedSlice offered;       // by this host's ranks
+    std::vector<uint8_t> held;       // what the sum holds when it comes
+    bool starts_with_owner = false;  // which sends what it holds to the first host
   };
   struct Piece {
     Slice* slice;
@@ -73,8 +73,7 @@ class RunningSums {
 
   HostsContext* context_;
   int unit_;
-  ElementType type_;
-  const std::vector<shm::UnitMember>* members_;
+  const shm::HostGradients* host_gradients_;
   const Gradients* gradients_;
   const std::vector<std::vector<uint8_t>>* flags_;
   float* own_sum_;

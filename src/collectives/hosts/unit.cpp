@@ -9,11 +9,17 @@ namespace fsdp::collectives::hosts {
 
 namespace {
 
-UnitMemory open_memory(HostsContext& context, const GroupUnitSpec& spec) {
-  return context.in_memory(message_prefix(spec.name), "open", [&] { return UnitMemory(context, spec); });
+shm::UnitMemory open_memory(HostsContext& context, const GroupUnitSpec& spec) {
+  return context.in_memory(message_prefix(spec.name), "open", [&] {
+    return shm::UnitMemory(context.shared(), spec,
+                           {.first_rank = context.rank_on(context.host(), 0),
+                            .is_kept = !is_gathered_per_use(context, spec),
+                            .fetched = context.counterparts_in_group(spec.layout)});
+  });
 }
 
-std::unique_ptr<HostsParameters> make_parameters(HostsContext& context, const GroupUnitSpec& spec, UnitMemory& memory) {
+std::unique_ptr<HostsParameters> make_parameters(HostsContext& context, const GroupUnitSpec& spec,
+                                                 shm::UnitMemory& memory) {
   check_number(spec);
   const auto make = is_gathered_per_use(context, spec) ? make_gathered_parameters : make_kept_parameters;
   return make(context, spec, memory);

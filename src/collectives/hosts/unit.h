@@ -10,8 +10,8 @@
 #include "collectives/group.h"
 #include "collectives/hosts/context.h"
 #include "collectives/hosts/hosts_parameters.h"
-#include "collectives/hosts/unit_memory.h"
 #include "collectives/hosts/unit_reduction.h"
+#include "collectives/shm/unit_memory.h"
 
 namespace fsdp::collectives::hosts {
 
@@ -44,7 +44,7 @@ class HostsUnit final : public UnitCollectives {
  private:
   std::shared_ptr<HostsContext> context_;
   GroupUnitSpec spec_;
-  UnitMemory memory_;
+  shm::UnitMemory memory_;
   std::unique_ptr<HostsParameters> parameters_;
   HostsReduction reduction_;
 };

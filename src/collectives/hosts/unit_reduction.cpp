@@ -1,6 +1,5 @@
 #include "collectives/hosts/unit_reduction.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -8,15 +7,12 @@
 
 namespace fsdp::collectives::hosts {
 
-HostsReduction::HostsReduction(HostsContext& context, std::vector<shm::UnitMember> members, const GroupUnitSpec& spec)
+HostsReduction::HostsReduction(HostsContext& context, const std::vector<shm::UnitMember>& members,
+                               const GroupUnitSpec& spec)
     : context_(&context),
       unit_(spec.id),
       prefix_(message_prefix(spec.name)),
-      unit_name_(spec.name),
-      purpose_("reduces unit " + spec.name),
-      type_(element_type_of(spec.gradient_dtype)),
-      members_(std::move(members)),
-      counters_(*members_[context.number_on_host()].control),
+      host_gradients_(context.ranks(), members, element_type_of(spec.gradient_dtype), spec.name),
       replica_sums_(*context.wire(), spec.layout, spec.id),
       task_(context.threads()) {}
 
@@ -27,22 +23,15 @@ void HostsReduction::begin(Gradients gradients, uint64_t address, GradientSum& s
   flags_.assign(context_->size(), std::vector<uint8_t>(gradients_.present.size() + 1));
   std::vector<uint8_t>& own = flags_[context_->rank()];
   for (size_t i = 0; i < gradients_.present.size(); ++i) own[i] = gradients_.present[i] | (sum.held[i] ? kHeld : 0);
-  offer(address);
-  running_.emplace(*context_, unit_, type_, members_, gradients_, flags_, sum.values);
+  // Before the flags, so that whoever has the flags of all ranks finds what those of its host offer.
+  host_gradients_.offer(address, gradients_.present);
+  running_.emplace(*context_, unit_, host_gradients_, gradients_, flags_, sum.values);
   context_->on_wire(prefix_, "reduce", [&] {
     exchange_flags();
     running_->send_held();
   });
   replicas_ = replica_sums_.hand_over();
   task_.start([this] { run(); });
-}
-
-// Before the flags, so that whoever has the flags of all ranks finds what those of its host offer.
-void HostsReduction::offer(uint64_t address) {
-  shm::UnitControl& own = *members_[context_->number_on_host()].control;
-  own.gradients = address;
-  std::copy(gradients_.present.begin(), gradients_.present.end(), own.present());
-  counters_.offer();
 }
 
 void HostsReduction::exchange_flags() {
@@ -64,8 +53,7 @@ void HostsReduction::run() {
   // They are sent from the sums that are now added to.
   for (const auto& message : replicas_) task_.wait_for(*message);
   running_->run(task_);
-  counters_.take();
-  context_->ranks().ring();
+  host_gradients_.take();
   running_->end(task_);
   for (const auto& message : flags_sends_) task_.wait_for(*message);
 }
@@ -74,7 +62,7 @@ void HostsReduction::check_flags() const {
   for (int peer : context_->wire()->peers()) {
     std::vector<uint8_t> theirs;
     for (size_t i = 0; i < gradients_.present.size(); ++i) theirs.push_back(presence_in(flags_[peer][i]));
-    check_same_left_out(gradients_.present, theirs, peer, unit_name_);
+    check_same_left_out(gradients_.present, theirs, peer, host_gradients_.unit());
   }
 }
 
@@ -99,10 +87,7 @@ void HostsReduction::wait() {
   running_.reset();
   replicas_.clear();
   flags_sends_.clear();
-  context_->in_memory(prefix_, "reduce", [&] {
-    context_->wait(context_->ranks().peers(), purpose_,
-                   [this](int number) { return counters_.has_taken(*members_[number].control); });
-  });
+  context_->in_memory(prefix_, "reduce", [&] { host_gradients_.wait_taken(); });
   gradients_ = {};
   sum_ = nullptr;
 }

@@ -1,5 +1,5 @@
 // A unit's reductions over several hosts, in rank order: a sum passes from host to host, and each host adds up its
-// ranks' gradients in shared memory (running_sums.h).
+// ranks' gradients (shm/host_gradients.h) to it (running_sums.h).
 //
 // Flags go from every rank to every other directly, so that each knows who has begun, and which sums hold what. When
 // all are here a task beside the rank's own thread does the rest. One reduction of a unit is under way at a time; the
@@ -14,21 +14,19 @@
 #include "collectives/hosts/background_task.h"
 #include "collectives/hosts/context.h"
 #include "collectives/hosts/running_sums.h"
-#include "collectives/ordered_sum.h"
 #include "collectives/replica_sums.h"
-#include "collectives/shm/unit_counters.h"
-#include "collectives/shm/unit_reduction.h"
+#include "collectives/shm/host_gradients.h"
 
 namespace fsdp::collectives::hosts {
 
 class HostsReduction {
  public:
   // `members` by their numbers on this host; their memory outlives this.
-  HostsReduction(HostsContext& context, std::vector<shm::UnitMember> members, const GroupUnitSpec& spec);
+  HostsReduction(HostsContext& context, const std::vector<shm::UnitMember>& members, const GroupUnitSpec& spec);
 
   // In elements of the unit's gradient_dtype.
   int64_t staging_numel(const layout::GradientLayout& layout) const {
-    return RunningSums::staging_numel(*context_, layout, type_);
+    return RunningSums::staging_numel(*context_, layout, host_gradients_.type());
   }
   bool under_way() const { return sum_ != nullptr; }
 
@@ -39,7 +37,6 @@ class HostsReduction {
   void wait_sum();
 
  private:
-  void offer(uint64_t address);
   void exchange_flags();
   void run();
   void check_flags() const;
@@ -47,10 +44,8 @@ class HostsReduction {
 
   HostsContext* context_;
   int unit_;
-  std::string prefix_, unit_name_, purpose_;
-  ElementType type_;
-  std::vector<shm::UnitMember> members_;
-  shm::UnitCounters counters_;
+  std::string prefix_;
+  shm::HostGradients host_gradients_;
   // Of the reduction under way. Messages after the memory that they move: they are destroyed first.
   Gradients gradients_;
   GradientSum* sum_ = nullptr;

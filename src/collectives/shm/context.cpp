@@ -9,7 +9,7 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-// Where a rank's memory begins, as it travels.
+// The begin of a rank's memory, as it travels.
 struct Start {
   pid_t process = 0;
   Segment first = {};

@@ -1,4 +1,4 @@
-// What a group in shared memory and its units have in common: the ranks, their memory, and the first failure.
+// The state that a group in shared memory shares with its units: the ranks, their memory, and the first failure.
 //
 // After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again;
 // the peers are told, and report it as the cause. One thread at a time.
@@ -33,7 +33,7 @@ class SharedMemoryContext {
   pid_t process_of(int rank) const { return processes_[rank]; }
   // [bytes] of uint8 in this rank's memory, given back with the tensor.
   torch::Tensor allocate(int64_t bytes);
-  // Where in this rank's memory such a tensor begins.
+  // The address in this rank's memory at which such a tensor begins.
   uint64_t address_of(const torch::Tensor& tensor) const;
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.

@@ -1,6 +1,7 @@
-// What each rank shows to its peers, at the start of its shared memory. Only the owner writes it, but for the bell.
+// A rank's control: the counters and texts that it shows to its peers, at the start of its shared memory. Only the
+// owner writes it, but for the bell.
 //
-// What is written often lies on cache lines of its own. Counters only grow, and are read and written with sequential
+// Counters lie on cache lines of their own. Counters only grow, and are read and written with sequential
 // consistency: a rank that falls asleep and a peer that would have to wake it must not miss each other.
 #pragma once
 
@@ -22,7 +23,7 @@ struct alignas(kLineBytes) Counter {
   uint64_t get() const { return value.load(); }
 };
 
-// What peers that wait for a rank can know of it.
+// The state of a rank, for peers that wait for it.
 enum class Ending : uint32_t { None, Left, Failed };
 enum class Phase : uint64_t { Runs, AwaitsReduction, AwaitsEndOfBackward, Count };
 
@@ -66,7 +67,8 @@ struct Control {
   Round round[2];  // that of the last number, and that of the one before
 };
 
-// What a rank shows of one unit. Followed by a byte for each parameter: whether there is a gradient of it.
+// The part of a control that is about one unit. Followed by a byte for each parameter: whether there is a gradient of
+// it.
 struct UnitControl {
   Counter entered;    // the epoch that the rank has finished reading for
   Counter published;  // the epoch that its shard is written for

@@ -29,7 +29,7 @@ Setting read_setting() {
   return Setting::None;
 }
 
-// What each rank says first.
+// A rank's first message.
 struct RankFacts {
   Setting setting = Setting::None;
   int32_t node = 0;

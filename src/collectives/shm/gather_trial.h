@@ -1,4 +1,4 @@
-// What it takes to use a peer's parameters where they lie, and what with a copy of them made first.
+// The time to use a peer's parameters where they lie, and the time to copy them first and use the copy.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ struct Address {
 class RankMemory {
  public:
   virtual ~RankMemory() = default;
-  // Where an address lies that this rank was told. Throws Error when the memory cannot be mapped.
+  // The bytes at an address that this rank was told. Throws Error when the memory cannot be mapped.
   virtual char* at(uint64_t address) = 0;
 };
 

@@ -4,8 +4,8 @@
 // milliseconds of sleep it looks at the ranks that it waits for: one that failed, died, left or is silent for longer
 // than the timeout ends the wait with an error that names it; time in which this rank was stopped does not count. While
 // everything is in time there is no system call.
-// What a peer may be waiting for in its turn is done meanwhile (`Work`). When all ranks wait all the same, and go on
-// waiting, they have made different calls: that ends the wait as well.
+// Meanwhile the rank does work that a peer may be waiting for in its turn (`Work`). When all ranks wait all the same,
+// and go on waiting, they have made different calls: that ends the wait as well.
 //
 // One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
 #pragma once
@@ -41,7 +41,7 @@ class WaitFailure : public std::runtime_error {
   std::optional<Failure> cause_;
 };
 
-// What is under way beside the caller, and goes on whenever the caller waits.
+// Work that is under way beside the caller, and goes on whenever the caller waits.
 class Work {
  public:
   virtual ~Work() = default;
@@ -91,7 +91,7 @@ class Ranks {
   void wait(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived) {
     wait_unless(ranks, purpose, arrived, {});
   }
-  // The same, but ends with false when, while this rank sleeps, `hopeless` is true.
+  // As `wait`, but ends with false when, while this rank sleeps, `hopeless` is true.
   bool wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
                    const Condition& hopeless);
   // Of the last wait: for whom it was not over.

@@ -2,8 +2,8 @@
 //
 // Epochs order the writes of a unit's shards and the reads of the whole. Before a write each rank enters a new epoch,
 // which says that its reads are over, and writes when all of its shard group have entered. It publishes the epoch when
-// its shard is written; a rank reads when every owner has published the epoch that the reader is in. Between two writes
-// a rank may therefore read as often as it likes, alone. A unit begins in the midst of its first write.
+// its shard is written; a rank reads when every owner has published the epoch that the reader is in. So reads
+// are one-sided: between two writes a rank reads as often as it likes. A unit begins in the midst of its first write.
 //
 // Reductions are numbered. A rank offers its gradients; it adds up its slice when all have offered, and then says that
 // it took from them. The gradients, and what the rank shows beside them, may change when all have taken: so a rank
@@ -15,8 +15,15 @@
 #include <cstdint>
 
 #include "collectives/shm/control.h"
+#include "collectives/shm/rank_memory.h"
 
 namespace fsdp::collectives::shm {
+
+// A rank's part in a unit, in this process.
+struct UnitMember {
+  UnitControl* control = nullptr;
+  RankMemory* memory = nullptr;  // where the addresses in `control` lie
+};
 
 class UnitCounters {
  public:

@@ -1,9 +1,8 @@
 #include "collectives/shm/unit_reduction.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -15,8 +14,6 @@ namespace {
 
 // A rank that waits for so long waits for what does not come by itself.
 constexpr std::chrono::milliseconds kStalled{20};
-
-size_t bytes_of(ElementType type) { return type == ElementType::Float32 ? 4 : 2; }
 
 // Whether some ranks have waited, in the same wait, from one question to a later one.
 class StallDetector {
@@ -41,91 +38,75 @@ class StallDetector {
 
 }  // namespace
 
-SharedMemoryReduction::SharedMemoryReduction(Ranks& ranks, UnitCounters& counters, std::vector<UnitMember> members,
-                                             ElementType type, const std::string& unit)
-    : ranks_(&ranks),
-      counters_(&counters),
-      members_(std::move(members)),
-      type_(type),
-      unit_(unit),
-      purpose_("reduces unit " + unit),
-      has_replicas_(std::any_of(members_.begin(), members_.end(), [](const auto& member) { return member.replica; })),
-      addends_(members_.size()) {}
+SharedMemoryReduction::SharedMemoryReduction(HostGradients gradients, std::vector<int> replicas)
+    : gradients_(std::move(gradients)), replicas_(std::move(replicas)) {}
 
-void SharedMemoryReduction::begin(const layout::GradientLayout& layout, uint64_t gradients,
+void SharedMemoryReduction::begin(const layout::GradientLayout& layout, uint64_t address,
                                   const std::vector<uint8_t>& present, float* sum, std::vector<uint8_t>& held) {
-  ranks_->advance();
+  gradients_.ranks().advance();
   layout_ = &layout;
   sum_ = sum;
   held_ = &held;
   summed_ = false;
-  segments_.clear();
-  for (size_t i = 0; i < layout.parameters(); ++i) segments_.push_back(layout.segment_of(i, ranks_->rank()));
-  UnitControl& own = *members_[ranks_->rank()].control;
-  own.gradients = gradients;
-  std::copy(present.begin(), present.end(), own.present());
-  counters_->offer();
-  ranks_->ring();
-  if (!advance()) ranks_->add(*this);
+  gradients_.offer(address, present);
+  if (!advance()) gradients_.ranks().add(*this);
 }
 
 bool SharedMemoryReduction::advance() {
-  for (const UnitMember& member : members_) {
-    if (!counters_->has_offered(*member.control)) return false;
-  }
+  if (!gradients_.all_have_offered()) return false;
   add_up();
   summed_ = true;
-  counters_->take();
-  ranks_->ring();
+  gradients_.take();
   return true;
 }
 
+// Within this rank's sum.
 float* SharedMemoryReduction::summed_slice(int rank) const {
-  return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(ranks_->rank()).begin);
+  return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(this->rank()).begin);
+}
+
+// The copy of it that the rank shows to its replicas.
+float* SharedMemoryReduction::shown_slice(int rank) const {
+  const UnitMember& member = gradients_.member(rank);
+  return reinterpret_cast<float*>(member.memory->at(member.control->sums));
 }
 
 // Every replica is through with the sums of the reduction before, since it has offered this one.
 void SharedMemoryReduction::add_up() {
-  const layout::Range slice = layout_->slice_of(ranks_->rank());
-  const std::span<const uint8_t> ours{members_[ranks_->rank()].control->present(), layout_->parameters()};
-  for (size_t rank = 0; rank < members_.size(); ++rank) {
-    const UnitControl& control = *members_[rank].control;
-    addends_[rank] = {members_[rank].memory->at(control.gradients) + slice.begin * bytes_of(type_),
-                      {control.present(), layout_->parameters()}};
-    check_same_left_out(ours, addends_[rank].present, static_cast<int>(rank), unit_);
-  }
-  float* sums = summed_slice(ranks_->rank());
-  add_in_order(sums, *held_, segments_, addends_, type_);
-  const UnitMember& own = members_[ranks_->rank()];
-  if (has_replicas_ && slice.numel() > 0)
-    std::memcpy(own.memory->at(own.control->sums), sums, slice.numel() * sizeof(float));
+  for (int peer : gradients_.ranks().peers())
+    check_same_left_out(gradients_.presence_of(rank()), gradients_.presence_of(peer), peer, gradients_.unit());
+  gradients_.find(*layout_, rank(), slice_);
+  float* sums = summed_slice(rank());
+  add_in_order(sums, *held_, slice_.segments, slice_.addends, gradients_.type());
+  const int64_t numel = layout_->slice_of(rank()).numel();
+  if (!replicas_.empty() && numel > 0) std::memcpy(shown_slice(rank()), sums, numel * sizeof(float));
 }
 
 bool SharedMemoryReduction::wait_begun() {
-  const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
+  Ranks& ranks = gradients_.ranks();
+  const PhaseScope phase(ranks, Phase::AwaitsReduction);
   StallDetector stalled;
-  return ranks_->wait_unless(
-      ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); },
-      [&] { return stalled(*ranks_, ranks_->missing()); });
+  return ranks.wait_unless(
+      ranks.peers(), gradients_.purpose(), [this](int rank) { return gradients_.has_offered(rank); },
+      [&] { return stalled(ranks, ranks.missing()); });
 }
 
 void SharedMemoryReduction::wait() {
-  const PhaseScope phase(*ranks_, Phase::AwaitsReduction);
-  ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_offered(*members_[rank].control); });
-  ranks_->advance();
+  Ranks& ranks = gradients_.ranks();
+  const PhaseScope phase(ranks, Phase::AwaitsReduction);
+  ranks.wait(ranks.peers(), gradients_.purpose(), [this](int rank) { return gradients_.has_offered(rank); });
+  ranks.advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
-  ranks_->wait(ranks_->peers(), purpose_, [this](int rank) { return counters_->has_taken(*members_[rank].control); });
+  gradients_.wait_taken();
   take_from_replicas();
   layout_ = nullptr;
 }
 
 // Every rank knows every rank's flags, so what a replica's slice holds is known without a word.
 void SharedMemoryReduction::take_from_replicas() {
-  for (int rank : ranks_->peers()) {
-    const UnitMember& member = members_[rank];
-    const int64_t numel = layout_->slice_of(rank).numel();
-    if (!member.replica || numel == 0) continue;
-    std::memcpy(summed_slice(rank), member.memory->at(member.control->sums), numel * sizeof(float));
+  for (int replica : replicas_) {
+    const int64_t numel = layout_->slice_of(replica).numel();
+    if (numel > 0) std::memcpy(summed_slice(replica), shown_slice(replica), numel * sizeof(float));
   }
 }
 

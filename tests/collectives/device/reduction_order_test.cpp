@@ -79,7 +79,7 @@ TEST(ReductionOrder, LearnsNothingFromABackwardWithoutReductions) {
   EXPECT_FALSE(order.surprised());
 }
 
-// What one rank sends in a backward in which it begins `begun`, and then waits for all.
+// The reductions that one rank sends in a backward in which it begins `begun`, and then waits for all.
 Units sent_by(const Units& expected, const Units& begun) {
   ReductionOrder order = expecting(expected);
   Units sent;

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
-// What the system would say: a folder with proc and the control groups in it.
+// The system's answers: a folder with proc and the control groups in it.
 class System {
  public:
   explicit System(size_t available_mebibytes) {

@@ -112,7 +112,7 @@ TEST(MemoryFile, OfAProcessThatIsGoneIsAnErrorThatNamesTheRank) {
               HasSubstr("the memory of rank 3 (/proc/"));
 }
 
-// What the system would say of nodes with these processors.
+// The folder in which a system with these processors describes its nodes.
 class Nodes {
  public:
   explicit Nodes(const std::vector<std::string>& processors) {

@@ -1,4 +1,5 @@
-// What ranks do to each other's memory, with threads as ranks and random delays. Built with the thread sanitizer.
+// The protocol by which ranks use each other's memory, with threads as ranks and random delays. Built with the thread
+// sanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 
 #include "collectives/shm/exchange.h"
 #include "collectives/shm/thread_ranks.h"
+#include "collectives/shm/unit_epochs.h"
 #include "collectives/shm/unit_reduction.h"
 #include "support/message_of.h"
 
@@ -31,7 +33,7 @@ struct SharedUnit {
       OwnMemory& memory = threads.memory(rank);
       auto* control = new (memory.at(memory.allocate(sizeof(UnitControl) + layout.parameters()))) UnitControl;
       control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
-      members.push_back({control, &memory, false});
+      members.push_back({control, &memory});
       gradients.push_back(memory.allocate(layout.full_numel() * sizeof(float)));
     }
   }
@@ -49,34 +51,21 @@ class OwnUnit {
   OwnUnit(Ranks& ranks, SharedUnit& unit)
       : ranks_(ranks),
         unit_(unit),
-        counters_(*unit.members[ranks.rank()].control),
-        reduction_(ranks, counters_, with_replicas(), ElementType::Float32, "unit"),
+        epochs_(ranks, unit.members, ranks_where(unit.layout, &UnitLayout::group_index), "unit"),
+        reduction_({ranks, unit.members, ElementType::Float32, "unit"},
+                   ranks_where(unit.layout, &UnitLayout::shard_index)),
         sum_(unit.layout.shard_numel()),
-        held_(unit.layout.parameters()) {
-    for (int peer : ranks.peers()) {
-      if (unit.layout.group_index(peer) == unit.layout.group_index(rank())) shard_peers_.push_back(peer);
-    }
-  }
+        held_(unit.layout.parameters()) {}
 
-  void begin_write() {
-    end_reads();
-    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
-    has_ended_reads_ = false;
-  }
-  bool try_begin_write() {
-    end_reads();
-    has_ended_reads_ = !std::all_of(shard_peers_.begin(), shard_peers_.end(),
-                                    [&](int peer) { return counters_.has_entered(*unit_.members[peer].control); });
-    return !has_ended_reads_;
-  }
+  void begin_write() { epochs_.begin_write(); }
+  bool try_begin_write() { return epochs_.try_begin_write(); }
   void write_and_publish(float value) {
     const layout::Range own = unit_.layout.shard_of(rank());
     std::fill(full().begin() + own.begin, full().begin() + own.end, value);
-    counters_.publish();
-    ranks_.ring();
+    epochs_.publish();
   }
   void expect_full(float value) {
-    ranks_.wait(shard_peers_, "waits", [&](int peer) { return counters_.has_published(*unit_.members[peer].control); });
+    epochs_.wait_published();
     EXPECT_EQ(std::count(full().begin(), full().end(), value), unit_.layout.full_numel());
   }
   // Each shard as soon as its owner has published it.
@@ -87,11 +76,7 @@ class OwnUnit {
       std::copy(full().begin() + shard.begin, full().begin() + shard.end, copy.begin() + shard.begin);
     };
     copy_shard(rank());
-    ranks_.wait(shard_peers_, "waits", [&](int peer) {
-      if (!counters_.has_published(*unit_.members[peer].control)) return false;
-      copy_shard(peer);
-      return true;
-    });
+    epochs_.wait_published(copy_shard);
     EXPECT_EQ(std::count(copy.begin(), copy.end(), value), unit_.layout.full_numel());
   }
 
@@ -119,24 +104,19 @@ class OwnUnit {
 
  private:
   int rank() const { return ranks_.rank(); }
-  void end_reads() {
-    if (std::exchange(has_ended_reads_, true)) return;
-    counters_.enter();
-    ranks_.ring();
-  }
   std::vector<float>& full() { return unit_.full[unit_.layout.group_index(rank())]; }
-  std::vector<UnitMember> with_replicas() const {
-    std::vector<UnitMember> members = unit_.members;
-    for (int peer : ranks_.peers())
-      members[peer].replica = unit_.layout.shard_index(peer) == unit_.layout.shard_index(ranks_.rank());
-    return members;
+  // The peers that have this rank's index.
+  std::vector<int> ranks_where(const UnitLayout& layout, int (UnitLayout::*index)(int) const) const {
+    std::vector<int> found;
+    for (int peer : ranks_.peers()) {
+      if ((layout.*index)(peer) == (layout.*index)(rank())) found.push_back(peer);
+    }
+    return found;
   }
 
   Ranks& ranks_;
   SharedUnit& unit_;
-  std::vector<int> shard_peers_;
-  UnitCounters counters_;
-  bool has_ended_reads_ = false;  // and not begun to write
+  UnitEpochs epochs_;
   SharedMemoryReduction reduction_;
   std::vector<float> sum_;
   std::vector<uint8_t> held_;
@@ -294,13 +274,15 @@ TEST(Ranks, OneThatIsSilentIsNamedAfterTheTimeout) {
 
 TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
   ThreadRanks threads(3);
+  std::atomic<int> told = 0;
   threads.run([&](Ranks& ranks) {
     const std::string own = ranks.rank() == 1 ? "writes" : "reads";
     const std::string found =
         ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
     EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
                 ::testing::ContainsRegex(found + ", and no rank can go on"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others find it too
+    ++told;
+    while (told < 3) std::this_thread::yield();  // the others find it too
   });
 }
 

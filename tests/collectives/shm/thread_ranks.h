@@ -17,7 +17,7 @@ namespace fsdp::collectives::shm {
 
 class ThreadRanks {
  public:
-  explicit ThreadRanks(int size, std::chrono::milliseconds timeout = std::chrono::seconds(50)) : timeout_(timeout) {
+  explicit ThreadRanks(int size, std::chrono::milliseconds timeout = std::chrono::hours(1)) : timeout_(timeout) {
     for (int rank = 0; rank < size; ++rank) memories_.push_back(std::make_unique<OwnMemory>());
   }
 

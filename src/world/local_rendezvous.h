@@ -15,7 +15,7 @@ namespace fsdp::world {
 
 // The file that the ranks of the job share. Every rank of it calls this at about the same time. Throws Error when not
 // all have come within `timeout`, counted in time in which this process ran.
-files::Descriptor meet_on_host(const std::string& job, int rank, int size, std::chrono::milliseconds timeout);
+files::Descriptor rendezvous_on_host(const std::string& job, int rank, int size, std::chrono::milliseconds timeout);
 
 // A file of no name that lives as long as somebody has it open.
 files::Descriptor make_anonymous_file();

@@ -1,4 +1,4 @@
-#include "fsdp-train/nearest.h"
+#include "fsdp-train/did_you_mean.h"
 
 #include <gtest/gtest.h>
 
@@ -17,15 +17,15 @@ TEST(Nearest, CountsInsertionsRemovalsReplacementsAndSwaps) {
 
 TEST(Nearest, FindsWhatWasMeant) {
   const std::vector<std::string> names = {"--warmup", "--width", "--lr", "--clip"};
-  EXPECT_EQ(nearest("--warm-up", names), "--warmup");
-  EXPECT_EQ(nearest("--widht", names), "--width");
-  EXPECT_EQ(nearest("--rl", names), "--lr");
+  EXPECT_EQ(did_you_mean("--warm-up", names), "--warmup");
+  EXPECT_EQ(did_you_mean("--widht", names), "--width");
+  EXPECT_EQ(did_you_mean("--rl", names), "--lr");
 }
 
 TEST(Nearest, DoesNotGuessWildly) {
-  EXPECT_EQ(nearest("--colour", {"--clip", "--layers"}), "");
-  EXPECT_EQ(nearest("", {"a"}), "");
-  EXPECT_EQ(nearest("abc", {}), "");
+  EXPECT_EQ(did_you_mean("--colour", {"--clip", "--layers"}), "");
+  EXPECT_EQ(did_you_mean("", {"a"}), "");
+  EXPECT_EQ(did_you_mean("abc", {}), "");
 }
 
 TEST(Nearest, AsksWhereThereIsSomething) {

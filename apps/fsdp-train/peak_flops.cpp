@@ -1,4 +1,4 @@
-#include "matrix_rate.h"
+#include "peak_flops.h"
 
 #include <torch/cuda.h>
 
@@ -45,7 +45,7 @@ double seconds_of_product(int64_t width, int in_a_row, const torch::TensorOption
 
 }  // namespace
 
-double measured_matrix_rate(fsdp::World& world, torch::ScalarType dtype) {
+double measured_peak_flops(fsdp::World& world, torch::ScalarType dtype) {
   // A machine without instructions for the dtype need not do the larger ones, which take eight times as long each.
   constexpr double kLongest = 0.05;  // seconds
   const torch::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-#include "world/local_meeting.h"
+#include "world/local_rendezvous.h"
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -101,7 +101,7 @@ class Host {
   Host(const std::string& job, int size, milliseconds timeout)
       : job_(job), timeout_(timeout), patience_(timeout), listener_(open_socket(SOCK_NONBLOCK)), came_(size) {}
 
-  Descriptor meet() {
+  Descriptor wait_for_ranks() {
     listen();
     while (std::optional<int> missing = first_missing()) {
       FSDP_CHECK(!patience_.is_over(),
@@ -201,7 +201,7 @@ Descriptor connect_to_host(const std::string& job, milliseconds timeout, Patienc
   }
 }
 
-Descriptor meet_host(const std::string& job, int32_t rank, milliseconds timeout) {
+Descriptor join_host(const std::string& job, int32_t rank, milliseconds timeout) {
   Patience patience(timeout);
   const Descriptor connection = connect_to_host(job, timeout, patience);
   send(connection.number(), &rank, sizeof rank, MSG_NOSIGNAL);
@@ -228,8 +228,8 @@ files::Descriptor make_anonymous_file() {
 
 std::string path_of(const files::Descriptor& file) { return fmt::format("/proc/self/fd/{}", file.number()); }
 
-files::Descriptor meet_on_host(const std::string& job, int rank, int size, milliseconds timeout) {
-  return rank == 0 ? Host(job, size, timeout).meet() : meet_host(job, rank, timeout);
+files::Descriptor rendezvous_on_host(const std::string& job, int rank, int size, milliseconds timeout) {
+  return rank == 0 ? Host(job, size, timeout).wait_for_ranks() : join_host(job, rank, timeout);
 }
 
 }  // namespace fsdp::world

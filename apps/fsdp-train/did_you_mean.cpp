@@ -1,4 +1,4 @@
-#include "nearest.h"
+#include "did_you_mean.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& names) {
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
   std::string best;
   size_t least = word.size() / 3 + 1;
   for (const std::string& name : names) {

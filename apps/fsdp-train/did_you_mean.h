@@ -1,4 +1,4 @@
-// What somebody who mistyped a name may have meant.
+// A suggestion for a mistyped name.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace trainer {
 // of spelling errors").
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `names`, the first of several; empty when none is near: more than a third of `word` would be other.
-std::string nearest(std::string_view word, const std::vector<std::string>& names);
+// The name that is nearest to `word` by edit distance, the first of several; empty when none is near: more than a third
+// of `word` would be other.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names);
 
 // The statement as a sentence, with "did you mean ...?" after it where `meant` is not empty.
 std::string with_hint(const std::string& statement, const std::string& meant);

@@ -1,0 +1,71 @@
+// A unit's memory on one host: its ranks' controls, their shards and, where the host keeps the unit, its full
+// parameters, once for the ranks that share them.
+//
+// The host's ranks of a shard group have such a unit in one file that each maps. Each writes its own shard into it, and
+// those that it fetches from other hosts, and then publishes; whoever reads waits until all of them have. The shard of
+// a unit that the host does not keep, or that is one shard, is memory of this rank only: its writes and reads ask
+// nobody.
+//
+// The mapping that operators get is without the right to write. In builds with FSDP_POISON it is out of reach while the
+// unit is released, so that a use without a gather is a fault.
+//
+// Owned by the unit's collectives. One thread at a time, but for `publish`. Throws Error, and WaitFailure as `Ranks`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/group.h"
+#include "collectives/shm/context.h"
+#include "collectives/shm/memory_file.h"
+#include "collectives/shm/unit_counters.h"
+#include "collectives/shm/unit_epochs.h"
+
+namespace fsdp::collectives::shm {
+
+// A unit on a host, for the rank that opens it. Alone, the host has all ranks of the unit's layout.
+struct UnitOnHost {
+  int first_rank = 0;             // of the host, in the layout
+  bool is_kept = true;            // the host keeps the full parameters
+  std::vector<int> fetched = {};  // the ranks of other hosts whose shards this rank writes into them
+  int64_t sum_bytes = 0;          // that this rank shows to its replicas in a reduction
+};
+
+class UnitMemory {
+ public:
+  // A collective of the host.
+  UnitMemory(SharedMemoryContext& context, const GroupUnitSpec& spec, const UnitOnHost& on_host);
+
+  const std::vector<UnitMember>& members() const { return members_; }  // by the ranks' numbers on the host
+  torch::Tensor shard() const { return shard_; }
+  bool is_shared() const { return full_.has_value(); }
+  // The place of a rank's shard in a shared unit; `rank` is of the layout. Written for ranks that are fetched.
+  char* place_of(int rank) const { return writable_ + layout_.shard_index(rank) * shard_.nbytes(); }
+
+  // As UnitCollectives::begin_write, among the ranks of the host.
+  bool begin_write(Readers readers);
+  // This rank's part is there. From any thread.
+  void publish();
+  // Returns when the parts of all ranks are there, and tells `published` the number of each that comes.
+  void wait_published(const std::function<void(int number)>& published = {});
+  // The whole unit, when it is there; valid until `release`.
+  void* wait_full();
+  void release();
+
+ private:
+  void open(SharedMemoryContext& context, const GroupUnitSpec& spec, const UnitOnHost& on_host);
+  uint64_t make_control(OwnMemory& memory, int64_t sum_bytes) const;
+  void map(MemoryFile& file, torch::ScalarType dtype, int rank, const std::vector<int>& fetched);
+
+  layout::UnitLayout layout_;
+  std::vector<int> sharers_;  // the host's other ranks of the shard group, by their numbers
+  std::vector<UnitMember> members_;
+  std::optional<Mapping> full_;  // none where it is not shared
+  char* writable_ = nullptr;
+  torch::Tensor shard_;
+  std::optional<UnitEpochs> epochs_;
+};
+
+}  // namespace fsdp::collectives::shm
