@@ -15,7 +15,7 @@
 
 namespace fsdp {
 
-// What every optimizer offers to checkpoints and loops. An optimizer keeps its model's shards alive.
+// The interface of every optimizer, for training loops and checkpoints. An optimizer keeps its model's shards alive.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -29,7 +29,7 @@ class Optimizer {
     std::string name;
     std::vector<torch::Tensor> tensors;
   };
-  // State that is one number a parameter, such as its step count; `tensors[i]` is a scalar.
+  // State that is one number per parameter, such as its step count; `tensors[i]` is a scalar.
   struct State {
     std::vector<ElementState> elements;
     std::vector<ElementState> scalars;
@@ -60,7 +60,8 @@ namespace engine {
 class ShardedUnit;
 }
 
-// A scope whose backward is the last of its step (`PieceOptimizer::step_in_backward`).
+// A scope whose backward is the last of its step, opened by `PieceOptimizer::step_in_backward`. Ends when it is
+// destroyed, by the thread that opened it; it keeps the model alive until then.
 class StepInBackward {
  public:
   StepInBackward(StepInBackward&&) noexcept = default;
@@ -74,8 +75,8 @@ class StepInBackward {
   std::shared_ptr<engine::Model> model_;
 };
 
-// What the optimizers below have in common: they step on the pieces of a model's parameters, each group by its own
-// settings. A parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
+// The base of the optimizers below: they step on the pieces of a model's parameters, each group by its own settings. A
+// parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
 class PieceOptimizer : public Optimizer {
  public:
   ~PieceOptimizer() override;
@@ -86,9 +87,9 @@ class PieceOptimizer : public Optimizer {
   void zero_grad() override;
   State state() override;
   engine::Model& model() const override { return *model_; }
-  // Inside of the scope that it returns, the step begins while the backward runs: a unit's shard is updated and
-  // published as soon as its gradients are reduced and the backward needs the unit no more, and its gradients are given
-  // back. `step` ends the step, after the backward, inside or behind the scope:
+  // Begins the step while the backward runs, which saves memory: a unit's shard is updated and published as soon as its
+  // gradients are reduced and the backward needs the unit no more, and then its gradients are freed (docs/memory.md).
+  // `step` ends the step, after the backward, inside or behind the scope:
   //
   //   {
   //     auto in_backward = optimizer.step_in_backward();
@@ -96,15 +97,19 @@ class PieceOptimizer : public Optimizer {
   //   }
   //   optimizer.step();
   //
-  // The bits are those of a step after the backward. The first backward is recorded and done as ever, and so is what
-  // cannot be done early: units that the backward still uses or leaves without some of their gradients, those of
-  // ShardOptimizer and NoShard, and those whose sums other hosts' replicas complete. Gradients are gone after `step`,
-  // so that `zero_grad` has nothing to do, and cannot be clipped, unscaled or read: each is an `Error`, and so is
-  // whatever uses or writes the parameters, the rate or the divisor between that backward and `step`, and a second
-  // backward. A backward that uses a unit otherwise than the one before, after the unit was stepped, is an `Error` on
-  // every rank that finds it so. Where a backward throws, or the optimizer is destroyed before `step`, and some units
-  // were stepped, each later call is an `Error` until `load_checkpoint`. Throws `Error` for Muon, which needs whole
-  // matrices.
+  // Results: bit for bit those of a step after the backward. Every rank opens the scope around the same backward.
+  //
+  // Which units: the first backward only records. Later ones step each unit whose use follows the record. `step` does
+  // the rest: units that the backward still uses or that lack gradients, those of ShardOptimizer and NoShard, and those
+  // whose sums replicas on other hosts complete.
+  //
+  // Gradients are gone after `step`, so `zero_grad` need not be called.
+  //
+  // Errors: this call throws for Muon, which needs whole matrices. Between the backward and `step`, every other use of
+  // the model throws: a forward, a second backward, clipping, unscaling, reading a gradient, saving, changing the rate
+  // or the divisor. A backward that uses a unit again after it was stepped throws on every rank that finds it so. If a
+  // backward throws, or the optimizer is destroyed before `step`, when some units were stepped, every later call throws
+  // until `load_checkpoint`.
   [[nodiscard]] StepInBackward step_in_backward();
   // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
   void set_lr(double lr);
@@ -174,7 +179,7 @@ class SGD final : public PieceOptimizer {
   explicit SGD(ShardedModel& model, SGDOptions options = {});
 };
 
-// What the orthogonal update of a matrix of [rows, columns] is multiplied by.
+// The factor of the orthogonal update of a matrix of [rows, columns].
 enum class MuonScale {
   LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates are, so that its rates fit (Moonlight)
   Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
@@ -248,7 +253,7 @@ class GradScaler {
   // Ends the step: a smaller scale when one was skipped, now and then a larger one when none was. Throws `Error` when
   // nothing was unscaled since the last one.
   void update();
-  // What the next loss is multiplied by.
+  // The factor of the next loss.
   double scale_value() const { return options_.enabled ? state_.scale : 1; }
 
   // To save and restore; the same on every rank.

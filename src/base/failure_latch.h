@@ -4,24 +4,35 @@
 #pragma once
 
 #include <exception>
+#include <utility>
 
 namespace fsdp {
 
 class FailureLatch {
  public:
   bool failed() const { return failure_ != nullptr; }
+  // Throws the first failure, if there was one.
+  void check() const {
+    if (failure_) [[unlikely]]
+      std::rethrow_exception(failure_);
+  }
 
   // Runs `operation`, unless an earlier one failed. `explain` makes what is thrown, and remembered, of what the
   // operation threw.
   template <typename Operation, typename Explain>
   auto run(Operation&& operation, Explain&& explain) {
-    if (failure_) std::rethrow_exception(failure_);
+    check();
     try {
       return operation();
     } catch (const std::exception&) {
       failure_ = explain(std::current_exception());
     }
     std::rethrow_exception(failure_);
+  }
+  // What it threw is thrown again as it was.
+  template <typename Operation>
+  auto run(Operation&& operation) {
+    return run(std::forward<Operation>(operation), [](std::exception_ptr failure) { return failure; });
   }
 
  private:

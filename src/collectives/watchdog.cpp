@@ -155,7 +155,8 @@ std::optional<Diagnosis> Watchdog::Thread::divergence(const Statuses& peers) con
     earliest = number;
     found.text = fmt::format(
         "rank {} {} where rank {} {} (operation {} of this group). Every rank must run the same part of the model and "
-        "make the same calls, in the same order; does its control flow depend on the data?",
+        "make the same calls, in the same order; does its control flow depend on the data? Where one rank alone reads "
+        "a parameter, for a log or an evaluation, let every rank do it.",
         names_[peer], status.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
   }
   return earliest ? std::optional(found) : std::nullopt;

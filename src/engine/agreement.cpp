@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "base/error.h"
@@ -11,19 +12,33 @@ namespace fsdp::engine {
 
 namespace {
 
-// What a rank does, told to the others; otherwise the unit it gathers.
+// Activities of a rank, as numbers in its messages. Any other number is the unit that it gathers.
 constexpr int64_t kEndsBackward = -1;
 constexpr int64_t kFollows = -2;
 
+// A message: the activity, the operator's name, of which the last bytes may be cut off, and the account.
+constexpr size_t kNameWords = 6, kHeaderWords = 1 + kNameWords;
+
 Account largest(Account account, const std::vector<torch::Tensor>& messages) {
   for (const torch::Tensor& message : messages) {
-    const auto* theirs = message.const_data_ptr<int64_t>() + 1;
+    const auto* theirs = message.const_data_ptr<int64_t>() + kHeaderWords;
     for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
   }
   return account;
 }
 
 int64_t activity_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>()[0]; }
+
+void write_operation(torch::Tensor& message, std::string_view operation) {
+  auto* words = message.mutable_data_ptr<int64_t>() + 1;
+  std::fill_n(words, kNameWords, 0);
+  std::memcpy(words, operation.data(), std::min(operation.size(), kNameWords * sizeof(int64_t)));
+}
+
+std::string operation_of(const torch::Tensor& message) {
+  const auto* name = reinterpret_cast<const char*>(message.const_data_ptr<int64_t>() + 1);
+  return {name, strnlen(name, kNameWords * sizeof(int64_t))};
+}
 
 bool leads(const torch::Tensor& message) { return activity_of(message) != kFollows; }
 
@@ -65,12 +80,16 @@ bool Agreement::any_has_batch(bool here, const std::vector<int>& plans) {
   return any;
 }
 
-void Agreement::gathers(int unit, const Account& account) { exchange(unit, account); }
+void Agreement::gathers(int unit, std::string_view operation, const Account& account) {
+  exchange(unit, operation, account);
+}
 
-Account Agreement::ends_backward(const Account& account) { return largest(account, exchange(kEndsBackward, account)); }
+Account Agreement::ends_backward(const Account& account) {
+  return largest(account, exchange(kEndsBackward, "", account));
+}
 
 Agreement::Leaders Agreement::follow(const Account& account) {
-  const std::vector<torch::Tensor> messages = exchange(kFollows, account);
+  const std::vector<torch::Tensor> messages = exchange(kFollows, "", account);
   const auto leader = std::find_if(messages.begin(), messages.end(), leads);
   FSDP_CHECK(leader != messages.end(),
              "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
@@ -81,22 +100,24 @@ Agreement::Leaders Agreement::follow(const Account& account) {
 }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
-std::vector<torch::Tensor> Agreement::exchange(int64_t activity, const Account& account) {
-  torch::Tensor message = torch::empty({static_cast<int64_t>(1 + account.size())}, torch::kInt64);
+std::vector<torch::Tensor> Agreement::exchange(int64_t activity, std::string_view operation, const Account& account) {
+  torch::Tensor message = torch::empty({static_cast<int64_t>(kHeaderWords + account.size())}, torch::kInt64);
   auto* words = message.mutable_data_ptr<int64_t>();
   words[0] = activity;
-  std::copy(account.begin(), account.end(), words + 1);
-  std::string purpose = followed_                   ? "takes part in a step in which some ranks have no batch"
-                        : activity == kEndsBackward ? describe(activity)
-                                                    : describe(activity) + " outside of a plan";
+  write_operation(message, operation);
+  std::copy(account.begin(), account.end(), words + kHeaderWords);
+  const std::string purpose = followed_ ? "takes part in a step in which some ranks have no batch" : describe(message);
   const auto wait = [&] { return group_.all_gather(message, purpose); };
   std::vector<torch::Tensor> messages = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
   check_same_activity(messages);
   return messages;
 }
 
-std::string Agreement::describe(int64_t activity) const {
-  return activity == kEndsBackward ? "has ended its backward" : "gathers unit " + units_.at(activity)->name;
+std::string Agreement::describe(const torch::Tensor& message) const {
+  if (activity_of(message) == kEndsBackward) return "has ended its backward";
+  const std::string operation = operation_of(message);
+  return fmt::format("gathers unit {} outside of a plan{}", units_.at(activity_of(message))->name,
+                     operation.empty() ? "" : ", for " + operation);
 }
 
 void Agreement::check_same_activity(const std::vector<torch::Tensor>& messages) const {
@@ -105,9 +126,9 @@ void Agreement::check_same_activity(const std::vector<torch::Tensor>& messages) 
   for (auto other = messages.begin(); other != messages.end(); ++other) {
     FSDP_CHECK(!leads(*other) || activity_of(*other) == activity_of(*leader),
                "rank {} {} where rank {} {}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data?",
-               other - messages.begin(), describe(activity_of(*other)), leader - messages.begin(),
-               describe(activity_of(*leader)));
+               "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
+               "rank do it.",
+               other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader));
   }
 }
 

@@ -29,7 +29,7 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   parts_.optimizer_step.check_not_stepped(units, operation);
   const schedule::Actions actions = parts_.schedule.operator_begins(units, now);
   try {
-    perform(actions);
+    perform(actions, operation);
     parts_.optimizer_step.step_early(touched);
   } catch (...) {
     parts_.schedule.operator_ends(units);
@@ -48,8 +48,8 @@ void Events::operator_ends(std::span<const int> units) noexcept {
   }
 }
 
-void Events::perform(const schedule::Actions& actions) {
-  parts_.executor.perform(actions);
+void Events::perform(const schedule::Actions& actions, std::string_view operation) {
+  parts_.executor.perform(actions, operation);
   parts_.optimizer_step.reduced(actions);
 }
 
@@ -80,13 +80,20 @@ Mode Events::mode() {
 void Events::pieces_used(const interpose::PieceUse& use, const char* operation) {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.units[0]->is_divided()) check_element_wise(use, operation);
-  if (use.reads_gradients) {
-    parts_.close_gradients(operation);
-    parts_.gradients.scale_now(parts_.parameters);
-  }
+  check_takes_no_parameter(use, operation);
+  if (!use.gradients.empty()) end_sums(use, operation);
   if (!use.writes_parameters || parts_.writer.pieces_changed()) return;
   parts_.check(Call::WriteState, operation);
   parts_.writer.pieces_change();
+}
+
+// Those of the gradients that are used: another optimizer's pieces may be summed up further.
+void Events::end_sums(const interpose::PieceUse& use, const char* operation) {
+  parts_.check(Call::CloseSum, operation);
+  parts_.executor.check_not_failed();
+  parts_.post_backward.reduce_local_sums();
+  parts_.gradients.scale_now(parts_.parameters);
+  parts_.gradients.end_sums(use.gradients, sets_to_zero(operation));
 }
 
 // A unit that is used in several places would be opened by the first and wait for the last: its gradients are copied.
@@ -116,6 +123,7 @@ void Events::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   parts_.optimizer_step.check_not_stepped({&id, 1}, "a gradient");
   unit.parameters[parameter].check_attached("backward");
   parts_.executor.check_not_failed();
+  unit.sum.check_can_add(parameter, unit.parameters[parameter].name());
   if (parts_.schedule.reduced(id)) parts_.executor.count_late_gradient();
   if (comes_late(id)) {
     unit.gradients.keep_late(parameter, std::move(gradient));

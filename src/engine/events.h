@@ -1,11 +1,12 @@
-// What LibTorch tells of a model's parameters, their pieces and autograd: each event goes to the step machine, then to
-// the schedule, whose actions are performed.
+// Receives LibTorch's events: operators on a model's parameters and pieces, and autograd's gradients. Each goes to the
+// step machine, then to the schedule, whose actions are performed.
 //
 // Calls come from the threads that run operators and backward passes; each takes the model's lock.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "engine/parts.h"
 #include "interpose/listener.h"
@@ -32,8 +33,9 @@ class Events final : public interpose::Listener {
 
  private:
   schedule::Mode mode();  // of what this thread runs now
-  void perform(const schedule::Actions& actions);
+  void perform(const schedule::Actions& actions, std::string_view operation = {});
   void make_full(std::span<const int> units, schedule::Mode mode, const char* operation);
+  void end_sums(const interpose::PieceUse& use, const char* operation);
   void check_changed(int unit, schedule::Mode mode);
   bool comes_late(int unit);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
@@ -20,22 +21,22 @@ Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& 
       arena_(std::move(arena)),
       gathered_ahead_(units.size()) {}
 
-void Executor::perform(const schedule::Actions& actions) {
+void Executor::perform(const schedule::Actions& actions, std::string_view operation) {
   if (actions.empty()) return check_not_failed();
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   guarded([&] {
-    for (const Action& action : actions) perform(action);
+    for (const Action& action : actions) perform(action, operation);
   });
 }
 
-void Executor::perform(const Action& action) {
+void Executor::perform(const Action& action, std::string_view operation) {
   switch (action.kind) {
     case Action::Kind::Release:
       return release(action);
     case Action::Kind::Gather:
       count_gather(*units_[action.unit], action.foreseen);
-      return gather(action, Order::Common);
+      return gather(action, Order::Common, operation);
     case Action::Kind::WaitGather:
       return units_[action.unit]->bind(wait_gather(action.unit));
     case Action::Kind::OpenGradient:
@@ -62,16 +63,19 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
   communication_.foreseen_gathers += foreseen;
 }
 
-void Executor::gather(const Action& action, Order order) {
+void Executor::gather(const Action& action, Order order, std::string_view operation) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
-  const collectives::Capabilities can = unit.collectives->capabilities();
   // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
   // once.
-  if (!action.foreseen && !can.one_sided) agreement_.gathers(action.unit, account_so_far(schedule_));
-  torch::Tensor buffer;
-  if (can.into_buffer) buffer = arena_.full.at(action.buffer, unit.layout.full_numel(), unit.dtype());
-  unit.collectives->begin_gather(buffer, order);
+  if (!action.foreseen && !unit.collectives->capabilities().one_sided)
+    agreement_.gathers(action.unit, operation, account_so_far(schedule_));
+  unit.collectives->begin_gather(buffer_for(unit, action.buffer), order);
+}
+
+torch::Tensor Executor::buffer_for(const ShardedUnit& unit, int buffer) {
+  if (!unit.collectives->capabilities().into_buffer) return {};
+  return arena_.full.at(buffer, unit.layout.full_numel(), unit.dtype());
 }
 
 void* Executor::wait_gather(int id) {
@@ -96,16 +100,13 @@ void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
 void Executor::gather_for_others(int id) {
   ShardedUnit& unit = *units_[id];
   count_gather(unit, /*foreseen=*/false);
-  const bool into_buffer = unit.collectives->capabilities().into_buffer;
   guarded([&] {
     recorder_.begins(Activity::Gather, id);
-    torch::Tensor buffer;
-    if (into_buffer) buffer = arena_.full.at(0, unit.layout.full_numel(), unit.dtype());
-    unit.collectives->begin_gather(buffer, Order::Common);
+    unit.collectives->begin_gather(buffer_for(unit, 0), Order::Common);
     wait_gather(id);
     unit.collectives->release();
   });
-  if (into_buffer) arena_.full.release(0);
+  if (unit.collectives->capabilities().into_buffer) arena_.full.release(0);
 }
 
 void Executor::open_gradient(const Action& action) {
@@ -113,8 +114,8 @@ void Executor::open_gradient(const Action& action) {
   std::vector<uint8_t> trainable = unit.trainable();
   unit.gradients.expect(static_cast<int>(std::ranges::count(trainable, 1)));
   if (alone()) return unit.gradients.open_alone();
-  unit.sum->open(std::move(trainable));
-  const layout::GradientLayout& layout = unit.sum->gradient_layout();
+  unit.sum.open(std::move(trainable));
+  const layout::GradientLayout& layout = unit.sum.gradient_layout();
   unit.gradients.open(layout, arena_.gradients.at(action.buffer, layout.full_numel(), unit.gradients.dtype()));
   for (LateGradient& late : unit.gradients.take_late())
     write_gradient(action.unit, late.parameter, std::move(late.gradient));
@@ -134,11 +135,11 @@ void Executor::reduce(const Action& action) {
   recorder_.begins(Activity::Reduce, action.unit);
   communication_.all_reductions += unit.layout.shards() < group_.size();
   if (alone()) return;
-  const layout::GradientLayout& layout = unit.sum->gradient_layout();
+  const layout::GradientLayout& layout = unit.sum.gradient_layout();
   const torch::Tensor staging =
       arena_.staging.at(action.buffer, unit.collectives->staging_numel(layout), unit.gradients.dtype());
   unit.collectives->begin_reduce({&layout, unit.gradients.buffer(), unit.gradients.presence(), staging},
-                                 unit.sum->sum());
+                                 unit.sum.sum());
 }
 
 void Executor::wait_reduction(const Action& action) {
@@ -149,9 +150,9 @@ void Executor::wait_reduction(const Action& action) {
 
 void Executor::finish_reduction(const Action& action) {
   ShardedUnit& unit = *units_[action.unit];
-  if (alone()) return unit.sum->add_kept(unit.gradients);
+  if (alone()) return unit.sum.add_kept(unit.gradients);
   unit.collectives->wait_reduce();
-  unit.sum->show();
+  unit.sum.show();
   // A gradient that autograd still adds to comes late, or never.
   unit.gradients.held_by_autograd() ? arena_.gradients.give_away(action.buffer)
                                     : arena_.gradients.release(action.buffer);

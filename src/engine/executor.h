@@ -6,12 +6,12 @@
 
 #include <torch/types.h>
 
-#include <memory>
-#include <string>
+#include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/failure_latch.h"
 #include "buffers/arena.h"
 #include "engine/agreement.h"
 #include "engine/sharded_unit.h"
@@ -25,7 +25,8 @@ class Executor {
   Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
            Recorder& recorder, buffers::Arena arena);
 
-  void perform(const schedule::Actions& actions);
+  // `operation` names the operator that the actions are for, if there is one.
+  void perform(const schedule::Actions& actions, std::string_view operation = {});
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
   void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
   // Takes part in a gather of ranks that have a batch, which this one has not.
@@ -38,19 +39,10 @@ class Executor {
   // Runs `body`, which talks to other ranks, unless something failed before.
   template <typename Body>
   auto guarded(Body body) {
-    check_not_failed();
-    try {
-      return body();
-    } catch (const std::exception& error) {
-      failure_ = error.what();
-      throw;
-    }
+    return latch_.run(std::move(body));
   }
-  void check_not_failed() const {
-    if (!failure_.empty()) [[unlikely]]
-      throw Error(failure_);
-  }
-  bool failed() const { return !failure_.empty(); }
+  void check_not_failed() const { latch_.check(); }
+  bool failed() const { return latch_.failed(); }
 
   // Begun for the next micro-batch, and not waited for.
   bool gathers_ahead(int unit) const { return gathered_ahead_[unit] != 0; }
@@ -59,10 +51,12 @@ class Executor {
   const buffers::Arena& arena() const { return arena_; }
 
  private:
-  void perform(const schedule::Action& action);
+  void perform(const schedule::Action& action, std::string_view operation);
   void release(const schedule::Action& action);
-  void gather(const schedule::Action& action, collectives::Order order);
+  void gather(const schedule::Action& action, collectives::Order order, std::string_view operation = {});
   void* wait_gather(int unit);
+  // Where a gather of the unit goes: undefined where the backend hands out memory of its own.
+  torch::Tensor buffer_for(const ShardedUnit& unit, int buffer);
   void count_gather(const ShardedUnit& unit, bool foreseen);
   void open_gradient(const schedule::Action& action);
   void reduce(const schedule::Action& action);
@@ -80,7 +74,7 @@ class Executor {
   buffers::Arena arena_;
   std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
   CommunicationReport communication_;
-  std::string failure_;
+  FailureLatch latch_;
 };
 
 }  // namespace fsdp::engine

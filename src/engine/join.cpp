@@ -5,7 +5,6 @@
 namespace fsdp::engine {
 
 bool Join::any_rank_has_batch(bool here) {
-  check_call(machine_, schedule::Call::ChangeSettings, "any_rank_has_batch");
   const bool any = executor_.guarded([&] { return agreement_.any_has_batch(here, schedule_.learnt()); });
   if (!agreement_.plans_alike()) schedule_.forget_plans();
   schedule_.set_followed(agreement_.followed());

@@ -12,14 +12,9 @@ namespace fsdp::engine {
 class Join {
  public:
   // All outlive it.
-  Join(Executor& executor, Units& units, schedule::Schedule& schedule, const schedule::StepMachine& machine,
-       Agreement& agreement, PostBackward& post_backward)
-      : executor_(executor),
-        units_(units),
-        schedule_(schedule),
-        machine_(machine),
-        agreement_(agreement),
-        post_backward_(post_backward) {}
+  Join(Executor& executor, Units& units, schedule::Schedule& schedule, Agreement& agreement,
+       PostBackward& post_backward)
+      : executor_(executor), units_(units), schedule_(schedule), agreement_(agreement), post_backward_(post_backward) {}
 
   // Whether any rank has a batch for the next backward. A collective.
   bool any_rank_has_batch(bool here);
@@ -32,7 +27,6 @@ class Join {
   Executor& executor_;
   Units& units_;
   schedule::Schedule& schedule_;
-  const schedule::StepMachine& machine_;
   Agreement& agreement_;
   PostBackward& post_backward_;
 };

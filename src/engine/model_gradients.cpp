@@ -11,9 +11,13 @@ namespace fsdp::engine {
 using schedule::Call;
 using schedule::Misuse;
 using schedule::SumPhase;
+using Sum = interpose::PieceStorage::Sum;
 
 void ModelGradients::check_open(std::string_view call) {
-  if (machine_.sum() == SumPhase::Closed && !any()) drop();
+  if (machine_.sum() == SumPhase::Closed && !any_to_drop()) {
+    machine_.reset_sum();
+    factors_.clear();
+  }
   check_call(machine_, Call::AddGradient, call);
 }
 
@@ -22,23 +26,47 @@ void ModelGradients::close(bool stepped) {
   if (machine_.sum() == SumPhase::Closed) return;
   machine_.close_sum();
   factors_ = closing_factors();
+  if (factors_.empty() || !any_partly_ended()) return;
+  for (auto& unit : units_) unit->sum.scale_open(factors_[0]);
+  factors_.clear();
+}
+
+void ModelGradients::end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed) {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  const std::vector<float> factors = closing_factors();
+  for (const auto& [storage, written, whole] : gradients) {
+    storage->allow_access();
+    if (storage->sum() == Sum::Open) {
+      for (float factor : factors) torch::Tensor(storage->memory()).mul_(factor);
+    }
+    if (written || storage->sum() == Sum::Open) storage->set_sum(zeroed && whole ? Sum::Zeroed : Sum::Ended);
+  }
 }
 
 void ModelGradients::drop() {
-  for (auto& unit : units_) unit->sum->drop();
+  for (auto& unit : units_) unit->sum.drop();
   machine_.reset_sum();
   factors_.clear();
 }
 
 bool ModelGradients::any() const {
-  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum->any(); });
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum.any(); });
+}
+
+bool ModelGradients::any_partly_ended() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum.is_partly_ended(); });
+}
+
+bool ModelGradients::any_to_drop() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return !unit->sum.is_zeroed(); });
 }
 
 void ModelGradients::set_divisor(double divisor) {
   FSDP_CHECK(divisor > 0 && std::isfinite(divisor), "set_gradient_divisor: found {}, expected a finite positive number",
              divisor);
   divisor_ = divisor;
-  for (auto& unit : units_) unit->sum->set_divided_later(!closing_factors().empty());
+  for (auto& unit : units_) unit->sum.set_divided_later(!closing_factors().empty());
 }
 
 std::vector<float> ModelGradients::closing_factors() const {
@@ -46,18 +74,32 @@ std::vector<float> ModelGradients::closing_factors() const {
   return factor == 1.0f ? std::vector<float>{} : std::vector{factor};
 }
 
+std::vector<float> ModelGradients::closing_factors_of(ShardedUnit& unit) const {
+  std::vector<float> factors = closing_factors();
+  if (!factors.empty() && unit.sum.is_partly_ended()) {
+    unit.sum.scale_open(factors[0]);
+    factors.clear();
+  }
+  unit.sum.end();
+  return factors;
+}
+
 void ModelGradients::scale(float factor) {
-  if (factor != 1.0f) factors_.push_back(factor);
+  if (factor == 1.0f) return;
+  factors_.push_back(factor);
+  for (auto& unit : units_) unit->sum.refuse_access_until_clipped();
 }
 
 std::vector<float> ModelGradients::take_factors() {
-  for (auto& unit : units_) unit->sum->allow_access();
+  for (auto& unit : units_) unit->sum.end();
   return std::exchange(factors_, {});
 }
 
+// Of a sum that has not ended there is nothing to scale.
 void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
+  if (machine_.sum() != SumPhase::Closed) return;
   for (float factor : take_factors()) {
     for (const ShardedParameter& parameter : parameters) {
       if (parameter.piece.grad().defined()) torch::Tensor(parameter.piece.grad()).mul_(factor);

@@ -5,6 +5,7 @@
 // calls.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,14 +31,22 @@ class ModelGradients {
   bool any() const;
 
   void set_divisor(double divisor);
-  std::vector<float> closing_factors() const;
-  // Scaling is put off until the values are read, or until `scale_now`.
+  // The factors for a unit whose sum ends. None where some of its gradients are complete: then the others are
+  // multiplied at once.
+  std::vector<float> closing_factors_of(ShardedUnit& unit) const;
+  // An operator is about to use these gradients, which are complete from now on, or zero.
+  void end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed);
+  // Scaling is put off until the values are read, or until `scale_now`. Until then their bytes are refused.
   void scale(float factor);
   // Whoever takes the factors multiplies by them, and may read the gradients' bytes.
   std::vector<float> take_factors();
   void scale_now(const std::vector<ShardedParameter>& parameters);
 
  private:
+  bool any_partly_ended() const;
+  bool any_to_drop() const;
+  std::vector<float> closing_factors() const;
+
   Units& units_;
   schedule::StepMachine& machine_;
   double divisor_ = 1;

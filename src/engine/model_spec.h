@@ -1,4 +1,4 @@
-// What `shard` makes a model of.
+// The description that `shard` makes a model from.
 #pragma once
 
 #include <memory>

@@ -56,7 +56,7 @@ void ModuleBuffers::broadcast(int source) {
 }
 
 void ModuleBuffers::forward_begins(bool together) {
-  if (std::exchange(in_forward_, true)) return;
+  in_forward_ = true;
   if (broadcast_each_forward_ && together) broadcast(0);
 }
 

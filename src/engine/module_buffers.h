@@ -31,7 +31,9 @@ class ModuleBuffers {
   // Rank `source`'s values to all. A collective.
   void broadcast(int source);
 
-  // The first of these after a `backward_ends` is a collective where buffers are broadcast; the others cost a branch.
+  // Between a `forward_begins` and the `backward_ends` that follows, in which there is nothing to begin.
+  bool in_forward() const { return in_forward_; }
+  // A collective where buffers are broadcast.
   void forward_begins(bool together);
   // A collective while it looks.
   void backward_ends(bool together);

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "engine/refuse.h"
+#include "engine/whole_unit.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
 
 using collectives::Order;
 using collectives::Readers;
-using schedule::Call;
 using schedule::EarlyStepPhase;
 using schedule::Misuse;
 
@@ -47,16 +47,18 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
   recorder_.computes_nothing();
   end();
   if (!begun) return;
-  for (auto& unit : units_) unit->sum->give_back();
+  for (auto& unit : units_) unit->sum.give_back();
   gradients_.drop();
 }
 
 // The work before was computed until then.
 void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until) {
   recorder_.computes(Activity::Update, id, computed_until);
-  executor_.guarded([&] { update(*units_[id], factors); });
-  recorder_.computes(Activity::Publish, id, recorder_.touched());
-  executor_.guarded([&] { units_[id]->collectives->publish(); });
+  executor_.guarded([&] {
+    update(*units_[id], factors);
+    recorder_.computes(Activity::Publish, id, recorder_.touched());
+    units_[id]->collectives->publish();
+  });
 }
 
 // Where a step has begun inside of the backward, ranks may have stepped other units by now.
@@ -66,7 +68,6 @@ void OptimizerStep::gather_next(int id, bool allowed) {
 }
 
 void OptimizerStep::open_scope(std::weak_ptr<const UnitUpdate> update) {
-  check_call(machine_, Call::OpenStepInBackward, "step_in_backward");
   machine_.open_last_backward();
   update_ = std::move(update);
 }
@@ -97,15 +98,13 @@ void OptimizerStep::step_early(int64_t touched) {
   if (!update) return;
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  const std::vector<float> factors = gradients_.closing_factors();
   for (int id : std::vector(early_.candidates())) {
     collectives::UnitCollectives& unit = *units_[id]->collectives;
     if (!early_.has_left(id) && !leave(id)) continue;
     if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
-    units_[id]->sum->allow_access();
-    write(id, *update, factors, touched);
+    write(id, *update, gradients_.closing_factors_of(*units_[id]), touched);
     recorder_.computes_nothing();
-    units_[id]->sum->give_back();
+    units_[id]->sum.give_back();
     early_.stepped(id);
     gather_next(id, unit.capabilities().any_order);
   }
@@ -196,12 +195,7 @@ void OptimizerStep::end_early_gathers(collectives::Group& group) {
       ShardedUnit& unit = *units_[id];
       if (schedule_.gathered_early(id) || !anywhere[id].item<bool>() || unit.collectives->capabilities().one_sided)
         continue;
-      torch::Tensor buffer;
-      if (unit.collectives->capabilities().into_buffer)
-        buffer = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
-      unit.collectives->begin_gather(buffer, Order::Any);
-      unit.collectives->wait_gather();
-      unit.collectives->release();
+      gather_whole(unit, Order::Any);
     }
   });
 }

@@ -1,10 +1,10 @@
 // An optimizer's step: one unit after the other is opened, updated and published, after the backward or, in a scope of
 // step_in_backward, while it still runs.
 //
-// In the scope, a rank *leaves* a unit when its backward, which has gone as the last one did, is done with it, and
-// writes its shard when its peers have left the unit, too. Nobody waits for that: `step` does the rest. So ranks may
-// step other units early, and the result is the same. A unit's gradients are given back as soon as it is stepped. The
-// model's lock covers all calls.
+// In the scope, a rank *leaves* a unit when its backward is done with it, which the record of the last backward tells.
+// It writes its shard of the unit once all its peers have left the unit, and does not wait for them: `step` does the
+// rest. So each rank may step other units early, and the result is the same. A unit's gradients are freed as soon as it
+// is stepped. The model's lock covers all calls.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace fsdp::engine {
 
-// What an optimizer does to a unit's shard, which may be written. It multiplies the gradients by the factors first, and
+// An optimizer's change of a unit's shard, which may be written. It multiplies the gradients by the factors first, and
 // writes what it changes in the dtype of full parameters as well, where that is another one.
 using UnitUpdate = std::function<void(const ShardedUnit& unit, std::span<const float> factors)>;
 

@@ -43,7 +43,7 @@ buffers::Arena arena_for(const Units& units, const ModelSpec& spec, collectives:
   int64_t full = 0, gradients = 0, staging = 0;
   const auto gradient_bytes = static_cast<int64_t>(c10::elementSize(spec.reduce_dtype));
   for (const auto& unit : units) {
-    const layout::GradientLayout& layout = unit->sum->gradient_layout();
+    const layout::GradientLayout& layout = unit->sum.gradient_layout();
     const auto bytes = static_cast<int64_t>(c10::elementSize(unit->dtype()));
     full = std::max(full, unit->layout.full_numel() * bytes);
     gradients = std::max(gradients, layout.full_numel() * gradient_bytes);
@@ -79,14 +79,21 @@ Parts::Parts(ModelSpec spec)
       writer(executor, units, schedule, recorder, link),
       post_backward(executor, *spec.group, units, schedule, machine, agreement),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
-      join(executor, units, schedule, machine, agreement, post_backward),
+      join(executor, units, schedule, agreement, post_backward),
       backward(link) {
   group = std::move(spec.group);
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
 }
 
+// A peer may go on for longer, and read what this rank's operators wrote last.
 Parts::~Parts() {
+  if (!executor.failed()) {
+    try {
+      writer.publish_pieces();
+    } catch (const std::exception&) {  // a destructor has nobody to tell, and the peers find it out
+    }
+  }
   for (auto& unit : units) unit->unbind();
 }
 

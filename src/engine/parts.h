@@ -31,7 +31,7 @@ struct Parts {
   bool is_together() const { return !machine.in_no_sync() && !agreement.followed(); }
   // Before anything else of a training forward is communicated: a collective where buffers are broadcast.
   void forward_begins() {
-    executor.guarded([this] { buffers.forward_begins(is_together()); });
+    if (!buffers.in_forward()) executor.guarded([this] { buffers.forward_begins(is_together()); });
   }
   // Ends a backward, given what the ranks agreed on. A collective.
   void finish_backward(const Account& account);

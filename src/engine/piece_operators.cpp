@@ -58,11 +58,22 @@ bool arranges_elements(std::string_view operation) {
 }  // namespace
 
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation) {
-  FSDP_CHECK(!mixes_elements(operation) && !(use.reads_gradients && arranges_elements(operation)),
+  FSDP_CHECK(!mixes_elements(operation) && !(!use.gradients.empty() && arranges_elements(operation)),
              "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
              "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
              "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
              "piece.clone().",
+             operation);
+}
+
+bool sets_to_zero(std::string_view operation) {
+  return operation == "aten::zero_" || operation == "aten::_foreach_zero_";
+}
+
+void check_takes_no_parameter(const interpose::PieceUse& use, std::string_view operation) {
+  FSDP_CHECK(!(use.writes_parameters && use.takes_parameters),
+             "{} writes a piece of a parameter and takes a whole parameter of the same model, which cannot be there "
+             "while pieces are written. Copy the parameter first, with parameter.clone(), and write from the copy.",
              operation);
 }
 

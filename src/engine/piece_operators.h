@@ -10,4 +10,10 @@ namespace fsdp::engine {
 // Throws Error for an operator whose result depends on many elements of a tensor, of which this rank has a part only.
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation);
 
+// Whether the operator sets what it writes to zero.
+bool sets_to_zero(std::string_view operation);
+
+// Throws Error for an operator that writes a piece and takes a parameter that would have to be full meanwhile.
+void check_takes_no_parameter(const interpose::PieceUse& use, std::string_view operation);
+
 }  // namespace fsdp::engine

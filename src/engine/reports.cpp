@@ -13,7 +13,7 @@ MemoryReport memory_report(const Model& model) {
   MemoryReport report;
   for (const auto& unit : parts.units) {
     report.parameter_bytes += unit->shard_bytes();
-    report.gradient_bytes += unit->sum->bytes();
+    report.gradient_bytes += unit->sum.bytes();
     const collectives::UnitBytes bytes = unit->collectives->bytes();
     report.full_parameter_bytes += bytes.gathered;
     report.full_gradient_bytes += bytes.reductions;
@@ -60,7 +60,7 @@ bool copies_nothing(const ShardedUnit& unit) {
 report::UnitFacts facts_of(const Parts& parts, int id) {
   const ShardedUnit& unit = *parts.units[id];
   const layout::UnitLayout& layout = unit.layout;
-  const layout::GradientLayout& gradients = unit.sum->gradient_layout();
+  const layout::GradientLayout& gradients = unit.sum.gradient_layout();
   const auto bytes = static_cast<int64_t>(c10::elementSize(unit.dtype()));
   const auto reduced_bytes = static_cast<int64_t>(c10::elementSize(unit.gradients.dtype()));
   report::UnitFacts facts{.name = unit.name,

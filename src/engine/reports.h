@@ -1,4 +1,4 @@
-// What a model says of itself. Each takes the model's lock.
+// Reports of a model. Each call takes the model's lock.
 #pragma once
 
 #include <string>

@@ -24,6 +24,37 @@ torch::TensorOptions on_device(const ModelSpec& model, torch::ScalarType dtype) 
   return torch::dtype(dtype).device(model.device);
 }
 
+// Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32.
+torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
+  torch::Tensor full = torch::zeros({sharded.layout.full_numel()}, on_device(model, torch::kFloat32));
+  for (size_t i = 0; i < sharded.shapes.size(); ++i)
+    sharded.view(full, i).copy_(unit.tensors.parameters[i].second.detach());
+  if (model.sync_module_states) model.group->broadcast_(full, 0);
+  return full;
+}
+
+torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
+  const torch::Tensor full = first_values(unit, model, sharded);
+  const layout::Range own = sharded.layout.shard_of(model.group->rank());
+  torch::Tensor shard = unit.dtype == torch::kFloat32
+                            ? sharded.collectives->shard()
+                            : torch::empty({sharded.layout.shard_numel()}, on_device(model, torch::kFloat32));
+  shard.copy_(full.slice(0, own.begin, own.end));
+  return shard;
+}
+
+std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,
+                                     const std::shared_ptr<interpose::Link>& link) {
+  interpose::Unwatched ours;
+  const torch::Tensor watched = interpose::watched(sharded.shard, interpose::PieceStorage::Holds::Parameters, link);
+  std::vector<torch::Tensor> pieces;
+  for (size_t i = 0; i < sharded.shapes.size(); ++i) {
+    const layout::Range piece = sharded.layout.piece_of(i, rank);
+    pieces.push_back(watched.slice(0, piece.begin, piece.end));
+  }
+  return pieces;
+}
+
 }  // namespace
 
 ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
@@ -39,31 +70,19 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
            .dtype = unit.dtype,
            .gradient_dtype = model.reduce_dtype,
            .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host})),
+      shard(make_shard(unit, model, *this)),
       gradients(shapes, on_device(model, model.reduce_dtype)),
+      sum(layout, model.group->rank(), pieces_of(*this, model.group->rank(), link), link),
       storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
                                                            unit.dtype, model.casts_activations, link, model.device)) {
-  const int rank = model.group->rank();
-  torch::Tensor full = torch::zeros({layout.full_numel()}, on_device(model, torch::kFloat32));
-  for (size_t i = 0; i < shapes.size(); ++i) view(full, i).copy_(unit.tensors.parameters[i].second.detach());
-  if (model.sync_module_states) model.group->broadcast_(full, 0);
-  const layout::Range own = layout.shard_of(rank);
-  shard = unit.dtype == torch::kFloat32 ? collectives->shard()
-                                        : torch::empty({layout.shard_numel()}, on_device(model, torch::kFloat32));
-  shard.copy_(full.slice(0, own.begin, own.end));
   publish();
-
   interpose::Unwatched ours;
-  const torch::Tensor watched = interpose::watched(shard, interpose::PieceStorage::Holds::Parameters, link);
-  std::vector<torch::Tensor> pieces;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const auto& [parameter, tensor] = unit.tensors.parameters[i];
     parameters.emplace_back(tensor, parameter, storage_, layout.offset_of(i), shapes[i].strides, static_cast<int>(i));
-    const layout::Range piece = layout.piece_of(i, rank);
-    pieces.push_back(watched.slice(0, piece.begin, piece.end));
-    all.push_back({parameter, shapes[i].sizes, pieces.back(), layout.piece_offset_of(i, rank)});
+    all.push_back({parameter, shapes[i].sizes, sum.pieces()[i], layout.piece_offset_of(i, model.group->rank())});
   }
-  sum = std::make_unique<UnitGradientSum>(layout, rank, std::move(pieces), link);
-  sum->lay_out(trainable());
+  sum.lay_out(trainable());
 }
 
 void ShardedUnit::publish() {

@@ -53,7 +53,7 @@ class ShardedUnit {
   torch::Tensor shard;
   std::vector<interpose::AttachedParameter> parameters;
   UnitGradients gradients;  // of this backward
-  std::unique_ptr<UnitGradientSum> sum;
+  UnitGradientSum sum;      // over ranks and micro-batches
 
  private:
   c10::intrusive_ptr<interpose::UnitStorage> storage_;

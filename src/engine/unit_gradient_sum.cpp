@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "interpose/piece_storage.h"
+#include "engine/refuse.h"
 
 namespace fsdp::engine {
+
+using Sum = interpose::PieceStorage::Sum;
 
 UnitGradientSum::UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
                                  std::shared_ptr<interpose::Link> link)
@@ -18,13 +20,37 @@ UnitGradientSum::UnitGradientSum(const layout::UnitLayout& layout, int rank, std
   sum_.held.assign(pieces_.size(), 0);
 }
 
+interpose::PieceStorage* UnitGradientSum::storage_of(size_t parameter) const {
+  const torch::Tensor& gradient = pieces_[parameter].grad();
+  return gradient.defined() ? interpose::PieceStorage::of(gradient) : nullptr;
+}
+
+// One rank alone adds to a gradient that the user has set as autograd does, unless the sum is to be divided.
+void UnitGradientSum::check_can_add(size_t parameter, const std::string& name) const {
+  if (!pieces_[parameter].grad().defined()) return;
+  const interpose::PieceStorage* storage = storage_of(parameter);
+  if (storage != nullptr && storage->sum() == Sum::Ended) refuse(schedule::Misuse::BackwardAfterClose, "a gradient");
+  FSDP_CHECK(storage != nullptr || (layout_.ranks() == 1 && !divided_later_),
+             "a backward would add to the gradient of {}, which was set by hand: what the ranks sum up is divided by "
+             "their number, and what was set is not. Set it after the last backward of the step, or add to what that "
+             "left: piece.mutable_grad().add_(gradient).",
+             name);
+}
+
 void UnitGradientSum::open(std::vector<uint8_t> trainable) {
-  // A sum that the user dropped by resetting a piece's grad is dropped here too.
+  // A sum that the user dropped by resetting a piece's grad, or by setting another, is dropped here too.
+  size_t shown = 0;
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    if (!pieces_[i].grad().defined()) sum_.held[i] = 0;
+    const bool kept = storage_of(i) != nullptr;
+    if (!kept) sum_.held[i] = 0;
+    if (kept) add_again(i);
+    shown += kept;
     trainable[i] |= sum_.held[i];
   }
-  if (trainable != gradient_layout_.wanted() || !sum_.values.defined()) change_layout(std::move(trainable));
+  // Gradients that the user still holds keep their values.
+  const bool others_hold = sum_.values.defined() && sum_.values.storage().use_count() > 1 + shown;
+  if (trainable != gradient_layout_.wanted() || !sum_.values.defined() || others_hold)
+    change_layout(std::move(trainable));
 }
 
 // Parameters may have been frozen or unfrozen since the last backward; what was summed up to then stays.
@@ -36,28 +62,36 @@ void UnitGradientSum::change_layout(std::vector<uint8_t> wanted) {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (!sum_.held[i]) continue;
     const layout::Range from = before.piece_of(i, rank_), to = gradient_layout_.piece_of(i, rank_);
-    sum_.values.slice(0, to.begin, to.end).copy_(values.slice(0, from.begin, from.end));
-    pieces_[i].mutable_grad().reset();
+    const torch::Tensor moved = sum_.values.slice(0, to.begin, to.end);
+    moved.copy_(values.slice(0, from.begin, from.end));
+    set_gradient(i, moved, storage_of(i)->sum());
   }
-  show();
 }
 
 void UnitGradientSum::show() {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (!sum_.held[i] || pieces_[i].grad().defined()) continue;
     const layout::Range range = gradient_layout_.piece_of(i, rank_);
-    set_gradient(i, sum_.values.slice(0, range.begin, range.end));
+    set_gradient(i, sum_.values.slice(0, range.begin, range.end), Sum::Open);
   }
 }
 
-void UnitGradientSum::set_gradient(size_t parameter, const torch::Tensor& gradient) {
+void UnitGradientSum::set_gradient(size_t parameter, const torch::Tensor& gradient, Sum sum) {
   pieces_[parameter].mutable_grad() = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
-  refuse_access(pieces_[parameter].grad());
+  storage_of(parameter)->set_sum(sum);
+  refuse_until_divided(parameter);
 }
 
-void UnitGradientSum::refuse_access(const torch::Tensor& gradient) const {
-  interpose::PieceStorage* storage = interpose::PieceStorage::of(gradient);
-  if (storage == nullptr || !divided_later_) return;
+// Zeros are as good as a sum that has not begun.
+void UnitGradientSum::add_again(size_t parameter) {
+  if (storage_of(parameter)->sum() != Sum::Zeroed) return;
+  storage_of(parameter)->set_sum(Sum::Open);
+  refuse_until_divided(parameter);
+}
+
+void UnitGradientSum::refuse_until_divided(size_t parameter) {
+  interpose::PieceStorage* storage = storage_of(parameter);
+  if (storage == nullptr || storage->sum() != Sum::Open || !divided_later_) return;
   storage->refuse_access(
       message_prefix() +
       "the bytes of a piece's gradient were asked for (data_ptr or accessor) while backwards may still add to it: they "
@@ -65,28 +99,61 @@ void UnitGradientSum::refuse_access(const torch::Tensor& gradient) const {
       "the sum, or call sharded.clip_grad_norm_() before.");
 }
 
-void UnitGradientSum::allow_access() {
-  for (const torch::Tensor& piece : pieces_) {
-    const torch::Tensor& gradient = piece.grad();
-    interpose::PieceStorage* storage = gradient.defined() ? interpose::PieceStorage::of(gradient) : nullptr;
-    if (storage != nullptr) storage->allow_access();
+void UnitGradientSum::refuse_access_until_clipped() {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (interpose::PieceStorage* storage = storage_of(i))
+      storage->refuse_access(message_prefix() +
+                             "the bytes of a piece's gradient were asked for (data_ptr or accessor) after "
+                             "clip_grad_norm_, whose factor they are multiplied by when they are read next. Read the "
+                             "gradient by an operator, such as piece.grad().clone().");
+  }
+}
+
+bool UnitGradientSum::is_partly_ended() const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const interpose::PieceStorage* storage = storage_of(i);
+    if (pieces_[i].grad().defined() && (storage == nullptr || storage->sum() == Sum::Ended)) return true;
+  }
+  return false;
+}
+
+bool UnitGradientSum::is_zeroed() const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const interpose::PieceStorage* storage = storage_of(i);
+    if (pieces_[i].grad().defined() && (storage == nullptr || storage->sum() != Sum::Zeroed)) return false;
+  }
+  return true;
+}
+
+void UnitGradientSum::scale_open(float factor) {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    interpose::PieceStorage* storage = storage_of(i);
+    if (storage != nullptr && storage->sum() == Sum::Open) torch::Tensor(storage->memory()).mul_(factor);
+  }
+}
+
+void UnitGradientSum::end() {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    interpose::PieceStorage* storage = storage_of(i);
+    if (storage == nullptr) continue;
+    if (storage->sum() == Sum::Open) storage->set_sum(Sum::Ended);
+    storage->allow_access();
   }
 }
 
 void UnitGradientSum::add_kept(UnitGradients& gradients) {
-  allow_access();
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const torch::Tensor kept = gradients.take_kept(static_cast<int>(i));
     if (!kept.defined()) continue;
     const torch::Tensor flat = kept.as_strided({kept.numel()}, {1});
-    if (pieces_[i].grad().defined()) {
+    if (interpose::PieceStorage* storage = storage_of(i)) {
+      torch::Tensor(storage->memory()).add_(flat);
+      add_again(i);
+    } else if (pieces_[i].grad().defined()) {
       pieces_[i].mutable_grad().add_(flat);
     } else {
-      set_gradient(i, flat.to(torch::kFloat32));
+      set_gradient(i, flat.to(torch::kFloat32), Sum::Open);
     }
-  }
-  for (const torch::Tensor& piece : pieces_) {
-    if (piece.grad().defined()) refuse_access(piece.grad());
   }
 }
 

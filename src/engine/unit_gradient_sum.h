@@ -8,11 +8,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/group.h"
 #include "engine/unit_gradients.h"
-#include "interpose/listener.h"
+#include "interpose/piece_storage.h"
 #include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
 
@@ -25,6 +26,9 @@ class UnitGradientSum {
   UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
                   std::shared_ptr<interpose::Link> link);
 
+  // Throws Error where a backward cannot add to the parameter's gradient, of which `name` is the name: its sum has
+  // ended, or the user has set it.
+  void check_can_add(size_t parameter, const std::string& name) const;
   // Before a backward adds to the sum. `trainable`: per parameter, whether it wants a gradient now.
   void open(std::vector<uint8_t> trainable);
   // Lays gradients out for these parameters, before any came.
@@ -39,10 +43,20 @@ class UnitGradientSum {
   void give_back();
 
   // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
-  // refused until `allow_access`. Operators that read them end the sum.
+  // refused until `end`. Operators that read them end the sum.
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
-  void allow_access();
+  // Whether some gradients are summed up here and others are complete: read before, or set by the user.
+  bool is_partly_ended() const;
+  // Whether the user has reset every gradient, or set it to zero.
+  bool is_zeroed() const;
+  // Multiplies the gradients that are not complete.
+  void scale_open(float factor);
+  // Every gradient is complete from now on. The caller multiplies them by the factors that are outstanding.
+  void end();
+  // The gradients are still to be multiplied by a factor of clipping: their bytes are refused until `end`.
+  void refuse_access_until_clipped();
 
+  const std::vector<torch::Tensor>& pieces() const { return pieces_; }
   bool any() const;
   collectives::GradientSum& sum() { return sum_; }
   // Of the parameters that wanted a gradient in the last backward.
@@ -51,8 +65,10 @@ class UnitGradientSum {
 
  private:
   void change_layout(std::vector<uint8_t> wanted);
-  void set_gradient(size_t parameter, const torch::Tensor& gradient);
-  void refuse_access(const torch::Tensor& gradient) const;
+  interpose::PieceStorage* storage_of(size_t parameter) const;
+  void set_gradient(size_t parameter, const torch::Tensor& gradient, interpose::PieceStorage::Sum sum);
+  void add_again(size_t parameter);
+  void refuse_until_divided(size_t parameter);
 
   layout::UnitLayout layout_;
   int rank_;

@@ -2,10 +2,10 @@
 
 namespace fsdp::engine {
 
-torch::Tensor gather_whole(ShardedUnit& unit) {
+torch::Tensor gather_whole(ShardedUnit& unit, collectives::Order order) {
   torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
   const bool into_buffer = unit.collectives->capabilities().into_buffer;
-  unit.collectives->begin_gather(into_buffer ? full : torch::Tensor(), collectives::Order::Common);
+  unit.collectives->begin_gather(into_buffer ? full : torch::Tensor(), order);
   void* bytes = unit.collectives->wait_gather();
   if (bytes != full.data_ptr()) full.copy_(torch::from_blob(bytes, full.sizes(), full.options()));
   unit.collectives->release();

@@ -1,6 +1,8 @@
-// One unit whole: for scopes of full_parameters, for full_state and for saves.
+// One unit whole: for scopes of full_parameters, for full_state, for saves, and where peers gather what this rank does
+// not use.
 //
-// Nothing is full before (ShardWriter::release_all). Every rank receives what its shard group lacks, once. Collectives.
+// The unit is not full before (ShardWriter::release_all). Every rank receives what its shard group lacks, once.
+// Collectives.
 #pragma once
 
 #include <torch/types.h>
@@ -11,7 +13,7 @@
 namespace fsdp::engine {
 
 // The unit as operators see it: [full_numel] of the dtype of its full parameters, in memory of its own.
-torch::Tensor gather_whole(ShardedUnit& unit);
+torch::Tensor gather_whole(ShardedUnit& unit, collectives::Order order = collectives::Order::Common);
 
 // The unit as its shards hold it: [full_numel], fp32. Not to be written.
 torch::Tensor gather_whole_fp32(ShardedUnit& unit, collectives::Group& group);

@@ -4,6 +4,7 @@
 // its end they find none, and say so to whoever uses a parameter.
 #pragma once
 
+#include <c10/util/SmallVector.h>
 #include <torch/types.h>
 
 #include <atomic>
@@ -12,10 +13,20 @@
 
 namespace fsdp::interpose {
 
+class PieceStorage;
+
+// A piece's gradient among an operator's arguments.
+struct GradientUse {
+  PieceStorage* storage;
+  bool written;
+  bool whole;  // every element of it
+};
+
 // The ways in which an operator uses pieces (piece_storage.h).
 struct PieceUse {
-  bool reads_gradients = false;  // or writes them
+  c10::SmallVector<GradientUse, 2> gradients;
   bool writes_parameters = false;
+  bool takes_parameters = false;  // whole ones of the same model, beside the pieces
 };
 
 // Threads: calls come from those that run operators and backward passes, several at once. Exceptions reach the caller

@@ -7,11 +7,8 @@
 namespace fsdp::interpose {
 
 PieceStorage::PieceStorage(const torch::Tensor& memory, Holds holds, std::shared_ptr<Link> link)
-    : StorageImpl(use_byte_size_t(), memory.nbytes(),
-                  at::DataPtr(
-                      memory.data_ptr(), new torch::Tensor(memory),
-                      [](void* owner) { delete static_cast<torch::Tensor*>(owner); }, memory.device()),
-                  nullptr, false),
+    : StorageImpl(use_byte_size_t(), memory.nbytes(), at::DataPtr(memory.data_ptr(), memory.device()), nullptr, false),
+      memory_(memory),
       holds_(holds),
       link_(std::move(link)) {}
 

@@ -1,8 +1,8 @@
 // The storage behind a rank's pieces of the parameters, or behind their gradients: plain memory that stays where it is,
 // which operators must not read or write unannounced.
 //
-// So any optimizer can be run on pieces: before it reads a gradient the sum of the gradients is ended, and before it
-// writes a piece the peers' reads of it are over. Not for concurrent use.
+// So any optimizer can be run on pieces: before it reads a gradient the gradient's sum is ended, and before it writes a
+// piece the peers' reads of it are over. Not for concurrent use.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -21,10 +21,18 @@ namespace fsdp::interpose {
 class PieceStorage final : public c10::StorageImpl {
  public:
   enum class Holds { Parameters, Gradients };
+  // Of a gradient, for the listener to set: whether backwards still add to it.
+  enum class Sum : uint8_t {
+    Open,
+    Ended,   // it was read or written as a gradient that is complete
+    Zeroed,  // and then set to zero: backwards add to it again
+  };
 
   PieceStorage(const torch::Tensor& memory, Holds holds, std::shared_ptr<Link> link);
 
   Holds holds() const { return holds_; }
+  // The elements, as a tensor whose uses nobody is told of.
+  const torch::Tensor& memory() const { return memory_; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
   // Access that nobody is told of (data_ptr, accessor) throws this message, until it is allowed again. As operators get
@@ -32,12 +40,17 @@ class PieceStorage final : public c10::StorageImpl {
   void refuse_access(std::string message) { release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message)); }
   void allow_access() { clear_data_ptr_access_error_msg_(); }
 
+  Sum sum() const { return sum_; }
+  void set_sum(Sum sum) { sum_ = sum; }
+
   // The storage behind a tensor; null for any other tensor.
   static PieceStorage* of(const at::TensorBase& tensor);
 
  private:
+  torch::Tensor memory_;
   Holds holds_;
   std::shared_ptr<Link> link_;
+  Sum sum_ = Sum::Open;
 };
 
 // A tensor over the elements of `plain`, which is contiguous; the link's listener is told of its uses.

@@ -13,14 +13,27 @@ void Touches::add_to_next(UnitStorage& storage, bool written) {
 }
 
 void Touches::add_piece(const at::Tensor& tensor, bool written) {
-  const PieceStorage* storage = PieceStorage::of(tensor);
+  PieceStorage* storage = PieceStorage::of(tensor);
   if (storage == nullptr) return;
   auto known =
       std::find_if(pieces_.begin(), pieces_.end(), [&](const auto& one) { return one.link == storage->link(); });
   if (known == pieces_.end()) known = pieces_.insert(known, {storage->link(), {}});
-  const bool gradients = storage->holds() == PieceStorage::Holds::Gradients;
-  known->use.reads_gradients |= gradients;
-  known->use.writes_parameters |= written && !gradients;
+  if (storage->holds() == PieceStorage::Holds::Gradients) {
+    known->use.gradients.push_back({storage, written, tensor.nbytes() == storage->nbytes()});
+  } else {
+    known->use.writes_parameters |= written;
+  }
+}
+
+void Touches::announce_pieces(const char* operation) const {
+  for (const PieceTouch& piece : pieces_) {
+    if (piece.link->listener == nullptr) continue;
+    PieceUse use = piece.use;
+    for (const Touches* each = this; each != nullptr && !each->empty(); each = each->next()) {
+      use.takes_parameters |= &each->link() == piece.link.get();
+    }
+    piece.link->listener->pieces_used(use, operation);
+  }
 }
 
 void Touches::add(const c10::IValue& value, bool written) {
@@ -52,9 +65,7 @@ void check_autocast(const UnitStorage& unit, const char* operation) {
 
 Pins::Pins(const Touches& touches, const char* operation)
     : first_(touches.empty() ? nullptr : &touches), next_(first_) {
-  for (const PieceTouch& piece : touches.pieces()) {
-    if (piece.link->listener != nullptr) piece.link->listener->pieces_used(piece.use, operation);
-  }
+  touches.announce_pieces(operation);
   try {
     for (; next_ != nullptr; next_ = next_->next()) {
       Listener* listener = next_->listener();

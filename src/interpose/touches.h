@@ -44,7 +44,8 @@ class Touches {
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return next_.get(); }
-  std::span<const PieceTouch> pieces() const { return {pieces_.data(), pieces_.size()}; }
+  // Tells the listeners of the pieces among the arguments.
+  void announce_pieces(const char* operation) const;
 
  private:
   void add(UnitStorage& storage, bool written) {

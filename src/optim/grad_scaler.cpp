@@ -24,8 +24,8 @@ void check(const GradScalerOptions& options) {
              options.growth_interval);
 }
 
-// What is stepped inside of a backward is stepped by gradients that nobody has unscaled. The hook comes before anything
-// else in the backward.
+// A step inside a backward would use gradients that nobody has unscaled. The hook comes before anything else in the
+// backward.
 void refuse_steps_in_backward(const torch::Tensor& scaled) {
   scaled.register_hook([links = interpose::links_behind(scaled)](const torch::Tensor&) {
     for (const auto& link : links) {

@@ -17,7 +17,7 @@ using optim::Batch;
 using optim::MatrixPiece;
 using optim::Settings;
 
-// What Muon's update of a matrix is made with.
+// The settings of Muon's update of a matrix.
 struct Method {
   bool nesterov;
   MuonScale scale;

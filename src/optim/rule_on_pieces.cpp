@@ -25,8 +25,8 @@ void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
   }
 }
 
-// What one block's gradients and optimizer state take of a cache is still there when the next operation comes. A GPU is
-// better served by few calls.
+// Small enough that a block's gradients and optimizer state stay in a core's cache from one operation to the next. On a
+// GPU few calls matter more.
 int64_t block_numel(const torch::Device& device) {
   return device.is_cpu() ? int64_t{1 << 17} * at::get_num_threads() : std::numeric_limits<int64_t>::max();
 }

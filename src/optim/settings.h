@@ -11,7 +11,7 @@ namespace fsdp::optim {
 // A group without patterns in which every number that the optimizer knows is set, and no other is.
 using Settings = ParameterGroup;
 
-// What the group sets, and the rest from `defaults`.
+// The numbers that the group sets, and `defaults` for the others.
 Settings resolve(const Settings& defaults, const ParameterGroup& group);
 
 // Throws Error for a number out of range, here or in a group, and for one in a group that `defaults` does not know.

@@ -17,7 +17,7 @@ using testing_models::TestModel;
 
 TestModel make_model() { return testing_models::model_kinds()[2].make(); }  // has buffers
 
-// What each of two ranks is told by `shard`, of which the second has other options.
+// Expects an error of `shard` on each of two ranks, of which the second has other options.
 void expect_refused(World& world, const Options& others, const std::vector<std::string>& says) {
   const TestModel model = make_model();
   const std::string message =

@@ -85,9 +85,9 @@ void expect_memory_by_formula(World& world, bool shared) {
   for (const auto& unit : sharded.model().units()) {
     S += unit->layout.shard_numel();
     F = std::max(F, unit->layout.full_numel());
-    sums += unit->sum->gradient_layout().shard_of(world.rank()).numel();
-    gradients = std::max(gradients, unit->sum->gradient_layout().full_numel());
-    slices = std::max(slices, unit->sum->gradient_layout().slice_of(world.rank()).numel());
+    sums += unit->sum.gradient_layout().shard_of(world.rank()).numel();
+    gradients = std::max(gradients, unit->sum.gradient_layout().full_numel());
+    slices = std::max(slices, unit->sum.gradient_layout().slice_of(world.rank()).numel());
   }
   EXPECT_LE(sums, S);
   EXPECT_LE(gradients, F);
@@ -169,7 +169,7 @@ TEST(Communication, OfAnEvaluationIsOneGatherAUnitOnceItIsPlanned) {
     train();
     gathers_of([&] { evaluate(), evaluate(); });
     for (int round = 0; round < 2; ++round) {
-      // What an evaluation gathered ahead for the next batch, the training uses.
+      // Training uses the units that an evaluation gathered ahead for its next batch.
       EXPECT_LE(gathers_of(train), 2 * kBlocks + 1) << "round " << round;
       gathers_of(evaluate);
       // The embedding is used at both ends: it is there when the next batch begins.

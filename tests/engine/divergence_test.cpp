@@ -8,12 +8,14 @@
 #include <iostream>
 #include <thread>
 
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/variable.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
 using fsdp::testing::RunResult;
@@ -123,6 +125,9 @@ void expect_divergence(const RunResult& result, int ranks, const std::string& th
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 
+// A gather's purpose, and outside of a plan its operator's name.
+const std::string kGathers = "gathers unit blocks.[0-9]( outside of a plan, for [a-z_:]+)?";
+
 class Divergence : public ::testing::TestWithParam<int> {};
 
 TEST_P(Divergence, ByTheOrderOfTwoBlocks) {
@@ -130,7 +135,7 @@ TEST_P(Divergence, ByTheOrderOfTwoBlocks) {
     chain({0, 1, 2, 4, 3, 5}).sum().backward();
     return true;
   });
-  expect_divergence(result, GetParam(), "gathers unit blocks.[0-9]( outside of a plan)?");
+  expect_divergence(result, GetParam(), kGathers);
 }
 
 TEST_P(Divergence, ByABlockThatIsSkipped) {
@@ -138,7 +143,7 @@ TEST_P(Divergence, ByABlockThatIsSkipped) {
     chain({0, 1, 2, 4, 5}).sum().backward();
     return true;
   });
-  expect_divergence(result, GetParam(), "gathers unit blocks.[0-9]( outside of a plan)?");
+  expect_divergence(result, GetParam(), kGathers);
 }
 
 TEST_P(Divergence, ByABackwardThatEndsEarly) {
@@ -163,6 +168,33 @@ void expect_all_name_rank_1(const RunResult& result, int ranks) {
   EXPECT_THAT(result.output, HasSubstr("the connection to rank 1 was closed (it failed or ended early; see its own"));
   EXPECT_THAT(result.output, Not(HasSubstr("took all steps")));
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
+}
+
+TEST_P(Divergence, ByANormThatOneRankLogs) {
+  const auto result = run_with(GetParam(), [](const Chain& chain) {
+    chain(kInOrder).sum().backward();
+    torch::NoGradGuard no_grad;
+    const float norm = chain.weights[2].norm().item<float>();
+    std::cout << "the norm is " << norm << std::endl;
+    return true;
+  });
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("rank 1 gathers unit blocks.2 outside of a plan, for aten::norm"));
+  EXPECT_THAT(result.output, HasSubstr("Where one rank alone reads a parameter"));
+  EXPECT_THAT(result.output, Not(HasSubstr("the norm is")));
+}
+
+TEST_P(Divergence, ByANormThatOneRankLogsBeforeThereIsAPlan) {
+  const auto log_on_one_rank = [](World& world) {
+    const Chain chain;
+    auto sharded = shard(chain.units, world);
+    torch::NoGradGuard no_grad;
+    const std::string message = message_of([&] { world.rank() == 1 ? chain.weights[2].norm() : chain(kInOrder); });
+    EXPECT_THAT(message, ContainsRegex("gathers unit blocks.2 outside of a plan, for aten::norm"));
+    EXPECT_THAT(message, ContainsRegex("gathers unit blocks.0 outside of a plan, for aten::m"));
+    EXPECT_THAT(message, HasSubstr("Where one rank alone reads a parameter"));
+  };
+  run_ranks(testing::Job{GetParam(), "gloo"}, log_on_one_rank);
 }
 
 TEST_P(Divergence, ByAnExceptionInTheMiddleOfTheForward) {

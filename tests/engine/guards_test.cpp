@@ -178,7 +178,7 @@ TEST(Guards, AFunctionThatReadsBytesIsToldOfOperatorsAndCopiesWhichWork) {
   });
 }
 
-// What is undivided, or of this rank alone, would look like the gradient.
+// Values that are undivided, or of this rank alone, would pass for the gradient.
 TEST(Guards, TheBytesOfAGradientAreRefusedUntilItsSumHasEnded) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();
@@ -227,6 +227,22 @@ TEST(Guards, TheBytesOfAGradientThatNothingDividesCanBeRead) {
     }
     sharded.parameters()[0].piece.grad().clone();
     EXPECT_EQ(message_of(read), "no error");
+  });
+}
+
+// The parameter would have to be full while its shards change.
+TEST(Guards, AnOperatorThatWritesAPieceAndTakesAParameterIsAnError) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    torch::NoGradGuard no_grad;
+    Tensor piece = sharded.shards()[0];
+    const Tensor before = piece.clone(), parameter = model.module->parameters()[0].flatten().slice(0, 0, piece.numel());
+    EXPECT_THAT(message_of([&] { piece.copy_(parameter); }),
+                AllOf(HasSubstr("aten::copy_ writes a piece"), HasSubstr("parameter.clone()")));
+    EXPECT_TRUE(torch::equal(piece, before));
+    piece.copy_(parameter.clone());
+    EXPECT_EQ(message_of([&] { model.loss(0); }), "no error");
   });
 }
 

@@ -102,7 +102,7 @@ struct Sizes {
 Sizes sizes_of(ShardedModel& sharded, const World& world) {
   Sizes sizes;
   for (const auto& unit : sharded.model().units()) {
-    const layout::GradientLayout& gradients = unit->sum->gradient_layout();
+    const layout::GradientLayout& gradients = unit->sum.gradient_layout();
     sizes.all += unit->layout.full_numel();
     sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
     sizes.gradients += gradients.full_numel();

@@ -100,7 +100,7 @@ TEST(NoSync, ZeroGradForgetsWhatWasNotReduced) {
   });
 }
 
-// What such a step reduces says nothing of how a backward goes on.
+// The reductions of such a step say nothing of how a backward goes on.
 TEST(NoSync, StepsOfItAloneLeaveThePlanOfOthers) {
   run_ranks(2, [](World& world) {
     const TestModel model = make_gpt();

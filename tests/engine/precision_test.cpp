@@ -152,7 +152,7 @@ TEST(Precision, CastsActivationsWhereOperatorsNeedIt) {
   });
 }
 
-// The same values in each of the dtypes that the model may have, and a buffer that takes part.
+// A model with equal values in each of its possible dtypes, and a buffer that takes part.
 struct KeptImpl : torch::nn::Module {
   KeptImpl() {
     torch::manual_seed(6);
@@ -161,7 +161,7 @@ struct KeptImpl : torch::nn::Module {
     torch::NoGradGuard no_grad;
     for (auto& parameter : parameters()) parameter.copy_(parameter.to(torch::kBFloat16));
   }
-  // What the library casts by itself.
+  // With the casts that the library makes by itself.
   torch::Tensor loss(int64_t b) {
     const auto like = [](const torch::Tensor& x, const torch::Tensor& weight) { return x.to(weight.scalar_type()); };
     torch::Tensor x = like(input(b) * scale, mixed->first->weight);
@@ -266,9 +266,9 @@ void expect_memory_by_dtype(World& world, bool shared) {
   for (const auto& unit : sharded.model().units()) {
     shards += unit->layout.shard_numel();
     largest = std::max(largest, unit->layout.full_numel());
-    sums += unit->sum->gradient_layout().shard_of(world.rank()).numel();
-    gradients = std::max(gradients, unit->sum->gradient_layout().full_numel());
-    slices = std::max(slices, unit->sum->gradient_layout().slice_of(world.rank()).numel());
+    sums += unit->sum.gradient_layout().shard_of(world.rank()).numel();
+    gradients = std::max(gradients, unit->sum.gradient_layout().full_numel());
+    slices = std::max(slices, unit->sum.gradient_layout().slice_of(world.rank()).numel());
   }
   const MemoryReport memory = sharded.memory();
   EXPECT_EQ(memory.parameter_bytes, (4 + 2) * shards);

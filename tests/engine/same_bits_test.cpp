@@ -32,7 +32,7 @@ TEST_P(SameBits, WithAccumulationAndClipping) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
-// The same four micro-batches as 1 x 4, 2 x 2 and 4 x 1.
+// Four micro-batches, as 1 x 4, 2 x 2 and 4 x 1.
 class FourMicroBatches : public ::testing::TestWithParam<int> {};
 
 TEST_P(FourMicroBatches, GiveTheBitsOfOneProcess) {

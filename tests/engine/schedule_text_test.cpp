@@ -1,4 +1,4 @@
-// What a model tells of its schedule, times left out.
+// A model's report of its schedule, times left out.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 

@@ -69,7 +69,7 @@ struct Sizes {
 Sizes sizes_of(ShardedModel& sharded, int rank) {
   Sizes sizes;
   for (const auto& unit : sharded.model().units()) {
-    const layout::GradientLayout& gradients = unit->sum->gradient_layout();
+    const layout::GradientLayout& gradients = unit->sum.gradient_layout();
     sizes.shards += unit->layout.shard_numel();
     sizes.full += unit->layout.full_numel();
     sizes.largest = std::max(sizes.largest, unit->layout.full_numel());

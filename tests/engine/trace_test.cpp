@@ -1,4 +1,4 @@
-// What a trace of a model's steps holds, on every rank.
+// The contents of a trace of a model's steps, on every rank.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// What becomes of the gradients that autograd brings for one unit.
+// The gradients that autograd brings for one unit, and where they go.
 #include "engine/unit_gradients.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ class UnitGradientsTest : public ::testing::Test {
   UnitGradientsTest() { open(); }
 
   void open() { gradients_.open(layout_, buffer_); }
-  // What the buffer holds of a parameter.
+  // The buffer's part for a parameter.
   Tensor completed(int parameter) const {
     const int64_t begin = layout_.offset_of(parameter);
     return buffer_.slice(0, begin, begin + unit_.numel_of(parameter));

@@ -42,7 +42,7 @@ class Recorder final : public Listener {
   }
 
   void pieces_used(const PieceUse& use, const char* operation) override {
-    events.push_back(fmt::format("{}{}{}", operation, use.reads_gradients ? " reads gradients" : "",
+    events.push_back(fmt::format("{}{}{}", operation, use.gradients.empty() ? "" : " reads gradients",
                                  use.writes_parameters ? " writes pieces" : ""));
   }
 

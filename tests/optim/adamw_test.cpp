@@ -129,7 +129,7 @@ TEST_P(AdamWOnRanks, CountsNoStateOfAnOptimizerThatWasRefused) {
   });
 }
 
-// What the groups of the next test say, without patterns.
+// The settings of the next test's groups, without patterns.
 Settings settings_by_name(const std::string& name) {
   if (name.ends_with(".bias")) return {.lr = 3e-3, .beta1 = 0.5, .weight_decay = 0};
   if (name.starts_with("blocks.")) return {.lr = 2e-2, .beta2 = 0.75, .eps = 1e-3, .weight_decay = 0.5};

@@ -89,7 +89,7 @@ TEST_P(GradScalerOnRanks, AnOverflowOnOneRankIsSkippedByAllAndTrainingGoesOnWith
   });
 }
 
-// Whatever is sharded, and whoever has replicas.
+// With every strategy.
 TEST(GradScalerStrategies, AnOverflowOnOneRankIsSkippedByAll) {
   const auto train = [](World& world, const Options& options) {
     constexpr int kSteps = 3, kOverflow = 1;

@@ -180,7 +180,7 @@ TEST_P(StepInBackwardOnOneOrTwo, GivesGradientsBackAsSoonAsTheyAreUsed) {
     for (const auto& unit : trained.sharded.model().units()) {
       const bool done = unit->name >= "blocks.2" && unit->name <= "blocks.5";
       EXPECT_EQ(has_gradients(trained.sharded, *unit), !done) << unit->name;
-      if (!done) left += 4 * unit->sum->gradient_layout().shard_of(world.rank()).numel();
+      if (!done) left += 4 * unit->sum.gradient_layout().shard_of(world.rank()).numel();
     }
     EXPECT_GT(trained.sharded.memory().gradient_bytes, 0);
     EXPECT_LE(trained.sharded.memory().gradient_bytes, left);

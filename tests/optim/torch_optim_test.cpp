@@ -141,6 +141,36 @@ TEST(TorchOptim, WhatItWroteIsPublishedByACallOfTheWorlds) {
   });
 }
 
+// A rank that evaluates alone at the end does so with what all ranks have written.
+TEST(TorchOptim, WhatItWroteLastIsPublishedByTheModelsEnd) {
+  run_ranks(2, [](World& world) {
+    for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer}) {
+      const auto model = make_gpt();
+      auto sharded = std::make_unique<ShardedModel>(shard(*model.module, world, {.strategy = strategy}));
+      torch::optim::SGD optimizer(sharded->shards(), 0.1);
+      model.loss(world.rank()).backward();
+      optimizer.step();
+      torch::NoGradGuard no_grad;
+      if (world.rank() == 0) EXPECT_TRUE(model.loss(0).isfinite().item<bool>());
+    }
+  });
+}
+
+TEST(TorchOptim, ARankCanEvaluateAloneWhenItsPeersHaveEnded) {
+  const auto result = fsdp::testing::run_ranks_to_end(2, [](World& world) {
+    const auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    torch::optim::SGD optimizer(sharded.shards(), 0.1);
+    model.loss(world.rank()).backward();
+    optimizer.step();
+    if (world.rank() == 1) return;
+    torch::NoGradGuard no_grad;
+    std::cout << "loss " << model.loss(0).item<float>() << std::endl;
+    std::cout << "state of " << sharded.full_state().size() << std::endl;
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 // As LAMB and LARS do it: the norm of a parameter scales its step.
 void step_by_norm(const Tensors& parameters) {
   torch::NoGradGuard no_grad;
