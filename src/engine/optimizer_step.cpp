@@ -92,8 +92,7 @@ void OptimizerStep::reduced(const schedule::Actions& actions) {
   }
 }
 
-void OptimizerStep::step_early(int64_t touched) {
-  if (early_.candidates().empty()) return;
+void OptimizerStep::step_candidates(int64_t touched) {
   const std::shared_ptr<const UnitUpdate> update = update_.lock();
   if (!update) return;
   torch::NoGradGuard no_grad;
@@ -117,8 +116,7 @@ bool OptimizerStep::leave(int id) {
   return true;
 }
 
-void OptimizerStep::check_not_stepped(std::span<const int> units, const char* event) const {
-  if (machine_.early_step() == EarlyStepPhase::None) return;
+void OptimizerStep::refuse_stepped(std::span<const int> units, const char* event) const {
   for (int unit : units) {
     if (early_.has_left(unit)) refuse(Misuse::UnitStepped, event, units_[unit]->name);
   }

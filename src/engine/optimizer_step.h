@@ -41,8 +41,12 @@ class OptimizerStep {
   // In the scope's backward. Some reductions were waited for.
   void reduced(const schedule::Actions& actions);
   // Steps the units that can be stepped now; the operator that runs next began at `touched`.
-  void step_early(int64_t touched);
-  void check_not_stepped(std::span<const int> units, const char* event) const;
+  void step_early(int64_t touched) {
+    if (!early_.candidates().empty()) step_candidates(touched);
+  }
+  void check_not_stepped(std::span<const int> units, const char* event) const {
+    if (machine_.early_step() != schedule::EarlyStepPhase::None) refuse_stepped(units, event);
+  }
   // Before the end, by what the ranks agreed on.
   void backward_finishes(std::span<const int64_t> account);
   // Throws Error, on every rank, where some rank stepped the unit too early: the step has broken off then.
@@ -54,6 +58,8 @@ class OptimizerStep {
   void end_broken_step(collectives::Group& group);
 
  private:
+  void step_candidates(int64_t touched);
+  void refuse_stepped(std::span<const int> units, const char* event) const;
   bool leave(int unit);
   void write(int unit, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
   void gather_next(int unit, bool allowed);

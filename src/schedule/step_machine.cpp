@@ -37,7 +37,7 @@ Misuse misuse_of(Call call, Situation situation) {
   return kTable.at(static_cast<size_t>(call)).at(static_cast<size_t>(situation));
 }
 
-Misuse StepMachine::check(Call call) const {
+Misuse StepMachine::check_situations(Call call) const {
   for (int i = 0; situations_ >> i != 0; ++i) {
     const Misuse misuse = misuse_of(call, static_cast<Situation>(i));
     if ((situations_ >> i & 1) != 0 && misuse != Misuse::None) return misuse;

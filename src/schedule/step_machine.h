@@ -67,7 +67,7 @@ Misuse misuse_of(Call call, Situation situation);
 class StepMachine {
  public:
   // The misuse that the call would be now; None: it may go on.
-  Misuse check(Call call) const;
+  Misuse check(Call call) const { return situations_ == 0 ? Misuse::None : check_situations(call); }
 
   // Calls that went on, and events, move the machine.
   void backward_begins() { micro_batch_ = MicroBatchPhase::Backward, update(); }
@@ -93,6 +93,7 @@ class StepMachine {
   const std::string& why_broken() const { return why_broken_; }
 
  private:
+  Misuse check_situations(Call call) const;
   bool is(Situation situation) const;
   void update();
 
