@@ -42,7 +42,7 @@ double seconds_of_pass(const std::vector<torch::Tensor>& parameters) {
 std::vector<fsdp::NamedUnit> units_of(const std::vector<torch::Tensor>& parameters, bool one_each) {
   std::vector<fsdp::NamedUnit> units;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (one_each || units.empty()) units.push_back({.name = "unit" + std::to_string(i)});
+    if (one_each || units.empty()) units.push_back({"unit" + std::to_string(i), {}, {}});
     units.back().parameters.emplace_back("parameter" + std::to_string(i), parameters[i]);
   }
   return units;
