@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -126,8 +127,6 @@ std::string totals_text(const ScheduleFacts& facts, const StepCounts& counts) {
 
 constexpr const char* kOnDemand = " *";  // marks a row with a gather on demand
 
-bool on_demand(const Action& action) { return action.kind == Kind::Gather && !action.foreseen; }
-
 // A use of a unit and what it caused, or several uses that caused nothing.
 struct StepRow {
   std::string phase;
@@ -148,12 +147,6 @@ void add(Action action, const ScheduleFacts& facts, StepRow& row) {
   cell.insert(action.buffer < 0 ? in_order : cell.end(), action);
 }
 
-void add(StepRow row, std::vector<StepRow>& rows) {
-  const bool joins = !rows.empty() && rows.back().phase == row.phase && rows.back().idle() && row.idle();
-  if (!joins) return rows.push_back(std::move(row));
-  rows.back().cells[0].insert(rows.back().cells[0].end(), row.cells[0].begin(), row.cells[0].end());
-}
-
 std::vector<StepRow> rows_of(const std::vector<Event>& events, const ScheduleFacts& facts) {
   std::vector<StepRow> rows;
   for (auto event = events.begin(); event != events.end();) {
@@ -161,7 +154,10 @@ std::vector<StepRow> rows_of(const std::vector<Event>& events, const ScheduleFac
     StepRow row{ends ? "end" : event->mode == schedule::Mode::Backward ? "backward" : "forward"};
     if (!ends) row.cells[0].push_back(event->action);
     for (++event; event != events.end() && event->kind == Event::Kind::Action; ++event) add(event->action, facts, row);
-    add(std::move(row), rows);
+    const bool joins = !rows.empty() && rows.back().phase == row.phase && rows.back().idle() && row.idle();
+    if (!joins) rows.push_back({row.phase});
+    for (size_t i = 0; i < row.cells.size(); ++i)
+      std::ranges::move(row.cells[i], std::back_inserter(rows.back().cells[i]));
   }
   return rows;
 }
@@ -192,10 +188,12 @@ std::string list(const Actions& listed, const Names& names) {
     if (listed[i].buffer >= 0) parts.back() += fmt::format("@{}", listed[i].buffer);
     if (end > i + 1) parts.back() += " to " + names[listed[end - 1].unit];
   }
+  const bool on_demand =
+      std::ranges::any_of(listed, [](auto& one) { return one.kind == Kind::Gather && !one.foreseen; });
   const size_t more = parts.size() > kMost ? parts.size() - (kMost - 1) : 0;
   parts.resize(parts.size() - more);
   if (more > 0) parts.back() += fmt::format(" and {} more", more);
-  return fmt::format("{}{}", fmt::join(parts, ", "), std::ranges::any_of(listed, on_demand) ? kOnDemand : "");
+  return fmt::format("{}{}", fmt::join(parts, ", "), on_demand ? kOnDemand : "");
 }
 
 std::string table_of(const std::vector<StepRow>& rows, const Names& names) {
@@ -248,10 +246,9 @@ std::string schedule_text(const ScheduleFacts& facts) {
   std::string text = fmt::format("{} on {}{}: {}", facts.strategy, counted(facts.ranks, "rank"),
                                  groups ? fmt::format(" in groups of {}", facts.shards) : "",
                                  counted(std::ssize(facts.units), "unit"));
-  if (facts.ranks > 1) {
-    text += facts.buffers > 0 ? fmt::format(", {} buffers for full units", facts.buffers) : ", gathers copy nothing";
-    text += fmt::format(", {} buffers for gradients", facts.gradient_buffers);
-  }
+  const std::string full =
+      facts.buffers > 0 ? fmt::format("{} buffers for full units", facts.buffers) : "gathers copy nothing";
+  if (facts.ranks > 1) text += fmt::format(", {}, {} buffers for gradients", full, facts.gradient_buffers);
   const Names names = short_names(facts);
   const StepCounts counts = counts_of(facts);
   text += "\n\n" + units_table(facts, counts) + "\n" + totals_text(facts, counts) + step_text(facts, names);

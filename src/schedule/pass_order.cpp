@@ -1,6 +1,7 @@
 #include "schedule/pass_order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fsdp::schedule {
 
@@ -13,7 +14,7 @@ void PassOrder::use(UnitId unit) {
 }
 
 void PassOrder::follow(UnitId unit) {
-  if (plan_[next()] != unit) return lose_the_place(unit);
+  if (plan()[next()] != unit) return lose_the_place(unit);
   cursor_ = next();
   if (cursor_ == 0 && on_plan()) forget_recording();  // another pass begins
 }
@@ -30,14 +31,15 @@ void PassOrder::detect_repetition() {
     repeated_ = 1;
   }
   if (lag_ == 0 || repeated_ < lag_) return;
-  const UnitId first = planned() ? plan_.front() : recorded_.front();
-  plan_.assign(recorded_.end() - static_cast<std::ptrdiff_t>(lag_), recorded_.end());
-  const auto begin = std::ranges::find(plan_, first);
-  const auto behind = static_cast<size_t>(plan_.end() - begin);
-  if (behind > 0) std::rotate(plan_.begin(), begin, plan_.end());
+  const UnitId first = planned() ? plan().front() : recorded_.front();
+  std::vector<UnitId> pass(recorded_.end() - static_cast<std::ptrdiff_t>(lag_), recorded_.end());
+  const auto begin = std::ranges::find(pass, first);
+  const auto behind = static_cast<size_t>(pass.end() - begin);
+  if (behind > 0) std::rotate(pass.begin(), begin, pass.end());
+  set_plan(std::move(pass));
   forget_recording();
   forget_place();
-  cursor_ = (behind > 0 ? behind : plan_.size()) - 1;
+  cursor_ = (behind > 0 ? behind : plan().size()) - 1;
 }
 
 void PassOrder::forget_recording() {
@@ -47,17 +49,17 @@ void PassOrder::forget_recording() {
 
 void PassOrder::finish() {
   if (!recorded_.empty() && !suspended() && !on_plan()) {
-    plan_ = std::move(recorded_);
-    if (plan_.size() > 1 && plan_.front() == plan_.back()) plan_.pop_back();
+    if (recorded_.size() > 1 && recorded_.front() == recorded_.back()) recorded_.pop_back();
+    set_plan(std::move(recorded_));
   }
   forget_recording();
   forget_place();
 }
 
 std::vector<UnitId> PassOrder::take_beginning_of_training(UnitId next) {
-  const bool whole = on_plan() && recorded_.size() == plan_.size();
+  const bool whole = on_plan() && recorded_.size() == plan().size();
   if (recorded_.empty() || whole) return {};
-  const UnitId first = planned() ? plan_.front() : recorded_.front();
+  const UnitId first = planned() ? plan().front() : recorded_.front();
   const auto last_pass = std::find(recorded_.rbegin(), recorded_.rend(), first);
   if (next == first || last_pass == recorded_.rend()) return {};
   std::vector<UnitId> taken(last_pass.base() - 1, recorded_.end());

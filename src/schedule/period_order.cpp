@@ -1,6 +1,7 @@
 #include "schedule/period_order.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace fsdp::schedule {
@@ -15,7 +16,7 @@ constexpr size_t kMostPeriods = 8;
 void PeriodOrder::use(UnitId unit, Mode mode) {
   if (suspended()) return;
   if (place_ == Place::Turned) place_ = Place::Foreseen;
-  if (const size_t here = next(); here < plan_.size() && plan_[here] == unit) {
+  if (const size_t here = next(); here < plan().size() && plan()[here] == unit) {
     cursor_ = here;
   } else if (planned() && !turn(unit)) {
     lose_the_place(unit);
@@ -83,7 +84,7 @@ void PeriodOrder::forget(size_t period) {
 void PeriodOrder::expect(std::optional<size_t> period) {
   if (period == expected_) return;
   expected_ = period;
-  plan_ = period ? periods_[*period].uses : std::vector<UnitId>();
+  set_plan(period ? periods_[*period].uses : std::vector<UnitId>());
 }
 
 void PeriodOrder::begin_period() {
@@ -132,14 +133,13 @@ void PeriodOrder::forget_all() {
 
 bool PeriodOrder::begins_without_gradients(UnitId unit) const {
   const size_t here = next();
-  return expected_ && here < periods_[*expected_].without_gradients && plan_[here] == unit;
+  return expected_ && here < periods_[*expected_].without_gradients && plan()[here] == unit;
 }
 
-int PeriodOrder::distance_in_next_step(UnitId unit) const {
-  if (!first_) return kNever;
-  const std::vector<UnitId>& uses = periods_[*first_].uses;
-  const auto found = std::ranges::find(uses, unit);
-  return found == uses.end() ? kNever : static_cast<int>(found - uses.begin()) + 1;
+bool PeriodOrder::begins_next_step_with(UnitId unit, int uses) const {
+  if (!first_) return false;
+  const auto first_uses = periods_[*first_].uses | std::views::take(uses);
+  return std::ranges::find(first_uses, unit) != first_uses.end();
 }
 
 }  // namespace fsdp::schedule

@@ -36,8 +36,8 @@ class PeriodOrder final : public UseOrder {
   // Whether the plan's next use is this one, without gradients, at the beginning of a forward: that of a checkpointed
   // block.
   bool begins_without_gradients(UnitId unit) const;
-  // How many uses into the next step the first of `unit` lies, 1 for the very first; kNever where none is planned.
-  int distance_in_next_step(UnitId unit) const;
+  // Whether the unit is expected among the first `uses` uses of the next step.
+  bool begins_next_step_with(UnitId unit, int uses) const;
 
  private:
   struct Period {

@@ -243,12 +243,12 @@ Actions Schedule::shard_changed(UnitId unit, bool gathers) {
 // In the next micro-batch. Where each unit has a buffer, the first use gathers all.
 bool Schedule::comes_first(UnitId unit) const {
   if (!shares_buffers()) return true;
-  return training_.on_plan() && training_.distance_in_next_step(unit) <= std::min(1 + prefetch_, buffers());
+  return training_.on_plan() && training_.begins_next_step_with(unit, std::min(1 + prefetch_, buffers()));
 }
 
 // Beside all that the backward still uses.
 bool Schedule::room_for_next() const {
-  return !shares_buffers() || order().units_left() + residency_.gathered_early() < buffers();
+  return !shares_buffers() || order().uses_fewer_than(buffers() - residency_.gathered_early());
 }
 
 }  // namespace fsdp::schedule

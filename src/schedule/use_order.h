@@ -31,8 +31,8 @@ class UseOrder {
 
   // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.
   int distance(UnitId unit) const;
-  // How many units the rest of this period uses, the present use included.
-  int units_left() const;
+  // Whether the rest of this period, the present use included, uses fewer units than that.
+  bool uses_fewer_than(int units) const;
   // The use `steps` after the present one; none beyond the plan's end.
   std::optional<UnitId> ahead(int steps) const;
 
@@ -51,18 +51,24 @@ class UseOrder {
   explicit UseOrder(bool repeats) : repeats_(repeats) {}
   ~UseOrder() = default;
 
+  void set_plan(std::vector<UnitId> plan);
   // Where the plan's next use lies: its end, if there is none.
   size_t next() const;
   // The plan has no such use next: finds the place where it goes on.
   void lose_the_place(UnitId unit);
   void forget_place();
 
-  std::vector<UnitId> plan_;
   std::vector<UnitId> recorded_;  // of this period, or of the latest passes of a repeated one
   std::optional<size_t> cursor_;  // the present use in the plan; none before the first
   Place place_ = Place::Foreseen;
 
  private:
+  // The unit's first use in the plan from this place on, the plan's beginning following its end; the plan has one.
+  size_t next_use(UnitId unit, size_t place) const;
+  bool uses(UnitId unit) const { return static_cast<size_t>(unit) < places_.size() && !places_[unit].empty(); }
+
+  std::vector<UnitId> plan_;
+  std::vector<std::vector<size_t>> places_;  // in the plan, by unit, ascending: looked up at every gather
   bool repeats_;
   bool suspended_ = false;
 };
