@@ -6,16 +6,6 @@ namespace trainer {
 
 namespace {
 
-// The numbers of a gradient as they lie in memory. An operator on the gradient itself would first apply the factor that
-// clipping has put down for it, which makes all gradients NaN where their norm is.
-bool is_finite(const torch::Tensor& gradient) {
-  if (!gradient.defined() || gradient.numel() == 0) return true;
-  const torch::NoGradGuard no_grad;
-  const torch::Tensor numbers =
-      torch::from_blob(gradient.mutable_data_ptr(), {gradient.numel()}, gradient.options().requires_grad(false));
-  return numbers.isfinite().all().item<bool>();
-}
-
 std::string unit_of(const std::string& parameter, const models::ModelConfig& model) {
   for (const models::Unit& unit : models::units(model)) {
     const auto is_it = [&](const models::Parameter& one) { return one.name == parameter; };
@@ -29,8 +19,10 @@ std::string unit_of(const std::string& parameter, const models::ModelConfig& mod
 std::optional<NotFinite> first_not_finite(fsdp::World& world, const fsdp::ShardedModel& sharded,
                                           const models::ModelConfig& model) {
   const auto& parameters = sharded.parameters();
+  const std::vector<std::string> not_finite = sharded.gradients_not_finite();
   std::vector<uint8_t> own;
-  for (const fsdp::ShardedParameter& parameter : parameters) own.push_back(!is_finite(parameter.piece.grad()));
+  for (const fsdp::ShardedParameter& parameter : parameters)
+    own.push_back(std::ranges::find(not_finite, parameter.name) != not_finite.end());
   const std::vector<torch::Tensor> ranks = world.all_gather(torch::tensor(own));
   for (size_t i = 0; i < parameters.size(); ++i) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {

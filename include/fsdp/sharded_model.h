@@ -159,6 +159,11 @@ class ShardedModel {
   void zero_grad();
 
   MemoryReport memory() const;
+
+  // Names of the parameters of whose gradients this rank holds an infinity or a NaN, in their order, after a backward.
+  // The numbers are those before clipping, whose factor makes all of them NaN where one is: so the culprit is found
+  // after `clip_grad_norm_` has returned a norm that is not finite. Changes nothing; no collective.
+  std::vector<std::string> gradients_not_finite() const;
   CommunicationReport communication() const;
   // What a step comes to, for people to read: for each unit its size, how often it is gathered and reduced, how many
   // bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and

@@ -76,6 +76,8 @@ FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }
 MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_); }
+
+std::vector<std::string> ShardedModel::gradients_not_finite() const { return engine::gradients_not_finite(*model_); }
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
 Trace ShardedModel::trace() { return Trace(model_); }

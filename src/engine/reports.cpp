@@ -26,6 +26,19 @@ MemoryReport memory_report(const Model& model) {
   return report;
 }
 
+std::vector<std::string> gradients_not_finite(const Model& model) {
+  const Parts& parts = model.parts();
+  const std::lock_guard lock(parts.mutex);
+  const torch::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  for (const auto& unit : parts.units) {
+    for (size_t i = 0; i < unit->parameters.size(); ++i) {
+      if (!unit->sum.is_finite(i)) names.push_back(unit->parameters[i].name());
+    }
+  }
+  return names;
+}
+
 CommunicationReport communication_report(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);

@@ -10,6 +10,8 @@ namespace fsdp::engine {
 
 MemoryReport memory_report(const Model& model);
 CommunicationReport communication_report(const Model& model);
+// ShardedModel::gradients_not_finite
+std::vector<std::string> gradients_not_finite(const Model& model);
 // ShardedModel::schedule
 std::string schedule_text(const Model& model);
 // One trace at a time: throws Error otherwise.

@@ -109,6 +109,13 @@ void UnitGradientSum::refuse_access_until_clipped() {
   }
 }
 
+bool UnitGradientSum::is_finite(size_t parameter) const {
+  const torch::Tensor& gradient = pieces_[parameter].grad();
+  if (!gradient.defined() || gradient.numel() == 0) return true;
+  const interpose::PieceStorage* storage = storage_of(parameter);
+  return (storage != nullptr ? storage->memory() : gradient).isfinite().all().item<bool>();
+}
+
 bool UnitGradientSum::is_partly_ended() const {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const interpose::PieceStorage* storage = storage_of(i);

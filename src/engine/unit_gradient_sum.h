@@ -47,6 +47,8 @@ class UnitGradientSum {
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
   // Whether some gradients are summed up here and others are complete: read before, or set by the user.
   bool is_partly_ended() const;
+  // Whether all elements of this rank's piece of the gradient are finite, before any factor that is still to come.
+  bool is_finite(size_t parameter) const;
   // Whether the user has reset every gradient, or set it to zero.
   bool is_zeroed() const;
   // Multiplies the gradients that are not complete.

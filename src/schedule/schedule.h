@@ -1,5 +1,8 @@
 // The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
 //
+// It is the one door to its parts, and so has many functions: most ask one part (residency, reductions, the orders of
+// use, the record) in a line, so that no caller can change one of them without the others.
+//
 // Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
 // events, so ranks that see the same events issue the same actions. A period that is like none before is recorded and
 // served on demand; from then on units are gathered ahead, and the buffer whose unit is needed last is taken first

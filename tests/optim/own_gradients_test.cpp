@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -287,6 +289,25 @@ TEST(OwnGradients, BytesAreRefusedUntilTheFactorOfClippingIsIn) {
     const auto* bytes = gradient().const_data_ptr<float>();
     EXPECT_TRUE(std::equal(bytes, bytes + copy.numel(), copy.const_data_ptr<float>()));
   });
+}
+
+// After clipping, whose factor is NaN then.
+TEST(GradientsNotFinite, AreNamedByTheRankThatHoldsThem) {
+  for (const char* backend : {"shm", "gloo"}) {
+    run_ranks(fsdp::testing::Job{2, backend}, [](World& world) {
+      torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      auto sharded = shard(*model, world);
+      EXPECT_THAT(sharded.gradients_not_finite(), IsEmpty());
+      const torch::Tensor input = torch::ones({1, 4});
+      (model->forward(input).sum() + std::numeric_limits<float>::infinity() * model->named_parameters()["1.bias"].sum())
+          .backward();
+      EXPECT_FALSE(std::isfinite(sharded.clip_grad_norm_(1.0)));
+      for (const std::string& name : sharded.gradients_not_finite()) EXPECT_EQ(name, "1.bias");
+      torch::Tensor found = torch::tensor({static_cast<int64_t>(sharded.gradients_not_finite().size())});
+      world.all_reduce_(found);
+      EXPECT_GE(found.item<int64_t>(), 1);
+    });
+  }
 }
 
 }  // namespace
