@@ -20,6 +20,8 @@
 //
 // The end of a backward. Each rank gives its `account`; all take the largest, number by number, begin what is missing
 // (`begin_next` until nothing comes) and `finish`.
+//
+// Units, buffers and the present backward are members of one class, since each answer takes all three.
 #pragma once
 
 #include <cstdint>

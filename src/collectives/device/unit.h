@@ -9,6 +9,9 @@
 // Which gradients there are travels by the host's group, as a reduction of no elements: it says when every rank has
 // begun, finds ranks that diverged and names those that are gone. Reductions go out in the order that ReductionOrder
 // finds. The sum over ranks is in the order that the process group adds them in, and in the wire's dtype.
+//
+// It has more members than most classes: a reduction is two exchanges at once, the gradients' on the device and their
+// flags' on the host, and either needs its own layout, values and sum.
 #pragma once
 
 #include <memory>
