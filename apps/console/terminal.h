@@ -1,4 +1,4 @@
-// What standard output is.
+// The kind of standard output.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ Terminal standard_output();
 // Prints it at once, made harmless to a terminal (files/printable.h): names and texts come from strangers. What cannot
 // be printed is lost: no program should end because its log file's disk is full.
 void print(std::string_view text);
-// The same on standard error.
+// As above, on standard error.
 void print_error(std::string_view text);
 // With its escapes, on standard output: only for what this program draws itself.
 void draw(std::string_view text);

@@ -30,7 +30,7 @@ Batch make_batch(const TokenSource& source, const std::vector<int64_t>& starts, 
   std::vector<Reading> readings;
   readings.reserve(2 * starts.size());
   for (size_t window = 0; window < starts.size(); ++window) {
-    // What both have in common is read once.
+    // The part that both have in common is read once.
     readings.push_back({starts[window], {tokens + window * length, length}});
     readings.push_back({starts[window] + context, {targets + (window + 1) * length - 1, 1}});
   }

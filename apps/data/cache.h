@@ -1,4 +1,4 @@
-// What would have to be worked out again at each start, kept on the disk: the tokens of a text and the models trained
+// Results that each start would have to work out again, kept on the disk: the tokens of a text and the models trained
 // on it. What is there is whole; names say what it was made from, and anything in a cache may be deleted.
 #pragma once
 

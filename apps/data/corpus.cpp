@@ -26,7 +26,7 @@ void check(const Corpus& corpus, const CorpusOptions& options) {
   check_window(*corpus.validation, options.context, fmt::format("data '{}' to validate with", options.validation));
 }
 
-// What is held back is of no use without a window.
+// Data held back is of no use without a window.
 Tokens held_back(Tokens tokens, int64_t context) { return tokens->size() > context ? tokens : nullptr; }
 
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
@@ -47,7 +47,7 @@ Corpus open_bytes(const CorpusOptions& options, const std::shared_ptr<const Text
   return corpus;
 }
 
-// What is encoded, for as long as it is read.
+// The text that is encoded, for as long as it is read.
 struct Texts {
   Texts(std::shared_ptr<const TextFiles> all, const CorpusOptions& options) : text(std::move(all)) {
     if (options.validation.empty()) {

@@ -34,7 +34,7 @@ struct Corpus {
 // for one window, or does not go together. `progress`, of a text that is encoded now, may be empty.
 Corpus open_corpus(const CorpusOptions& options, const OnProgress& progress = {});
 
-// The same for what is known to be text, whatever it is called.
+// As above, for what is known to be text, whatever it is called.
 Corpus open_text(const CorpusOptions& options, const OnProgress& progress = {});
 
 // Why a model of this vocabulary cannot be trained on the data: a sentence, empty when it can as far as the tokenizer

@@ -32,7 +32,7 @@ class DataOrder {
   int64_t windows() const { return windows_; }
   // How many whole steps the data lasts, from the first of the run on; none: without end.
   std::optional<int64_t> steps(const StepShape& shape) const;
-  // What is wrong with a run of so many steps: a sentence, empty when the data lasts.
+  // The problem with a run of so many steps: a sentence, empty when the data lasts.
   std::string problem(const StepShape& shape, int64_t steps) const;
 
   // The first tokens of the windows of micro-batch `micro_batch` of `rank` in `step`. Throws fsdp::Error when the data

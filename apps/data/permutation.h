@@ -17,7 +17,7 @@ class Permutation {
   // 0 <= count <= 2^62
   Permutation(int64_t count, uint64_t seed, uint64_t epoch);
 
-  // What is at `place`, 0 <= place < count. A few dozen nanoseconds.
+  // The element at `place`, 0 <= place < count. A few dozen nanoseconds.
   int64_t at(int64_t place) const;
 
  private:

@@ -34,7 +34,7 @@ class TextFiles {
 
   // The end of the file that holds `position`.
   int64_t end_of_file(int64_t position) const;
-  // The same for the same names below the path, sizes and times of change, and beginnings and ends of the files.
+  // Equal for equal names below the path, sizes and times of change, and beginnings and ends of the files.
   uint64_t fingerprint() const;
 
  private:

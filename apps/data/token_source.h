@@ -1,4 +1,4 @@
-// What training reads: a sequence of tokens, wherever they come from.
+// The source of training's tokens: a sequence, wherever they come from.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// What `find` throws becomes a problem.
+// An error that `find` throws becomes a problem.
 template <typename Find>
 void collect_problems(std::vector<std::string>& problems, Find find) try {
   find();

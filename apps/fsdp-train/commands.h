@@ -1,4 +1,4 @@
-// What fsdp-train can be asked to do: the first word of its command line.
+// The commands of fsdp-train: the first word of its command line.
 #pragma once
 
 #include <array>

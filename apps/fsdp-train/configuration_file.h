@@ -19,8 +19,8 @@ struct ConfigurationFile {
 // Sets what the file at `path` says; values that are wrong change nothing.
 ConfigurationFile read_configuration(const std::string& path, Options& options);
 
-// What reproduces the run: every option of `train` that is set, but for those that follow from others. A text that is
-// not UTF-8, as TOML has to be, becomes a comment that says so.
+// The settings that reproduce the run: every option of `train` that is set, but for those that follow from others. A
+// text that is not UTF-8, as TOML has to be, becomes a comment that says so.
 std::string configuration_toml(const Options& options);
 
 }  // namespace trainer

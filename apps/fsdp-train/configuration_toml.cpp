@@ -1,4 +1,4 @@
-// What is saved with a run, as configuration_file.cpp reads it.
+// The settings saved with a run, as configuration_file.cpp reads them.
 #include <fmt/format.h>
 
 #include "configuration_file.h"

@@ -1,4 +1,4 @@
-// What --dry-run prints.
+// The text of --dry-run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What --export writes.
+// Writes what --export asks for.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What rank 0 finds out for all: file systems of several hosts need not show the same.
+// Facts that rank 0 finds out for all: file systems of several hosts need not show the same.
 #pragma once
 
 #include <fsdp/error.h>

@@ -26,7 +26,7 @@ class Flags {
   Flags& operator=(const Flags&) = delete;
 
   FlagsAnswer parse(std::vector<std::string> arguments);
-  // What a flag was given, as it stands there; empty: nothing.
+  // The value that a flag was given, as it stands there; empty: none.
   std::string text_of(const std::string& flag) const;
   // Sets what was given, appends what is wrong with it, and returns which options were given, rightly or not.
   Rows apply(Options& options, std::vector<std::string>& problems) const;

@@ -33,7 +33,7 @@ std::string paragraph(const std::string& left, const std::string& text, int widt
   return result + line + "\n";
 }
 
-// What stands for the value.
+// The placeholder of the value.
 std::string placeholder(const Row& row) {
   struct Name {
     const Row& row;

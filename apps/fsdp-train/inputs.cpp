@@ -49,7 +49,7 @@ data::Corpus open(const Options& options, const data::OnProgress& progress = {})
   return options.text.empty() ? data::open_corpus(corpus, progress) : data::open_text(corpus, progress);
 }
 
-// What can be wrong before a text is encoded.
+// Problems that can be found before a text is encoded.
 void check_text(const Options& options, std::vector<std::string>& problems) {
   collect_problems(problems, [&] { data::TextFiles text(data_of(options)); });
   if (!options.validation.empty()) collect_problems(problems, [&] { data::TextFiles text(options.validation); });

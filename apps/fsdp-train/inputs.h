@@ -1,4 +1,4 @@
-// What can be found wrong with a run's files before its ranks are started.
+// Problems with a run's files that can be found before its ranks are started.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::vector<std::string> encode_text(const Options& options, Inputs& inputs);
 // model cannot be trained on the data, empty when it can.
 std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
 
-// What --tokenizer, --validation and the like come to for `prepare`.
+// The values of --tokenizer, --validation and the like for `prepare`.
 PrepareOptions prepare_options(const Options& options);
 
 // Whether the folder that --checkpoint or --resume names can be a checkpoint.

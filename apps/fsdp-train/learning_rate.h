@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// What is left of the fall, from 1 at its beginning to 0 at its end, and where it begins.
+// The part of the fall that is left, from 1 at its beginning to 0 at its end, and where it begins.
 struct Schedule {
   const char* name;
   double (*left)(double done);  // done: the part of the fall that is behind, 0 to 1

@@ -50,7 +50,7 @@ int64_t state_numel(const PlannedUnit& unit, Range shard, bool muon) {
   return numel;
 }
 
-// What every rank holds alike.
+// Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
   int64_t all_full = 0, largest_full = 0, all_used = 0, largest_used = 0, all_slices = 0;
   for (const UnitSizes& unit : units) {

@@ -1,4 +1,5 @@
-// What a run will hold on each rank, by the formulas of docs/memory.md: pure arithmetic, before anything is built.
+// Memory that a run will hold on each rank, by the formulas of docs/memory.md: pure arithmetic, before anything is
+// built.
 #pragma once
 
 #include <cstdint>

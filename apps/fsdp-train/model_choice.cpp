@@ -34,7 +34,7 @@ void take_model(const std::string& name, ModelChoice& choice) {
   }
 }
 
-// What the family does not have cannot be set.
+// A value that the family does not have cannot be set.
 void refuse_foreign(const ModelOptions& options, ModelChoice& choice) {
   auto refuse = [&](bool given, const char* flag, const char* what) {
     if (given) choice.problems.push_back(fmt::format("{} is given, and a GPT-2 has {}.", flag, what));

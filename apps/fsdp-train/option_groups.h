@@ -1,4 +1,4 @@
-// What the option_rows_*.cpp have in common: the parts of the table, and what values may be.
+// The common part of the option_rows_*.cpp: the parts of the table, and what values may be.
 #pragma once
 
 #include <array>

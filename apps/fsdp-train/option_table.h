@@ -18,7 +18,7 @@ using Target = std::variant<bool Options::*, int64_t Options::*, double Options:
                             std::string ModelOptions::*, std::optional<bool> ModelOptions::*,
                             std::optional<int64_t> ModelOptions::*, std::optional<double> ModelOptions::*>;
 
-// What a value may be.
+// The values that an option may have.
 struct Anything {};
 struct WholeNumbers {
   int64_t lowest, highest;  // both allowed

@@ -12,7 +12,7 @@ namespace trainer {
 // A value as a configuration file has it.
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
-// What a text on the command line stands for: of the option's type where it can be read so, otherwise the text.
+// The value of a text on the command line: of the option's type where it can be read so, otherwise the text.
 Scalar scalar_of(const Row& row, const std::string& text);
 
 // Sets the option, if the value may be one of it. Otherwise nothing changes, and the result is what to say after the

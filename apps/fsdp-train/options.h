@@ -1,4 +1,4 @@
-// What a run is told. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
+// The options of a run. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
 // resolve.h fills in what follows from others.
 #pragma once
 

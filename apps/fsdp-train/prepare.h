@@ -36,7 +36,7 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options);
 // throw to end the work.
 Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress);
 
-// The same with a bar on terminals, and one line when it is done.
+// As above, with a bar on terminals, and one line when it is done.
 void run_prepare(const PrepareOptions& options);
 
 }  // namespace trainer

@@ -21,7 +21,7 @@ std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, 
   const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;
   const std::string percent = fmt::format("{:3.0f}%", 100 * part);
-  // What matters least comes first, and is left out first.
+  // The least important comes first, and is left out first.
   std::vector<std::string> texts = {
       fmt::format("{} of {}", short_bytes(static_cast<size_t>(done)), short_bytes(static_cast<size_t>(total))),
       fmt::format("{}/s", short_bytes(static_cast<size_t>(speed))), fmt::format("{} left", duration(left))};

@@ -1,4 +1,4 @@
-// What is wrong with what was given: all of it at once.
+// Problems with what was given: all of them at once.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What rank 0 tells of a run: on standard output and in the run folder.
+// Rank 0's report of a run: on standard output and in the run folder.
 #pragma once
 
 #include <chrono>
@@ -25,11 +25,11 @@ class Report {
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
   // and the tokens so far where they are 0.
   void step(StepRecord record);
-  // What happened after `step` steps, for the record and for who watches: "checkpoint saved".
+  // An event after `step` steps, for the record and for who watches: "checkpoint saved".
   void event(int64_t step, const std::string& text);
   // For who watches alone.
   void tell(const std::string& text) { progress_.tell(text); }
-  // What the model wrote after `step` steps: RUN/sample-N.txt.
+  // Text that the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
   // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. What cannot be written is told,
   // if that can be.

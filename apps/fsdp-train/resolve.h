@@ -1,4 +1,4 @@
-// What options say about each other, and what follows from them.
+// Checks options against each other, and derives what follows from them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace trainer {
 // A sentence for each contradiction.
 std::vector<std::string> contradictions(const Options& options);
 
-// What the command line does not know: ranks under a launcher, and the data.
+// Facts that the command line does not know: ranks under a launcher, and the data.
 struct Job {
   int64_t ranks = 1;
   std::optional<int64_t> windows = std::nullopt;  // of context + 1 tokens, to train on; none: not known yet

@@ -1,4 +1,4 @@
-// What the training loop itself has to remember between a checkpoint and the step after it.
+// State that the training loop itself keeps between a checkpoint and the step after it.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct OtherRun : AgreedError {
 
 enum class Settings { Kept, Free };
 
-// What is told of settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
+// The text about settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
 std::string compare_settings(const Training& training, const Notes& notes, const fs::path& checkpoint, Settings may) {
   const auto note = notes.find(kSettings);
   if (note == notes.end()) return "";

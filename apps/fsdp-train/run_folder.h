@@ -11,7 +11,7 @@ namespace trainer {
 // The checkpoint that --checkpoint or --resume names; empty: none.
 std::string named_checkpoint(const Options& options);
 
-// What would go wrong in RUN, or be lost there: a sentence each. Nothing is written.
+// Problems that would arise in RUN, and files that would be lost there: a sentence each. Nothing is written.
 std::vector<std::string> run_folder_problems(const Options& options);
 
 }  // namespace trainer

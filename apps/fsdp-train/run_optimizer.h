@@ -16,7 +16,7 @@ class RunOptimizer {
 
   // `share` of the highest learning rates, which the schedule gives.
   void set_lr(double share);
-  // What the matrices' rate is now, where it is not the others'.
+  // The matrices' rate now, where it is not the others'.
   std::optional<double> muon_lr() const;
   fsdp::Optimizer& optimizer() { return *optimizer_; }
 

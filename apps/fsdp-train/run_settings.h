@@ -1,4 +1,4 @@
-// What makes a run the run that it is: kept with its checkpoints, and compared where one goes on from them.
+// The settings that identify a run: kept with its checkpoints, and compared where one goes on from them.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the ranks tell each other of a step: one exchange, after which all of them know the same and decide alike.
+// Facts that the ranks tell each other of a step: one exchange, after which all of them know the same and decide alike.
 #pragma once
 
 #include <fsdp/world.h>

@@ -28,7 +28,7 @@ namespace trainer {
 
 namespace {
 
-// What `function` throws as an Error is the fault of something that was given.
+// An Error that `function` throws is the fault of something that was given.
 template <typename Function>
 auto blaming_input(SharedFlag& bad_input, Function function) try {
   return function();
@@ -37,7 +37,7 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
   throw;
 }
 
-// What the loop begins with: a checkpoint, weights that were trained elsewhere, or the first weights.
+// The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights.
 Resumed begin(Training& training) {
   const Resumed resumed = resume_run(training);
   const Options& options = training.options;
@@ -109,7 +109,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   return 0;
 }
 
-// What the job decides, not the command line: under torchrun and its like the number of ranks is theirs. Returns what
+// Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
 std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
   const int64_t windows = windows_in(corpus.training->size(), options.model.context);

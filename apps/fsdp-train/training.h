@@ -1,4 +1,4 @@
-// What a rank trains with.
+// Everything that a rank trains with.
 #pragma once
 
 #include <fsdp/fsdp.h>

@@ -147,7 +147,7 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
 }
 
 void TrainingLoop::tell(const std::string& text) {
-  // What comes at the end says where the last one is.
+  // The last line says where the last one is.
   if (report_ != nullptr && !is_done()) report_->tell(fmt::format("step {}: {}", steps_done_, text));
 }
 

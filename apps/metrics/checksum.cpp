@@ -6,7 +6,7 @@ namespace trainer {
 
 namespace {
 
-// What a byte does to the remainder. The polynomial has its lowest power in the highest bit.
+// The effect of a byte on the remainder. The polynomial has its lowest power in the highest bit.
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

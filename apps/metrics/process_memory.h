@@ -1,4 +1,4 @@
-// What this process holds in memory, as the kernel counts it.
+// Memory of this process, as the kernel counts it.
 #pragma once
 
 #include <cstdint>

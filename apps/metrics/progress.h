@@ -16,7 +16,7 @@ namespace trainer {
 // left out.
 std::string progress_bar(const StepRecord& record, int64_t steps, int width, bool colour);
 
-// The same aligned under each other for records of one run.
+// As above, aligned under each other for records of one run.
 std::string progress_line(const StepRecord& record, int64_t steps);
 
 // One thread at a time.

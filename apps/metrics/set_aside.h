@@ -1,4 +1,4 @@
-// What is in the way and may be precious gets another name.
+// Renames files that are in the way and may be precious.
 #pragma once
 
 #include <filesystem>

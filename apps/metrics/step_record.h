@@ -1,4 +1,4 @@
-// What is known of one step when it is done, and what else may happen in a run.
+// Records of a run: of each step when it is done, and of events.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct StepRecord {
   std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own
 };
 
-// What a person should know of: "checkpoint saved", "loss not finite".
+// An event that a person should know of: "checkpoint saved", "loss not finite".
 struct Event {
   int64_t step = 0;  // after which it happened
   std::string text;

@@ -36,7 +36,7 @@ class TensorBoardFile {
   OutputFile file_;
 };
 
-// What a file holds for `event`, the bytes of a protocol buffer.
+// The bytes of a file for `event`: a protocol buffer.
 std::string framed(const std::string& event);
 
 }  // namespace trainer

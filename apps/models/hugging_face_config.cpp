@@ -67,7 +67,8 @@ void parse_ropes(JsonFields& fields, ModelConfig& config, std::vector<std::strin
   config.rope_theta = inner.value_or(top.value_or(config.rope_theta));
 }
 
-// What of the config is at its default, as far as none says so: a config compares equal however the file put it.
+// Fields of the config that are at their default, though nothing says so: a config compares equal however the file put
+// it.
 void leave_out_defaults(ModelConfig& config) {
   const ModelConfig written = config;
   config.mlp_width = config.key_value_heads = std::nullopt;
@@ -140,7 +141,7 @@ ConfigFile parse_object(const Json& object) {
   file.config.initializer_range = fields.number("initializer_range").value_or(0.02);
   parse_tokens(fields, file.config);
   fields.accept("quantization_config", {nullptr});
-  // What could not be read has a default by now, which says nothing about the file.
+  // A value that could not be read has a default by now, which says nothing about the file.
   if (file.problems.empty()) file.problems = problems(file.config);
   if (file.problems.empty()) leave_out_defaults(file.config);
   return file;

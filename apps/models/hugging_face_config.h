@@ -10,7 +10,7 @@
 
 namespace models {
 
-// What a config.json holds; the config is one to be built when there are no problems.
+// The contents of a config.json; the config is one to be built when there are no problems.
 struct ConfigFile {
   ModelConfig config;
   std::vector<std::string> problems;  // every one that was found, a sentence each

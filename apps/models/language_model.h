@@ -1,4 +1,4 @@
-// What all language models here have in common. Plain torch::nn code: nothing knows that a model can be sharded.
+// The common part of all language models here. Plain torch::nn code: nothing knows that a model can be sharded.
 #pragma once
 
 #include <torch/torch.h>
@@ -27,7 +27,7 @@ class LanguageModel : public torch::nn::Module {
   const ModelConfig& config() const { return config_; }
 
  protected:
-  // What the head reads: [batch, length, width].
+  // The head's input: [batch, length, width].
   virtual torch::Tensor features(const torch::Tensor& tokens) = 0;
   // The head's weight [vocabulary, width], its own or the token embedding.
   virtual const torch::Tensor& head() const = 0;

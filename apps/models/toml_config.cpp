@@ -70,7 +70,7 @@ std::string set_family(ModelConfig& config, const toml::node& value) {
   return word == "gpt2" || word == "llama" ? "" : "family has to be \"gpt2\" or \"llama\"";
 }
 
-// What is wrong with one key, empty when nothing is.
+// The problem with one key, empty when there is none.
 std::string set(ModelConfig& config, std::string_view name, const toml::node& value) {
   if (name == "family") return set_family(config, value);
   std::vector<std::string> names = {"family"};

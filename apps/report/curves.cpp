@@ -63,7 +63,7 @@ bool is_sparse(const std::vector<double>& values) {
   return static_cast<size_t>(known) * 2 < values.size();
 }
 
-// What few records have, as a validation loss, has points of its own.
+// A value that few records have, as a validation loss, has points of its own.
 std::string sparse_json(const RunMetrics& metrics, const std::vector<double>& values, size_t most) {
   std::vector<int64_t> steps;
   std::vector<double> known;

@@ -1,4 +1,4 @@
-// What a run folder holds, as far as a report shows it.
+// The contents of a run folder, as far as a report shows them.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a run came to, in a few numbers.
+// The outcome of a run, in a few numbers.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the module with the sentencepiece library gives to the program.
+// The functions that the module with the sentencepiece library gives to the program.
 //
 // The library and LibTorch each have a global variable FLAGS_minloglevel, of different types. In one program the
 // dynamic linker makes them one: the library's constructor then writes over LibTorch's neighbouring variables, and its

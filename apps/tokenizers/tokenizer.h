@@ -24,10 +24,10 @@ class Tokenizer {
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   // The text of the tokens; control tokens have none. Throws fsdp::Error for an id outside of the vocabulary.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
-  // What ends a document, if there is such a token.
+  // The token that ends a document, if there is one.
   virtual std::optional<int32_t> end_of_text() const = 0;
 
-  // What make_tokenizer makes this tokenizer from again, as the bytes of a file. Tokenizers with the same bytes give
+  // The bytes of a file that make_tokenizer makes this tokenizer from again. Tokenizers with the same bytes give
   // the same tokens.
   struct File {
     std::string name;

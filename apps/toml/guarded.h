@@ -19,7 +19,7 @@ inline constexpr int64_t kMostBytes = int64_t{1} << 20;  // of a file
 // Throws toml::parse_error, which says where, for what is no TOML or nests deeper than kDeepest.
 toml::table parse(std::string_view text);
 
-// The same for a regular file of at most kMostBytes; fsdp::Error where it cannot be read. `name` begins its message:
+// As above, for a regular file of at most kMostBytes; fsdp::Error where it cannot be read. `name` begins its message:
 // "configuration 'run.toml'".
 toml::table read(const std::filesystem::path& path, const std::string& name);
 

@@ -13,7 +13,7 @@
 
 namespace fsdp {
 
-// What a checkpoint is made of; the model is required.
+// The parts of a checkpoint; the model is required.
 struct Checkpoint {
   ShardedModel* model = nullptr;
   Optimizer* optimizer = nullptr;

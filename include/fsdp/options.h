@@ -1,4 +1,4 @@
-// What `shard` can be told: which modules form units, and how their parameters are kept.
+// Options of `shard`: which modules form units, and how their parameters are kept.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -31,7 +31,7 @@ struct ShardedParameter {
   int64_t offset = 0;          // of the piece's first element within the parameter's elements, in memory order
 };
 
-// What this rank holds for the model, in bytes.
+// Memory that this rank holds for the model, in bytes.
 struct MemoryReport {
   int64_t parameter_bytes = 0;       // shards, in fp32 and in the dtype that is gathered
   int64_t gradient_bytes = 0;        // gradients of the shards
@@ -128,7 +128,7 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
-  // The same number of backwards on every rank. Where no backward outside of the scope follows, the first clip, step or
+  // Every rank runs equally many backwards. Where no backward outside of the scope follows, the first clip, step or
   // operator on a piece's gradient reduces: a collective then.
   NoSync no_sync();
   // Uneven inputs, for ranks with different numbers of batches: they go on until none has another, and one without
@@ -165,8 +165,8 @@ class ShardedModel {
   // after `clip_grad_norm_` has returned a norm that is not finite. Changes nothing; no collective.
   std::vector<std::string> gradients_not_finite() const;
   CommunicationReport communication() const;
-  // What a step comes to, for people to read: for each unit its size, how often it is gathered and reduced, how many
-  // bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and
+  // The plan and cost of a step, for people to read: for each unit its size, how often it is gathered and reduced, how
+  // many bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and
   // reduced when, in the last step that ended. Many alike are summed up. docs/tracing.md has an example.
   std::string schedule() const;
   // Records what happens when, until the result is written or destroyed. Throws `Error` while another one lives.
@@ -186,11 +186,12 @@ class ShardedModel {
 // the CPU, and for a name pattern that matches nothing.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
 
-// The same for a scripted or traced module. `options.units` sees a native module with the names, parameters and buffers
-// of `module`: a scripted class is a plain torch::nn::Module whose name() is that of the class, so that units_by can
-// ask for it, and one whose submodules are called 0, 1, 2, ... is a ModuleList, or a Sequential if its class has that
-// name. What asks for other C++ types, as units_of does, finds none. Switches TorchScript's fuser for CPUs (NNC) off in
-// this process: its kernels read parameters where nobody sees it. docs/determinism.md says when its bits agree.
+// As above, for a scripted or traced module. `options.units` sees a native module with the names, parameters and
+// buffers of `module`: a scripted class is a plain torch::nn::Module whose name() is that of the class, so that
+// units_by can ask for it, and one whose submodules are called 0, 1, 2, ... is a ModuleList, or a Sequential if its
+// class has that name. What asks for other C++ types, as units_of does, finds none. Switches TorchScript's fuser for
+// CPUs (NNC) off in this process: its kernels read parameters where nobody sees it. docs/determinism.md says when its
+// bits agree.
 ShardedModel shard(torch::jit::Module& module, World& world, Options options = {});
 
 // One unit given by hand: the tensors that are gathered and reduced together, with the names to report them by.
@@ -198,7 +199,7 @@ struct NamedUnit {
   std::string name;
   std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
 };
-// The same for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused.
+// As above, for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused.
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
 
 }  // namespace fsdp

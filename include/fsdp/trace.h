@@ -1,4 +1,4 @@
-// What a rank of a sharded model did when, for chrome://tracing and https://ui.perfetto.dev.
+// A timeline of one rank's work on a sharded model, for chrome://tracing and https://ui.perfetto.dev.
 #pragma once
 
 #include <filesystem>

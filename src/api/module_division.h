@@ -24,7 +24,7 @@ struct ModuleDivision {
 
 // Throws Error for a name pattern that matches nothing.
 ModuleDivision divide(const torch::nn::Module& module, const Options& options);
-// What a unit without parameters has becomes the first one's.
+// Buffers of a unit without parameters become the first one's.
 void drop_empty(std::vector<NamedUnit>& units);
 // To stderr, all in one warning.
 void warn_of_large_units(const ModuleDivision& division);

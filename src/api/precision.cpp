@@ -27,7 +27,7 @@ bool names(const std::string& pattern, std::string_view tensor) {
   return false;
 }
 
-// What is left in its own dtype.
+// Tensors left in their own dtype.
 class Kept {
  public:
   Kept(const std::vector<NamedUnit>& units, const MixedPrecision& precision) : patterns_(precision.keep) {

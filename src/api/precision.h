@@ -1,4 +1,4 @@
-// What mixed precision means to the engine: a dtype for each unit.
+// Mixed precision as the engine knows it: a dtype for each unit.
 #pragma once
 
 #include <vector>

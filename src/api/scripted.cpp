@@ -18,7 +18,7 @@ using NativeModule = std::shared_ptr<torch::nn::Module>;
 // Without the packages before it, where the compiler puts what tells classes of one name apart.
 std::string class_of(const torch::jit::Module& module) { return module.type()->name()->name(); }
 
-// What Python's containers become, whoever compiles them: children named 0, 1, 2, ...
+// Python's containers, once compiled: children named 0, 1, 2, ...
 bool is_container(const torch::jit::Module& module) {
   int64_t next = 0;
   for (const auto& child : module.named_children()) {

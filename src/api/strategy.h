@@ -1,4 +1,4 @@
-// What a strategy means to the engine.
+// The meaning of a strategy to the engine.
 #pragma once
 
 #include "fsdp/options.h"

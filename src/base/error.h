@@ -15,7 +15,7 @@ namespace fsdp {
 
 // The start of every message: "[fsdp rank 3/8] " once the process knows its rank, "[fsdp] " before.
 std::string message_prefix();
-// The same with the unit that is concerned: "[fsdp rank 3/8 unit=blocks.4] ".
+// As above, with the unit that is concerned: "[fsdp rank 3/8 unit=blocks.4] ".
 std::string message_prefix(const std::string& unit);
 // Told by world/ when the process becomes a rank.
 void set_message_rank(int rank, int size);
@@ -31,7 +31,7 @@ void set_message_rank(int rank, int size);
       ::fsdp::throw_error(::fsdp::message_prefix() + ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
-// The same, naming the unit.
+// As above, naming the unit.
 #define FSDP_CHECK_UNIT(condition, unit, ...)                                         \
   do {                                                                                \
     if (!(condition)) [[unlikely]]                                                    \

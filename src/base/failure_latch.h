@@ -29,7 +29,7 @@ class FailureLatch {
     }
     std::rethrow_exception(failure_);
   }
-  // What it threw is thrown again as it was.
+  // As above; the failure is thrown again as it was.
   template <typename Operation>
   auto run(Operation&& operation) {
     return run(std::forward<Operation>(operation), [](std::exception_ptr failure) { return failure; });

@@ -32,7 +32,7 @@ class Pool {
   void release(int index) { poison(buffers_.at(index)); }
   // The buffer's memory belongs to whoever still holds it; it will be made anew.
   void give_away(int index) { buffers_.at(index).reset(); }
-  // What is in buffer `from` stays where it is and is buffer `to` from now on, which was none before.
+  // The contents of buffer `from` stay where they are and are buffer `to` from now on, which was none before.
   void move(int from, int to);
   int64_t bytes() const;
 

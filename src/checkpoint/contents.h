@@ -1,4 +1,4 @@
-// What of a training run goes into a checkpoint, under which names.
+// The parts of a training run that go into a checkpoint, and their names.
 #pragma once
 
 #include <functional>

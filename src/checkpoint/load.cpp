@@ -15,7 +15,7 @@ using checkpoint::NamedTensors;
 using checkpoint::SafetensorsFile;
 using checkpoint::WrittenFile;
 
-// What is wrong with the checkpoint for this model; at most a few lines of it.
+// Reasons why the checkpoint does not fit this model; at most a few lines of it.
 void check_same_parameters(const std::string& directory, const Manifest& saved, const Manifest& expected) {
   constexpr size_t kShown = 5;
   std::vector<std::string> problems;

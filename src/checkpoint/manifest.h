@@ -12,7 +12,7 @@ namespace fsdp::checkpoint {
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr int64_t kHighestStep = int64_t{1} << 53;  // JSON's numbers are exact up to here
 
-// What a file was when it was written, to be compared when it is read.
+// A file as it was written, to be compared when it is read.
 struct WrittenFile {
   int64_t bytes = 0;
   std::string hash;  // files::ContentHash of them

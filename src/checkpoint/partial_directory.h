@@ -34,7 +34,8 @@ class PartialDirectory {
   std::filesystem::path path_;
 };
 
-// What `path()` of a target's partial directory adds to it: ".partial-" and as many characters as make it this long.
+// The suffix that `path()` of a target's partial directory adds to it: ".partial-" and as many characters as make it
+// this long.
 inline constexpr size_t kPartialSuffixBytes = 15;
 
 }  // namespace fsdp::checkpoint

@@ -1,4 +1,4 @@
-// What a model's parameters and buffers are in Hugging Face files.
+// A model's parameters and buffers as Hugging Face files hold them.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDamagedAdvice = "Fetch the files again.";
 
-// What an index may name: a file beside it. A zero byte would end the name for the system and not for us.
+// An index may name a file beside it only. A zero byte would end the name for the system and not for us.
 bool is_bare_name(const std::string& name) {
   const auto leads_elsewhere = [](char c) { return c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' '; };
   return name.ends_with(".safetensors") && std::none_of(name.begin(), name.end(), leads_elsewhere);

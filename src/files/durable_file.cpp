@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// What a process of this number left here that was killed is in nobody's way; a link that lies here is removed, and
+// A file that a killed process of this number left here is in nobody's way; a link that lies here is removed, and
 // what it leads to stays.
 std::filesystem::path without_leftover(std::filesystem::path partial) {
   unlink(partial.c_str());

@@ -24,7 +24,7 @@ std::string own_name() {
   return fmt::format("process {} on {}", getpid(), host.data());
 }
 
-// What the holder has written; it may be about to.
+// The holder's text; it may be about to write it.
 std::string holder_of(const Descriptor& file) {
   std::array<char, 256> text{};
   const ssize_t count = pread(file.number(), text.data(), text.size(), 0);

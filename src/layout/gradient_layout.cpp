@@ -29,7 +29,7 @@ int64_t GradientLayout::position_of(int64_t unit_offset) const {
   return position;
 }
 
-// What `unit_range` of the unit holds of the parameter, within `range`, which is where it lies here.
+// The part of the parameter that `unit_range` of the unit holds, within `range`, which is where it lies here.
 Range GradientLayout::moved(size_t parameter, Range unit_range, Range range) const {
   const int64_t begin = unit_.offset_of(parameter);
   const Range part = intersect({begin, begin + unit_.numel_of(parameter)}, unit_range);

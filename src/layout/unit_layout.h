@@ -27,7 +27,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// What both ranges hold; {0, 0} where they do not meet.
+// The intersection of both ranges; {0, 0} where they do not meet.
 Range intersect(Range a, Range b);
 
 class UnitLayout {

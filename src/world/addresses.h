@@ -10,7 +10,7 @@
 
 namespace fsdp::world {
 
-// What the host of rank 0 is called, as this host sees it, in the order in which they should be tried. A name that
+// Names of rank 0's host, as this host sees it, in the order in which they should be tried. A name that
 // stands for loopback here is that of this host itself (Debian's 127.0.1.1): where there is a default route, others
 // reach it at that interface's address, and so do its own ranks. A numeric address stays as it is. Empty
 // for a name that nothing is known of, perhaps not yet.

@@ -13,7 +13,7 @@ namespace fsdp::world {
 // Ranks of a host take them in turn. Throws Error where one is wanted and there is none.
 torch::Device choose_device(const std::string& backend, int local_rank, int gpus);
 
-// The same for the GPUs that this process sees. A GPU becomes the thread's current one.
+// As above, for the GPUs that this process sees. A GPU becomes the thread's current one.
 torch::Device take_device(const std::string& backend, int local_rank);
 
 }  // namespace fsdp::world

@@ -1,4 +1,4 @@
-// What a launcher's environment says: whether this process is one rank of a job already, and which.
+// Reads a launcher's environment: whether this process is one rank of a job already, and which.
 //
 // A pure function of the variables: torchrun, plain RANK and WORLD_SIZE (Kubernetes, by hand), Open MPI and SLURM.
 #pragma once

@@ -27,7 +27,7 @@ struct RankErrors::Report {
   char message[kReportBytes - 3 * sizeof(uint32_t)];
 };
 
-// What is not written takes no memory.
+// Pages that are not written take no memory.
 RankErrors::RankErrors(int ranks) : bytes_(static_cast<size_t>(ranks) * sizeof(Report)) {
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   FSDP_CHECK(memory != MAP_FAILED, "no memory is left for the reports of {} ranks: {}.", ranks, std::strerror(errno));

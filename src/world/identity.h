@@ -13,7 +13,7 @@ struct Identity {
   int local_size = 1;
 };
 
-// What a rank says of where it is.
+// A rank's own account of where it is.
 struct Place {
   std::string machine;  // the same on two ranks only when they can share memory
   int local_rank = 0;

@@ -1,4 +1,4 @@
-// What the ranks of a job know and others do not: the key of their store.
+// A secret that the ranks of a job share: the key of their store.
 //
 // A pure function of the environment: FSDP_JOB_SECRET, or else what the launcher gave every rank.
 #pragma once

@@ -1,4 +1,4 @@
-// What the ranks write, one line at a time and each marked with its rank.
+// The ranks' output, one line at a time, each marked with its rank.
 //
 // Bytes arrive in any pieces; a line is passed on when it is whole, so that lines of different ranks do not mix. A
 // carriage return, with which progress bars redraw their line, ends a line too: several ranks cannot redraw one.
@@ -87,7 +87,7 @@ class OutputPipe {
   // Passes on some of what can be read without waiting, as long as the target is not full, and closes at the end, or
   // when nobody reads the target any more.
   void drain();
-  // What is in the pipe now is the rest, whoever still holds the writing end: closes when it is passed on.
+  // The bytes in the pipe now are the rest, whoever still holds the writing end: closes when they are passed on.
   void expect_no_more();
 
  private:

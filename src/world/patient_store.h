@@ -13,7 +13,7 @@ namespace fsdp::world {
 
 class PatientStore final : public c10d::PrefixStore {
  public:
-  // What is under `prefix` in `store`.
+  // The part under `prefix` in `store`.
   using c10d::PrefixStore::PrefixStore;
 
   c10::intrusive_ptr<c10d::Store> clone() override;

@@ -33,7 +33,7 @@ std::string with_prefix(const std::string& message) {
   return message.rfind("[fsdp", 0) == 0 ? message : message_prefix() + message;
 }
 
-// What the exception in flight says.
+// The message of the exception in flight.
 RankError current_error() {
   try {
     throw;

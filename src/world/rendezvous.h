@@ -24,7 +24,7 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // What this process's launch of that number has of the store; null for a single rank.
+  // This process's part of the store for its launch of that number; null for a single rank.
   c10::intrusive_ptr<c10d::Store> store_of(int launch, std::chrono::milliseconds timeout) const;
   // By which this rank reaches the store: its other connections go the same way. Empty where the ranks need none.
   const std::string& own_address() const { return own_address_; }

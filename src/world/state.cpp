@@ -31,7 +31,7 @@ std::vector<int> all_ranks(int size) {
   return ranks;
 }
 
-// The same in two processes only when they reach each other over loopback: same kernel, same network namespace.
+// Equal in two processes only when they reach each other over loopback: same kernel, same network namespace.
 std::string machine() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -91,7 +91,7 @@ void State::tell(const std::string& what, const std::string& text) const {
   store_->set(key_of(what, identity_.rank), std::vector<uint8_t>(text.begin(), text.end()));
 }
 
-// What every rank says, in their order.
+// Every rank's text, in rank order.
 std::vector<std::string> State::tell_every_rank(const std::string& what, const std::string& text) const {
   tell(what, text);
   std::vector<std::string> all;

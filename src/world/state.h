@@ -1,4 +1,4 @@
-// What a World shares between its copies: who this rank is and how to reach the others.
+// State that the copies of a World share: who this rank is and how to reach the others.
 //
 // One thread at a time. Owns the group; units and groups made from it may outlive it.
 #pragma once

@@ -118,7 +118,7 @@ void Supervisor::pass_output_on() {
   for (OutputPipe* pipe : pipes()) pipe->drain();
 }
 
-// What a rank started may hold the pipes open for as long as it likes; nobody waits for that. A reader that takes
+// Processes that a rank started may hold the pipes open; nobody waits for them. A reader that takes
 // nothing is waited for until patience is over, or a signal asks to end.
 void Supervisor::pass_on_the_rest() {
   for (OutputPipe* pipe : pipes()) pipe->expect_no_more();

@@ -25,7 +25,7 @@ const char* name_of(Operation operation) {
   return "?";
 }
 
-// What has to be the same on every rank, as numbers: the operation, its source, the dtype, the dimensions, the sizes.
+// Facts that must be equal on every rank, as numbers: the operation, its source, the dtype, the dimensions, the sizes.
 constexpr int64_t kMaxDims = 12;
 enum Field { kOperation, kSource, kDtype, kDims, kSizes, kFields = kSizes + kMaxDims };
 
