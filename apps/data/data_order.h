@@ -2,7 +2,7 @@
 // ranks need not talk about it.
 //
 // The data is cut into windows of context + 1 tokens, each beginning with the last token of the one before, so that
-// every token but the first is a target once an epoch. Each epoch visits all windows in an order of its own. One
+// every token but the first is a target once per epoch. Each epoch visits all windows in an order of its own. One
 // sequence of windows, epoch after epoch, is dealt to the micro-batches of the job in their global order: number b of
 // rank r on N ranks is b * N + r. How a step is divided into ranks and micro-batches therefore does not change what it
 // sees.
@@ -19,7 +19,7 @@ namespace data {
 struct StepShape {
   int64_t ranks = 1;
   int64_t micro_batches = 1;  // a rank
-  int64_t batch = 1;          // windows a micro-batch
+  int64_t batch = 1;          // windows per micro-batch
 
   int64_t windows() const { return ranks * micro_batches * batch; }
 };

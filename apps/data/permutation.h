@@ -24,7 +24,7 @@ class Permutation {
   uint64_t once(uint64_t number) const;
 
   uint64_t count_, base_;
-  std::array<uint64_t, 8> keys_;  // one a round
+  std::array<uint64_t, 8> keys_;  // one per round
 };
 
 }  // namespace data

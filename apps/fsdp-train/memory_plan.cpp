@@ -39,7 +39,7 @@ Range shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, int64_t 
   return {begin, begin + sizes.shard};
 }
 
-// Without padding, as one tensor of state a parameter has it.
+// Without padding, as one tensor of state per parameter has it.
 int64_t state_numel(const PlannedUnit& unit, Range shard, bool muon) {
   int64_t numel = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {

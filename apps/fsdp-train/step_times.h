@@ -17,7 +17,7 @@ class StepTimes {
   void add(const StepRecord& record);
 
   // Two lines at most, from the medians over the steps: the shares of a step's parts, and the MFU with the
-  // floating-point operations a second that count as 1. Empty where nothing is known.
+  // floating-point operations per second that count as 1. Empty where nothing is known.
   std::string text(double peak_flops) const;
 
   static constexpr size_t kMost = 4096;  // steps that are kept

@@ -1,4 +1,4 @@
-// RUN/metrics.jsonl: one JSON object a step or event, the one source of what a run was like.
+// RUN/metrics.jsonl: one JSON object per step or event, the one source of what a run was like.
 #pragma once
 
 #include <filesystem>
@@ -31,7 +31,7 @@ class MetricsFile {
   void write(const StepRecord& record);
   void write(const Event& event);
 
-  // The losses of the run, one a record, kept ones included, and the step of the first.
+  // The losses of the run, one per record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }
   int64_t first_step() const { return first_step_; }
 

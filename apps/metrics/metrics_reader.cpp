@@ -68,7 +68,7 @@ class Table {
 
   void add_number(const std::string& name, const Json& value) {
     if (!value.is_number() && !value.is_boolean() && !value.is_null()) return;
-    constexpr size_t kMostColumns = 1000;  // each takes a number a step
+    constexpr size_t kMostColumns = 1000;  // each takes one number per step
     if (result_.columns.size() >= kMostColumns && !result_.columns.contains(name)) {
       return add_problem(
           fmt::format("'{}' is one more field than the {} that are shown; it is left out.", name, kMostColumns));

@@ -1,4 +1,4 @@
-// Reads RUN/metrics.jsonl back, a column a field.
+// Reads RUN/metrics.jsonl back, one column per field.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace trainer {
 
 struct RunMetrics {
   std::vector<int64_t> steps;  // rising; at least one
-  // A number a step, NaN where the record has none. Every field that holds numbers is one, known to this program or
+  // One number per step, NaN where the record has none. Every field that holds numbers is one, known to this program or
   // not; those of an object are "memory.parameters", and yes is 1.
   std::map<std::string, std::vector<double>> columns;
   std::vector<Event> events;

@@ -20,7 +20,7 @@ struct GroupRate {
 
 struct StepRecord {
   int64_t step = 0;  // steps done, this one included
-  double loss = 0;   // the mean over all micro-batches of all ranks, in nats a token
+  double loss = 0;   // the mean over all micro-batches of all ranks, in nats per token
   double grad_norm = 0;
   double lr = 0;                 // of the first group of parameters
   double tokens_per_second = 0;  // of the whole job

@@ -1,4 +1,4 @@
-// The curves of a run for TensorBoard: an event file in its own format, a scalar a number of the step's record.
+// The curves of a run for TensorBoard: an event file in its own format, one scalar per number of the step's record.
 //
 // A file is a row of records: length (u64), checksum of the length (u32), a protocol buffer `Event`, its checksum
 // (u32), all little-endian; a checksum is a rotated CRC-32C. Source: tensorflow/core/lib/io/record_writer.h and
@@ -19,7 +19,7 @@ class TensorBoardFile {
  public:
   using Tell = std::function<void(const std::string&)>;
 
-  // Makes `folder`, and in it a file of its own; a run that goes on after `steps_done` has one a process, and
+  // Makes `folder`, and in it a file of its own; a run that goes on after `steps_done` has one per process, and
   // TensorBoard forgets what others say of later steps. Throws fsdp::Error when it cannot be written.
   TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done, Tell tell);
 

@@ -22,7 +22,7 @@ struct Rope {
 Rope parse_rope(const Json& object, const std::string& key, int64_t context, std::vector<std::string>& problems) {
   Rope rope;
   JsonFields fields(object, problems, key + ".");
-  // Models with another embedding in each kind of layer have an object a kind here.
+  // Models with another embedding in each kind of layer have one object per kind here.
   fields.accept_keys({"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
                       "original_max_position_embeddings", "partial_rotary_factor"});
   fields.accept("partial_rotary_factor", {nullptr, 1});

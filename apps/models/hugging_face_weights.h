@@ -8,7 +8,7 @@
 namespace models {
 
 // For fsdp::load_pretrained and fsdp::save_pretrained: files with and without the prefix that a model with a head gives
-// its body ("transformer.", "model."); GPT-2's four matrices a layer transposed; masks and frequencies that old files
+// its body ("transformer.", "model."); GPT-2's four matrices per layer transposed; masks and frequencies that old files
 // hold passed over, and a copy of the embedding where it is the head.
 fsdp::PretrainedOptions pretrained_options(const ModelConfig& config);
 

@@ -13,7 +13,7 @@ namespace trainer {
 //            "memory": [{"name", "bytes": [...]}], "events": [{"step", "text"}]}]}
 // Arrays of a run are as long as its "step", but those of a series with steps of its own; "low" and "high" are absent
 // where each number is of one record. null stands for what is not known, or not finite. However long the runs are,
-// the result has some 400 kB a run, and 3 MB at most for up to thirty.
+// the result has some 400 kB per run, and 3 MB at most for up to thirty.
 std::string curves_json(const std::vector<RunFolder>& runs);
 
 }  // namespace trainer

@@ -9,7 +9,7 @@ namespace trainer {
 // Neighbouring records are drawn as one, in groups of the same size but the last.
 struct Grid {
   size_t count = 0;     // of records
-  size_t together = 1;  // records a group
+  size_t together = 1;  // records per group
   size_t groups() const { return (count + together - 1) / together; }
   size_t first(size_t group) const { return group * together; }
   size_t end(size_t group) const { return group + 1 == groups() ? count : (group + 1) * together; }
@@ -20,8 +20,8 @@ struct Grid {
 // about a column of the picture.
 Grid grid_of(size_t count, size_t most);
 
-// A number a group: of the finite values in it, NaN where there is none. Between `low` and `high` lies every value, so
-// that no spike is lost.
+// One number per group: of the finite values in it, NaN where there is none. Between `low` and `high` lies every value,
+// so that no spike is lost.
 struct Band {
   std::vector<double> mean, low, high;
 };

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// An HTML table, a row a run.
+// An HTML table, one row per run.
 std::string summary_table(const std::vector<RunFolder>& runs);
 
 // The value in the middle of the finite ones, NaN where there is none.

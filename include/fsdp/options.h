@@ -127,7 +127,7 @@ struct Options {
   std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
   // FullShard and HybridShard over several hosts: each host keeps the parameters that its ranks have gathered, whole,
-  // until the next step, instead of `buffers` full units: they cross the network once a step (docs/memory.md).
+  // until the next step, instead of `buffers` full units: they cross the network once per step (docs/memory.md).
   bool full_on_each_host = false;
   // Rank 0's buffers to all at the beginning of each training forward, as DDP does: for what a forward both writes and
   // reads, such as a codebook that follows its inputs (docs/determinism.md).

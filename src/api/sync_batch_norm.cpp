@@ -19,7 +19,7 @@ std::vector<int64_t> reduced_dims(const Tensor& input) {
   return dims;
 }
 
-// One number a feature, to be used with `input`.
+// One number per feature, to be used with `input`.
 Tensor spread(const Tensor& features, const Tensor& input) {
   std::vector<int64_t> sizes(static_cast<size_t>(input.dim()), 1);
   sizes[1] = -1;

@@ -1,8 +1,8 @@
 // Ends waits that last too long, beside a thread that cannot look at the clock while it waits.
 //
-// Time in which this process was stopped does not count (base/patience.h). A thread looks several times a second at the
-// waits that are under way; the waiting thread pays for a free mutex at its begin and its end.
-// Any thread; several may wait at once.
+// Time in which this process was stopped does not count (base/patience.h). A thread looks several times per second at
+// the waits that are under way; the waiting thread pays for a free mutex at its begin and its end. Any thread; several
+// may wait at once.
 #pragma once
 
 #include <chrono>

@@ -40,8 +40,8 @@ void add_pass(float* __restrict sum, int64_t numel, const Element* first, const 
 
 #ifdef __x86_64__
 // Compilers do not vectorise the conversion of fp16 for this processor, and its base instructions have none: then it is
-// a call an element, forty times as slow as the memory. Processors since 2012 have the instructions below, which give
-// the same bits.
+// one call per element, forty times as slow as the memory. Processors since 2012 have the instructions below, which
+// give the same bits.
 const bool kAddsHalvesByEights = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
 
 __attribute__((target("avx,f16c"))) inline __m256 eight_values(const _Float16* from) {

@@ -1,10 +1,9 @@
 // Finds out, beside a rank that waits for long, why nothing comes.
 //
-// A thread looks once a second whether the same wait is still going on. If so it posts this rank's status and reads the
-// peers'. Histories that differ at the same number are a divergence, for certain: a rank that is merely slow has a
+// A thread looks once per second whether the same wait is still going on. If so it posts this rank's status and reads
+// the peers'. Histories that differ at the same number are a divergence, for certain: a rank that is merely slow has a
 // shorter history. That, or a failure of a peer, ends the wait. While no wait is long, nothing is posted or read, and
-// the watched thread pays for one free mutex an operation.
-// The calls come from one thread at a time.
+// the watched thread pays for one free mutex per operation. The calls come from one thread at a time.
 #pragma once
 
 #include <memory>

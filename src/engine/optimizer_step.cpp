@@ -160,7 +160,7 @@ void OptimizerStep::end() {
   early_.reset();
 }
 
-// Every rank publishes each unit once a step. A unit that was not stepped is as it was: the caller overwrites all.
+// Every rank publishes each unit once per step. A unit that was not stepped is as it was: the caller overwrites all.
 void OptimizerStep::end_broken_step(collectives::Group& group) {
   const auto is_broken = [](const torch::Tensor& one) { return one.item<bool>(); };
   const torch::Tensor broken = torch::tensor(machine_.early_step() == EarlyStepPhase::Broken);

@@ -37,7 +37,8 @@ void TransferQueue::run() {
     lock.unlock();
     std::exception_ptr failure = failure_of(transfer);
     lock.lock();
-    // Where it arrived at the last moment, those behind it are left to the next call: the watchdog calls once a second.
+    // Where it arrived at the last moment, those behind it are left to the next call: the watchdog calls once per
+    // second.
     if (std::exchange(aborting_, false) && failure) {
       for (Transfer* behind : queue_) ends(*behind, failure);
       queue_.clear();

@@ -3,8 +3,8 @@
 //
 // Flags go from every rank to every other directly, so that each knows who has begun, and which sums hold what. When
 // all are here a task beside the rank's own thread does the rest. One reduction of a unit is under way at a time; the
-// calls come from one thread. Its many members are the messages of the reduction under way and what they move, which has
-// to outlive them.
+// calls come from one thread. Its many members are the messages of the reduction under way and what they move, which
+// has to outlive them.
 #pragma once
 
 #include <optional>
