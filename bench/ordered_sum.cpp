@@ -1,7 +1,7 @@
 // How fast a reduction adds up the ranks' gradients of one slice, against a plain streaming loop over as many bytes,
 // `sum[i] = a[i] + b[i]` in fp32. Both run once in each iteration, in alternating order, on one thread.
 //
-//   plain_gbs  bytes read and written a second by the plain loop
+//   plain_gbs  bytes read and written per second by the plain loop
 //   sum_gbs    the same by the reduction
 //   ratio      the median of the iterations' quotients of the two
 //

@@ -1,4 +1,4 @@
-// What sharding itself costs: a training step of a GPT on one rank, sharded and with fsdp::AdamW, against the same
+// Cost of sharding itself: a training step of a GPT on one rank, sharded and with fsdp::AdamW, against the same
 // model in plain LibTorch with the same fused AdamW kernel. Both take one step in each iteration, in alternating order,
 // so that whatever else the machine does meets both; `ratio` is the median of the iterations' ratios. With one rank
 // there is no communication.

@@ -79,7 +79,7 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_PCH_EXTSUM=1 ${CCACHE})
-  # What ccache takes in place of a precompiled header's bytes, which are others in each build: so it serves a fresh
+  # Text that ccache takes in place of a precompiled header's bytes, which differ in each build: so it serves a fresh
   # folder too. It names what the header is made from, as far as the command line of a compilation does not.
   file(GLOB torch_version_files ${TORCH_INSTALL_PREFIX}/version.py ${TORCH_INSTALL_PREFIX}/build-version)
   set(precompiled_sum "LibTorch ${Torch_VERSION} ${TORCH_INSTALL_PREFIX} fmt ${FSDP_FMT_INCLUDE}\n")

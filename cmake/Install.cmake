@@ -1,4 +1,4 @@
-# What `cmake --install` puts into a prefix, so that find_package(fsdp) gives fsdp::fsdp there.
+# Files that `cmake --install` puts into a prefix, so that find_package(fsdp) gives fsdp::fsdp there.
 include(CMakePackageConfigHelpers)
 
 set(fsdp_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fsdp)

@@ -12,7 +12,7 @@ import sys
 
 ROOMS = ["base", "files", "layout", "schedule", "collectives", "world", "interpose", "buffers", "report", "engine", "optim", "checkpoint", "api"]
 
-# What a room may not include although it lies before it.
+# Rooms that a room may not include although they lie before it.
 UNKNOWN = {
     "schedule": {"collectives"},
     "collectives": {"schedule"},

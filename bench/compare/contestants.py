@@ -30,7 +30,7 @@ class Work:
     """What every contestant of a comparison does in a step."""
 
     shape: Shape
-    batch: int = 4  # sequences a rank
+    batch: int = 4  # sequences per rank
     dtype: str = "fp32"
     ranks: int = 2
 

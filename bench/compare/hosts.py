@@ -57,7 +57,7 @@ class TwoHosts:
             must_run(*self._in(host), "ip", "address", "add", f"{address}/24", "dev", "cable")
             # IPv4 alone: Gloo takes an interface's first address, and IPv6's is not usable at once.
             must_run(*self._in(host), "ip", "link", "set", "cable", "addrgenmode", "none", "up")
-            # What may pass at once is a millisecond's worth: little beside a step, enough for a clock that is late.
+            # A burst is a millisecond's worth: little beside a step, enough for a clock that is late.
             shaping = f"tbf rate {gigabits}gbit burst {128 * gigabits}kb latency 100ms".split()
             must_run(*self._in(host), "tc", "qdisc", "add", "dev", "cable", "root", *shaping)
 

@@ -11,7 +11,7 @@
 namespace contestant {
 
 using Json = nlohmann::json;
-// What to do, by the command's "do"; returns the answer.
+// Functions by the command's "do"; each returns the answer.
 using Deeds = std::map<std::string, std::function<Json(const Json& command)>>;
 
 // Of one process, made before anything writes to standard output: from then on only answers reach it, and what

@@ -1,6 +1,6 @@
 // A training step of this library, as one rank of a job whose launcher is the comparison.
 //
-//   bench_train_sharded --backends    the backends of this build, one a line
+//   bench_train_sharded --backends    the backends of this build, one per line
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 

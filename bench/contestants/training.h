@@ -1,4 +1,4 @@
-// What the programs that train have in common: the model that they were asked for, its weights and its tokens.
+// Parts that all training programs share: the model that they were asked for, its weights and its tokens.
 #pragma once
 
 #include <torch/torch.h>
@@ -14,7 +14,7 @@ namespace contestant {
 
 struct Training {
   models::ModelConfig model;
-  int64_t batch = 4;           // sequences a rank, each as long as the model's context
+  int64_t batch = 4;           // sequences per rank, each as long as the model's context
   std::string dtype = "fp32";  // of the full parameters: fp32 or bf16
   std::string weights;         // a safetensors file with the parameters by name
   double lr = 3e-4;

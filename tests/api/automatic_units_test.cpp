@@ -104,7 +104,7 @@ TEST_P(AutomaticUnits, GiveTheBitsOfOneProcess) {
 class AutomaticUnitsOverGloo : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, AutomaticUnitsOverGloo, ::testing::Values(2, 3), ::testing::PrintToStringParamName());
 
-// Its parameters are gathered in one order on every rank, and each unit is gathered once a pass.
+// Its parameters are gathered in one order on every rank, and each unit is gathered once per pass.
 TEST_P(AutomaticUnitsOverGloo, GiveTheBitsOfOneProcess) {
   run_ranks(fsdp::testing::Job{GetParam(), "gloo"}, [](World& world) {
     for (const ModelKind& kind : testing_models::image_model_kinds()) {

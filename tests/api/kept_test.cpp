@@ -1,4 +1,4 @@
-// What mixed precision leaves in its own dtype: modules with running statistics, and what the user names.
+// Tensors that mixed precision leaves in their own dtype: of modules with running statistics, or named by the user.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
@@ -171,7 +171,7 @@ TEST(Kept, NothingWhereStatisticsAreConvertedToo) {
   });
 }
 
-// What lies below a module with statistics has its own say.
+// Modules below one with statistics are converted.
 TEST(Kept, OnlyTheModuleThatHasTheStatistics) {
   run_ranks(1, [](World& world) {
     torch::nn::Module model;

@@ -19,7 +19,7 @@ using testing_models::Training;
 using testing_models::Unsharded;
 using testing_models::Weights;
 
-constexpr int kJointSteps = 4, kJointMicroBatches = 2;  // a rank and step
+constexpr int kJointSteps = 4, kJointMicroBatches = 2;  // per rank and step
 
 // One module of both, as one process would train them together.
 struct BothImpl : torch::nn::Module {

@@ -1,4 +1,4 @@
-// What FSDP_TEST_REQUIRE_ALL makes of a test whose tool is missing.
+// Effect of FSDP_TEST_REQUIRE_ALL on a test whose tool is missing.
 #include "support/required.h"
 
 #include <gmock/gmock.h>

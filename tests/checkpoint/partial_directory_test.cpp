@@ -70,7 +70,7 @@ class Replacing : public ::testing::TestWithParam<bool> {
     for (const std::string& name : {kFirst, kSecond}) std::ofstream(directory / name) << text;
     write_manifest(directory, {.shards = 2, .parameters = {}, .notes = {}, .files = {}});
   }
-  // What both files say; nothing where one is missing or says something else.
+  // The text of both files; empty where one is missing or they differ.
   static std::string text_of(const fs::path& directory) {
     std::string first, second;
     std::ifstream(directory / kFirst) >> first;

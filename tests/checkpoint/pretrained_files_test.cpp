@@ -29,7 +29,7 @@ class PretrainedIndex : public ::testing::Test {
 
   void write_index(const std::string& text) const { std::ofstream(path(kIndexName), std::ios::binary) << text; }
 
-  // What an index with this weight_map is refused with; it names the index.
+  // The message that refuses an index with this weight_map; it names the index.
   std::string refusal(const json& weight_map) const {
     write_index(json{{"metadata", json::object()}, {"weight_map", weight_map}}.dump());
     const std::string message = message_of<Error>([&] { PretrainedFiles files(directory_.path()); });

@@ -67,7 +67,7 @@ void expect_state(ShardedModel& sharded, const Tensors& expected) {
   }
 }
 
-// What every rank waits for rank 0 with.
+// Runs on rank 0; all ranks wait for it.
 template <typename Body>
 void on_rank0(World& world, Body body) {
   if (world.rank() == 0) body();

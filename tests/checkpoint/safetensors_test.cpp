@@ -1,4 +1,4 @@
-// What was written is read back bit for bit; a damaged file is an error that names it, whatever the damage.
+// Tensors are read back bit for bit; a damaged file is an error that names it, whatever the damage.
 #include "checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -110,7 +110,7 @@ class Safetensors : public ::testing::Test {
     return "no error";
   }
 
-  // What a file of these bytes is refused with.
+  // The message that refuses a file of these bytes.
   std::string refusal(const std::string& bytes) const {
     const auto file = store(bytes);
     LittleMemory little;

@@ -37,7 +37,7 @@ WrittenFile write_shard(const fs::path& partial, int shard, const std::string& b
   return {file.bytes(), files::hash_of(all.data(), all.size())};
 }
 
-// What the first rank of a job tells the second.
+// Order from the first rank of a job to the second.
 struct Order {
   int64_t save = 0;
   char path[256] = {};

@@ -1,5 +1,5 @@
-// What only a GPU can show; skipped where there is none. The models have no kernels that add with atomics, as the
-// backward of an embedding does: one process would not equal itself.
+// Tests that need a GPU; skipped where there is none. The models have no kernels that add with atomics, as the backward
+// of an embedding does: one process would not equal itself.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>

@@ -1,4 +1,4 @@
-// Accumulation inside no_sync: gradients stay with their rank until one reduction a step, in an order of its own.
+// Accumulation inside no_sync: gradients stay with their rank until one reduction per step, in an order of its own.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// What becomes of gradients and values when a program leaves the usual order of a step, or is thrown out of it.
+// Gradients and values when a program leaves the usual order of a step, or is thrown out of it.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 

@@ -33,7 +33,7 @@ TEST_P(Experts, ThatEachRanksDataChoosesHaveTheBitsOfOneProcess) {
   });
 }
 
-// What makes the test above one of ranks that differ.
+// Shows that ranks in the test above differ.
 TEST(ExpertsChosen, OfTheFirstBlockDifferByMicroBatch) {
   EXPECT_NE(chosen_experts(0), chosen_experts(1));
   EXPECT_NE(chosen_experts(0), chosen_experts(2));

@@ -159,7 +159,7 @@ TEST_P(Uneven, AccumulationInto16Bits) {
   });
 }
 
-// What the follower's last backward reduced is not what the others reduce now.
+// The follower's last backward reduced other units than the others reduce now.
 TEST_P(Uneven, StepsUseOtherUnits) {
   const auto make = [] {
     torch::manual_seed(4);

@@ -14,7 +14,7 @@
 
 namespace fsdp::testing_models {
 
-constexpr int64_t kMicroBatches = 12;  // a step, over all ranks: as many for each of 1, 2, 3, 4 ranks
+constexpr int64_t kMicroBatches = 12;  // per step, over all ranks: as many for each of 1, 2, 3, 4 ranks
 
 Weights weights_of(const torch::nn::Module& module);
 

@@ -17,13 +17,13 @@ struct RandomCase {
 
   // Rank 0 has the weights that count; the others begin with their own.
   RandomModel make(int rank) const;
-  // What rank 0 has, in the dtypes in which the oracle runs it.
+  // The model of rank 0, in the dtypes in which the oracle runs it.
   RandomModel make_unsharded() const;
   // Whether parameters are converted and buffers are not.
   bool keeps_buffers() const;
 };
 
-// What is not left to chance: each of these is tried in as many cases as any other.
+// Choices not left to chance: each of these is tried in as many cases as any other.
 struct Cell {
   int ranks = 1;
   std::string backend;

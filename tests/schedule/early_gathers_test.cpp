@@ -1,4 +1,4 @@
-// What is gathered for the next micro-batch while the backward before it still runs.
+// Gathers for the next micro-batch while the backward before it still runs.
 #include <gmock/gmock.h>
 
 #include "schedule/support.h"

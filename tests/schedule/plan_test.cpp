@@ -1,4 +1,4 @@
-// What the schedule learns from the steps before, and what does not count as one.
+// Plans that the schedule learns from earlier steps, and passes that do not change them.
 #include <gmock/gmock.h>
 
 #include "schedule/support.h"

@@ -1,4 +1,4 @@
-// What the schedule keeps of a step.
+// The schedule's record of a step.
 #include <gmock/gmock.h>
 
 #include <fmt/format.h>

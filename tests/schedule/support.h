@@ -61,7 +61,7 @@ class Player {
     }
   }
 
-  // What came since the last call, releases and buffers left out.
+  // Actions since the last call, releases and buffers left out.
   std::vector<std::string> take() {
     std::vector<std::string> names;
     for (Action action : actions) {

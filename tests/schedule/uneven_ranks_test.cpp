@@ -165,7 +165,7 @@ TEST(Schedule, AFollowerReducesInTheOrderOfItsLastBackward) {
                                            "Reduce 0", "WaitReduce 1", "WaitReduce 0"));
   }
   EXPECT_EQ(player.schedule.gradient_buffers(), 2);
-  // What it expects of its own backwards is what it was.
+  // Its expectations of its own backwards are unchanged.
   Player unaware({.units = 4});
   for (int step = 0; step < 2; ++step) block_step(unaware, 4);
   unaware.actions.clear();

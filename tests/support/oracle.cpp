@@ -34,7 +34,7 @@ double clip(const Tensors& gradients, double max_norm, double norm_type) {
   return norm;
 }
 
-// What is undefined is no addend. The sum is made like `like`.
+// An undefined gradient adds nothing. The sum is made like `like`.
 void add_to(torch::Tensor& sum, const torch::Tensor& gradient, const torch::Tensor& like) {
   if (!gradient.defined()) return;
   if (sum.defined()) {

@@ -15,7 +15,7 @@ namespace fsdp::testing_models {
 
 struct Training {
   int steps = 10;
-  int64_t micro_batches = 1;  // a step, over all ranks
+  int64_t micro_batches = 1;  // per step, over all ranks
   double clip = 0;            // 0: none
   double clip_norm_type = 2.0;
   double lr = 1e-2;

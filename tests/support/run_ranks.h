@@ -46,14 +46,14 @@ struct RunResult {
   std::chrono::milliseconds duration{0};
 };
 
-// The same for ranks that may fail.
+// Runs ranks that may fail.
 RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
 
 // Runs `body` in a process of its own, which exits with what it returns: for tests of `launch` itself. `variables` are
 // set ("NAME=value") or removed ("NAME") there.
 RunResult run_process(const std::function<int()>& body, const std::vector<std::string>& variables = {});
 
-// The same in several processes at once, which differ by their variables. In one of them it returns empty results.
+// Runs several such processes at once, which differ by their variables. In one of them it returns empty results.
 std::vector<RunResult> run_processes(const std::function<int()>& body,
                                      const std::vector<std::vector<std::string>>& variables);
 std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& body,
@@ -73,7 +73,7 @@ struct Hosts {
 };
 // Expects that every rank succeeds.
 void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options = test_options());
-// The same for ranks that may fail; by rank.
+// Runs ranks that may fail; results by rank.
 std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,
                                            LaunchOptions options = test_options());
 

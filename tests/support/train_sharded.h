@@ -22,7 +22,7 @@ CommunicationReport expect_same_bits(const std::function<TestModel()>& make, Wor
 // The strategies that divide the model over all ranks; on four ranks those that divide it over two, too.
 std::vector<std::pair<std::string, Options>> every_strategy(int ranks);
 
-// The same with each of those. A collective.
+// `expect_same_bits` with each of those. A collective.
 void expect_same_bits_with_every_strategy(const std::function<TestModel()>& make, World& world,
                                           const Training& training);
 

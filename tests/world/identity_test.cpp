@@ -34,7 +34,7 @@ TEST(RanksOfEveryHost, AreNoneWhereHostsDifferOrTakeTurns) {
   EXPECT_EQ(ranks_of_every_host({{"a", 0, 2}, {"a", 1, 2}, {"b", 0, 1}}), 0);
   EXPECT_EQ(ranks_of_every_host({{"a", 0, 1}, {"b", 0, 3}, {"b", 1, 3}, {"b", 2, 3}}), 0);
   EXPECT_EQ(ranks_of_every_host({{"a", 0, 2}, {"b", 0, 2}, {"a", 1, 2}, {"b", 1, 2}}), 0);
-  // What a launcher calls one host is none where its ranks cannot share memory.
+  // A launcher's host is no host where its ranks cannot share memory.
   EXPECT_EQ(ranks_of_every_host({{"a", 0, 2}, {"b", 1, 2}, {"c", 0, 2}, {"c", 1, 2}}), 0);
 }
 

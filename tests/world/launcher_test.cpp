@@ -1,4 +1,4 @@
-// The same program as a rank of a launcher's job, without the launcher: its variables are set by hand.
+// This program as a rank of a launcher's job, without the launcher: its variables are set by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -26,7 +26,7 @@ class TwoHosts {
   static constexpr const char* kVersion6 = "fd00::1";
   // Moves the calling thread, and those that it starts, to the host that its environment names.
   static void enter();
-  // What came over the cable to the host of the calling thread so far.
+  // Bytes that came over the cable to the calling thread's host so far.
   static long received_bytes();
 
  private:

@@ -92,7 +92,7 @@ TEST(DataOrder, LastsForItsEpochs) {
 TEST(DataOrder, LastsLongWithManyEpochs) {
   const DataOrder order(int64_t{1} << 40, 1, 7, int64_t{1} << 40);
   const StepShape shape{.ranks = 1024, .micro_batches = 1024, .batch = 1024};
-  // (2^40 - 1) windows * 2^40 epochs / 2^30 windows a step
+  // (2^40 - 1) windows * 2^40 epochs / 2^30 windows per step
   EXPECT_EQ(order.steps(shape), ((int64_t{1} << 40) - 1) << 10);
 }
 

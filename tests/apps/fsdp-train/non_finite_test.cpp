@@ -16,7 +16,7 @@ using fsdp::testing::run_ranks;
 
 constexpr const char* kParameter = "transformer.h.1.mlp.c_fc.bias";
 
-// What is found after a backward whose loss is finite, and whose gradients are not in one of the parameters.
+// Expects that one parameter's gradients are found not finite after a backward whose loss is finite.
 void expect_found(fsdp::World& world, float value, bool after_clipping) {
   const models::ModelConfig config{.vocabulary = 61, .context = 8, .width = 64, .layers = 2, .heads = 2};
   const auto model = models::make_model(config);

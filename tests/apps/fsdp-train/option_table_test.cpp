@@ -30,7 +30,7 @@ Command a_command_of(const Row& row) {
   return Command::Train;
 }
 
-// What a flag with this value makes of the options.
+// Sets the row's option by its flag.
 Problems set_by_flag(const Row& row, const Scalar& value, Options& options) {
   Flags flags(a_command_of(row));
   std::vector<std::string> arguments = {row.flag, shown(value)};

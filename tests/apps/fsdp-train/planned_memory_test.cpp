@@ -1,4 +1,4 @@
-// What a run holds is what was planned, to the byte.
+// A run holds the memory that was planned, to the byte.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 

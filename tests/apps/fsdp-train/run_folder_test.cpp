@@ -1,4 +1,4 @@
-// What keeps the folder of one run from being taken for another's.
+// Checks that keep the folder of one run from being taken for another's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

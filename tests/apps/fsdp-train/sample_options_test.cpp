@@ -1,4 +1,4 @@
-// What `fsdp-train sample` takes from the checkpoint cannot be given.
+// Options that `fsdp-train sample` takes from the checkpoint cannot be given.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

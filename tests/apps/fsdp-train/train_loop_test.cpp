@@ -1,4 +1,4 @@
-// What happens between the steps of a run: going on, stopping, saving, and what is told.
+// Work between the steps of a run: going on, stopping, saving, and telling the user.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// What fsdp-train prints of a run, where people compare two runs by eye: the same digits on any number of ranks, and
-// nothing that a log file cannot hold.
+// Printed lines of a run, where people compare two runs by eye: the same digits on any number of ranks, and nothing
+// that a log file cannot hold.
 #include <gmock/gmock.h>
 
 #include <regex>

@@ -1,4 +1,4 @@
-// What fsdp-train does with good and with bad arguments.
+// Runs of fsdp-train with good and with bad arguments.
 #include "apps/fsdp-train/train_program.h"
 
 #include <gmock/gmock.h>

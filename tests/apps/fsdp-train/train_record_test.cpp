@@ -1,4 +1,4 @@
-// What fsdp-train leaves behind of a run: the same when it was killed in between.
+// Records that a run leaves behind: the same when it was killed in between.
 #include <gmock/gmock.h>
 #include <signal.h>
 

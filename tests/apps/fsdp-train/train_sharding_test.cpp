@@ -58,7 +58,7 @@ TEST_F(TrainSharding, LearnsIn16Bits) {
   }
 }
 
-// With one byte a rank and step, the first loss scale is more than fp16 gradients have room for.
+// With one byte per rank and step, the first loss scale is more than fp16 gradients have room for.
 const std::string kOverflowing = "--ranks 2 --param-dtype fp16 --context 1 --batch 1 --log-every 1 ";
 
 TEST_F(TrainSharding, SkipsAndShowsStepsWhoseGradientsAreNotFinite) {

@@ -38,7 +38,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-// What a metrics file tells, when nobody is to know.
+// Ignores all that a metrics file tells.
 const MetricsFile::Tell kQuietly = [](const std::string&) {};
 
 StepRecord record_of(int64_t step, double loss) { return {.step = step, .loss = loss, .grad_norm = 1, .lr = 0.1}; }

@@ -82,7 +82,7 @@ TEST(Progress, NumbersThatWentAstrayBreakNoLine) {
   EXPECT_THAT(progress_bar(astray, 600, 80, false), HasSubstr("loss 1.0e+30"));
 }
 
-// What is printed for steps 1 .. 10.
+// The output for steps 1 .. 10.
 std::string printed(int64_t log_every, Terminal terminal) {
   testing::internal::CaptureStdout();
   Progress progress(10, log_every, terminal);

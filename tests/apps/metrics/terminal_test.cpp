@@ -1,4 +1,4 @@
-// What a progress bar looks like in a real terminal.
+// The look of a progress bar in a real terminal.
 #include "apps/terminal.h"
 
 #include <gmock/gmock.h>

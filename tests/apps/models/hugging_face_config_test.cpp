@@ -131,7 +131,7 @@ TEST(HuggingFaceConfig, BothFormsOfTheRotaryEmbeddingAreRead) {
   oldest["type"] = "llama3";
   const ModelConfig expected = llama_with({{"rope_parameters", newer}}).config;
   EXPECT_EQ(expected.rope_theta, 5e5);
-  // What says nothing of it was trained on the context.
+  // The original context, if not given, is the context.
   EXPECT_EQ(expected.rope_scaling, (RopeScaling{.factor = 4, .original_context = 2048}));
   for (const json& form :
        {json{{"rope_scaling", older}, {"rope_theta", 5e5}}, json{{"rope_scaling", oldest}, {"rope_theta", 5e5}},

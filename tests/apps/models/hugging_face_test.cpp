@@ -1,4 +1,4 @@
-// The same numbers as Hugging Face's transformers, from the same files, and files that transformers reads.
+// Agreement with Hugging Face's transformers: equal numbers from the same files, and files that it can read.
 //
 // make_models.py makes models of both families with large random weights in every parameter, and says what transformers
 // computes with them in fp32: logits, loss and gradients. Here they are loaded into sharded models, whose numbers are

@@ -151,7 +151,7 @@ TEST_P(LanguageModels, DropoutFollowsTheSeedAndEndsWithTraining) {
   }
 }
 
-// What memory is computed from without building the model.
+// Memory is computed from the lists, without the model.
 TEST_P(LanguageModels, HaveTheParametersThatTheirUnitsList) {
   for (bool tied : {true, false}) {
     ModelConfig config = tiny(GetParam(), tied);

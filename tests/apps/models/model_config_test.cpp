@@ -72,7 +72,7 @@ TEST(ModelConfig, SizesBeyondAllUseAreProblemsAndDoNotOverflow) {
                           "width is 9223372036854775807; it must be at most 1000000.",
                           "layers is 9223372036854775807; it must be at most 10000.",
                           "heads is 9223372036854775807; it must be at most 10000."));
-  // The largest that are none: 16 bytes a parameter still fit in 64 bits.
+  // The largest that are none: 16 bytes per parameter still fit in 64 bits.
   const ModelConfig largest{.vocabulary = 1'000'000'000,
                             .context = 1'000'000'000,
                             .width = 1'000'000,

@@ -30,7 +30,7 @@ class Browser : public testing::Test {
     trainer::write_report({first, second}, folder_ / "two.html");
   }
 
-  // What Chromium makes of the page, and all that it has to say. It logs each request in net.json.
+  // Chromium's DOM of the page, and its messages. It logs each request in net.json.
   std::string visit(const std::string& page) const {
     const Ending ending =
         run_command("timeout -k 5 60 " FSDP_CHROMIUM

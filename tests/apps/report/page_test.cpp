@@ -30,7 +30,7 @@ TEST(Page, HoldsAllOfARun) {
   EXPECT_THAT(page, Not(HasSubstr("differs\"")));
 }
 
-// What a browser would have to fetch is named by an address, or by an attribute or a rule that takes one.
+// Files that a browser would fetch are named by an address, or by an attribute or a rule that takes one.
 TEST(Page, NamesNothingOutside) {
   TemporaryFolder folder;
   const std::string page = report_page({read_run(write_sample_run(folder.path(), "first"))});

@@ -78,7 +78,7 @@ TEST_F(SentencePieceTest, GivesTheTextBack) {
   }
 }
 
-// What `prepare` rests on: it encodes texts in pieces.
+// `prepare` relies on this: it encodes texts in pieces.
 TEST_F(SentencePieceTest, ATextCutAtItsLinesHasTheSameTokens) {
   const auto trained = tokenizer();
   const std::string text = some_text(50);

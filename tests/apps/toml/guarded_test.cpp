@@ -1,4 +1,4 @@
-// What nests too deep is refused before anything recurses over it; all else is the parser's.
+// TOML that nests too deep is refused before anything recurses over it; all else is the parser's.
 #include "toml/guarded.h"
 
 #include <fsdp/error.h>
