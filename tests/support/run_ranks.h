@@ -43,7 +43,6 @@ inline void run_ranks(const Job& job, const std::function<void(World&)>& body) {
 struct RunResult {
   int exit_code = -1;  // 128 + signal when the launching process was killed
   std::string output;  // stdout and stderr
-  std::chrono::milliseconds duration{0};
 };
 
 // Runs ranks that may fail.
