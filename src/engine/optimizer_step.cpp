@@ -111,7 +111,7 @@ void OptimizerStep::step_candidates(int64_t touched) {
 
 bool OptimizerStep::leave(int id) {
   if (!schedule_.done_with(id)) return false;
-  executor_.perform(schedule_.give_up(id));
+  executor_.perform(schedule_.release_early(id));
   early_.leave(id);
   return true;
 }

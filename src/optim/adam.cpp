@@ -6,10 +6,10 @@ namespace fsdp {
 
 namespace {
 
-using optim::Batch;
 using optim::Settings;
+using optim::UpdateBatch;
 
-void update(const Batch& batch, const Settings& with) {
+void update(const UpdateBatch& batch, const Settings& with) {
   at::_fused_adam_(batch.pieces, batch.gradients, batch.states[0], batch.states[1], /*max_exp_avg_sqs=*/{}, batch.steps,
                    *with.lr, *with.beta1, *with.beta2, *with.weight_decay, *with.eps, /*amsgrad=*/false,
                    /*maximize=*/false);

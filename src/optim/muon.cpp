@@ -13,9 +13,9 @@ namespace fsdp {
 
 namespace {
 
-using optim::Batch;
 using optim::MatrixPiece;
 using optim::Settings;
+using optim::UpdateBatch;
 
 // The settings of Muon's update of a matrix.
 struct Method {
@@ -31,7 +31,7 @@ double factor_of(MuonScale scale, const std::vector<int64_t>& shape) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-void update(const engine::Model& model, optim::WholeMatrices& wholes, const Batch& batch, const Settings& with,
+void update(const engine::Model& model, optim::WholeMatrices& wholes, const UpdateBatch& batch, const Settings& with,
             const Method& method) {
   std::vector<MatrixPiece> updates;
   for (size_t i = 0; i < batch.pieces.size(); ++i) {
@@ -55,15 +55,16 @@ bool is_matrix(const ShardedParameter& parameter, const MuonOptions& options) {
 
 optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOptions& options) {
   const Method method{options.nesterov, options.scale, options.dtype};
-  return {.name = "Muon",
-          .defaults = {.patterns = {},
-                       .lr = options.lr,
-                       .weight_decay = options.weight_decay,
-                       .momentum = options.momentum},
-          .states = {"momentum_buffer"},
-          .element_wise = false,
-          .update = [=, wholes = std::make_shared<optim::WholeMatrices>(model->group())](
-                        const Batch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};
+  return {
+      .name = "Muon",
+      .defaults = {.patterns = {},
+                   .lr = options.lr,
+                   .weight_decay = options.weight_decay,
+                   .momentum = options.momentum},
+      .states = {"momentum_buffer"},
+      .element_wise = false,
+      .update = [=, wholes = std::make_shared<optim::WholeMatrices>(model->group())](
+                    const UpdateBatch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};
 }
 
 std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_ptr<engine::Model>& model,

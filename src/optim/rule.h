@@ -12,7 +12,7 @@ namespace fsdp::optim {
 
 // Parameters of one group and one unit that have a gradient, in the model's order; the entries at one place belong
 // together. Pieces are 1-D and may be empty.
-struct Batch {
+struct UpdateBatch {
   const engine::ShardedUnit* unit = nullptr;
   std::vector<size_t> parameters = {};  // their places in the model's parameters
   std::vector<torch::Tensor> pieces = {};
@@ -27,7 +27,7 @@ struct Rule {
   std::vector<std::string> states;  // tensors like the piece that it keeps for each parameter, zero at first
   // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
   bool element_wise = true;
-  std::function<void(const Batch&, const Settings&)> update;
+  std::function<void(const UpdateBatch&, const Settings&)> update;
 };
 
 }  // namespace fsdp::optim

@@ -31,7 +31,7 @@ int64_t block_numel(const torch::Device& device) {
   return device.is_cpu() ? int64_t{1 << 17} * at::get_num_threads() : std::numeric_limits<int64_t>::max();
 }
 
-void append(Batch& to, const Batch& from, size_t i, int64_t begin, int64_t end) {
+void append(UpdateBatch& to, const UpdateBatch& from, size_t i, int64_t begin, int64_t end) {
   to.parameters.push_back(from.parameters[i]);
   to.pieces.push_back(from.pieces[i].slice(0, begin, end));
   to.gradients.push_back(from.gradients[i].slice(0, begin, end));
@@ -42,9 +42,9 @@ void append(Batch& to, const Batch& from, size_t i, int64_t begin, int64_t end) 
 }
 
 // The batch's elements, about so many in each.
-std::vector<Batch> blocks_of(const Batch& batch) {
+std::vector<UpdateBatch> blocks_of(const UpdateBatch& batch) {
   constexpr int64_t kAligned = 64;
-  std::vector<Batch> blocks;
+  std::vector<UpdateBatch> blocks;
   int64_t room = 0;
   for (size_t i = 0; i < batch.pieces.size(); ++i) {
     const int64_t numel = batch.pieces[i].numel();
@@ -64,7 +64,7 @@ std::vector<Batch> blocks_of(const Batch& batch) {
 
 // Casts what was stepped for those that gather it, while it is still in a cache. Pieces that only padding parts are one
 // run; to cast the padding is no harm.
-void cast_for_gathers(const Batch& batch) {
+void cast_for_gathers(const UpdateBatch& batch) {
   const torch::Tensor& shard = batch.unit->shard;
   torch::Tensor gathered = batch.unit->collectives->shard();
   if (gathered.is_alias_of(shard)) return;
@@ -127,11 +127,11 @@ void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
 
 void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
   for (size_t group = 0; group < groups_.size(); ++group) {
-    const Batch batch = batch_of(group, unit);
+    const UpdateBatch batch = batch_of(group, unit);
     if (batch.parameters.empty()) continue;
     at::_foreach_add_(batch.steps, 1);
     const Settings settings = resolve(rule_.defaults, groups_[group]);
-    for (const Batch& block : rule_.element_wise ? blocks_of(batch) : std::vector{batch}) {
+    for (const UpdateBatch& block : rule_.element_wise ? blocks_of(batch) : std::vector{batch}) {
       for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
       rule_.update(block, settings);
       cast_for_gathers(block);
@@ -139,8 +139,8 @@ void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float
   }
 }
 
-Batch RuleOnPieces::batch_of(size_t group, const engine::ShardedUnit& unit) {
-  Batch batch{.unit = &unit};
+UpdateBatch RuleOnPieces::batch_of(size_t group, const engine::ShardedUnit& unit) {
+  UpdateBatch batch{.unit = &unit};
   batch.states.resize(states_.size());
   const auto first = std::lower_bound(members_[group].begin(), members_[group].end(), unit.first_piece);
   const auto last = std::lower_bound(first, members_[group].end(), unit.first_piece + unit.parameters.size());

@@ -36,7 +36,7 @@ class RuleOnPieces {
 
  private:
   void check_patterns(const std::vector<size_t>& members) const;
-  Batch batch_of(size_t group, const engine::ShardedUnit& unit);
+  UpdateBatch batch_of(size_t group, const engine::ShardedUnit& unit);
   void make_state(size_t parameter);
 
   std::shared_ptr<engine::Model> model_;

@@ -9,12 +9,12 @@ namespace fsdp {
 
 namespace {
 
-using optim::Batch;
 using optim::Settings;
+using optim::UpdateBatch;
 using Tensors = std::vector<torch::Tensor>;
 
 // The kernel knows one first step for all that it is given, but a parameter that was not used before has its own.
-void update_with_momentum(const Batch& batch, const Settings& with, bool nesterov) {
+void update_with_momentum(const UpdateBatch& batch, const Settings& with, bool nesterov) {
   for (const bool first : {true, false}) {
     Tensors pieces, gradients, momenta;
     for (size_t i = 0; i < batch.pieces.size(); ++i) {
@@ -29,7 +29,7 @@ void update_with_momentum(const Batch& batch, const Settings& with, bool nestero
   }
 }
 
-void update(const Batch& batch, const Settings& with, bool nesterov) {
+void update(const UpdateBatch& batch, const Settings& with, bool nesterov) {
   if (*with.momentum != 0) return update_with_momentum(batch, with, nesterov);
   at::_fused_sgd_(batch.pieces, batch.gradients, /*momentum_buffer_list=*/Tensors{}, *with.weight_decay, *with.momentum,
                   *with.lr, *with.dampening, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
@@ -55,7 +55,7 @@ optim::Rule sgd_rule(const SGDOptions& options) {
   return {.name = "SGD",
           .defaults = defaults,
           .states = momentum ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
-          .update = [nesterov = options.nesterov](const Batch& batch, const Settings& with) {
+          .update = [nesterov = options.nesterov](const UpdateBatch& batch, const Settings& with) {
             update(batch, with, nesterov);
           }};
 }

@@ -47,7 +47,7 @@ void Residency::await(UnitId unit, Actions& actions) {
   units_[unit].state = State::Full;
 }
 
-void Residency::give_up(UnitId unit, Actions& actions) {
+void Residency::release_early(UnitId unit, Actions& actions) {
   units_[unit].use = Use::Over;
   await(unit, actions);
   if (state(unit) == State::Full) release(unit, actions);

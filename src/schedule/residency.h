@@ -48,7 +48,7 @@ class Residency {
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
-  void give_up(UnitId unit, Actions& actions);
+  void release_early(UnitId unit, Actions& actions);
   // Of one whose shard has changed: begins a gather for the next micro-batch, only in a free buffer. One that was given
   // up, since its shard changed before the others', stays until theirs have.
   void gather_next(UnitId unit, Actions& actions);

@@ -211,9 +211,9 @@ bool Schedule::done_with(UnitId unit) const {
          order().on_plan() && order().distance(unit) == UseOrder::kNever;
 }
 
-Actions Schedule::give_up(UnitId unit) {
+Actions Schedule::release_early(UnitId unit) {
   Actions actions;
-  residency_.give_up(unit, actions);
+  residency_.release_early(unit, actions);
   record_.add(actions);
   return actions;
 }

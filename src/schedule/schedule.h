@@ -81,7 +81,7 @@ class Schedule {
   // uses it no more.
   bool done_with(UnitId unit) const;
   // The unit is not full afterwards, before the end of a backward that is done with it.
-  Actions give_up(UnitId unit);
+  Actions release_early(UnitId unit);
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
   // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the

@@ -55,7 +55,7 @@ std::vector<std::string> addresses_of(const std::string& host) {
   return outside.empty() ? all : std::vector{outside};
 }
 
-Listener listen_at(const std::vector<std::string>& addresses, uint16_t port) {
+ListeningSocket listen_at(const std::vector<std::string>& addresses, uint16_t port) {
   int error = 0;
   for (const std::string& address : addresses) {
     const Resolved resolved = resolve(address, port, AI_NUMERICHOST);

@@ -16,12 +16,12 @@ namespace fsdp::world {
 // for a name that nothing is known of, perhaps not yet.
 std::vector<std::string> addresses_of(const std::string& host);
 
-struct Listener {
+struct ListeningSocket {
   std::string address;
   int socket;  // bound, not yet listening; the caller's
 };
 // At the first of the addresses that this host has. Throws Error when it has none of them or the port is not free.
-Listener listen_at(const std::vector<std::string>& addresses, uint16_t port);
+ListeningSocket listen_at(const std::vector<std::string>& addresses, uint16_t port);
 
 // This host's address on the way to the first of them that there is a way to; empty where there is none. Sends nothing.
 std::string own_address_towards(const std::vector<std::string>& addresses, uint16_t port);

@@ -33,7 +33,7 @@ void flush_streams() {
 
 }  // namespace
 
-std::string Ending::describe() const {
+std::string ProcessEnding::describe() const {
   return signal ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
                 : fmt::format("failed with exit code {}", exit_code);
 }
@@ -106,7 +106,8 @@ bool RankProcess::end(int options) {
   do ended = waitpid(pid_, &status, options);
   while (ended < 0 && errno == EINTR);
   if (ended != pid_) return false;
-  ending_ = WIFSIGNALED(status) ? Ending{.signal = WTERMSIG(status)} : Ending{.exit_code = WEXITSTATUS(status)};
+  ending_ =
+      WIFSIGNALED(status) ? ProcessEnding{.signal = WTERMSIG(status)} : ProcessEnding{.exit_code = WEXITSTATUS(status)};
   return true;
 }
 

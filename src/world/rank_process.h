@@ -17,7 +17,7 @@
 namespace fsdp::world {
 
 // How a process ended.
-struct Ending {
+struct ProcessEnding {
   int exit_code = 0;
   int signal = 0;  // that killed it, or 0
   bool failed() const { return exit_code != 0 || signal != 0; }
@@ -44,7 +44,7 @@ class RankProcess {
 
   int rank() const { return rank_; }
   bool running() const { return !ending_; }
-  const std::optional<Ending>& ending() const { return ending_; }
+  const std::optional<ProcessEnding>& ending() const { return ending_; }
   int handle() const { return handle_; }
   OutputPipe* standard_output() { return output_.get(); }  // null when plain
   OutputPipe* standard_error() { return error_.get(); }
@@ -64,7 +64,7 @@ class RankProcess {
   std::unique_ptr<OutputPipe> error_;
   pid_t pid_ = -1;
   int handle_ = -1;
-  std::optional<Ending> ending_;
+  std::optional<ProcessEnding> ending_;
 };
 
 // All at once, so that none has to wait for another's end.

@@ -81,7 +81,7 @@ void Rendezvous::rendezvous_at_first_rank(const LauncherJob& job) {
   hosts_ = job.identity.rank == 0;
   const auto addresses = job.one_host ? std::vector<std::string>{"127.0.0.1"} : addresses_of(job.address);
   // Any of several may be the one that rank 0 listens at: by the name they are all tried.
-  Listener listener{addresses.size() == 1 ? addresses.front() : job.address, -1};
+  ListeningSocket listener{addresses.size() == 1 ? addresses.front() : job.address, -1};
   if (hosts_) listener = listen_at(addresses.empty() ? std::vector{job.address} : addresses, job.port);
   connect(job, listener.address, listener.socket);
   own_address_ = hosts_ ? listener.address : own_address_towards(addresses_of(listener.address), job.port);

@@ -14,10 +14,10 @@ using ::testing::ElementsAre;
 // Blocks 0..L-1, of which those that the backward is done with are given up; returns them, each as often as it was.
 std::vector<UnitId> step_that_gives_up(Player& player, int blocks) {
   std::vector<UnitId> given_up;
-  const auto give_up = [&] {
+  const auto release_early = [&] {
     for (UnitId unit = 0; unit < blocks; ++unit) {
       if (!player.schedule.done_with(unit) || std::count(given_up.begin(), given_up.end(), unit) > 0) continue;
-      player.add(player.schedule.give_up(unit));
+      player.add(player.schedule.release_early(unit));
       EXPECT_EQ(player.schedule.state(unit), Residency::State::Sharded);
       given_up.push_back(unit);
     }
@@ -25,9 +25,9 @@ std::vector<UnitId> step_that_gives_up(Player& player, int blocks) {
   for (UnitId block = 0; block < blocks; ++block) player.forward({block});
   for (UnitId block = blocks - 1; block >= 0; --block) {
     player.backward(block);
-    give_up();
+    release_early();
     player.gradients(block, 2, 2);
-    give_up();
+    release_early();
   }
   player.end_backward();
   return given_up;

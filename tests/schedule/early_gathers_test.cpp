@@ -28,7 +28,7 @@ void run_changing_shards(Player& player) {
   const auto change = [&] {
     for (UnitId unit = 0; unit < kBlocks; ++unit) {
       if (changed[unit] || !player.schedule.done_with(unit)) continue;
-      player.add(player.schedule.give_up(unit));
+      player.add(player.schedule.release_early(unit));
       player.add(player.schedule.shard_changed(unit));
       changed[unit] = true;
     }

@@ -41,10 +41,10 @@ TEST(Addresses, OfTheWayToAnotherIsThisHostsOwn) {
 
 TEST(Addresses, AreListenedAtOneByOne) {
   const uint16_t port = free_port();
-  const Listener first = listen_at({"192.0.2.7", "127.0.0.2"}, port);
+  const ListeningSocket first = listen_at({"192.0.2.7", "127.0.0.2"}, port);
   EXPECT_EQ(first.address, "127.0.0.2");
   // The port is free at this host's other addresses: nobody listens everywhere.
-  const Listener second = listen_at({"127.0.0.3"}, port);
+  const ListeningSocket second = listen_at({"127.0.0.3"}, port);
   for (int socket : {first.socket, second.socket}) close(socket);
 }
 
@@ -58,7 +58,7 @@ TEST(Addresses, OfAnotherHostAreAnErrorThatNamesThem) {
 
 TEST(Addresses, WhosePortIsTakenAreAnErrorThatSaysSo) {
   const uint16_t port = free_port();
-  const Listener taken = listen_at({"127.0.0.1"}, port);
+  const ListeningSocket taken = listen_at({"127.0.0.1"}, port);
   ASSERT_EQ(listen(taken.socket, 1), 0);
   EXPECT_THAT(message_of<Error>([&] {
                 listen_at({"192.0.2.7", "127.0.0.1"}, port);
