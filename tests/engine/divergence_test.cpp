@@ -26,7 +26,7 @@ using ::testing::Not;
 constexpr int kBlocks = 6, kSteps = 4, kDiverges = 2;
 
 // A rank that nobody tells anything waits until ctest ends the test.
-constexpr auto kTimeout = testing::patient_options().timeout;
+const auto kTimeout = testing::patient_options().timeout;
 
 // Six matrices, used in an order that is given for each step.
 struct Chain {
