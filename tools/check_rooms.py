@@ -31,7 +31,12 @@ APP_ROOMS = {
     "data": {"tokenizers"},
     "metrics": {"console"},
     "report": {"console", "metrics"},
-    "fsdp-train": {"console", "toml", "models", "tokenizers", "data", "metrics", "report"},
+    "options": {"console", "toml", "models", "data"},
+    "run": {"console", "models", "data", "metrics", "options"},
+    "planning": {"console", "models", "options"},
+    "generation": {"console", "models", "tokenizers", "options", "run"},
+    "training": {"console", "models", "tokenizers", "data", "metrics", "options", "run", "planning", "generation"},
+    "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "training"},
 }
 
 PUBLIC = {

@@ -1,4 +1,4 @@
-#include "inputs.h"
+#include "fsdp-train/inputs.h"
 
 #include <fmt/format.h>
 #include <fsdp/error.h>
@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <string_view>
 
-#include "collect_problems.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
-#include "prepare_bar.h"
-#include "resolve.h"
-#include "run_folder.h"
+#include "fsdp-train/prepare_bar.h"
+#include "options/resolve.h"
+#include "run/collect_problems.h"
+#include "run/run_folder.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "options.h"
-#include "prepare.h"
+#include "fsdp-train/prepare.h"
+#include "options/options.h"
 
 namespace trainer {
 

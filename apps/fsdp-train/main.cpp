@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "command_line.h"
 #include "console/terminal.h"
-#include "dry_run.h"
-#include "inputs.h"
-#include "prepare.h"
-#include "problems.h"
+#include "fsdp-train/inputs.h"
+#include "fsdp-train/prepare.h"
+#include "generation/sample_command.h"
+#include "options/command_line.h"
+#include "options/resolve.h"
+#include "planning/dry_run.h"
 #include "report/page.h"
-#include "resolve.h"
-#include "sample_command.h"
-#include "train.h"
+#include "run/problems.h"
+#include "training/train.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "prepare.h"
+#include "fsdp-train/prepare.h"
 
 #include <fmt/format.h>
 #include <fsdp/error.h>
@@ -9,12 +9,12 @@
 #include <memory>
 #include <optional>
 
-#include "collect_problems.h"
 #include "console/terminal.h"
 #include "console/units.h"
 #include "data/cache.h"
 #include "data/text_files.h"
-#include "prepare_bar.h"
+#include "fsdp-train/prepare_bar.h"
+#include "run/collect_problems.h"
 #include "tokenizers/sentencepiece.h"
 
 namespace trainer {

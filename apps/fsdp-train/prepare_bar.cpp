@@ -1,4 +1,4 @@
-#include "prepare_bar.h"
+#include "fsdp-train/prepare_bar.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,120 @@
+#include "options/configuration_file.h"
+
+#include <fmt/format.h>
+
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "options/did_you_mean.h"
+#include "options/option_value.h"
+#include "toml/guarded.h"
+
+namespace trainer {
+
+namespace {
+
+class Reader {
+ public:
+  Reader(const std::string& path, Options& options, ConfigurationFile& file)
+      : path_(path), options_(options), file_(file) {}
+
+  void read() {
+    try {
+      const toml::table root = guarded_toml::read(path_, fmt::format("configuration '{}'", path_));
+      for (const auto& [key, node] : root) read_section(key, node);
+    } catch (const fsdp::Error& error) {
+      file_.problems.emplace_back(error.what());
+    } catch (const toml::parse_error& error) {
+      add(error.source().begin, fmt::format("{}.", error.description()));
+    }
+    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
+      return std::tie(a.position.line, a.position.column) < std::tie(b.position.line, b.position.column);
+    });
+    for (const Found& found : found_) file_.problems.push_back(found.problem);
+  }
+
+ private:
+  struct Found {
+    toml::source_position position;
+    std::string problem;
+  };
+
+  void add(const toml::source_position& at, const std::string& problem) {
+    found_.push_back({at, fmt::format("{}:{}:{}: {}", path_, at.line, at.column, problem)});
+  }
+
+  void read_section(const toml::key& key, const toml::node& node) {
+    const std::string name(key.str());
+    const toml::table* table = node.as_table();
+    if (!table) {
+      return add(key.source().begin,
+                 with_hint(fmt::format("'{}' stands outside of every section", name), elsewhere(name)));
+    }
+    std::vector<std::string> sections;
+    for (const Row& row : option_rows()) {
+      if (row.in_file()) sections.push_back(row.section);
+    }
+    if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
+      const std::string meant = did_you_mean(name, sections);
+      return add(key.source().begin, with_hint(fmt::format("[{}] is no section of this program", name),
+                                               meant.empty() ? "" : fmt::format("[{}]", meant)));
+    }
+    for (const auto& [inner, value] : *table) read_value(name, inner, value);
+  }
+
+  void read_value(const std::string& section, const toml::key& key, const toml::node& node) {
+    const std::string name(key.str());
+    std::vector<std::string> here;
+    for (const Row& row : option_rows()) {
+      if (!row.in_file() || section != row.section) continue;
+      if (row.key() == name) return set(row, node);
+      here.push_back(row.key());
+    }
+    const std::string meant = elsewhere(name).empty() ? did_you_mean(name, here) : elsewhere(name);
+    add(key.source().begin, with_hint(fmt::format("'{}' is no key of [{}]", name, section), meant));
+  }
+
+  // Where that key is, if it is in any section.
+  static std::string elsewhere(const std::string& name) {
+    for (const Row& row : option_rows()) {
+      if (row.in_file() && row.key() == name) return fmt::format("[{}] {}", row.section, name);
+    }
+    return "";
+  }
+
+  void set(const Row& row, const toml::node& node) {
+    file_.given.insert(&row);
+    Scalar value;
+    if (const auto* text = node.as_string()) {
+      value = text->get();
+    } else if (const auto* whole = node.as_integer()) {
+      value = whole->get();
+    } else if (const auto* number = node.as_floating_point()) {
+      value = number->get();
+    } else if (const auto* truth = node.as_boolean()) {
+      value = truth->get();
+    } else {
+      return add(node.source().begin,
+                 fmt::format("{} is a list, a table or a time; it must be one value.", row.path()));
+    }
+    const std::string problem = assign(row, options_, value);
+    if (!problem.empty()) add(node.source().begin, row.path() + problem);
+  }
+
+  std::string path_;
+  Options& options_;
+  ConfigurationFile& file_;
+  std::vector<Found> found_;
+};
+
+}  // namespace
+
+ConfigurationFile read_configuration(const std::string& path, Options& options) {
+  ConfigurationFile result;
+  Reader(path, options, result).read();
+  return result;
+}
+
+}  // namespace trainer

@@ -1,0 +1,105 @@
+#include "options/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "options/did_you_mean.h"
+#include "options/option_value.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr const char* kNoValue = "\x01";  // that no shell hands over by accident
+
+void set(const Row& row, const std::string& text, Options& options, std::vector<std::string>& problems) {
+  const std::string problem = text == kNoValue ? " needs a value." : assign(row, options, scalar_of(row, text));
+  if (!problem.empty()) problems.push_back(row.flag + problem);
+}
+
+}  // namespace
+
+Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
+  app_.allow_extras();  // to name all unknown arguments
+  app_.set_version_flag("--version", FSDP_VERSION);
+  for (const Row& row : option_rows()) {
+    if (!row.is_for(command)) continue;
+    if (row.takes_words()) {
+      words_ = &row;
+    } else if (row.is_switch()) {
+      options_.emplace_back(&row, app_.add_flag(row.flag));
+    } else {
+      CLI::Option* option = app_.add_option(row.flag, [](const CLI::results_t&) { return true; });
+      option->take_last()->expected(0, 1)->default_str(kNoValue);
+      options_.emplace_back(&row, option);
+    }
+  }
+}
+
+FlagsAnswer Flags::parse(std::vector<std::string> arguments) {
+  FlagsAnswer answer;
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app_.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    answer.asks_help = true;
+  } catch (const CLI::CallForVersion& version) {
+    answer.version = version.what();
+  } catch (const CLI::ParseError& error) {
+    answer.problems.push_back(error.what());
+  }
+  return answer;
+}
+
+std::string Flags::text_of(const std::string& flag) const {
+  for (const auto& [row, option] : options_) {
+    if (flag != row->flag || option->count() == 0) continue;
+    const std::string& text = option->results().back();
+    return text == kNoValue ? "" : text;
+  }
+  return "";
+}
+
+Rows Flags::apply(Options& options, std::vector<std::string>& problems) const {
+  Rows given;
+  for (const auto& [row, option] : options_) {
+    if (option->count() == 0) continue;
+    given.insert(row);
+    set(*row, option->results().back(), options, problems);
+  }
+  read_words(given, options, problems);
+  return given;
+}
+
+void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+  bool after_unknown_option = false;
+  for (const std::string& word : app_.remaining()) {
+    const bool is_option = word.starts_with('-');
+    // A word after an unknown option is its value: naming both would count one mistake twice.
+    if (is_option || (!words_ && !after_unknown_option)) {
+      problems.push_back(unknown(word));
+    } else if (words_ && !after_unknown_option) {
+      given.insert(words_);
+      set(*words_, word, options, problems);
+    }
+    after_unknown_option = is_option;
+  }
+}
+
+std::string Flags::unknown(const std::string& argument) const {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (const Row* row = row_of(name)) {
+    for (const CommandEntry& entry : kCommands) {
+      if (!row->is_for(entry.command)) continue;
+      return fmt::format("'{}' is an option of fsdp-train {}, not of fsdp-train {}.", name, entry.word,
+                         entry_of(command_).word);
+    }
+  }
+  std::vector<std::string> names = {"--help", "--version"};
+  for (const auto& [row, option] : options_) names.push_back(row->flag);
+  const std::string meant = argument.starts_with("--") ? did_you_mean(name, names) : "";
+  return with_hint(fmt::format("'{}' is no option of this program", name), meant);
+}
+
+}  // namespace trainer

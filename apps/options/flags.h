@@ -1,0 +1,44 @@
+// The flags of a command line, taken apart.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "options/configuration_file.h"
+#include "options/option_table.h"
+
+namespace trainer {
+
+struct FlagsAnswer {
+  bool asks_help = false;
+  std::string version;                // not empty when it was asked for
+  std::vector<std::string> problems;  // what keeps the flags from being read at all
+};
+
+// CLI11 takes the arguments apart; values are read and checked here, so that every wrong one is found: CLI11 stops at
+// the first.
+class Flags {
+ public:
+  explicit Flags(Command command);
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+
+  FlagsAnswer parse(std::vector<std::string> arguments);
+  // The value that a flag was given, as it stands there; empty: none.
+  std::string text_of(const std::string& flag) const;
+  // Sets what was given, appends what is wrong with it, and returns which options were given, rightly or not.
+  Rows apply(Options& options, std::vector<std::string>& problems) const;
+
+ private:
+  void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
+  std::string unknown(const std::string& argument) const;
+
+  Command command_;
+  CLI::App app_;
+  std::vector<std::pair<const Row*, CLI::Option*>> options_;
+  const Row* words_ = nullptr;  // for what is no option
+};
+
+}  // namespace trainer

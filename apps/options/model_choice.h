@@ -1,0 +1,19 @@
+// From the options of the model to its shape.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options/options.h"
+
+namespace trainer {
+
+struct ModelChoice {
+  models::ModelConfig config;
+  std::vector<std::string> problems;  // every one that was found, a sentence each
+};
+
+// The shape that --model names, and what other options change of it.
+ModelChoice choose_model(const ModelOptions& options);
+
+}  // namespace trainer

@@ -1,0 +1,186 @@
+#include "options/option_value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace trainer {
+
+namespace {
+
+// The whole of `text` as a number; one beyond the type's range is the nearest that it has.
+template <typename Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number number{};
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(begin, end, number);
+  if (stopped != end || begin == end || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc{}) return number;
+  if constexpr (std::is_integral_v<Number>) {
+    return text.starts_with('-') ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
+  }
+  return std::nullopt;
+}
+
+std::optional<StepRange> range_in(const std::string& text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos) return std::nullopt;
+  const auto first = number_in<int64_t>(text.substr(0, dots)), last = number_in<int64_t>(text.substr(dots + 2));
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return StepRange{*first, *last};
+}
+
+std::string quoted(const Scalar& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? fmt::format("'{}'", *text) : shown(value);
+}
+
+std::string problem_with(const Check& check, int64_t value) {
+  const auto* allowed = std::get_if<WholeNumbers>(&check);
+  if (allowed && value < allowed->lowest) return fmt::format(" is {}; it must be at least {}.", value, allowed->lowest);
+  if (allowed && value > allowed->highest)
+    return fmt::format(" is {}; it must be at most {}.", value, allowed->highest);
+  return "";
+}
+
+std::string problem_with(const Check& check, double value) {
+  const auto* allowed = std::get_if<Numbers>(&check);
+  if (!allowed) return "";
+  const bool above = allowed->with_lowest ? value >= allowed->lowest : value > allowed->lowest;
+  const bool below = allowed->with_highest ? value <= allowed->highest : value < allowed->highest;
+  if (std::isfinite(value) && above && below) return "";
+  return fmt::format(" is {}; it must be {}.", value, allowed->expected);
+}
+
+std::string problem_with(const Check& check, const std::string& value) {
+  if (const auto* allowed = std::get_if<Words>(&check)) {
+    if (std::find(allowed->begin(), allowed->end(), value) != allowed->end()) return "";
+    return fmt::format(" is '{}'; it must be one of {}.", value, fmt::join(*allowed, ", "));
+  }
+  const auto* form = std::get_if<Form>(&check);
+  if (!form || form->holds(value)) return "";
+  return fmt::format(" is '{}'; it must be {}.", value, form->expected);
+}
+
+std::string put(const Scalar& given, const Check&, bool& target) {
+  const auto* value = std::get_if<bool>(&given);
+  if (!value) return fmt::format(": {} is neither true nor false.", quoted(given));
+  target = *value;
+  return "";
+}
+
+std::string put(const Scalar& given, const Check& check, int64_t& target) {
+  const auto* value = std::get_if<int64_t>(&given);
+  if (!value) return fmt::format(": {} is not a whole number.", quoted(given));
+  std::string problem = problem_with(check, *value);
+  if (problem.empty()) target = *value;
+  return problem;
+}
+
+std::string put(const Scalar& given, const Check& check, double& target) {
+  const auto* whole = std::get_if<int64_t>(&given);
+  const auto* number = std::get_if<double>(&given);
+  if (!whole && !number) return fmt::format(": {} is not a number.", quoted(given));
+  const double value = number ? *number : static_cast<double>(*whole);
+  std::string problem = problem_with(check, value);
+  if (problem.empty()) target = value;
+  return problem;
+}
+
+std::string put(const Scalar& given, const Check& check, std::string& target) {
+  const auto* value = std::get_if<std::string>(&given);
+  if (!value) return fmt::format(": {} is not a text; put it in quotes.", quoted(given));
+  if (value->empty()) return " needs a value.";
+  std::string problem = problem_with(check, *value);
+  if (problem.empty()) target = *value;
+  return problem;
+}
+
+std::string put(const Scalar& given, const Check&, StepRange& target) {
+  const auto* text = std::get_if<std::string>(&given);
+  const auto range = text ? range_in(*text) : std::nullopt;
+  if (!range) return fmt::format(": {} is no range of steps such as 100..110.", quoted(given));
+  target = *range;
+  return "";
+}
+
+std::string put(const Scalar& given, const Check& check, std::vector<std::string>& target) {
+  std::string word;
+  std::string problem = put(given, check, word);
+  if (problem.empty()) target.push_back(word);
+  return problem;
+}
+
+template <typename Value>
+std::string put(const Scalar& given, const Check& check, std::optional<Value>& target) {
+  Value value{};
+  std::string problem = put(given, check, value);
+  if (problem.empty()) target = value;
+  return problem;
+}
+
+template <typename Value>
+struct Inner {
+  using Type = Value;
+};
+template <typename Value>
+struct Inner<std::optional<Value>> {
+  using Type = Value;
+};
+
+std::optional<Scalar> get(bool value) { return value; }
+std::optional<Scalar> get(int64_t value) { return value; }
+std::optional<Scalar> get(double value) { return value; }
+std::optional<Scalar> get(const std::string& value) {
+  if (value.empty()) return std::nullopt;
+  return value;
+}
+std::optional<Scalar> get(const StepRange& value) { return fmt::format("{}..{}", value.first, value.last); }
+std::optional<Scalar> get(const std::vector<std::string>& value) {
+  return get(fmt::format("{}", fmt::join(value, " ")));
+}
+template <typename Value>
+std::optional<Scalar> get(const std::optional<Value>& value) {
+  if (!value) return std::nullopt;
+  return get(*value);
+}
+
+}  // namespace
+
+Scalar scalar_of(const Row& row, const std::string& text) {
+  const Options any{};  // the type alone is of interest
+  return visit_target(row, any, [&](const auto& target) -> Scalar {
+    using Value = typename Inner<std::decay_t<decltype(target)>>::Type;
+    if constexpr (std::is_same_v<Value, bool>) {
+      if (text == "true" || text == "false") return text == "true";
+    } else if constexpr (std::is_same_v<Value, int64_t> || std::is_same_v<Value, double>) {
+      if (const auto number = number_in<Value>(text)) return *number;
+    }
+    return text;
+  });
+}
+
+std::string assign(const Row& row, Options& options, const Scalar& value) {
+  return visit_target(row, options, [&](auto& target) { return put(value, row.check, target); });
+}
+
+std::optional<Scalar> value_of(const Row& row, const Options& options) {
+  return visit_target(row, options, [](const auto& target) { return get(target); });
+}
+
+void reset(const Row& row, Options& options) {
+  const Options fresh{};
+  std::visit([&](auto target) { reach::member(options, target) = reach::member(fresh, target); }, row.target);
+}
+
+std::string shown(const Scalar& value) {
+  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
+}
+
+}  // namespace trainer

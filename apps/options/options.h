@@ -1,0 +1,124 @@
+// The options of a run. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
+// resolve.h fills in what follows from others.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/data_order.h"
+#include "models/model_config.h"
+#include "options/learning_rate.h"
+
+namespace trainer {
+
+// The words for fsdp::Strategy and for dtypes; sharding.h says what they mean.
+inline constexpr std::array<const char*, 6> kStrategies = {"full-shard", "shard-grad-op", "shard-optimizer",
+                                                           "no-shard",   "hybrid-shard",  "hybrid-shard-grad-op"};
+inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
+inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2", "llmc-llama3"};
+inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
+inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
+
+// Steps, both ends included, counted from 1.
+struct StepRange {
+  int64_t first = 1, last = 1;
+  bool operator==(const StepRange&) const = default;
+};
+
+// Which model, and what of its shape is to be otherwise; model_choice.h makes a shape of it.
+struct ModelOptions {
+  std::string model;  // a size by name, or a file; empty: the small GPT-2 of models::ModelConfig
+  std::string init_from;
+  std::optional<int64_t> vocabulary, context, width, layers, heads, key_value_heads, mlp_width;
+  std::optional<bool> tie_embeddings;
+  std::optional<double> dropout, rope_theta;
+};
+
+struct Options {
+  std::string config;  // the file that the options below were read from
+  bool dry_run = false;
+
+  std::string text;  // what is trained on: text, or tokens in `data`
+  std::string data;
+  std::string validation;  // empty: a part of the text
+  double validation_fraction = 0.05;
+  std::string tokenizer = "bytes";
+  std::string cache;
+  std::optional<double> epochs;       // given: `steps` follow
+  std::optional<int64_t> most_steps;  // as --steps says beside --epochs: what is reached first ends the run
+
+  ModelOptions model_options;
+  models::ModelConfig model;  // what they come to
+
+  int64_t ranks = 1;
+  int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
+  int64_t timeout = 600;
+
+  std::string strategy = "full-shard";  // one of kStrategies
+  int64_t shard_group_size = 0;         // 0: all ranks, or the ranks of a host for the hybrid strategies
+  std::string param_dtype = "fp32";     // one of kDtypes
+  std::string reduce_dtype = "fp32";    // one of kDtypes
+  int64_t buffers = 2;
+  int64_t prefetch = 1;
+
+  int64_t steps = 300;
+  int64_t batch = 8;
+  int64_t micro_batches = 1;
+  std::optional<int64_t> target_tokens_per_step;  // given: `micro_batches` follow
+  int64_t patience = 0;                           // 0: no early stop
+  std::string on_nonfinite = "stop";              // one of kOnNonfinite
+  int64_t seed = 1;
+
+  std::string optimizer = "adamw";  // one of kOptimizers
+  double beta1 = 0.9, beta2 = 0.99, eps = 1e-8;
+  double weight_decay = 0.1;
+  std::optional<double> muon_lr;  // none: as `lr`
+  double muon_momentum = 0.95;
+  double clip = 1.0;
+
+  double lr = 1e-3;
+  std::string schedule = "cosine";     // one of kSchedules
+  std::optional<int64_t> warmup;       // none on the command line: a fifth of the steps, at most 100
+  double final_lr = 0.1;               // of `lr`
+  std::optional<int64_t> decay_steps;  // of WSD; none on the command line: a tenth of the steps
+
+  std::string run = "run";
+  std::string checkpoint;       // empty: begin anew
+  std::string resume = "auto";  // or never, or a folder
+  int64_t log_every = 0;        // 0: every few seconds
+  int64_t validate_every = 0;
+  int64_t validation_windows = 64;
+  int64_t save_every = 0;
+  double save_minutes = 0;
+  int64_t keep = 0;  // 0: all
+  std::optional<StepRange> trace_steps;
+  bool export_model = false;
+
+  int64_t sample_every = 0;
+  int64_t sample_length = 400;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  std::string prompt = "\n";
+
+  std::string kind = "nanogpt";   // of the token files that `prepare` writes; one of kTokenKinds
+  std::string output;             // what `prepare` and `report` write
+  std::vector<std::string> runs;  // that `report` shows
+
+  data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
+  int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
+  std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
+  LearningRate learning_rate() const {
+    return {.peak = lr,
+            .warmup = *warmup,
+            .steps = steps,
+            .schedule = schedule_named(schedule),
+            .final_share = final_lr,
+            .decay_steps = decay_steps.value_or(0)};
+  }
+};
+
+}  // namespace trainer

@@ -1,0 +1,123 @@
+#include "options/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainer {
+
+namespace {
+
+constexpr int64_t kMostSteps = 1'000'000'000;
+
+int64_t micro_batches_for(int64_t tokens, const Options& options) {
+  const auto sequences = static_cast<double>(options.ranks * options.batch * options.model.context);
+  return std::max<int64_t>(1, std::llround(static_cast<double>(tokens) / sequences));
+}
+
+// Whole steps within so many passes; at least one.
+int64_t steps_for(double epochs, int64_t windows, const Options& options) {
+  const auto a_step = static_cast<double>(options.ranks * options.micro_batches * options.batch);
+  const double steps = std::floor(epochs * static_cast<double>(windows) / a_step);
+  return static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(kMostSteps)));
+}
+
+void fill_schedule(Options& options) {
+  if (!options.warmup) options.warmup = std::min<int64_t>(100, options.steps / 5);
+  if (options.schedule == "wsd" && !options.decay_steps) {
+    const int64_t after_warmup = std::max<int64_t>(1, options.steps - *options.warmup);
+    options.decay_steps = std::clamp<int64_t>(options.steps / 10, 1, after_warmup);
+  }
+}
+
+// The tokens of a whole run, and the windows of all its epochs, are counted in 64 bits.
+constexpr double kMostTogether = 4e18;
+
+std::string length_problem(const Options& options) {
+  const double tokens = static_cast<double>(options.steps) * static_cast<double>(options.tokens_per_step());
+  if (tokens <= kMostTogether) return "";
+  return fmt::format(
+      "--steps {} of {} tokens each are {:.2g} tokens, more than can be counted. Use fewer steps, or smaller ones.",
+      options.steps, options.tokens_per_step(), tokens);
+}
+
+// Empty where the passes over the data have a step.
+std::string epochs_problem(const Options& options, int64_t windows) {
+  if (*options.epochs * static_cast<double>(windows) > kMostTogether) {
+    return fmt::format("--epochs {} over {} sequences are more than can be counted. Use fewer epochs.", *options.epochs,
+                       windows);
+  }
+  const int64_t a_step = options.step_shape().windows();
+  if (std::ceil(*options.epochs) * static_cast<double>(windows) >= static_cast<double>(a_step)) return "";
+  return fmt::format(
+      "--epochs {} over {} sequences of training data are less than a step, which takes {}. Use a smaller --batch, "
+      "more "
+      "epochs or more data.",
+      *options.epochs, windows, a_step);
+}
+
+std::vector<std::string> schedule_problems(const Options& options) {
+  std::vector<std::string> problems;
+  if (const std::string problem = length_problem(options); !problem.empty()) problems.push_back(problem);
+  const int64_t steps = options.steps, warmup = *options.warmup;
+  if (warmup > steps) {
+    problems.push_back(fmt::format("--warmup {} is more than --steps {}.", warmup, steps));
+  } else if (options.decay_steps.value_or(0) > steps - warmup && options.decay_steps != 1) {
+    problems.push_back(
+        fmt::format("--warmup {} and --decay-steps {} are more than --steps {}.", warmup, *options.decay_steps, steps));
+  }
+  if (options.trace_steps && options.trace_steps->first > steps) {
+    problems.push_back(
+        fmt::format("--trace-steps begins with step {}, after --steps {}.", options.trace_steps->first, steps));
+  } else if (options.trace_steps && options.trace_steps->last > steps) {
+    problems.push_back(
+        fmt::format("--trace-steps ends with step {}, after --steps {}.", options.trace_steps->last, steps));
+  }
+  return problems;
+}
+
+}  // namespace
+
+std::vector<std::string> contradictions(const Options& options) {
+  std::vector<std::string> problems;
+  auto check = [&](bool holds, const std::string& problem) {
+    if (!holds) problems.push_back(problem);
+  };
+  check(!options.decay_steps || options.schedule == "wsd",
+        fmt::format("--decay-steps is given, and --schedule {} does not wait before it falls. Use --schedule wsd.",
+                    options.schedule));
+  check(options.patience == 0 || options.validate_every > 0,
+        fmt::format("--patience {} counts validations, and there is none before the end. Give --validate-every.",
+                    options.patience));
+  check(!options.muon_lr || options.optimizer == "muon",
+        fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
+  const int64_t group = options.shard_group_size;
+  check(options.strategy != "no-shard" || group <= 1,
+        fmt::format("--shard-group-size is {} with --strategy no-shard, which shards nothing.", group));
+  // Under a launcher --ranks stays at 1 and the launcher's number counts; `shard` compares with that.
+  check(options.ranks <= 1 || group <= 0 || options.ranks % group == 0,
+        fmt::format("--shard-group-size {} does not divide --ranks {}.", group, options.ranks));
+  return problems;
+}
+
+std::vector<std::string> resolve(Options& options, const Job& job) {
+  options.ranks = job.ranks;
+  if (options.target_tokens_per_step) {
+    options.micro_batches = micro_batches_for(*options.target_tokens_per_step, options);
+  }
+  if (options.optimizer == "muon" && !options.muon_lr) options.muon_lr = options.lr;
+  if (options.epochs && !job.windows) return {};
+  if (options.epochs) {
+    const std::string problem = epochs_problem(options, *job.windows);
+    if (!problem.empty()) return {problem};
+    const int64_t steps = steps_for(*options.epochs, *job.windows, options);
+    options.steps = std::min(steps, options.most_steps.value_or(steps));
+  }
+  fill_schedule(options);
+  return schedule_problems(options);
+}
+
+int64_t windows_in(int64_t tokens, int64_t context) { return tokens > context ? (tokens - 1) / context : 0; }
+
+}  // namespace trainer

@@ -1,0 +1,96 @@
+#include "options/settings.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "console/units.h"
+#include "options/option_value.h"
+#include "options/resolve.h"
+
+namespace trainer {
+
+namespace {
+
+std::string learning_rate_text(const Options& options) {
+  const std::string peak = fmt::format("{:.3g}", options.lr);
+  if (options.schedule == "constant") return peak;
+  const std::string fall = options.schedule == "wsd" ? fmt::format(" in the last {} steps", *options.decay_steps) : "";
+  return fmt::format("{} falling to {:.3g}{} ({})", peak, options.lr * options.final_lr, fall, options.schedule);
+}
+
+std::string step_text(const Options& options) {
+  std::string text =
+      fmt::format("{} ranks x {} micro-batches x {} sequences x {} = {} tokens", options.ranks, options.micro_batches,
+                  options.batch, options.model.context, grouped(options.tokens_per_step()));
+  const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
+  return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
+}
+
+std::string epochs_text(const Options& options, const data::Corpus& corpus) {
+  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const double epochs = static_cast<double>(options.steps) * static_cast<double>(options.step_shape().windows()) /
+                        static_cast<double>(windows);
+  return fmt::format("{:.3g}: the training data holds {} tokens", epochs, grouped(corpus.training->size()));
+}
+
+nlohmann::ordered_json json_of(const Row& row, const Options& options) {
+  const std::optional<Scalar> value = value_of(row, options);
+  if (value) return std::visit([](const auto& one) { return nlohmann::ordered_json(one); }, *value);
+  const bool is_text = std::holds_alternative<std::string Options::*>(row.target) ||
+                       std::holds_alternative<std::string ModelOptions::*>(row.target);
+  return is_text ? nlohmann::ordered_json("") : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string settings_table(const Options& options, const data::Corpus& corpus) {
+  const models::ModelConfig& model = options.model;
+  std::string table;
+  auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
+  const int64_t held_back = corpus.validation ? corpus.validation->size() : 0;
+  row("data", fmt::format("{}: {} tokens to train on, {} held back", options.text.empty() ? options.data : options.text,
+                          short_number(static_cast<double>(corpus.training->size())),
+                          short_number(static_cast<double>(held_back))));
+  row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
+                            grouped(model.vocabulary)));
+  row("model",
+      fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}", models::name_of(model.family),
+                  grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
+  row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
+  row("sharding", options.strategy + (options.shard_group_size == 0
+                                          ? std::string()
+                                          : fmt::format(" in groups of {} ranks", options.shard_group_size)));
+  row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
+                            options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
+  row("a step", step_text(options));
+  row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
+  row("epochs", epochs_text(options, corpus));
+  row("learning rate", learning_rate_text(options));
+  row(options.optimizer == "muon" ? "Muon, AdamW" : "AdamW",
+      fmt::format("betas {} and {}, weight decay {}, gradient clipped at {}", options.beta1, options.beta2,
+                  options.weight_decay, options.clip));
+  row("seed", fmt::format("{}", options.seed));
+  row("results", options.run);
+  if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);
+  return table;
+}
+
+std::string settings_json(const Options& options) {
+  nlohmann::ordered_json json;
+  for (const Row& row : option_rows()) {
+    if (row.in_file() && row.is_for(Command::Train)) json[row.key()] = json_of(row, options);
+  }
+  const models::ModelConfig& model = options.model;
+  json["vocabulary"] = model.vocabulary;
+  json["context"] = model.context;
+  json["width"] = model.width;
+  json["layers"] = model.layers;
+  json["heads"] = model.heads;
+  json["parameters"] = models::parameter_numel(model);
+  json["tokens_per_step"] = options.tokens_per_step();
+  // Paths and prompts need not be UTF-8, JSON must be.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace trainer

@@ -1,0 +1,18 @@
+// The resolved configuration of a run, for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "data/corpus.h"
+#include "options/options.h"
+
+namespace trainer {
+
+// Aligned lines, each ended by a newline.
+std::string settings_table(const Options& options, const data::Corpus& corpus);
+
+// One JSON object, indented, ended by a newline; its keys are the options' names, with what follows from them:
+// parameters, tokens_per_step, and the shape of the model.
+std::string settings_json(const Options& options);
+
+}  // namespace trainer

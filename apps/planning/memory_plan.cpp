@@ -1,0 +1,114 @@
+#include "planning/memory_plan.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+namespace {
+
+constexpr int64_t kAlignmentNumel = 64, kFloatBytes = 4;
+
+int64_t rounded_up(int64_t numel) { return (numel + kAlignmentNumel - 1) / kAlignmentNumel * kAlignmentNumel; }
+
+struct Range {
+  int64_t begin, end;
+};
+int64_t common_numel(Range a, Range b) {
+  return std::max<int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+}
+
+// A unit as it lies in memory, in elements.
+struct UnitSizes {
+  int64_t used = 0;   // with each parameter padded: what its gradients take
+  int64_t slice = 0;  // that each rank adds up
+  int64_t full = 0;
+  int64_t shard = 0;
+};
+
+UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
+  UnitSizes sizes;
+  for (const PlannedParameter& parameter : unit) sizes.used += rounded_up(parameter.numel);
+  sizes.slice = rounded_up((sizes.used + sharding.ranks - 1) / sharding.ranks);
+  sizes.full = sizes.slice * sharding.ranks;
+  sizes.shard = sizes.full / sharding.group;
+  return sizes;
+}
+
+Range shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
+  const int64_t begin = rank % sharding.group * sizes.shard;
+  return {begin, begin + sizes.shard};
+}
+
+// Without padding, as one tensor of state per parameter has it.
+int64_t state_numel(const PlannedUnit& unit, Range shard, bool muon) {
+  int64_t numel = 0, offset = 0;
+  for (const PlannedParameter& parameter : unit) {
+    const int64_t tensors = muon && parameter.is_layer_matrix ? 1 : 2;
+    numel += tensors * common_numel({offset, offset + parameter.numel}, shard);
+    offset += rounded_up(parameter.numel);
+  }
+  return numel;
+}
+
+// Memory that every rank holds alike.
+MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
+  int64_t all_full = 0, largest_full = 0, all_used = 0, largest_used = 0, all_slices = 0;
+  for (const UnitSizes& unit : units) {
+    all_full += unit.full;
+    all_used += unit.used;
+    all_slices += unit.slice;
+    largest_full = std::max(largest_full, unit.full);
+    largest_used = std::max(largest_used, unit.used);
+  }
+  const auto count = static_cast<int64_t>(units.size());
+  MemoryPlan plan;
+  plan.parameters =
+      all_full / sharding.group * (kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0));
+  if (sharding.ranks == 1) return plan;
+  // One buffer that stays open for the first unit, one that fills, and one that is reduced.
+  const int64_t buffers = std::min<int64_t>(3, count);
+  plan.full_gradients = sharding.reduce_bytes * (sharding.full_for_the_step ? all_used : buffers * largest_used);
+  if (sharding.group < sharding.ranks) plan.full_gradients += kFloatBytes * all_slices;
+  if (sharding.group > 1) {
+    const int64_t copied = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
+    plan.copies = sharding.param_bytes * copied;
+  }
+  return plan;
+}
+
+}  // namespace
+
+PlannedSharding planned_sharding(const Options& options) {
+  const bool whole_step = options.strategy == "shard-optimizer" || options.strategy == "no-shard";
+  const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
+  const bool replicas_only = options.strategy == "no-shard";
+  auto bytes_of = [](const std::string& dtype) { return dtype == "fp32" ? 4 : 2; };
+  const int64_t group = options.shard_group_size == 0 ? options.ranks : options.shard_group_size;
+  return {.ranks = options.ranks,
+          .group = replicas_only ? 1 : group,
+          .full_for_the_step = whole_step,
+          .param_bytes = bytes_of(options.param_dtype),
+          .reduce_bytes = bytes_of(options.reduce_dtype),
+          .buffers = options.buffers,
+          .shares_buffers = !whole_step && !until_backward_ends,
+          .muon = options.optimizer == "muon"};
+}
+
+std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
+  std::vector<UnitSizes> sizes;
+  for (const PlannedUnit& unit : units) sizes.push_back(sizes_of(unit, sharding));
+  std::vector<MemoryPlan> plans(static_cast<size_t>(sharding.ranks), common_part(sizes, sharding));
+  for (int64_t rank = 0; rank < sharding.ranks; ++rank) {
+    MemoryPlan& plan = plans[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < units.size(); ++i) {
+      const Range shard = shard_of(sizes[i], sharding, rank);
+      plan.optimizer += kFloatBytes * state_numel(units[i], shard, sharding.muon);
+      // One rank alone keeps what autograd makes, which has no padding.
+      plan.gradients +=
+          kFloatBytes * (sharding.ranks == 1 ? numel_of(units[i]) : common_numel({0, sizes[i].used}, shard));
+    }
+  }
+  return plans;
+}
+
+}  // namespace trainer

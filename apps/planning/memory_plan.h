@@ -1,0 +1,42 @@
+// Memory that a run will hold on each rank, by the formulas of docs/memory.md: pure arithmetic, before anything is
+// built.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "options/options.h"
+#include "planning/model_parts.h"
+
+namespace trainer {
+
+// How the model is divided; all ranks are on one host and share memory.
+struct PlannedSharding {
+  int64_t ranks = 1;
+  int64_t group = 1;               // ranks that hold the model once; divides `ranks`
+  bool full_for_the_step = false;  // every unit has gradients of its own until the end of backward
+  int64_t param_bytes = 4;         // an element of full parameters
+  int64_t reduce_bytes = 4;        // an element of gradients between ranks
+  int64_t buffers = 2;             // full units at once where gathers copy, for the strategies that share them
+  bool shares_buffers = true;
+  bool muon = false;  // its matrices have one tensor of state, all else two
+};
+
+PlannedSharding planned_sharding(const Options& options);
+
+// In bytes; but for `copies`, the parts of fsdp::MemoryReport at the end of a backward, in the same order.
+struct MemoryPlan {
+  int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
+  int64_t gradients = 0;        // sums of the shards' gradients
+  int64_t optimizer = 0;        // its state
+  int64_t full_parameters = 0;  // gathers copy nothing
+  int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
+  int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
+  int64_t total() const { return parameters + gradients + optimizer + full_parameters + full_gradients; }
+};
+
+// By rank. The first unit, which is used at both ends of the model, is open while all others come and go. Units have at
+// least one element.
+std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding);
+
+}  // namespace trainer

@@ -1,0 +1,114 @@
+#include "run/run_settings.h"
+
+#include <fmt/format.h>
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "console/units.h"
+#include "data/fingerprint.h"
+#include "files/json.h"
+#include "files/printable.h"
+#include "options/option_value.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr const char* kData = "the training data";
+constexpr const char* kStep = "the tokens of a step";
+
+// With another of these a run is another one.
+constexpr std::array kKept = {
+    kData,      kStep,     "--seed",      "--optimizer",       "--model",      "--context",    "--width",
+    "--layers", "--heads", "--mlp-width", "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings"};
+
+// Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
+// something is shown, or what follows into an entry of its own.
+constexpr std::array kSections = {"data", "model", "sharding", "training"};
+constexpr std::array kLeftOut = {"--cache", "--init-from", "--epochs", "--tokens-per-step"};
+
+template <typename Names>
+bool has(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The number of tokens and what some of them are, spread over all.
+std::string identity_of(const data::TokenSource& tokens) {
+  constexpr int64_t kPlaces = 256, kTokens = 64;
+  const int64_t together = std::min(kTokens, tokens.size());
+  std::vector<int64_t> read(static_cast<size_t>(together));
+  data::Fingerprint fingerprint;
+  for (int64_t place = 0; place < kPlaces; ++place) {
+    tokens.read((tokens.size() - together) * place / (kPlaces - 1), read);
+    for (const int64_t token : read) fingerprint.add(std::to_string(token));
+  }
+  return fmt::format("{} tokens ({:08x})", grouped(tokens.size()), fingerprint.value() >> 32);
+}
+
+void add_model(const models::ModelConfig& model, RunSettings& settings) {
+  settings["--model"] = models::name_of(model.family);
+  settings["--context"] = fmt::format("{}", model.context);
+  settings["--width"] = fmt::format("{}", model.width);
+  settings["--layers"] = fmt::format("{}", model.layers);
+  settings["--heads"] = fmt::format("{}", model.heads);
+  settings["--key-value-heads"] = fmt::format("{}", model.key_value_heads_or_default());
+  settings["--mlp-width"] = fmt::format("{}", model.mlp_width_or_default());
+  settings["--vocabulary"] = fmt::format("{}", model.vocabulary);
+  settings["--rope-theta"] = fmt::format("{}", model.rope_theta);
+  settings["--tie-embeddings"] = fmt::format("{}", model.tied_embeddings);
+}
+
+void add(const std::string& name, const std::string& saved, const std::string& given, SettingsDifference& result) {
+  std::string& text = has(kKept, name) ? result.kept : result.free;
+  if (!text.empty()) text += "; ";
+  text += fmt::format("{}: {} before, {} now", name, saved, given);
+}
+
+}  // namespace
+
+RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
+  RunSettings settings;
+  for (const Row& row : option_rows()) {
+    const bool tells = row.is_for(Command::Train) && has(kSections, row.section) && !has(kLeftOut, row.flag);
+    if (!tells) continue;
+    const std::optional<Scalar> value = value_of(row, options);
+    settings[row.flag] = value ? fsdp::files::printable_lines(shown(*value)) : "not given";
+  }
+  add_model(options.model, settings);
+  settings[kData] = identity_of(*corpus.training);
+  settings[kStep] = grouped(options.tokens_per_step());
+  return settings;
+}
+
+std::string to_note(const RunSettings& settings) { return nlohmann::json(settings).dump(); }
+
+RunSettings settings_from_note(const std::string& note) {
+  const std::string name_of_note = "the checkpoint's note 'settings'";
+  const auto fail = [&](const char* found) {
+    throw fsdp::Error(fmt::format("{} is damaged: found {}, expected texts by name.", name_of_note, found));
+  };
+  const fsdp::files::Json json = fsdp::files::parse_json(note, name_of_note);
+  if (!json.is_object()) fail("no object");
+  RunSettings settings;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_string()) fail("a value that is no text");
+    settings[name] = value.get<std::string>();
+  }
+  return settings;
+}
+
+SettingsDifference difference(const RunSettings& saved, const RunSettings& given) {
+  SettingsDifference result;
+  for (const auto& [name, value] : given) {
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second != value) add(name, found->second, value, result);
+  }
+  return result;
+}
+
+}  // namespace trainer

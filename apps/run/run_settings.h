@@ -1,0 +1,33 @@
+// The settings that identify a run: kept with its checkpoints, and compared where one goes on from them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "data/corpus.h"
+#include "options/options.h"
+
+namespace trainer {
+
+// Values as people read them, in UTF-8, by the name of the flag or what else they are called: "--seed", "the tokens of
+// a step".
+using RunSettings = std::map<std::string, std::string>;
+
+// Of options that are resolved, and of the data: where tokens lie may change, what they are may not.
+RunSettings settings_of(const Options& options, const data::Corpus& corpus);
+
+// As a note of a checkpoint (fsdp/checkpoint.h), and back. Throws fsdp::Error for a note that is damaged.
+std::string to_note(const RunSettings& settings);
+RunSettings settings_from_note(const std::string& note);
+
+// "--seed: 1 before, 2 now; --lr: 0.1 before, 0.2 now"; each empty where nothing differs.
+struct SettingsDifference {
+  std::string kept;  // of data, model, step and rule: with these it is another run
+  std::string free;  // of what a run may change on its way
+};
+
+// Of the settings that a checkpoint has; one that knows less than this program differs in nothing that it does not
+// know.
+SettingsDifference difference(const RunSettings& saved, const RunSettings& given);
+
+}  // namespace trainer

@@ -1,0 +1,42 @@
+#include "run/sharding.h"
+
+#include <map>
+
+#include "models/gpt2.h"
+#include "models/llama.h"
+
+namespace trainer {
+
+namespace {
+
+fsdp::Strategy strategy_of(const std::string& word) {
+  static const std::map<std::string, fsdp::Strategy> strategies = {
+      {"full-shard", fsdp::Strategy::FullShard},           {"shard-grad-op", fsdp::Strategy::ShardGradOp},
+      {"shard-optimizer", fsdp::Strategy::ShardOptimizer}, {"no-shard", fsdp::Strategy::NoShard},
+      {"hybrid-shard", fsdp::Strategy::HybridShard},       {"hybrid-shard-grad-op", fsdp::Strategy::HybridShardGradOp}};
+  return strategies.at(word);
+}
+
+torch::ScalarType dtype_of(const std::string& word) {
+  static const std::map<std::string, torch::ScalarType> dtypes = {
+      {"fp32", torch::kFloat32}, {"bf16", torch::kBFloat16}, {"fp16", torch::kHalf}};
+  return dtypes.at(word);
+}
+
+}  // namespace
+
+torch::ScalarType compute_dtype_of(const Options& options) { return dtype_of(options.param_dtype); }
+
+fsdp::Options sharding_of(const Options& options) {
+  fsdp::MixedPrecision precision{.reduce_dtype = dtype_of(options.reduce_dtype)};
+  // The model is made in fp32: there is nothing to convert to that.
+  if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
+  return {.strategy = strategy_of(options.strategy),
+          .shard_group_size = static_cast<int>(options.shard_group_size),
+          .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
+          .mixed_precision = precision,
+          .buffers = static_cast<int>(options.buffers),
+          .prefetch = static_cast<int>(options.prefetch)};
+}
+
+}  // namespace trainer

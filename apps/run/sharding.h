@@ -1,0 +1,16 @@
+// From the words of the command line to the library's options.
+#pragma once
+
+#include <fsdp/options.h>
+
+#include "options/options.h"
+
+namespace trainer {
+
+// How the model is sharded: each of its blocks is a unit.
+fsdp::Options sharding_of(const Options& options);
+
+// Of the passes' matrices.
+torch::ScalarType compute_dtype_of(const Options& options);
+
+}  // namespace trainer

@@ -1,0 +1,16 @@
+// Writes what --export asks for.
+#pragma once
+
+#include <filesystem>
+
+#include "training/training.h"
+
+namespace trainer {
+
+// RUN/model.
+std::filesystem::path model_folder(const Options& options);
+
+// Writes it as transformers reads it: the weights as they are, and config.json. A collective. Throws fsdp::Error.
+void export_model(Training& training);
+
+}  // namespace trainer

@@ -1,0 +1,120 @@
+#include "training/report.h"
+
+#include <fmt/format.h>
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "console/units.h"
+#include "files/durable_file.h"
+#include "metrics/plot.h"
+#include "metrics/process_memory.h"
+#include "options/configuration_file.h"
+#include "options/settings.h"
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+using fsdp::files::write_durably;
+
+namespace {
+
+fs::path made(const fs::path& run) {
+  std::error_code error;
+  fs::create_directories(run, error);
+  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", run.string(), error.message()));
+  return run;
+}
+
+void write_settings(const Options& options, const tokenizers::Tokenizer* tokenizer) {
+  const fs::path run = options.run;
+  write_durably(run / "config.json", settings_json(options));
+  write_durably(run / "config.toml", configuration_toml(options));
+  if (tokenizer == nullptr) return;
+  const tokenizers::Tokenizer::File file = tokenizer->file();
+  write_durably(run / file.name, file.bytes);
+}
+
+}  // namespace
+
+Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops)
+    : options_(options),
+      peak_flops_(peak_flops),
+      terminal_(standard_output()),
+      progress_(options.steps, options.log_every, terminal_),
+      metrics_(made(options.run) / "metrics.jsonl", steps_done, [this](const std::string& text) { tell(text); }),
+      tensorboard_(fs::path(options.run) / "tensorboard", steps_done, [this](const std::string& text) { tell(text); }),
+      began_(Clock::now()),
+      last_(began_) {
+  write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
+}
+
+void Report::add_speed(StepRecord& record) {
+  const auto average = [](double before, double now) { return before == 0 ? now : 0.95 * before + 0.05 * now; };
+  const Clock::time_point now = Clock::now();
+  seconds_a_step_ = average(seconds_a_step_, std::chrono::duration<double>(now - last_).count());
+  training_seconds_ = average(training_seconds_, record.step_seconds);
+  last_ = now;
+  const auto tokens = static_cast<double>(options_.tokens_per_step());
+  if (record.tokens == 0) record.tokens = record.step * options_.tokens_per_step();
+  record.seconds = seconds_since_beginning();
+  record.seconds_left = static_cast<double>(options_.steps - record.step) * seconds_a_step_;
+  record.tokens_per_second = tokens / training_seconds_;
+  record.mfu =
+      models::flops_per_token(options_.model, options_.model.context) * tokens / (record.step_seconds * peak_flops_);
+  const ProcessMemory memory = process_memory();
+  record.memory_bytes = memory.resident_bytes;
+  record.peak_memory_bytes = memory.peak_bytes;
+}
+
+double Report::seconds_since_beginning() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+void Report::event(int64_t step, const std::string& text) {
+  metrics_.write(Event{.step = step, .text = text, .seconds = seconds_since_beginning()});
+  tell(fmt::format("step {}: {}", step, text));
+}
+
+void Report::step(StepRecord record) {
+  add_speed(record);
+  step_times_.add(record);
+  if (record.validation_loss) validation_loss_ = record.validation_loss;
+  metrics_.write(record);
+  tensorboard_.write(record);
+  progress_.show(record);
+}
+
+void Report::sample(int64_t step, const std::string& text) {
+  write_durably(fs::path(options_.run) / fmt::format("sample-{}.txt", step), text);
+  tell(fmt::format("step {} writes: {}", step, text));
+}
+
+void Report::keep_sample(const std::string& sample) try {
+  if (!sample.empty()) write_durably(fs::path(options_.run) / "sample.txt", sample);
+} catch (const fsdp::Error& error) {
+  tell(fmt::format("the sample could not be kept: {}", error.what()));
+}
+
+void Report::finish(int64_t steps_done, const std::string& sample) {
+  progress_.finish();
+  keep_sample(sample);
+  draw(fmt::format("\nloss, nats a token, by step:\n\n{}",
+                   plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
+                                            .first_step = metrics_.first_step(),
+                                            .colour = terminal_.colour})));
+  if (validation_loss_) {
+    print(fmt::format("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
+                      *validation_loss_ / std::log(2.0)));
+  }
+  if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
+  print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_flops_), options_.checkpoint_folder(steps_done)));
+}
+
+void Report::stopped(int64_t steps_done) {
+  progress_.finish();
+  print(fmt::format("saved to {}; go on with: fsdp-train --config {} --resume auto\n",
+                    options_.checkpoint_folder(steps_done), (fs::path(options_.run) / "config.toml").string()));
+}
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// Rank 0's report of a run: on standard output and in the run folder.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "metrics/metrics.h"
+#include "metrics/progress.h"
+#include "metrics/step_record.h"
+#include "metrics/tensorboard.h"
+#include "options/options.h"
+#include "tokenizers/tokenizer.h"
+#include "training/step_times.h"
+
+namespace trainer {
+
+class Report {
+ public:
+  // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
+  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_flops`: floating-point
+  // operations per second that the job can reach (peak_flops.h).
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops);
+
+  // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
+  // and the tokens so far where they are 0.
+  void step(StepRecord record);
+  // An event after `step` steps, for the record and for who watches: "checkpoint saved".
+  void event(int64_t step, const std::string& text);
+  // For who watches alone.
+  void tell(const std::string& text) { progress_.tell(text); }
+  // Text that the model wrote after `step` steps: RUN/sample-N.txt.
+  void sample(int64_t step, const std::string& text);
+  // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. What cannot be written is told,
+  // if that can be.
+  void finish(int64_t steps_done, const std::string& sample);
+  // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
+  void stopped(int64_t steps_done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void add_speed(StepRecord& record);
+  void keep_sample(const std::string& sample);
+  double seconds_since_beginning() const;
+
+  Options options_;
+  double peak_flops_;
+  Terminal terminal_;
+  Progress progress_;
+  MetricsFile metrics_;
+  TensorBoardFile tensorboard_;
+  Clock::time_point began_, last_;
+  // Moving averages: between the ends of two steps, with all that comes between them; and of the steps alone.
+  double seconds_a_step_ = 0, training_seconds_ = 0;
+  StepTimes step_times_;
+  std::optional<double> validation_loss_;
+};
+
+}  // namespace trainer

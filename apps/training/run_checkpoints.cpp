@@ -1,0 +1,143 @@
+#include "training/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "console/terminal.h"
+#include "files/json.h"
+#include "run/checkpoint_folder.h"
+#include "run/first_rank.h"
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Notes = std::map<std::string, std::string>;
+
+// As rank 0 reads them, on every rank.
+Notes notes_of(fsdp::World& world, const fs::path& checkpoint) {
+  const std::string text =
+      from_first_rank(world, [&] { return fsdp::files::Json(fsdp::checkpoint_notes(checkpoint)).dump(); });
+  return fsdp::files::parse_json(text, "the checkpoint's notes").get<Notes>();
+}
+
+constexpr const char* kSettings = "settings";  // the note
+
+struct OtherRun : AgreedError {
+  using AgreedError::AgreedError;
+};
+
+enum class Settings { Kept, Free };
+
+// The text about settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
+std::string compare_settings(const Training& training, const Notes& notes, const fs::path& checkpoint, Settings may) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return "";
+  const auto [kept, free] = difference(settings_from_note(note->second), training.settings);
+  if (may == Settings::Kept && !kept.empty()) {
+    throw OtherRun(
+        training.world,
+        fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
+                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}",
+                    checkpoint.string(), kept, checkpoint.string(),
+                    free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
+  }
+  return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
+}
+
+Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
+  Resumed resumed;
+  const Notes notes = notes_of(training.world, checkpoint);
+  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  resumed.state = from_notes(notes);
+  resumed.steps_done =
+      fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
+  check_step_in_name(checkpoint, resumed.steps_done);
+  if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
+    training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
+  }
+  resumed.told = fmt::format("goes on from {}", checkpoint.string());
+  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  return resumed;
+}
+
+// The checkpoints of a run as rank 0 sees them, on every rank, the newest first.
+std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& run) {
+  constexpr char kEnd = '\0';  // which no path has
+  const std::string text = from_first_rank(world, [&] {
+    std::string names;
+    for (const fs::path& checkpoint : checkpoints_of(run)) {
+      names += checkpoint.string();
+      names += kEnd;
+    }
+    return names;
+  });
+  std::vector<fs::path> newest_first;
+  for (size_t begin = 0; begin < text.size(); begin = text.find(kEnd, begin) + 1) {
+    newest_first.emplace_back(text.substr(begin, text.find(kEnd, begin) - begin));
+  }
+  return newest_first;
+}
+
+// The newest that can be loaded; what is wrong with newer ones is told.
+Resumed load_newest(Training& training, const std::vector<fs::path>& newest_first) {
+  std::string problems;
+  for (const fs::path& checkpoint : newest_first) {
+    try {
+      Resumed resumed = load(training, checkpoint, Settings::Kept);
+      resumed.told += problems;
+      return resumed;
+    } catch (const OtherRun&) {
+      throw;
+    } catch (const fsdp::Error& error) {
+      if (checkpoint == newest_first.back()) throw;
+      problems += fmt::format("; {} cannot be loaded: {}", checkpoint.string(), error.what());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string save_run(Training& training, ResumeState state, int64_t steps_done) {
+  const Options& options = training.options;
+  if (options.scales_loss()) {
+    state.loss_scale = training.scaler.state().scale;
+    state.finite_steps = training.scaler.state().finite_steps;
+  }
+  Notes notes = to_notes(state);
+  notes[kSettings] = to_note(training.settings);
+  const fs::path folder = options.checkpoint_folder(steps_done);
+  try {
+    const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
+    if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
+    fsdp::save_checkpoint(
+        folder,
+        {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
+  } catch (const fsdp::Error& error) {
+    return error.what();
+  }
+  try {
+    if (training.world.rank() == 0) {
+      set_later_checkpoints_aside(options.run, steps_done);
+      remove_old_checkpoints(options.run, options.keep);
+    }
+  } catch (const std::exception& error) {
+    print_error(fmt::format("{}\n", error.what()));
+  }
+  return "";
+}
+
+Resumed resume_run(Training& training) {
+  const Options& options = training.options;
+  if (!options.checkpoint.empty()) return load(training, options.checkpoint, Settings::Free);
+  if (options.resume == "never") return {};
+  if (options.resume != "auto") return load(training, options.resume, Settings::Kept);
+  return load_newest(training, agreed_checkpoints(training.world, options.run));
+}
+
+}  // namespace trainer

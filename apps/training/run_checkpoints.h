@@ -1,0 +1,29 @@
+// Saves a run, and finds where it stopped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "run/checkpoints.h"
+#include "run/resume_state.h"
+#include "training/training.h"
+
+namespace trainer {
+
+// Saves RUN/step-N with the state, and removes old ones as --keep asks. Returns what went wrong, the same on every
+// rank, empty when nothing did: a full disk need not end a run. A collective.
+std::string save_run(Training& training, ResumeState state, int64_t steps_done);
+
+struct Resumed {
+  int64_t steps_done = 0;
+  ResumeState state = {};
+  std::string told;  // what a person should know; empty: nothing
+};
+
+// Loads what --checkpoint or --resume names. With --resume auto that is the newest checkpoint of the run that can be
+// loaded, or none. Throws fsdp::Error when a checkpoint that was named cannot be, or when none of several can; and with
+// --resume for one of a run with other data, another model or another rule (run_settings.h), which --checkpoint allows.
+// A collective.
+Resumed resume_run(Training& training);
+
+}  // namespace trainer

@@ -1,0 +1,66 @@
+#include "training/stop_request.h"
+
+#include <time.h>
+
+namespace trainer {
+
+namespace {
+
+// All that a signal's handler may touch.
+volatile std::sig_atomic_t received = 0;
+timespec received_at;
+
+double seconds_since(const timespec& then) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);  // one of the calls that a handler may make
+  return static_cast<double>(now.tv_sec - then.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
+}
+
+// Every further line that nobody reads brings one more: it asks nobody, and asks no second time.
+bool is_of_output(int number) { return number == SIGPIPE; }
+
+// Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher, which sends
+// SIGTERM for Ctrl-C too; which of them is handled first is open. What comes later means it.
+void note(int number) {
+  constexpr double kSameRequest = 1;  // seconds
+  if (received != 0 && is_of_output(number)) return;
+  if (received == 0 || is_of_output(received)) {
+    clock_gettime(CLOCK_MONOTONIC, &received_at);
+    received = number;
+  } else if (seconds_since(received_at) > kSameRequest) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  } else if (number == SIGINT) {
+    received = number;
+  }
+}
+
+struct sigaction noting() {
+  struct sigaction action {};
+  action.sa_handler = note;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // reads and writes of the loop go on
+  return action;
+}
+
+}  // namespace
+
+StopRequest::StopRequest() {
+  received = 0;
+  const struct sigaction action = noting();
+  for (size_t i = 0; i < kNumbers.size(); ++i) {
+    const int number = kNumbers[i];
+    sigaction(number, nullptr, &previous_[i]);
+    // Who starts a program under nohup wants it to outlive the terminal.
+    const bool stays_ignored = (number == SIGHUP || number == SIGPIPE) && previous_[i].sa_handler == SIG_IGN;
+    if (!stays_ignored) sigaction(number, &action, nullptr);
+  }
+}
+
+StopRequest::~StopRequest() {
+  for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
+}
+
+int StopRequest::signal() const { return received; }
+
+}  // namespace trainer

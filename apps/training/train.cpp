@@ -1,0 +1,147 @@
+#include "training/train.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "console/terminal.h"
+#include "data/text_files.h"
+#include "generation/generate.h"
+#include "models/hugging_face_weights.h"
+#include "options/resolve.h"
+#include "options/settings.h"
+#include "planning/peak_flops.h"
+#include "run/first_rank.h"
+#include "run/problems.h"
+#include "run/refuse_together.h"
+#include "run/run_lock.h"
+#include "run/sharding.h"
+#include "run/shared_flag.h"
+#include "run/shared_value.h"
+#include "training/export_model.h"
+#include "training/report.h"
+#include "training/training_loop.h"
+
+namespace trainer {
+
+namespace {
+
+// An Error that `function` throws is the fault of something that was given.
+template <typename Function>
+auto blaming_input(SharedFlag& bad_input, Function function) try {
+  return function();
+} catch (const fsdp::Error&) {
+  bad_input.set();
+  throw;
+}
+
+// The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights.
+Resumed begin(Training& training) {
+  const Resumed resumed = resume_run(training);
+  const Options& options = training.options;
+  if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
+    fsdp::load_pretrained(options.model_options.init_from, training.sharded, models::pretrained_options(options.model));
+  }
+  if (resumed.steps_done < options.steps || options.checkpoint.empty()) return resumed;
+  throw fsdp::Error(
+      fmt::format("checkpoint '{}' has done {} steps and --steps is {}: nothing is left to train. Use more --steps.",
+                  options.checkpoint, resumed.steps_done, options.steps));
+}
+
+// Rank 0 takes the lock, if it has not; with `may_make` also that of a folder that is not there yet. A collective.
+void lock_run(fsdp::World& world, const Options& options, bool may_make, std::optional<RunLock>& lock) {
+  from_first_rank(world, [&] {
+    std::error_code ignored;
+    if (!lock && (may_make || std::filesystem::exists(options.run, ignored))) lock.emplace(options.run);
+    return std::string();
+  });
+}
+
+std::string done_text(const Options& options) {
+  return fmt::format("all {} steps are done{}: use more --steps, or another --run.\n", options.steps,
+                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "");
+}
+
+// Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
+int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
+  torch::manual_seed(static_cast<uint64_t>(options.seed));
+  const auto model = models::make_model(options.model);
+  model->to(world.device());
+  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
+  RunOptimizer optimizer(options, sharded);
+  fsdp::GradScaler scaler({.enabled = options.scales_loss()});
+  // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
+  sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
+  const auto epochs = static_cast<int64_t>(std::ceil(options.epochs.value_or(0)));  // 0: as many as needed
+  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed),
+                              epochs);
+  const RunSettings settings =
+      settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
+  Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};
+
+  std::optional<RunLock> lock;
+  blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
+  const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
+  if (resumed.steps_done >= options.steps) {
+    if (options.export_model) export_model(training);  // a signal may have come between the last step and this
+    if (world.rank() == 0) print(done_text(options));
+    return 0;
+  }
+  blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
+  const double peak_flops = measured_peak_flops(world, compute_dtype_of(options));
+  std::optional<Report> report;
+  if (world.rank() == 0) {
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_flops); });
+    if (!resumed.told.empty()) report->tell(resumed.told);
+  }
+  TrainingLoop loop(training, resumed, report ? &*report : nullptr);
+  const int signal = loop.run();
+  if (signal != 0) {
+    if (report) report->stopped(loop.steps_done());
+    return signal;
+  }
+  if (options.export_model) export_model(training);
+  const std::string written =
+      corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
+  if (report) report->finish(loop.steps_done(), written);
+  return 0;
+}
+
+// Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
+// cannot be.
+std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
+  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
+  options.threads = torch::get_num_threads();
+  return resolve(options, {.ranks = world.size(), .windows = windows});
+}
+
+}  // namespace
+
+int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
+  SharedFlag bad_input, refused;
+  SharedValue<int> signal(0);
+  auto rank = [&](fsdp::World& world) {
+    Options options = given;
+    if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
+      return refused.set();
+    }
+    if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
+    try {
+      if (const int number = train_rank(world, options, corpus, bad_input); number != 0) signal.set(number);
+    } catch (const AgreedError& error) {
+      if (world.rank() == 0) print_problems({error.what()});
+      refused.set();
+    }
+  };
+  const int code = fsdp::launch(
+      {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
+      rank);
+  constexpr int kThrew = 1;  // as against a rank that was killed, which may look like bad input to the others
+  if (refused.is_set() || (bad_input.is_set() && code == kThrew)) return kUsageError;
+  return code == 0 && signal.get() != 0 ? 128 + signal.get() : code;
+}
+
+}  // namespace trainer

@@ -1,0 +1,126 @@
+#include "training/train_step.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "data/batch.h"
+#include "training/non_finite.h"
+
+namespace trainer {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+bool has_dropout(const models::ModelConfig& model) {
+  return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0;
+}
+
+// The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step
+// is divided into ranks. 2^40 micro-batches a seed keep neighbouring seeds apart.
+void seed_dropout(const Options& options, int64_t number) {
+  torch::manual_seed((static_cast<uint64_t>(options.seed) << 40) + static_cast<uint64_t>(number) + 1);
+}
+
+// Operators of a GPU run on after the call: what they still have to do belongs to this step's time, not to the next's.
+void finish_work(const torch::Device& device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+// Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
+double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
+  const Options& options = training.options;
+  const data::StepShape shape = options.step_shape();
+  const double waited_before = training.sharded.communication().wait_seconds;
+  double data_seconds = 0;
+  for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
+    const Clock::time_point begin = Clock::now();
+    const auto starts = training.order.window_starts(shape, steps_done, training.world.rank(), micro_batch);
+    const data::Batch batch =
+        data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
+    data_seconds += seconds_since(begin);
+    if (has_dropout(options.model)) {
+      seed_dropout(options, (steps_done * shape.micro_batches + micro_batch) * shape.ranks + training.world.rank());
+    }
+    const torch::Device device = training.world.device();
+    auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
+    training.scaler.scale(loss).backward();
+    own.losses.push_back(loss.item<float>());  // waits for a GPU's passes
+    own.seconds += seconds_since(begin);
+  }
+  own.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
+  return data_seconds;
+}
+
+// Which gradient is not finite. A collective.
+std::string not_finite_text(Training& training) {
+  const auto found = first_not_finite(training.world, training.sharded, training.options.model);
+  if (!found) return "all gradients are";
+  return fmt::format("the first gradient that is not is that of {}, unit {}, in the piece that rank {} holds",
+                     found->parameter, found->unit, found->rank);
+}
+
+[[noreturn]] void stop_at(int64_t step, const std::string& problem) {
+  throw fsdp::Error(
+      fmt::format("step {}: {}. Go on from an earlier checkpoint with a lower --lr or --clip, or pass over such steps "
+                  "with --on-nonfinite skip.",
+                  step, problem));
+}
+
+// Clips and updates, or passes over the step; returns what a person should know.
+std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
+  const bool scaled = training.options.scales_loss();  // then the scaler finds gradients that are not finite
+  const int rank = rank_with_loss_not_finite(ranks);
+  if (rank < 0) training.scaler.unscale_(training.sharded);
+  record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
+  std::string problem;
+  if (rank >= 0) {
+    problem = fmt::format("the loss of rank {} is not finite", rank);
+  } else if (!scaled && !std::isfinite(record.grad_norm)) {
+    problem = "the losses are finite, and the norm of the gradient is not";
+  }
+  if (!problem.empty()) {
+    problem += fmt::format("; {}", not_finite_text(training));
+    if (training.options.on_nonfinite == "stop") stop_at(record.step, problem);
+    record.skipped = true;
+    record.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  } else {
+    record.skipped = !training.scaler.step(training.optimizer.optimizer());
+    training.scaler.update();
+  }
+  training.optimizer.optimizer().zero_grad();
+  return problem.empty() ? "" : problem + "; no parameter was changed";
+}
+
+}  // namespace
+
+StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
+  const Clock::time_point begin = Clock::now();
+  const Options& options = training.options;
+  StepOutcome outcome{.record = {.step = steps_done + 1}, .ranks = {}, .event = {}};
+  StepRecord& record = outcome.record;
+  record.lr = options.learning_rate().at(steps_done);
+  training.optimizer.set_lr(record.lr / options.lr);
+  if (const auto lr = training.optimizer.muon_lr()) record.learning_rates = {{"matrices", *lr}, {"others", record.lr}};
+  if (options.scales_loss()) record.loss_scale = training.scaler.scale_value();
+  const double waited_before = training.sharded.communication().wait_seconds;
+  record.data_seconds = run_micro_batches(training, steps_done, own);
+  record.forward_backward_seconds = own.seconds - *record.data_seconds;
+  outcome.ranks = exchange_facts(training.world, own);
+  record.loss = mean_loss(outcome.ranks);
+  const Clock::time_point update_begin = Clock::now();
+  outcome.event = update(training, record, outcome.ranks);
+  finish_work(training.world.device());
+  record.optimizer_seconds = seconds_since(update_begin);
+  record.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
+  record.step_seconds = seconds_since(begin);
+  record.other_seconds = record.step_seconds - own.seconds - *record.optimizer_seconds;
+  return outcome;
+}
+
+}  // namespace trainer

@@ -1,0 +1,28 @@
+// Everything that a rank trains with.
+#pragma once
+
+#include <fsdp/fsdp.h>
+
+#include "data/corpus.h"
+#include "data/data_order.h"
+#include "models/language_model.h"
+#include "options/options.h"
+#include "run/run_settings.h"
+#include "training/run_optimizer.h"
+
+namespace trainer {
+
+// References to what train_rank owns, for the functions that a step is made of.
+struct Training {
+  fsdp::World& world;
+  const Options& options;
+  const data::Corpus& corpus;
+  const RunSettings& settings;  // rank 0's
+  const data::DataOrder& order;
+  models::LanguageModel& model;
+  fsdp::ShardedModel& sharded;
+  RunOptimizer& optimizer;
+  fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
+};
+
+}  // namespace trainer

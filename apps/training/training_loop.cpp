@@ -1,0 +1,158 @@
+#include "training/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "generation/generate.h"
+#include "training/evaluate.h"
+#include "training/train_step.h"
+
+namespace trainer {
+
+namespace {
+
+bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report)
+    : training_(training),
+      report_(report),
+      steps_done_(resumed.steps_done),
+      state_(resumed.state),
+      save_timer_(training.options.save_minutes),
+      slow_ranks_(training.world.size()) {}
+
+int TrainingLoop::run() {
+  while (!is_done()) step();
+  if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
+  write_trace();  // of a run that ended before the last step that was to be traced
+  return stop_signal_;
+}
+
+void TrainingLoop::step() {
+  begin_trace();
+  StepOutcome outcome =
+      train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due(), .stop_signal = stop_request_.signal()});
+  ++steps_done_;
+  const auto& traced = training_.options.trace_steps;
+  if (traced && steps_done_ == traced->last) write_trace();
+  stop_signal_ = stop_signal(outcome.ranks);
+  if (is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps) {
+    validate(outcome.record);
+  }
+  if (report_ != nullptr) {
+    outcome.record.memory = memory();
+    outcome.record.step_seconds += report_seconds_;
+    *outcome.record.other_seconds += report_seconds_;
+    const auto begin = std::chrono::steady_clock::now();
+    report_->step(outcome.record);
+    report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  event(outcome.event);
+  find_slow_rank(outcome.ranks);
+  save(outcome.ranks.front().save_is_due);
+  if (is_multiple(steps_done_, training_.options.sample_every) && !is_done()) write_sample();
+}
+
+void TrainingLoop::begin_trace() {
+  const auto& steps = training_.options.trace_steps;
+  const int64_t next = steps_done_ + 1;  // a run may go on from within the window
+  if (trace_ || !steps || next < steps->first || next > steps->last) return;
+  trace_.emplace(training_.sharded.trace());
+  first_traced_step_ = next;
+}
+
+void TrainingLoop::write_trace() {
+  if (!trace_) return;
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(training_.options.run) / "traces";
+  try {
+    fs::create_directories(folder);
+    trace_->write(folder / fmt::format("steps-{}-{}.json", first_traced_step_, steps_done_));
+    event(fmt::format("traced steps {} to {}", first_traced_step_, steps_done_));
+  } catch (const std::exception& error) {
+    event(fmt::format("the trace could not be written, training goes on: {}", error.what()));
+  }
+  trace_.reset();
+}
+
+void TrainingLoop::validate(StepRecord& record) {
+  record.validation_loss = validation_loss(training_);
+  if (!record.validation_loss) return;
+  if (*record.validation_loss < state_.best_validation_loss) {
+    state_.best_validation_loss = *record.validation_loss;
+    state_.validations_since_best = 0;
+    return;
+  }
+  ++state_.validations_since_best;
+}
+
+bool TrainingLoop::patience_is_over() const {
+  const int64_t patience = training_.options.patience;
+  return patience > 0 && state_.validations_since_best >= patience;
+}
+
+bool TrainingLoop::data_is_over() const {
+  const Options& options = training_.options;
+  const bool ends_before_limit = !options.most_steps || options.steps < *options.most_steps;
+  return options.epochs && ends_before_limit && steps_done_ >= options.steps;
+}
+
+void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
+  std::vector<double> busy_seconds;
+  for (const StepFacts& rank : ranks) busy_seconds.push_back(rank.seconds - rank.wait_seconds);
+  if (const auto slow = slow_ranks_.step(busy_seconds)) {
+    event(fmt::format("rank {} is slow: its steps take {:.1f} times as long as the others', which wait for it",
+                      slow->rank, slow->times));
+  }
+}
+
+void TrainingLoop::save(bool due_by_clock) {
+  if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return;
+  save_timer_.saved();  // or tried to
+  if (patience_is_over()) {
+    event(fmt::format("stops early: the held-back loss was best, {:.4f}, {} validations ago",
+                      state_.best_validation_loss, state_.validations_since_best));
+  }
+  if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
+  const std::string problem = save_run(training_, state_, steps_done_);
+  if (problem.empty()) return tell(fmt::format("saved {}", training_.options.checkpoint_folder(steps_done_)));
+  if (is_done()) throw fsdp::Error(problem);
+  event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
+}
+
+void TrainingLoop::write_sample() {
+  if (training_.corpus.tokenizer == nullptr) return;
+  const std::string text =
+      generate(training_.model, *training_.corpus.tokenizer, training_.options, training_.world.device());
+  if (report_ == nullptr) return;
+  try {
+    report_->sample(steps_done_, text);
+  } catch (const fsdp::Error& error) {
+    event(fmt::format("the sample could not be kept, training goes on: {}", error.what()));
+  }
+}
+
+std::vector<MemoryPart> TrainingLoop::memory() const {
+  const fsdp::MemoryReport report = training_.sharded.memory();
+  return {{"parameters", report.parameter_bytes},
+          {"gradients", report.gradient_bytes},
+          {"optimizer", report.optimizer_bytes},
+          {"full parameters", report.full_parameter_bytes},
+          {"full gradients", report.full_gradient_bytes}};
+}
+
+void TrainingLoop::tell(const std::string& text) {
+  // The last line says where the last one is.
+  if (report_ != nullptr && !is_done()) report_->tell(fmt::format("step {}: {}", steps_done_, text));
+}
+
+void TrainingLoop::event(const std::string& text) {
+  if (report_ != nullptr && !text.empty()) report_->event(steps_done_, text);
+}
+
+}  // namespace trainer

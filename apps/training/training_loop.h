@@ -1,0 +1,54 @@
+// The loop over steps, with all that happens between them.
+#pragma once
+
+#include <optional>
+
+#include "metrics/step_record.h"
+#include "training/report.h"
+#include "training/run_checkpoints.h"
+#include "training/slow_rank.h"
+#include "training/step_facts.h"
+#include "training/stop_request.h"
+#include "training/training.h"
+
+namespace trainer {
+
+// Of one rank; rank 0 alone has a report. All ranks decide alike, from what they told each other in a step.
+class TrainingLoop {
+ public:
+  TrainingLoop(Training& training, const Resumed& resumed, Report* report);
+
+  // Trains until the steps are done, patience has run out or a signal asks to stop, and saves. Returns the signal, 0
+  // for none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
+  int run();
+  int64_t steps_done() const { return steps_done_; }
+
+ private:
+  bool is_done() const { return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps; }
+  void step();
+  void begin_trace();
+  void write_trace();
+  void validate(StepRecord& record);
+  bool patience_is_over() const;
+  bool data_is_over() const;
+  void find_slow_rank(const std::vector<StepFacts>& ranks);
+  void save(bool due_by_clock);
+  void write_sample();
+  std::vector<MemoryPart> memory() const;
+  void tell(const std::string& text);   // to who watches
+  void event(const std::string& text);  // for the record as well
+
+  Training& training_;
+  Report* report_;  // null on all ranks but the first
+  int64_t steps_done_;
+  ResumeState state_;
+  StopRequest stop_request_;
+  SaveTimer save_timer_;
+  SlowRankFinder slow_ranks_;
+  double report_seconds_ = 0;  // that reporting on the step before took
+  std::optional<fsdp::Trace> trace_;
+  int64_t first_traced_step_ = 0;
+  int stop_signal_ = 0;
+};
+
+}  // namespace trainer

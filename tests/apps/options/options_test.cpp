@@ -1,0 +1,214 @@
+// The command line as a whole.
+#include "options/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "options/command_line.h"
+#include "options/configuration_file.h"
+#include "support/temporary_folder.h"
+
+namespace trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> problems_of(std::vector<std::string> arguments) {
+  return parse_command_line(std::move(arguments)).problems;
+}
+
+TEST(Options, DefaultsNeedOnlyAText) {
+  const CommandLine line = parse_command_line({"--text", "a.txt"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.answer, "");
+  EXPECT_EQ(line.command, Command::Train);
+  EXPECT_EQ(line.options.text, "a.txt");
+  EXPECT_EQ(line.options.warmup, 60);  // a fifth of 300 steps
+}
+
+TEST(Options, AreTakenAsGiven) {
+  const CommandLine line =
+      parse_command_line({"--text=a.txt", "--run", "out", "--ranks", "4", "--lr", "1e-4", "--prompt", "-- so",
+                          "--warmup", "0", "--micro-batches", "2", "--seed", "3"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.run, "out");
+  EXPECT_EQ(line.options.ranks, 4);
+  EXPECT_EQ(line.options.lr, 1e-4);
+  EXPECT_EQ(line.options.prompt, "-- so");
+  EXPECT_EQ(line.options.warmup, 0);
+  EXPECT_EQ(line.options.tokens_per_step(), 4 * 2 * 8 * 128);
+}
+
+TEST(Options, AllProblemsAreFoundAtOnce) {
+  EXPECT_THAT(
+      problems_of({"--ranks", "0", "--steps", "many", "--widht", "12", "--heads", "3", "--lr", "-1", "--warmup", "400",
+                   "--clip"}),
+      UnorderedElementsAre(
+          "--ranks is 0; it must be at least 1.", "--steps: 'many' is not a whole number.",
+          "'--widht' is no option of this program; did you mean --width?", "width 128 is not a multiple of heads 3.",
+          "--lr is -1; it must be a number above 0.", "--warmup 400 is more than --steps 300.", "--clip needs a value.",
+          "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."));
+}
+
+TEST(Options, AForgottenValueDoesNotSwallowTheNextOption) {
+  EXPECT_THAT(problems_of({"--text", "a", "--steps", "--batch", "0"}),
+              UnorderedElementsAre("--steps needs a value.", "--batch is 0; it must be at least 1."));
+}
+
+TEST(Options, NumbersThatAreNone) {
+  EXPECT_THAT(problems_of({"--text", "a", "--lr", "nan"}), ElementsAre("--lr is nan; it must be a number above 0."));
+  EXPECT_THAT(problems_of({"--text", "a", "--clip", "inf"}),
+              ElementsAre("--clip is inf; it must be a number above 0."));
+  EXPECT_THAT(problems_of({"--text", "a", "--lr", "1e-3x"}), ElementsAre("--lr: '1e-3x' is not a number."));
+  EXPECT_THAT(problems_of({"--text", "a", "--steps", "1.5"}), ElementsAre("--steps: '1.5' is not a whole number."));
+  EXPECT_THAT(problems_of({"--text", "a", "--steps", "99999999999999999999"}),
+              ElementsAre("--steps is 9223372036854775807; it must be at most 1000000000."));
+  EXPECT_THAT(problems_of({"--text", "a", "--layers", "9999999999"}),
+              ElementsAre("--layers is 9999999999; it must be at most 4096."));
+  EXPECT_THAT(problems_of({"--text", "a", "--trace-steps", "9..5"}),
+              ElementsAre("--trace-steps: '9..5' is no range of steps such as 100..110."));
+}
+
+TEST(Options, TheLastOfTwoCounts) {
+  const CommandLine line = parse_command_line({"--text", "a", "--steps", "5", "--steps", "50"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.steps, 50);
+}
+
+TEST(Options, AMistakeCountsOnce) {
+  EXPECT_THAT(problems_of({"--text"}), ElementsAre("--text needs a value."));
+  EXPECT_THAT(problems_of({"--text", "a", "--color", "red"}), ElementsAre("'--color' is no option of this program."));
+}
+
+TEST(Options, AnyTextIsAValue) {
+  const CommandLine line = parse_command_line({"--text", "a", "--prompt", "{}"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.prompt, "{}");
+}
+
+TEST(Options, StrayWordsAreNamed) {
+  EXPECT_THAT(problems_of({"--text", "a", "b"}), ElementsAre("'b' is no option of this program."));
+}
+
+TEST(Options, CommandsComeFirst) {
+  EXPECT_EQ(parse_command_line({"train", "--text", "a"}).command, Command::Train);
+  EXPECT_EQ(parse_command_line({"prepare", "--text", "a", "--output", "b"}).command, Command::Prepare);
+  EXPECT_EQ(parse_command_line({"sample", "--checkpoint", "a"}).options.checkpoint, "a");
+  EXPECT_THAT(parse_command_line({"report", "a", "b"}).options.runs, ElementsAre("a", "b"));
+  EXPECT_THAT(problems_of({"trian", "--text", "a"}),
+              ElementsAre("'trian' is no command of this program; did you mean train?"));
+}
+
+TEST(Options, EachCommandNeedsItsOwn) {
+  EXPECT_THAT(problems_of({"prepare"}), ElementsAre(HasSubstr("--text is missing"), HasSubstr("--output is missing")));
+  EXPECT_THAT(problems_of({"sample"}), ElementsAre(HasSubstr("--checkpoint is missing")));
+  EXPECT_THAT(problems_of({"report"}), ElementsAre(HasSubstr("no run is named")));
+  EXPECT_THAT(problems_of({"train"}), ElementsAre(HasSubstr("--text is missing")));
+  EXPECT_THAT(problems_of({"--dry-run"}), IsEmpty());
+  EXPECT_THAT(problems_of({"--data", "a"}), IsEmpty());
+  EXPECT_THAT(problems_of({"sample", "--checkpoint", "a", "--lr", "1"}),
+              ElementsAre("'--lr' is an option of fsdp-train train, not of fsdp-train sample."));
+}
+
+TEST(Options, ThatSayTheSameAreNotGivenTogether) {
+  EXPECT_THAT(problems_of({"--text", "a", "--data", "b"}), ElementsAre(HasSubstr("--data and --text are both given")));
+  EXPECT_THAT(problems_of({"--text", "a", "--tokens-per-step", "9", "--micro-batches", "1"}),
+              ElementsAre(HasSubstr("--tokens-per-step and --micro-batches are both given")));
+  EXPECT_THAT(problems_of({"--text", "a", "--resume", "auto", "--checkpoint", "b"}),
+              ElementsAre(HasSubstr("--checkpoint and --resume are both given, and both say where to begin.")));
+}
+
+TEST(Options, ThatNothingWouldReadAreRefused) {
+  EXPECT_THAT(problems_of({"--text", "a", "--decay-steps", "9"}),
+              ElementsAre("--decay-steps is given, and --schedule cosine does not wait before it falls. Use --schedule "
+                          "wsd."));
+  EXPECT_THAT(problems_of({"--text", "a", "--muon-lr", "1"}),
+              ElementsAre("--muon-lr is given, and --optimizer is adamw."));
+}
+
+TEST(Options, AModelIsASizeWithChanges) {
+  const CommandLine line = parse_command_line({"--text", "a", "--model", "gpt2-medium", "--context", "256"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.model.width, 1024);
+  EXPECT_EQ(line.options.model.layers, 24);
+  EXPECT_EQ(line.options.model.heads, 16);
+  EXPECT_EQ(line.options.model.vocabulary, 50257);
+  EXPECT_EQ(line.options.model.context, 256);
+  EXPECT_THAT(problems_of({"--text", "a", "--model", "gtp2"}),
+              ElementsAre("--model 'gtp2' is no size that is known, and no file; did you mean gpt2?"));
+  EXPECT_THAT(problems_of({"--text", "a", "--key-value-heads", "2", "--rope-theta", "1e4"}),
+              UnorderedElementsAre(HasSubstr("--key-value-heads is given, and a GPT-2 has"),
+                                   HasSubstr("--rope-theta is given, and a GPT-2 has")));
+}
+
+TEST(Options, TheVersionIsAnAnswer) {
+  EXPECT_THAT(parse_command_line({"--version"}).answer, testing::MatchesRegex("fsdp-train [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Options, FlagsComeBeforeTheFileAndItBeforeDefaults) {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write("run.toml", "[data]\ntext = 'a'\n[training]\nlr = 0.5\nsteps = 70\n[model]\nwidth = 256\n");
+  const CommandLine line = parse_command_line({"--config", path, "--steps", "80"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.text, "a");
+  EXPECT_EQ(line.options.lr, 0.5);
+  EXPECT_EQ(line.options.steps, 80);
+  EXPECT_EQ(line.options.warmup, 16);
+  EXPECT_EQ(line.options.model.width, 256);
+  EXPECT_EQ(line.options.batch, 8);
+}
+
+TEST(Options, AFlagReplacesItsRivalInTheFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("run.toml", "[data]\ntext = 'a'\nepochs = 2\n[training]\nmicro_batches = 3\n");
+  const CommandLine line = parse_command_line({"--config", path, "--steps", "80", "--tokens-per-step", "8192"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_FALSE(line.options.epochs.has_value());
+  EXPECT_EQ(line.options.steps, 80);
+  EXPECT_EQ(line.options.micro_batches, 8);
+}
+
+TEST(Options, ProblemsOfFlagsAndFileAreFoundTogether) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("run.toml", "[training]\nlr = -1\n");
+  EXPECT_THAT(problems_of({"--text", "a", "--config", path, "--steps", "0"}),
+              ElementsAre(path + ":2:6: training.lr is -1; it must be a number above 0.",
+                          "--steps is 0; it must be at least 1."));
+  EXPECT_THAT(problems_of({"--text", "a", "--config", folder / "none"}),
+              ElementsAre("configuration '" + (folder / "none") + "' cannot be read: No such file or directory."));
+}
+
+TEST(Options, SamplesComeFromTheRunsOwnModel) {
+  const TemporaryFolder folder;
+  folder.write("run/config.toml", "[model]\nwidth = 64\n[ranks]\nranks = 2\n[samples]\nprompt = 'Once'\n");
+  const CommandLine line = parse_command_line({"sample", "--checkpoint", folder / "run/step-9/", "--top-k", "3"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.model.width, 64);
+  EXPECT_EQ(line.options.ranks, 2);
+  EXPECT_EQ(line.options.prompt, "Once");
+  EXPECT_EQ(line.options.top_k, 3);
+}
+
+TEST(Options, WhatIsSavedIsTheSameConfigurationAgain) {
+  const TemporaryFolder folder;
+  const CommandLine first =
+      parse_command_line({"--text", "a", "--lr", "3e-4", "--prompt", "\"And\"\n\\", "--schedule", "wsd", "--optimizer",
+                          "muon", "--tokens-per-step", "5000", "--width", "64", "--trace-steps", "3..4"});
+  ASSERT_THAT(first.problems, IsEmpty());
+  const std::string saved = configuration_toml(first.options);
+  const CommandLine second = parse_command_line({"train", "--config", folder.write("config.toml", saved)});
+  EXPECT_THAT(second.problems, IsEmpty());
+  EXPECT_EQ(configuration_toml(second.options), saved);
+  EXPECT_EQ(second.options.prompt, "\"And\"\n\\");
+  EXPECT_EQ(second.options.decay_steps, 30);
+  EXPECT_EQ(second.options.muon_lr, 3e-4);
+  EXPECT_EQ(second.options.micro_batches, 5);
+  EXPECT_EQ(second.options.model.width, 64);
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,116 @@
+// The arithmetic alone; planned_memory_test.cpp compares it with runs.
+#include "planning/memory_plan.h"
+#include "models/model_sizes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "planning/dry_run.h"
+
+namespace trainer {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Three units of 100, 64 and 1000 elements; padded 128, 64 and 1024.
+const std::vector<PlannedUnit> kUnits = {{{36}, {64, true}}, {{64, true}}, {{1000, true}}};
+
+TEST(MemoryPlan, OfOneRankAlone) {
+  const std::vector<MemoryPlan> plans = plan_memory(kUnits, {});
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].parameters, 4 * (128 + 64 + 1024));
+  EXPECT_EQ(plans[0].gradients, 4 * 1164);
+  EXPECT_EQ(plans[0].optimizer, 8 * 1164);
+  EXPECT_EQ(plans[0].full_parameters + plans[0].full_gradients + plans[0].copies, 0);
+}
+
+TEST(MemoryPlan, OfFullShard) {
+  const std::vector<MemoryPlan> plans = plan_memory(kUnits, {.ranks = 2, .group = 2});
+  ASSERT_EQ(plans.size(), 2u);
+  // The slices of a unit are multiples of 64: 64, 64 and 512, the second rank's of the second unit being padding.
+  EXPECT_EQ(plans[0].parameters, 4 * (64 + 64 + 512));
+  EXPECT_EQ(plans[1].parameters, 4 * (64 + 64 + 512));
+  EXPECT_EQ(plans[0].gradients, 4 * (64 + 64 + 512));
+  EXPECT_EQ(plans[1].gradients, 4 * (64 + 0 + 512));
+  EXPECT_EQ(plans[0].optimizer, 8 * (36 + 64 + 512));
+  EXPECT_EQ(plans[1].optimizer, 8 * (64 + 0 + 488));
+  EXPECT_EQ(plans[0].full_gradients, 4 * 3 * 1024);
+  EXPECT_EQ(plans[0].copies, 4 * 2 * 1024);
+}
+
+TEST(MemoryPlan, OfReplicas) {
+  const std::vector<MemoryPlan> plans = plan_memory(kUnits, {.ranks = 2, .group = 1, .full_for_the_step = true});
+  EXPECT_EQ(plans[0].parameters, 4 * (128 + 128 + 1024));
+  EXPECT_EQ(plans[0].gradients, 4 * (128 + 64 + 1024));
+  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024) + 4 * (64 + 64 + 512));
+  EXPECT_EQ(plans[0].copies, 0);
+}
+
+TEST(MemoryPlan, OfSixteenBitsAndMuon) {
+  const std::vector<MemoryPlan> plans =
+      plan_memory(kUnits, {.ranks = 2, .group = 2, .param_bytes = 2, .reduce_bytes = 2, .muon = true});
+  EXPECT_EQ(plans[0].parameters, (4 + 2) * (64 + 64 + 512));
+  EXPECT_EQ(plans[0].optimizer, 4 * (2 * 36 + 64 + 512));
+  EXPECT_EQ(plans[0].full_gradients, 2 * 3 * 1024);
+  EXPECT_EQ(plans[0].copies, 2 * 2 * 1024);
+}
+
+TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
+  Options options;
+  options.ranks = 4;
+  EXPECT_EQ(planned_sharding(options).group, 4);
+  options.shard_group_size = 2;
+  options.strategy = "hybrid-shard";
+  EXPECT_EQ(planned_sharding(options).group, 2);
+  EXPECT_TRUE(planned_sharding(options).shares_buffers);
+  options.strategy = "hybrid-shard-grad-op";
+  EXPECT_FALSE(planned_sharding(options).shares_buffers);
+  EXPECT_FALSE(planned_sharding(options).full_for_the_step);
+  options.strategy = "no-shard";
+  EXPECT_EQ(planned_sharding(options).group, 1);
+  EXPECT_TRUE(planned_sharding(options).full_for_the_step);
+}
+
+TEST(ModelParts, AreAllOfTheModel) {
+  for (const std::string& size : models::size_names()) {
+    SCOPED_TRACE(size);
+    const models::ModelConfig config = *models::config_of_size(size);
+    const ModelParts parts = parts_of(config);
+    EXPECT_EQ(parts.numel(), models::parameter_numel(config));
+    int64_t numel = 0;
+    for (const PlannedUnit& unit : parts.units) numel += numel_of(unit);
+    EXPECT_EQ(numel, models::parameter_numel(config));
+  }
+}
+
+TEST(ModelParts, KnowGpt2) {
+  const models::ModelConfig gpt2 = *models::config_of_size("gpt2");
+  EXPECT_EQ(parts_of(gpt2).numel(), 124'439'808);  // of the published weights
+  // 6 for each parameter but the 1024 positions, which are looked up, and 12 layers x 12 x 768 x 1024
+  EXPECT_DOUBLE_EQ(models::flops_per_token(gpt2, 1024), 6.0 * (124'439'808 - 1024 * 768) + 12.0 * 12 * 768 * 1024);
+}
+
+TEST(DryRun, TellsAModelOfEightBillionParameters) {
+  Options options;
+  options.model = {.vocabulary = 128256, .context = 8192, .width = 4096, .layers = 36, .heads = 32};
+  options.ranks = 8;
+  options.batch = 1;
+  options.param_dtype = "bf16";
+  options.steps = 1000;
+  const std::string text = dry_run_text(options, std::nullopt);
+  for (const char* part : {"7,808,573,440\n", "embeddings", "36 of 201,379,840", "65,536 tokens",
+                           "8 ranks x 1 micro-batches x 1 sequences x 8192 tokens", "1,000 steps, 65.5M tokens"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("an epoch")));
+}
+
+TEST(DryRun, CountsStepsOfAnEpochWhereTheDataIsKnown) {
+  EXPECT_THAT(dry_run_text(Options(), 100), HasSubstr("an epoch              12.5 steps\n"));
+}
+
+}  // namespace
+}  // namespace trainer

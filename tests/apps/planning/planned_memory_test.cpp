@@ -1,0 +1,121 @@
+// A run holds the memory that was planned, to the byte.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include "models/language_model.h"
+#include "planning/memory_plan.h"
+#include "run/sharding.h"
+#include "support/run_ranks.h"
+#include "support/variable.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::run_ranks;
+
+Options small_run(const fsdp::World& world) {
+  Options options;
+  options.model = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+  options.ranks = world.size();
+  return options;
+}
+
+// At the end of the backward of the third step.
+fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
+  const auto model = models::make_model(options.model);
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  std::unique_ptr<fsdp::Optimizer> optimizer;
+  if (options.optimizer == "muon") {
+    optimizer = std::make_unique<fsdp::Muon>(sharded);
+  } else {
+    optimizer = std::make_unique<fsdp::AdamW>(sharded);
+  }
+  for (int step = 0; step < 3; ++step) {
+    if (step > 0) {
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+    const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8});
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) model->loss(tokens, tokens).backward();
+  }
+  return sharded.memory();
+}
+
+void expect_planned(fsdp::World& world, const Options& options, bool copies = false) {
+  const fsdp::MemoryReport found = held(world, options);
+  const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options));
+  const MemoryPlan& planned = plans.at(world.rank());
+  EXPECT_EQ(found.parameter_bytes, planned.parameters);
+  EXPECT_EQ(found.gradient_bytes, planned.gradients);
+  EXPECT_EQ(found.optimizer_bytes, planned.optimizer);
+  EXPECT_EQ(found.full_parameter_bytes, copies ? planned.copies : planned.full_parameters);
+  EXPECT_EQ(found.full_gradient_bytes, planned.full_gradients);
+  EXPECT_EQ(found.total_bytes(), planned.total() + (copies ? planned.copies : 0));
+}
+
+class PlannedMemory : public ::testing::TestWithParam<int> {};
+
+TEST_P(PlannedMemory, IsHeldByEveryStrategyAndDtype) {
+  run_ranks(GetParam(), [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (const char* reduce_dtype : {"fp32", "bf16"}) {
+          SCOPED_TRACE(std::string(strategy) + ", parameters " + dtype + ", reductions " + reduce_dtype);
+          Options options = small_run(world);
+          options.strategy = strategy;
+          options.param_dtype = dtype;
+          options.reduce_dtype = reduce_dtype;
+          expect_planned(world, options);
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, PlannedMemory, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST(PlannedMemoryOf, GroupsOfRanks) {
+  run_ranks(4, [](fsdp::World& world) {
+    for (const char* strategy : {"hybrid-shard", "hybrid-shard-grad-op", "shard-optimizer"}) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      options.shard_group_size = 2;
+      expect_planned(world, options);
+    }
+  });
+}
+
+TEST(PlannedMemoryOf, Muon) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = small_run(world);
+    options.optimizer = "muon";
+    expect_planned(world, options);
+  });
+}
+
+TEST(PlannedMemoryOf, ModelsOfFewUnits) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (int64_t layers : {1, 2}) {
+      SCOPED_TRACE(layers);
+      Options options = small_run(world);
+      options.model.layers = layers;
+      expect_planned(world, options);
+    }
+  });
+}
+
+TEST(PlannedMemoryOf, GathersThatCopy) {
+  const fsdp::testing::CopyingGathers copying;
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      expect_planned(world, options, true);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,91 @@
+#include "run/run_settings.h"
+
+#include <fsdp/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+
+namespace trainer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class RunSettingsTest : public testing::Test {
+ protected:
+  RunSettings settings(const Options& options, const std::string& text) {
+    return settings_of(options, data::open_text({.data = folder_.write("text", text), .validation_fraction = 0}));
+  }
+
+  TemporaryFolder folder_;
+  Options options_;
+  std::string text_ = std::string(100'000, 'a');
+};
+
+TEST_F(RunSettingsTest, OfTheSameRunDifferInNothing) {
+  Options again = options_;
+  again.run = "elsewhere";
+  again.cache = "elsewhere";
+  again.threads = 3;
+  again.save_every = 5;
+  const auto [kept, free] = difference(settings(options_, text_), settings(again, text_));
+  EXPECT_THAT(kept, IsEmpty());
+  EXPECT_THAT(free, IsEmpty());
+}
+
+TEST_F(RunSettingsTest, SayWhatMakesItAnother) {
+  Options other = options_;
+  other.seed = 2;
+  other.model.width = 64;
+  other.micro_batches = 2;
+  const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
+  EXPECT_THAT(kept, AllOf(HasSubstr("--seed: 1 before, 2 now"), HasSubstr("--width: 128 before, 64 now"),
+                          HasSubstr("the tokens of a step: 1,024 before, 2,048 now")));
+  EXPECT_EQ(free, "--micro-batches: 1 before, 2 now");
+}
+
+TEST_F(RunSettingsTest, SayWhatMayChange) {
+  Options other = options_;
+  other.lr = 0.25;
+  other.ranks = 2;
+  other.batch = 4;
+  other.text = "\xff elsewhere";
+  const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
+  EXPECT_THAT(kept, IsEmpty());
+  EXPECT_THAT(free, AllOf(HasSubstr("--lr: 0.001 before, 0.25 now"), HasSubstr("--batch: 8 before, 4 now"),
+                          HasSubstr("--text: not given before, \\xff elsewhere now")));
+}
+
+TEST_F(RunSettingsTest, KnowOtherDataOfTheSameSize) {
+  const RunSettings saved = settings(options_, text_);
+  text_.replace(text_.size() / 2, 2000, std::string(2000, 'b'));
+  EXPECT_THAT(difference(saved, settings(options_, text_)).kept, HasSubstr("the training data: 100,000 tokens ("));
+  EXPECT_THAT(difference(saved, settings(options_, std::string(90'000, 'a'))).kept, HasSubstr("90,000 tokens ("));
+}
+
+TEST_F(RunSettingsTest, AreTheSameAfterTheirNote) {
+  const RunSettings saved = settings(options_, text_);
+  EXPECT_EQ(settings_from_note(to_note(saved)), saved);
+}
+
+TEST_F(RunSettingsTest, RefuseANoteThatIsDamaged) {
+  const std::string deep(200'000, '[');
+  for (const std::string& note : {std::string(), std::string("{"), std::string("3"), std::string("[\"a\"]"), deep,
+                                  std::string("{\"--seed\":1}"), std::string("{\"a\":\"1\",\"a\":\"2\"}")}) {
+    EXPECT_THROW(settings_from_note(note), fsdp::Error) << note.substr(0, 20);
+  }
+}
+
+TEST_F(RunSettingsTest, OfACheckpointThatKnowsLessAreNoDifference) {
+  RunSettings saved = settings(options_, text_);
+  saved.erase("--seed");
+  Options other = options_;
+  other.seed = 2;
+  EXPECT_THAT(difference(saved, settings(other, text_)).kept, Not(HasSubstr("--seed")));
+}
+
+}  // namespace
+}  // namespace trainer
