@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 class TrainTerminal : public TrainProgram {
  protected:
   void SetUp() override {
-    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup installs it");
+    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup --tests installs it");
   }
 
   // In a shell that outlives Ctrl-C, and says how it ended.

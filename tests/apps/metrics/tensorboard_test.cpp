@@ -37,7 +37,7 @@ class TensorBoardReader : public testing::Test {
  protected:
   void SetUp() override {
     if (std::string(FSDP_PYTHON).empty() || run_command(FSDP_PYTHON " -c 'import tensorboard'").code != 0) {
-      FSDP_SKIP_TEST("the Python package tensorboard is not there: scripts/setup installs it");
+      FSDP_SKIP_TEST("the Python package tensorboard is not there: scripts/setup --tests installs it");
     }
   }
 

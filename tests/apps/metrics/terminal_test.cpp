@@ -14,7 +14,7 @@ using testing::Not;
 class TerminalProgress : public testing::Test {
  protected:
   void SetUp() override {
-    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup installs it");
+    if (!Terminal::can_be_had()) FSDP_SKIP_TEST("tmux is not there: scripts/setup --tests installs it");
   }
   ~TerminalProgress() override {
     folder_.write("stop", "");
