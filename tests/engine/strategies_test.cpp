@@ -170,8 +170,7 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
             {.backend = "gloo"});
   run_ranks(4,
             [](World& world) {
-              expect_formulas(world,
-                              [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes); });
+              expect_formulas(world, [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes); });
             },
             {.backend = "shm"});
   const testing::CopyingGathers copying;
