@@ -10,10 +10,10 @@ constexpr int64_t kAlignmentNumel = 64, kFloatBytes = 4;
 
 int64_t rounded_up(int64_t numel) { return (numel + kAlignmentNumel - 1) / kAlignmentNumel * kAlignmentNumel; }
 
-struct Range {
+struct ElementRange {
   int64_t begin, end;
 };
-int64_t common_numel(Range a, Range b) {
+int64_t common_numel(ElementRange a, ElementRange b) {
   return std::max<int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
@@ -34,13 +34,13 @@ UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
   return sizes;
 }
 
-Range shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
+ElementRange shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
   const int64_t begin = rank % sharding.group * sizes.shard;
   return {begin, begin + sizes.shard};
 }
 
 // Without padding, as one tensor of state per parameter has it.
-int64_t state_numel(const PlannedUnit& unit, Range shard, bool muon) {
+int64_t state_numel(const PlannedUnit& unit, ElementRange shard, bool muon) {
   int64_t numel = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {
     const int64_t tensors = muon && parameter.is_layer_matrix ? 1 : 2;
@@ -101,7 +101,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
   for (int64_t rank = 0; rank < sharding.ranks; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     for (size_t i = 0; i < units.size(); ++i) {
-      const Range shard = shard_of(sizes[i], sharding, rank);
+      const ElementRange shard = shard_of(sizes[i], sharding, rank);
       plan.optimizer += kFloatBytes * state_numel(units[i], shard, sharding.muon);
       // One rank alone keeps what autograd makes, which has no padding.
       plan.gradients +=
