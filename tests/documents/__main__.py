@@ -2,6 +2,7 @@
 
   links           links between pages lead somewhere
   test_names      every test that a page names exists
+  figures         figures that a page repeats of measurements are still there
   quotations      what a page quotes of a file stands in it
   every_command   every command of a page is run by a test, or a table says why not
   list            the pages whose commands are run
@@ -13,9 +14,15 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, every_command, links, quotations, tables, test_names
+from documents import cluster, commands, every_command, figures, links, quotations, tables, test_names
 
-CHECKS = {"links": links, "test_names": test_names, "quotations": quotations, "every_command": every_command}
+CHECKS = {
+    "links": links,
+    "test_names": test_names,
+    "figures": figures,
+    "quotations": quotations,
+    "every_command": every_command,
+}
 
 
 def report(problems):
