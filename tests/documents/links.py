@@ -4,7 +4,7 @@ import re
 
 from documents import pages
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
 
 
 def problem(page, target):
@@ -22,7 +22,7 @@ def problem(page, target):
 def problems():
     for page in pages.pages():
         for number, line in pages.prose(page):
-            for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+            for target in filter(None, sum(LINK.findall(re.sub(r"`[^`]*`", "", line)), ())):
                 what = problem(page, target)
                 if what:
                     yield f"{page}:{number}: {target}: {what}"

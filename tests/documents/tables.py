@@ -21,6 +21,7 @@ RUN = [
 
 # Written in the page: run instead. For what takes too long, and for names that stand for something.
 INSTEAD = {
+    "README.md": {"--text FOLDER --ranks 2": "--text recipes --ranks 2 --steps 2 --batch 1"},
     "docs/cluster.md": {"--steps 500": "--steps 2", "llama-1b": "llama-tiny --batch 1", "--text texts": "--text recipes"},
     "docs/determinism.md": {"--steps 50": "--steps 3"},
     "docs/trainer.md": {
