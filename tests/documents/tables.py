@@ -25,7 +25,7 @@ INSTEAD = {
     "docs/cluster.md": {"--steps 500": "--steps 2", "llama-1b": "llama-tiny --batch 1", "--text texts": "--text recipes"},
     "docs/determinism.md": {"--steps 50": "--steps 3"},
     "docs/trainer.md": {
-        "> kjv.txt": "| head -n 4000 > kjv.txt",
+        "gen1:1-rev22:21": "gen1:1-gen50:26",
         "--ranks 2 --steps 500\n": "--ranks 2 --steps 4\n",
         "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
         "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
