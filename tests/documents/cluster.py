@@ -5,7 +5,9 @@ installed, and reaches the second host without ssh; srun is a stand-in that sets
 """
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 
@@ -13,7 +15,8 @@ from documents import commands, hosts, pages, tables
 
 PAGE = "docs/cluster.md"
 STAND_INS = pathlib.Path(__file__).parent / "stand_ins"
-LIMIT = 120  # seconds that only a hang exceeds
+RANKS = 4
+LIMIT = 240  # seconds that only a hang exceeds
 PLACES = ("on one host", "on each host", "batch script")
 
 
@@ -46,6 +49,7 @@ def start(number, script, folder, two_hosts, variables):
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        start_new_session=True,
     )
 
 
@@ -56,7 +60,7 @@ def run(block, folder, two_hosts, variables):
         try:
             outputs.append(process.communicate(timeout=LIMIT)[0])
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             outputs.append(process.communicate()[0] + f"\n(killed after {LIMIT} s)")
     if any(process.returncode != 0 for process in started):
         codes = [process.returncode for process in started]
@@ -74,6 +78,10 @@ def differing_runs(folder):
     runs = {path.parent.name: losses(path.parent) for path in sorted(folder.glob("runs/*/metrics.jsonl"))}
     if len(runs) < 3:
         yield f"{PAGE}: only these runs were made: {', '.join(runs) or 'none'}"
+    for run in runs:
+        shards = len(list(folder.glob(f"runs/{run}/step-*/shard-*-of-*{RANKS}.safetensors")))
+        if shards != RANKS:
+            yield f"{PAGE}: {run} left {shards} shards of {RANKS}"
     if len({str(values) for values in runs.values()}) > 1:
         yield f"{PAGE}: the ways to start give other losses: {runs}"
 
