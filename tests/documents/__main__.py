@@ -5,6 +5,7 @@
   figures         figures that a page repeats of measurements are still there
   quotations      what a page quotes of a file stands in it
   every_command   every command of a page is run by a test, or a table says why not
+  flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
   commands PAGE   runs them:   --build FOLDER has the programs
   cluster         runs the commands of docs/cluster.md on two hosts
@@ -14,7 +15,7 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, every_command, figures, links, quotations, tables, test_names
+from documents import cluster, commands, every_command, figures, flags, links, quotations, tables, test_names
 
 CHECKS = {
     "links": links,
@@ -34,7 +35,7 @@ def report(problems):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=[*CHECKS, "list", "commands", "cluster"])
+    parser.add_argument("check", choices=[*CHECKS, "flags", "list", "commands", "cluster"])
     parser.add_argument("page", nargs="?")
     parser.add_argument("--build", type=pathlib.Path, help="the folder of a build, with apps/ and examples/")
     arguments = parser.parse_args()
@@ -43,6 +44,8 @@ def main():
     if arguments.check == "list":
         print("\n".join(tables.RUN))
         return 0
+    if arguments.check == "flags":
+        return report(flags.problems(arguments.build.resolve()))
     if arguments.check == "commands":
         return report(commands.problems(arguments.page, arguments.build.resolve()))
     return report(cluster.problems(arguments.build.resolve()))
