@@ -1,7 +1,7 @@
 """Walks through docs/cluster.md on two hosts with two ranks each.
 
-A comment above a block says where it runs: on one host, on each host, or as a batch script. Open MPI is real where it is
-installed, and reaches the second host without ssh; srun is a stand-in that sets SLURM's variables.
+A comment above a block says where it runs: on one host, on each host, or as a batch script. Open MPI is the real one,
+and reaches the second host without ssh; srun is a stand-in that sets SLURM's variables.
 """
 
 import json

@@ -80,7 +80,8 @@ def run(block, folder, build):
         errors="replace",
     )
     if ending.returncode != expected:
-        return f"{block.place}: exit code {ending.returncode} instead of {expected} of\n{script}\n{ending.stdout[-4000:]}"
+        codes = f"exit code {ending.returncode} instead of {expected}"
+        return f"{block.place}: {codes} of\n{script}\n{ending.stdout[-4000:]}"
     for _, paths in tables.of(tables.LEAVES, block):
         missing = [path for path in paths if not (folder / path).exists()]
         if missing:

@@ -26,7 +26,7 @@ def problems():
         for table in (tables.EXIT_CODES, tables.BEFORE, tables.LEAVES):
             used.update((id(table), block.page, part) for part, _ in tables.of(table, block))
         if block.page not in tables.RUN and block.page != CLUSTER and not elsewhere:
-            yield f"{block.place}: no test runs this; add the page to RUN, or a reason to ELSEWHERE (tests/documents/tables.py)"
+            yield f"{block.place}: no test runs this; add its page to RUN, or a reason to ELSEWHERE, in tables.py"
     for name in ("ELSEWHERE", "EXIT_CODES", "BEFORE", "LEAVES"):
         table = getattr(tables, name)
         for page, part in table:

@@ -1,7 +1,7 @@
 """Figures that a page repeats of a page of measurements are still there.
 
-The page lists them, as they were measured, in a comment: <!-- figures of docs/performance.md: 87.1 3046.9 -->. Where one
-is missing, the measurements are newer than the page: change its text and the comment.
+The page lists them, as they were measured, in a comment: <!-- figures of docs/performance.md: 87.1 3046.9 -->. Where
+one is missing, the measurements are newer than the page: change its text and the comment.
 """
 
 import re

@@ -31,7 +31,7 @@ class Hosts:
             self._wait_until_separate(holder)
         self._run(1, f"ip link add cable type veth peer name cable netns {self.holders[0].pid}")
         for number, name in enumerate(NAMES):
-            self._run(number, f"ip link set lo up && ip addr add 10.0.0.{number + 1}/24 dev cable && ip link set cable up")
+            self._run(number, f"ip addr add 10.0.0.{number + 1}/24 dev cable && ip link set cable up && ip link set lo up")
             self._run(number, f"mount --bind {names} /etc/hosts && hostname {name}")
 
     def __enter__(self):

@@ -21,18 +21,23 @@ RUN = [
 
 # Written in the page: run instead. For what takes too long, and for names that stand for something.
 INSTEAD = {
-    "README.md": {"--text FOLDER --ranks 2": "--text recipes --ranks 2 --steps 2 --batch 1"},
-    "docs/cluster.md": {"--steps 500": "--steps 2", "llama-1b": "llama-tiny --batch 1", "--text texts": "--text recipes"},
+    "README.md": {"--text FOLDER --ranks 2": "--text recipes --ranks 2 --steps 2 --batch 1 --sample-length 8"},
+    "docs/cluster.md": {
+        "--steps 500": "--steps 2 --sample-length 8",
+        "llama-1b": "llama-tiny --batch 1",
+        "--text texts": "--text recipes",
+    },
     "docs/determinism.md": {"--steps 50": "--steps 3"},
     "docs/trainer.md": {
         "gen1:1-rev22:21": "gen1:1-gen50:26",
-        "--ranks 2 --steps 500\n": "--ranks 2 --steps 4\n",
+        "--ranks 2 --steps 500\n": "--ranks 2 --steps 4 --sample-length 8\n",
         "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
         "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
         "--sample-length 120": "--sample-length 8",
         "--sample-length 60": "--sample-length 8",
         "step-500": "step-4",
-        "--model FOLDER --init-from FOLDER": "--model runs/other/model --init-from runs/other/model --steps 1",
+        "FOLDER": "runs/other/model",
+        "--lr 2e-5 --export": "--lr 2e-5 --export --steps 1 --run runs/tuned --sample-length 8",
     },
     "recipes/gpt2.toml": {"openwebtext/": "src/", "FILE.model": "train:512", "--ranks 8": "--ranks 8 --dry-run"},
     "recipes/llama_small.toml": {"TEXT": "src --dry-run"},
@@ -41,11 +46,11 @@ INSTEAD = {
 # Commands that are not run from their page, and where the same is tested.
 ELSEWHERE = {
     ("README.md", "scripts/quickstart"): "installs packages and trains for minutes; .ci/run tests the same build",
-    ("docs/trainer.md", "scripts/setup"): "installs packages and builds; .ci/run does the same, and this test its programs",
+    ("docs/trainer.md", "scripts/setup"): "installs packages and builds; .ci/run does so, and this test runs its programs",
     ("examples/README.md", "cmake --build"): "builds; this test runs what the build under test has",
     ("examples/README.md", "cmake --install"): "install.minimal runs it with a project outside of this one",
-    ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun from docs/cluster.md; apps.Recipe plans this file",
-    ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is engine.CommunicationTable",
+    ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun, and apps.Recipe plans this file",
+    ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is a test",
     ("docs/cuda.md", "cmake --preset release"): "wants LibTorch with CUDA",
     ("docs/tracing.md", "jq "): "jq is a tool of others, and the test has no need of it",
     ("docs/reference/README.md", "docs/reference/make"): "documents.reference runs it",
@@ -63,11 +68,11 @@ EXIT_CODES = {
 # Run before a command: makes what its page takes for granted.
 BEFORE = {
     ("docs/trainer.md", "--init-from"): (
-        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 --export --run runs/other"
+        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 --sample-length 8 --export --run runs/other"
     ),
     ("docs/trainer.md", "--warmpu"): "printf '[output]\\nsample_every = 3\\n' > run.toml",
     ("docs/metrics.md", "fsdp-train report"): (
-        "for run in run run/a run/b run/c; do fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --run $run; done"
+        "for run in run run/a run/b run/c; do fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
     ),
     ("recipes/gpt2.toml", "--config"): "test -d tokens",
 }
