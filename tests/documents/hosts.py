@@ -26,12 +26,14 @@ class Hosts:
     def __init__(self, folder):
         names = folder / "hosts"
         names.write_text("127.0.0.1 localhost\n" + "".join(f"10.0.0.{i + 1} {n}\n" for i, n in enumerate(NAMES)))
-        self.holders = [subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sleep", "infinity"]) for _ in NAMES]
+        sleep = ["unshare", "--net", "--uts", "--mount", "sleep", "infinity"]
+        self.holders = [subprocess.Popen(sleep) for _ in NAMES]
         for holder in self.holders:
             self._wait_until_separate(holder)
         self._run(1, f"ip link add cable type veth peer name cable netns {self.holders[0].pid}")
         for number, name in enumerate(NAMES):
-            self._run(number, f"ip addr add 10.0.0.{number + 1}/24 dev cable && ip link set cable up && ip link set lo up")
+            self._run(number, f"ip addr add 10.0.0.{number + 1}/24 dev cable")
+            self._run(number, "ip link set cable up && ip link set lo up")
             self._run(number, f"mount --bind {names} /etc/hosts && hostname {name}")
 
     def __enter__(self):

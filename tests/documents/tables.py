@@ -46,7 +46,7 @@ INSTEAD = {
 # Commands that are not run from their page, and where the same is tested.
 ELSEWHERE = {
     ("README.md", "scripts/quickstart"): "installs packages and trains for minutes; .ci/run tests the same build",
-    ("docs/trainer.md", "scripts/setup"): "installs packages and builds; .ci/run does so, and this test runs its programs",
+    ("docs/trainer.md", "scripts/setup"): "installs and builds; .ci/run does so, and this test runs the programs",
     ("examples/README.md", "cmake --build"): "builds; this test runs what the build under test has",
     ("examples/README.md", "cmake --install"): "install.minimal runs it with a project outside of this one",
     ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun, and apps.Recipe plans this file",
@@ -68,11 +68,13 @@ EXIT_CODES = {
 # Run before a command: makes what its page takes for granted.
 BEFORE = {
     ("docs/trainer.md", "--init-from"): (
-        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 --sample-length 8 --export --run runs/other"
+        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 "
+        "--sample-length 8 --export --run runs/other"
     ),
     ("docs/trainer.md", "--warmpu"): "printf '[output]\\nsample_every = 3\\n' > run.toml",
     ("docs/metrics.md", "fsdp-train report"): (
-        "for run in run run/a run/b run/c; do fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
+        "for run in run run/a run/b run/c; do "
+        "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
     ),
     ("recipes/gpt2.toml", "--config"): "test -d tokens",
 }
