@@ -1,0 +1,55 @@
+"""Checks of the pages of this repository: python3 -m documents CHECK, in tests/.
+
+  links           links between pages lead somewhere
+  test_names      every test that a page names exists
+  figures         figures that a page repeats of measurements are still there
+  quotations      what a page quotes of a file stands in it
+  every_command   every command of a page is run by a test, or a table says why not
+  flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
+  list            the pages whose commands are run
+  commands PAGE   runs them:   --build FOLDER has the programs
+  cluster         runs the commands of docs/cluster.md on two hosts
+"""
+
+import argparse
+import pathlib
+import sys
+
+from documents import cluster, commands, every_command, figures, flags, links, quotations, tables, test_names
+
+CHECKS = {
+    "links": links,
+    "test_names": test_names,
+    "figures": figures,
+    "quotations": quotations,
+    "every_command": every_command,
+}
+
+
+def report(problems):
+    problems = list(problems)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=[*CHECKS, "flags", "list", "commands", "cluster"])
+    parser.add_argument("page", nargs="?")
+    parser.add_argument("--build", type=pathlib.Path, help="the folder of a build, with apps/ and examples/")
+    arguments = parser.parse_args()
+    if arguments.check in CHECKS:
+        return report(CHECKS[arguments.check].problems())
+    if arguments.check == "list":
+        print("\n".join(tables.RUN))
+        return 0
+    if arguments.check == "flags":
+        return report(flags.problems(arguments.build.resolve()))
+    if arguments.check == "commands":
+        return report(commands.problems(arguments.page, arguments.build.resolve()))
+    return report(cluster.problems(arguments.build.resolve()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

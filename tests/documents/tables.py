@@ -1,0 +1,104 @@
+"""What the tests change in the commands of the pages, and what they leave out, with the reasons.
+
+A command is named by its page and by a part of its text. An entry that fits no command is an error.
+"""
+
+# Pages whose commands are run one after the other, each in a folder of its own.
+RUN = [
+    "README.md",
+    "docs/determinism.md",
+    "docs/faq.md",
+    "docs/metrics.md",
+    "docs/security.md",
+    "docs/strategies.md",
+    "docs/tips.md",
+    "docs/tracing.md",
+    "docs/trainer.md",
+    "examples/README.md",
+    "recipes/gpt2.toml",
+    "recipes/llama_small.toml",
+]
+
+# Written in the page: run instead. For what takes too long, and for names that stand for something.
+INSTEAD = {
+    "README.md": {"--text FOLDER --ranks 2": "--text recipes --ranks 2 --steps 2 --batch 1 --sample-length 8"},
+    "docs/cluster.md": {
+        "--steps 500": "--steps 2 --sample-length 8",
+        "llama-1b": "llama-tiny --batch 1",
+        "--text texts": "--text recipes",
+    },
+    "docs/determinism.md": {"--steps 50": "--steps 3"},
+    "docs/trainer.md": {
+        "gen1:1-rev22:21": "gen1:1-gen50:26",
+        "--ranks 2 --steps 500\n": "--ranks 2 --steps 4 --sample-length 8\n",
+        "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
+        "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
+        "--sample-length 120": "--sample-length 8",
+        "--sample-length 60": "--sample-length 8",
+        "step-500": "step-4",
+        "FOLDER": "runs/other/model",
+        "--lr 2e-5 --export": "--lr 2e-5 --export --steps 1 --run runs/tuned --sample-length 8",
+    },
+    "recipes/gpt2.toml": {"openwebtext/": "src/", "FILE.model": "train:512", "--ranks 8": "--ranks 8 --dry-run"},
+    "recipes/llama_small.toml": {"TEXT": "src --dry-run"},
+}
+
+# Commands that are not run from their page, and where the same is tested.
+ELSEWHERE = {
+    ("README.md", "scripts/quickstart"): "installs packages and trains for minutes; .ci/run tests the same build",
+    ("docs/trainer.md", "scripts/setup"): "installs and builds; .ci/run does so, and this test runs the programs",
+    ("examples/README.md", "cmake --build"): "builds; this test runs what the build under test has",
+    ("examples/README.md", "cmake --install"): "install.minimal runs it with a project outside of this one",
+    ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun, and apps.Recipe plans this file",
+    ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is a test",
+    ("docs/cuda.md", "cmake --preset release"): "wants LibTorch with CUDA",
+    ("docs/tracing.md", "jq "): "jq is a tool of others, and the test has no need of it",
+    ("docs/reference/README.md", "docs/reference/make"): "documents.reference runs it",
+    ("CONTRIBUTING.md", "scripts/setup"): "are the build and the tests themselves",
+    ("CONTRIBUTING.md", "cmake --preset asan"): "are other builds with tests of their own",
+    ("bench/README.md", "scripts/setup"): "measures for hours; bench.same_losses runs its parts",
+    ("bench/README.md", "bench/"): "measures",
+}
+
+# Commands that end with another exit code than 0.
+EXIT_CODES = {
+    ("docs/trainer.md", "--warmpu"): 2,
+}
+
+# Run before a command: makes what its page takes for granted.
+BEFORE = {
+    ("docs/trainer.md", "--init-from"): (
+        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 "
+        "--sample-length 8 --export --run runs/other"
+    ),
+    ("docs/trainer.md", "--warmpu"): "printf '[output]\\nsample_every = 3\\n' > run.toml",
+    ("docs/metrics.md", "fsdp-train report"): (
+        "for run in run run/a run/b run/c; do "
+        "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
+    ),
+    ("recipes/gpt2.toml", "--config"): "test -d tokens",
+}
+
+# What a command leaves, as paths in the folder.
+LEAVES = {
+    ("docs/trainer.md", "--output tokens"): ["tokens/files.json", "tokens/tokenizer.model"],
+    ("docs/trainer.md", "--run runs/first"): [
+        "runs/first/config.toml",
+        "runs/first/config.json",
+        "runs/first/metrics.jsonl",
+        "runs/first/tensorboard",
+        "runs/first/step-4/manifest.json",
+        "runs/first/sample.txt",
+    ],
+    ("docs/metrics.md", "fsdp-train report"): ["run/report.html", "abc.html"],
+    ("docs/tracing.md", "examples/trace"): ["trace.rank0.json", "trace.rank1.json"],
+    ("examples/README.md", "examples/minimal"): ["minimal-run/step-40/manifest.json"],
+    ("examples/README.md", "examples/trace"): ["trace.rank0.json"],
+    ("examples/README.md", "examples/sharded"): ["ddp/manifest.json", "fsdp/manifest.json"],
+    ("recipes/gpt2.toml", "prepare"): ["tokens/files.json"],
+}
+
+
+def of(table, block):
+    """The entries of the table for a block, as (part, value)."""
+    return [(part, value) for (page, part), value in table.items() if page == block.page and part in block.commands()]
