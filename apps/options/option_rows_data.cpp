@@ -1,6 +1,7 @@
 // The options of what is trained, and on what: a line or two each.
-#include <algorithm>
+#include <string_view>
 
+#include "options/numbers.h"
 #include "options/option_groups.h"
 
 namespace trainer {
@@ -10,15 +11,14 @@ namespace {
 using O = Options;
 using M = ModelOptions;
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.size() < 9 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
+// A trained tokenizer has a token for each byte, three for control, and at least one more.
+constexpr int64_t kLeastTrained = 260, kMostTrained = 1'000'000;
 
 bool names_a_tokenizer(const std::string& value) {
-  constexpr const char* kTrainWord = "train:";
-  if (value.starts_with(kTrainWord)) return is_number(value.substr(std::string(kTrainWord).size()));
-  return !value.empty();  // whether a file is there is not known here
+  constexpr std::string_view kTrainWord = "train:";
+  if (!value.starts_with(kTrainWord)) return !value.empty();  // whether a file is there is not known here
+  const auto vocabulary = whole_number_in(value.substr(kTrainWord.size()));
+  return vocabulary && *vocabulary >= kLeastTrained && *vocabulary <= kMostTrained;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::vector<Group> data_and_model_groups() {
         {"--validation-fraction", &O::validation_fraction, kBelowOne, kTrainAndPrepare, "of the training data", "",
          "held back for validation where --validation names nothing"},
         {"--tokenizer", &O::tokenizer,
-         Form{names_a_tokenizer, "bytes, a model's file or train: and a size such as train:4096"},
+         Form{names_a_tokenizer, "bytes, a model's file, or train: and a vocabulary of 260 to 1000000, such as train:4096"},
          kTrain | kPrepare | kSample, "TOKENIZER", "",
          "bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of that size on the text"},
         {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",

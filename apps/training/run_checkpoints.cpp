@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "console/terminal.h"
+#include "console/units.h"
 #include "files/json.h"
 #include "run/checkpoint_folder.h"
 #include "run/first_rank.h"
@@ -49,10 +50,45 @@ std::string compare_settings(const Training& training, const Notes& notes, const
   return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
 }
 
+// Ranks that hold the model once.
+int64_t shards_made(const Training& training) {
+  const Options& options = training.options;
+  if (options.strategy == "no-shard") return 1;
+  if (options.shard_group_size > 0) return options.shard_group_size;
+  return options.strategy.starts_with("hybrid") ? training.world.local_size() : training.world.size();
+}
+
+// As rank 0 finds them; 0 for a checkpoint that is damaged, of which loading says more.
+int64_t shards_found(fsdp::World& world, const fs::path& checkpoint) {
+  return std::stoll(from_first_rank(world, [&]() -> std::string {
+    try {
+      return std::to_string(shards_of(checkpoint));
+    } catch (const fsdp::Error&) {
+      return "0";
+    }
+  }));
+}
+
+// Throws OtherRun for a checkpoint that has to be loaded by another number of ranks.
+void check_ranks(const Training& training, const fs::path& checkpoint) {
+  const int64_t found = shards_found(training.world, checkpoint), made = shards_made(training);
+  if (found == 0 || found == made) return;
+  const bool one_per_rank = made == training.world.size();
+  throw OtherRun(training.world,
+                 one_per_rank
+                     ? fmt::format("checkpoint '{}' is of {}, and this job has {}. Go on with --ranks {}.",
+                                   checkpoint.string(), counted(found, "rank"), made, found)
+                     : fmt::format("checkpoint '{}' has {}, and --strategy {} on {} makes {}. Go on with --ranks, "
+                                   "--strategy and --shard-group-size as they were.",
+                                   checkpoint.string(), counted(found, "shard"), training.options.strategy,
+                                   counted(training.world.size(), "rank"), made));
+}
+
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
+  check_ranks(training, checkpoint);
   const Notes notes = notes_of(training.world, checkpoint);
-  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  resumed.differs = compare_settings(training, notes, checkpoint, may);
   resumed.state = from_notes(notes);
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
@@ -61,7 +97,7 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
-  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
   return resumed;
 }
 
