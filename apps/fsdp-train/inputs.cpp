@@ -98,12 +98,13 @@ std::string weights_problem(const std::string& path) {
   for (const char* file : {"model.safetensors", "model.safetensors.index.json"}) {
     if (fs::exists(fs::path(path) / file, ignored)) return "";
   }
-  return fmt::format("--init-from: '{}' has neither model.safetensors nor model.safetensors.index.json. Name a folder "
-                     "of Hugging Face's.{}",
-                     path,
-                     fs::exists(fs::path(path) / "manifest.json", ignored)
-                         ? " This one is a checkpoint: go on from it with --checkpoint."
-                         : "");
+  return fmt::format(
+      "--init-from: '{}' has neither model.safetensors nor model.safetensors.index.json. Name a folder "
+      "of Hugging Face's.{}",
+      path,
+      fs::exists(fs::path(path) / "manifest.json", ignored)
+          ? " This one is a checkpoint: go on from it with --checkpoint."
+          : "");
 }
 
 std::string checkpoint_problem(const char* flag, const std::string& checkpoint) {
@@ -111,8 +112,8 @@ std::string checkpoint_problem(const char* flag, const std::string& checkpoint) 
   if (fs::is_regular_file(fs::path(checkpoint) / "manifest.json", ignored)) return "";
   if (!fs::exists(checkpoint, ignored)) return fmt::format("{}: checkpoint '{}' does not exist.", flag, checkpoint);
   return fmt::format(
-      "{}: checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as RUN/step-300.", flag,
-      checkpoint);
+      "{}: checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as {}RUN/step-300.", flag,
+      checkpoint, flag == std::string_view("--resume") ? "RUN or " : "");
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;  // columns
 
 }  // namespace
 
-std::string prepare_bar(int64_t done, int64_t total, double seconds, int width,
-                        const Terminal& terminal) {
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, const Terminal& terminal) {
   const double part = static_cast<double>(done) / static_cast<double>(total);
   const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;

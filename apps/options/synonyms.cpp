@@ -265,11 +265,11 @@ constexpr Synonym kValues[] = {
 };
 
 constexpr Synonym kWords[] = {
-    {"generate", "sample"},   {"inference", "sample"}, {"infer", "sample"},      {"chat", "sample"},
-    {"complete", "sample"},   {"write", "sample"},     {"tokenize", "prepare"},  {"preprocess", "prepare"},
-    {"encode", "prepare"},    {"fit", "train"},        {"pretrain", "train"},    {"finetune", "train"},
-    {"fine-tune", "train"},   {"run", "train"},        {"launch", "train"},      {"plot", "report"},
-    {"visualize", "report"},  {"summary", "report"},   {"show", "report"},       {"compare", "report"},
+    {"generate", "sample"},  {"inference", "sample"}, {"infer", "sample"},     {"chat", "sample"},
+    {"complete", "sample"},  {"write", "sample"},     {"tokenize", "prepare"}, {"preprocess", "prepare"},
+    {"encode", "prepare"},   {"fit", "train"},        {"pretrain", "train"},   {"finetune", "train"},
+    {"fine-tune", "train"},  {"run", "train"},        {"launch", "train"},     {"plot", "report"},
+    {"visualize", "report"}, {"summary", "report"},   {"show", "report"},      {"compare", "report"},
 };
 
 std::string normal(std::string_view word) {
@@ -295,7 +295,8 @@ std::string meant_by(std::span<const Synonym> synonyms, const std::string& word,
 
 std::string flag_meant(std::string_view flag) {
   const std::string word = normal(flag);
-  const auto* found = std::find_if(std::begin(kFlags), std::end(kFlags), [&](const Synonym& s) { return s.word == word; });
+  const auto* found =
+      std::find_if(std::begin(kFlags), std::end(kFlags), [&](const Synonym& s) { return s.word == word; });
   return found == std::end(kFlags) ? "" : found->meant;
 }
 

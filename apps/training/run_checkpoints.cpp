@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -69,25 +71,37 @@ int64_t shards_found(fsdp::World& world, const fs::path& checkpoint) {
   }));
 }
 
+// Whether the checkpoint's run divided its model in the same way; one that does not say is taken for such a run.
+bool is_sharded_alike(const Training& training, const Notes& notes) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return true;
+  const RunSettings saved = settings_from_note(note->second);
+  return std::ranges::all_of(std::array{"--strategy", "--shard-group-size"}, [&](const char* flag) {
+    const auto before = saved.find(flag), now = training.settings.find(flag);
+    return before == saved.end() || now == training.settings.end() || before->second == now->second;
+  });
+}
+
 // Throws OtherRun for a checkpoint that has to be loaded by another number of ranks.
-void check_ranks(const Training& training, const fs::path& checkpoint) {
+void check_ranks(const Training& training, const Notes& notes, const fs::path& checkpoint) {
   const int64_t found = shards_found(training.world, checkpoint), made = shards_made(training);
   if (found == 0 || found == made) return;
-  const bool one_per_rank = made == training.world.size();
+  const int64_t ranks = training.world.size();
+  const bool one_per_rank = made == ranks && is_sharded_alike(training, notes);
   throw OtherRun(training.world,
                  one_per_rank
                      ? fmt::format("checkpoint '{}' is of {}, and this job has {}. Go on with --ranks {}.",
-                                   checkpoint.string(), counted(found, "rank"), made, found)
+                                   checkpoint.string(), counted(found, "rank"), ranks, found)
                      : fmt::format("checkpoint '{}' has {}, and --strategy {} on {} makes {}. Go on with --ranks, "
                                    "--strategy and --shard-group-size as they were.",
                                    checkpoint.string(), counted(found, "shard"), training.options.strategy,
-                                   counted(training.world.size(), "rank"), made));
+                                   counted(ranks, "rank"), counted(made, "shard")));
 }
 
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
-  check_ranks(training, checkpoint);
   const Notes notes = notes_of(training.world, checkpoint);
+  check_ranks(training, notes, checkpoint);
   resumed.differs = compare_settings(training, notes, checkpoint, may);
   resumed.state = from_notes(notes);
   resumed.steps_done =

@@ -18,10 +18,7 @@ torch::Tensor to_tensor(const StepFacts& facts) {
 
 StepFacts from_tensor(const torch::Tensor& tensor) {
   const auto number = tensor.accessor<double, 1>();
-  StepFacts facts{.losses = {},
-                  .seconds = number[0],
-                  .wait_seconds = number[1],
-                  .save_is_due = number[2] != 0};
+  StepFacts facts{.losses = {}, .seconds = number[0], .wait_seconds = number[1], .save_is_due = number[2] != 0};
   for (int64_t i = kBeforeLosses; i < tensor.numel(); ++i) facts.losses.push_back(static_cast<float>(number[i]));
   return facts;
 }

@@ -71,9 +71,9 @@ void check_done(fsdp::World& world, const Options& options, const Resumed& resum
 }
 
 std::string done_text(const Options& options) {
-  return fmt::format("all {} steps of the run in '{}' are done{}. To train it further, give more --steps.\n",
-                     options.steps, options.run,
-                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "");
+  return fmt::format("all {} steps are done{}: train the run in '{}' further with more --steps.\n", options.steps,
+                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "",
+                     options.run);
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
@@ -108,6 +108,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   if (world.rank() == 0) {
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
+    report->begin(resumed.steps_done);
   }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();
