@@ -1,6 +1,7 @@
 // Shows the progress of a run in the terminal that it is started in, step by step, until it is told to end.
-//   progress_program <folder>    ends the run when <folder>/stop is there, and itself when <folder>/leave is; waits with
-//                                the first step while <folder>/wait is; validates, and tells, when told to
+//   progress_program <folder>
+// It ends the run when <folder>/stop is there, and itself when <folder>/leave is. The first step waits while
+// <folder>/wait is there; <folder>/tell and <folder>/validate ask for a line each.
 #include <chrono>
 #include <filesystem>
 #include <string>
