@@ -34,7 +34,8 @@ std::string configuration_of_run(const std::string& path) {
 void settle_resume(const Rows& in_flags, CommandLine& line) {
   Options& options = line.options;
   const bool names_run = in_flags.contains(row_of("--run"));
-  if (options.resume == "auto" && options.run.empty() && in_flags.contains(row_of("--resume"))) {
+  const bool asks = in_flags.contains(row_of("--resume")) && !in_flags.contains(row_of("--checkpoint"));
+  if (options.resume == "auto" && options.run.empty() && asks) {
     line.problems.emplace_back(
         "--resume auto goes on with the run in --run, which is not given. Name a run: --resume run-1.");
   }

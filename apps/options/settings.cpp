@@ -61,7 +61,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   row("model", fmt::format("{}, {} parameters: {} of width {}, {}, context {}", models::name_of(model.family),
                            grouped(models::parameter_numel(model)), counted(model.layers, "layer"), model.width,
                            counted(model.heads, "head"), model.context));
-  row("ranks", fmt::format("{}, {} per rank", options.ranks, counted(options.threads, "thread")));
+  row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
   row("sharding",
       options.strategy + (options.shard_group_size == 0
                               ? std::string()
