@@ -126,6 +126,7 @@ std::string Flags::unknown(const std::string& argument) const {
 }
 
 std::string Flags::meant_by(const std::string& flag) const {
+  if (flag == "help") return "--help";
   if (!flag.starts_with('-')) return flag.ends_with(".toml") ? fmt::format("--config {}", flag) : "";
   const std::string meant = flag_meant(flag);
   const Row* row = row_of(meant.substr(0, meant.find(' ')));

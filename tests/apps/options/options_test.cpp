@@ -140,6 +140,10 @@ TEST(Options, AnyTextIsAValue) {
 }
 
 TEST(Options, StrayWordsAreNamed) {
+  EXPECT_THAT(problems_of({"report", "a", "--output", "b", "--help-me"}),
+              ElementsAre("'--help-me' is no option of this program; did you mean --help?"));
+  EXPECT_THAT(problems_of({"prepare", "--text", "a", "--output", "b", "help"}),
+              ElementsAre("'help' is no option of this program; did you mean --help?"));
   EXPECT_THAT(problems_of({"--text", "a", "b"}), ElementsAre("'b' is no option of this program."));
 }
 
