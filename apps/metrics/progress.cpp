@@ -77,13 +77,27 @@ std::optional<Layout> fit(const std::vector<Part>& parts, size_t columns) {
   return std::nullopt;
 }
 
-// The first part, the bar, the others.
-std::string fitted_line(std::vector<Part> parts, double done, int width, const Terminal& terminal) {
-  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
+// Drops parts until the others fit; none does where there is no room for the first and a bar.
+std::optional<Layout> dropped_to_fit(std::vector<Part>& parts, size_t columns) {
   std::optional<Layout> layout = fit(parts, columns);
   while (!layout && parts.size() > 1) {
     parts.erase(std::max_element(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.rank < b.rank; }));
     layout = fit(parts, columns);
+  }
+  return layout;
+}
+
+// The first part, the bar, the others. Where the line is so narrow that one of the three that matter most were dropped,
+// fields are as wide as their values.
+std::string fitted_line(const std::vector<Part>& all, double done, int width, const Terminal& terminal) {
+  constexpr size_t kMatterMost = 3;
+  const auto columns = static_cast<size_t>(std::max(width - 1, 1));
+  std::vector<Part> parts = all;
+  std::optional<Layout> layout = dropped_to_fit(parts, columns);
+  if (parts.size() < std::min(kMatterMost, all.size())) {
+    parts = all;
+    for (Part& part : parts) part.usual = 0;
+    layout = dropped_to_fit(parts, columns);
   }
   if (!layout) return parts[0].value.substr(0, columns);
   const std::string gap(layout->gap, ' ');
@@ -102,7 +116,7 @@ std::string progress_bar(const StepRecord& record, int64_t steps, int width, con
 
 std::string waiting_bar(int64_t steps_done, int64_t steps, int width, const Terminal& terminal) {
   return fitted_line({steps_part(steps_done, steps), {"", fmt::format("step {} runs", steps_done + 1), 0, 1}},
-                 share_of(steps_done, steps), width, terminal);
+                     share_of(steps_done, steps), width, terminal);
 }
 
 std::string validation_line(const StepRecord& record, int64_t steps) {
