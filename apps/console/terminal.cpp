@@ -3,12 +3,32 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "files/printable.h"
 
 namespace trainer {
+
+namespace {
+
+// By name, as the first of these variables that is set has it (POSIX.1-2017, 8.2): a locale that is not installed on
+// this machine says all the same how the terminal reads text.
+bool locale_is_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    std::string name(value);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name.find("utf-8") != std::string::npos || name.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+}  // namespace
 
 Terminal standard_output() {
   const char* type = std::getenv("TERM");
@@ -16,7 +36,7 @@ Terminal standard_output() {
   const char* no_color = std::getenv("NO_COLOR");
   const bool plain = no_color != nullptr && *no_color != '\0';
   const bool interactive = isatty(STDOUT_FILENO) == 1 && capable;
-  return {.interactive = interactive, .colour = interactive && !plain};
+  return {.interactive = interactive, .colour = interactive && !plain, .utf8 = locale_is_utf8()};
 }
 
 namespace {

@@ -8,6 +8,7 @@ namespace trainer {
 struct Terminal {
   bool interactive = false;  // a terminal that can redraw a line
   bool colour = false;       // and NO_COLOR is not set (https://no-color.org)
+  bool utf8 = false;         // the locale's characters are those of Unicode; otherwise ASCII alone is safe
 };
 
 Terminal standard_output();

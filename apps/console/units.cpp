@@ -16,6 +16,11 @@ std::string grouped(int64_t number) {
   return digits;
 }
 
+std::string counted(int64_t number, const char* one, const char* many) {
+  if (number == 1) return fmt::format("1 {}", one);
+  return many == nullptr ? fmt::format("{} {}s", grouped(number), one) : fmt::format("{} {}", grouped(number), many);
+}
+
 namespace {
 
 // At most four characters, then the prefix of the power of a thousand.

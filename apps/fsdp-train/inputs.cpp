@@ -9,6 +9,7 @@
 #include "data/text_files.h"
 #include "data/token_file.h"
 #include "fsdp-train/prepare_bar.h"
+#include "options/numbers.h"
 #include "options/resolve.h"
 #include "run/collect_problems.h"
 #include "run/run_folder.h"
@@ -33,40 +34,86 @@ bool encodes(const Options& options) {
 
 // Of the tokenizer that is to be trained; 0: none is.
 int64_t trained_vocabulary(const Options& options) {
-  return options.tokenizer.starts_with(kTrainWord) ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0;
+  if (!options.tokenizer.starts_with(kTrainWord)) return 0;
+  return whole_number_in(options.tokenizer.substr(kTrainWord.size())).value_or(0);
 }
 
-data::Corpus open(const Options& options, const data::OnProgress& progress = {}) {
+const char* data_flag(const Options& options) { return options.text.empty() ? "--data" : "--text"; }
+
+data::CorpusOptions corpus_options(const Options& options) {
   const bool is_default = options.tokenizer == "bytes";
-  const data::CorpusOptions corpus = {
-      .data = data_of(options),
-      .validation = options.validation,
-      .validation_fraction = options.validation_fraction,
-      .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
-      .trained_vocabulary = trained_vocabulary(options),
-      .cache = options.cache,
-      .context = options.model.context};
+  return {.data = data_of(options),
+          .validation = options.validation,
+          .validation_fraction = options.validation_fraction,
+          .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
+          .trained_vocabulary = trained_vocabulary(options),
+          .cache = options.cache,
+          .context = options.model.context};
+}
+
+data::Corpus open(const Options& options, const data::CorpusOptions& corpus, const data::OnProgress& progress = {}) {
   return options.text.empty() ? data::open_corpus(corpus, progress) : data::open_text(corpus, progress);
 }
 
 // Problems that can be found before a text is encoded.
 void check_text(const Options& options, std::vector<std::string>& problems) {
-  collect_problems(problems, [&] { data::TextFiles text(data_of(options)); });
-  if (!options.validation.empty()) collect_problems(problems, [&] { data::TextFiles text(options.validation); });
-  const int64_t vocabulary = trained_vocabulary(options);
-  if (vocabulary == 0) {
-    collect_problems(problems, [&] { tokenizers::make_tokenizer(options.tokenizer); });
-  } else if (!tokenizers::has_sentencepiece()) {
-    collect_problems(problems, [&] { tokenizers::train_sentencepiece({}, vocabulary); });
+  collect_problems_of(data_flag(options), problems, [&] { data::TextFiles text(data_of(options)); });
+  if (!options.validation.empty()) {
+    collect_problems_of("--validation", problems, [&] { data::TextFiles text(options.validation); });
   }
+  const int64_t vocabulary = trained_vocabulary(options);
+  if (vocabulary > 0 && tokenizers::has_sentencepiece()) return;
+  collect_problems_of("--tokenizer", problems, [&] {
+    if (vocabulary > 0) tokenizers::train_sentencepiece({}, vocabulary);  // says why it cannot
+    tokenizers::make_tokenizer(options.tokenizer);
+  });
 }
 
-std::string checkpoint_problem(const std::string& checkpoint) {
+// Opens the data. Each part of it is looked at by itself, so that one that is wrong does not hide another.
+void open_parts(const Options& options, Inputs& inputs) {
+  const data::CorpusOptions all = corpus_options(options);
+  data::CorpusOptions training = all, validation = all;
+  training.validation = validation.validation = "";
+  training.tokenizer = validation.tokenizer = "";
+  validation.data = all.validation;
+  validation.validation_fraction = 0;
+  validation.trained_vocabulary = 0;
+  std::vector<std::string> problems;
+  collect_problems_of(data_flag(options), problems, [&] { open(options, training); });
+  if (!all.validation.empty()) collect_problems_of("--validation", problems, [&] { open(options, validation); });
+  if (!all.tokenizer.empty()) {
+    collect_problems_of("--tokenizer", problems, [&] { tokenizers::make_tokenizer(all.tokenizer); });
+  }
+  if (problems.empty()) {
+    collect_problems_of(data_flag(options), problems, [&] { inputs.corpus = open(options, all); });
+  }
+  inputs.problems.insert(inputs.problems.end(), problems.begin(), problems.end());
+}
+
+// Whether --init-from can be weights in Hugging Face's format: more is known when they are loaded.
+std::string weights_problem(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || fs::is_regular_file(path, ignored)) return "";
+  if (!fs::exists(path, ignored)) return fmt::format("--init-from: '{}' does not exist.", path);
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (fs::exists(fs::path(path) / file, ignored)) return "";
+  }
+  return fmt::format(
+      "--init-from: '{}' has neither model.safetensors nor model.safetensors.index.json. Name a folder "
+      "of Hugging Face's.{}",
+      path,
+      fs::exists(fs::path(path) / "manifest.json", ignored)
+          ? " This one is a checkpoint: go on from it with --checkpoint."
+          : "");
+}
+
+std::string checkpoint_problem(const char* flag, const std::string& checkpoint) {
   std::error_code ignored;
   if (fs::is_regular_file(fs::path(checkpoint) / "manifest.json", ignored)) return "";
-  if (!fs::exists(checkpoint, ignored)) return fmt::format("checkpoint '{}' does not exist.", checkpoint);
-  return fmt::format("checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as RUN/step-300.",
-                     checkpoint);
+  if (!fs::exists(checkpoint, ignored)) return fmt::format("{}: checkpoint '{}' does not exist.", flag, checkpoint);
+  return fmt::format(
+      "{}: checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as {}RUN/step-300.", flag,
+      checkpoint, flag == std::string_view("--resume") ? "RUN or " : "");
 }
 
 }  // namespace
@@ -74,7 +121,8 @@ std::string checkpoint_problem(const std::string& checkpoint) {
 std::vector<std::string> checkpoint_problems(const Options& options) {
   std::vector<std::string> problems;
   const std::string folder = named_checkpoint(options);
-  const std::string problem = folder.empty() ? "" : checkpoint_problem(folder);
+  const char* flag = options.checkpoint.empty() ? "--resume" : "--checkpoint";
+  const std::string problem = folder.empty() ? "" : checkpoint_problem(flag, folder);
   if (!problem.empty()) problems.push_back(problem);
   return problems;
 }
@@ -87,9 +135,9 @@ Inputs read_inputs(const Options& options) {
   Inputs inputs;
   const bool is_named = !data_of(options).empty();  // that it is not has been said already
   if (is_named && encodes(options)) check_text(options, inputs.problems);
-  if (is_named && !encodes(options)) {
-    collect_problems(inputs.problems, [&] { inputs.corpus = open(options); });
-  }
+  if (is_named && !encodes(options)) open_parts(options, inputs);
+  const std::string weights = weights_problem(options.model_options.init_from);
+  if (!weights.empty()) inputs.problems.push_back(weights);
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run) return inputs;
   for (const std::string& problem : run_folder_problems(options)) inputs.problems.push_back(problem);
@@ -100,7 +148,8 @@ std::vector<std::string> encode_text(const Options& options, Inputs& inputs) {
   std::vector<std::string> problems;
   if (inputs.corpus.training) return problems;
   BarOnTerminal bar;
-  collect_problems(problems, [&] { inputs.corpus = open(options, bar.on_progress()); });
+  collect_problems_of(data_flag(options), problems,
+                      [&] { inputs.corpus = open(options, corpus_options(options), bar.on_progress()); });
   return problems;
 }
 
@@ -120,7 +169,9 @@ PrepareOptions prepare_options(const Options& options) {
 std::string fit_vocabulary(Options& options, const data::Corpus& corpus) {
   const bool is_open = options.model.vocabulary == kBytes && !options.model_options.vocabulary;
   if (is_open && corpus.tokenizer) options.model.vocabulary = corpus.tokenizer->vocabulary();
-  return data::vocabulary_problem(corpus, options.model.vocabulary);
+  const std::string problem = data::vocabulary_problem(corpus, options.model.vocabulary);
+  if (problem.empty()) return "";
+  return fmt::format("{}: {}", options.model_options.vocabulary ? "--vocabulary" : "--model", problem);
 }
 
 }  // namespace trainer

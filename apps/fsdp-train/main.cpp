@@ -30,7 +30,12 @@ int refuse(const Problems& problems, const Options& options) {
   return trainer::kUsageError;
 }
 
-void append(Problems& problems, const Problems& more) { problems.insert(problems.end(), more.begin(), more.end()); }
+// Those that are not among them yet.
+void append(Problems& problems, const Problems& more) {
+  for (const std::string& problem : more) {
+    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);
+  }
+}
 
 int run_train(Options options, Problems problems) {
   trainer::Inputs inputs = trainer::read_inputs(options);
@@ -38,7 +43,7 @@ int run_train(Options options, Problems problems) {
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
   const auto windows = inputs.windows(options.model.context);
   Options resolved = options;  // by the ranks that are asked for; a launcher may have others
-  if (problems.empty()) append(problems, trainer::resolve(resolved, {options.ranks, windows}));
+  if (problems.empty() || windows) append(problems, trainer::resolve(resolved, {options.ranks, windows}));
   if (windows) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
     resolved.model = options.model;

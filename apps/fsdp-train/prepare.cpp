@@ -81,14 +81,15 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options) {
   if (options.text.empty()) {
     problems.emplace_back("--text is missing: name a file, or a folder of files.");
   } else {
-    collect_problems(problems, [&] { data::TextFiles text(options.text); });
+    collect_problems_of("--text", problems, [&] { data::TextFiles text(options.text); });
   }
-  if (!options.validation_text.empty())
-    collect_problems(problems, [&] { data::TextFiles text(options.validation_text); });
+  if (!options.validation_text.empty()) {
+    collect_problems_of("--validation", problems, [&] { data::TextFiles text(options.validation_text); });
+  }
   collect_problems(problems, [&] { check_out(options.out); });
   collect_problems(problems, [&] { data::token_kind(options.kind); });
   if (options.trained_vocabulary <= 0) {
-    collect_problems(problems, [&] {
+    collect_problems_of("--tokenizer", problems, [&] {
       const auto tokenizer = tokenizers::make_tokenizer(options.tokenizer);
       for (data::TokenKind kind : data::kTokenKinds) {
         if (options.kind == data::format_of(kind).name) data::check_kind(kind, *tokenizer);

@@ -16,7 +16,7 @@ constexpr size_t kShortest = 5, kLongest = 40, kGap = 2;  // columns
 
 }  // namespace
 
-std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour) {
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, const Terminal& terminal) {
   const double part = static_cast<double>(done) / static_cast<double>(total);
   const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   const double left = speed > 0 ? static_cast<double>(total - done) / speed : 0;
@@ -35,7 +35,7 @@ std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, 
   while (!texts.empty() && needed() + kShortest > columns) texts.erase(texts.begin());
   if (needed() + kShortest > columns) return percent.substr(0, columns);
   const std::string gap(kGap, ' ');
-  std::string line = percent + gap + bar(part, std::min(columns - needed(), kLongest), colour);
+  std::string line = percent + gap + bar(part, std::min(columns - needed(), kLongest), terminal);
   for (const std::string& text : texts) line += gap + text;
   return line;
 }
@@ -54,7 +54,7 @@ void BarOnTerminal::show(int64_t done, int64_t total) {
   const double now = std::chrono::duration<double>(Clock::now() - began_).count();
   if (shown_ >= 0 && now - shown_ < kPause && done < total) return;
   shown_ = now;
-  draw(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_.colour)));
+  draw(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_)));
 }
 
 }  // namespace trainer

@@ -12,7 +12,7 @@ namespace trainer {
 
 // One line of at most `width` - 1 columns, so that no terminal wraps it: percent, a bar, and what there is room for of
 // bytes, speed and time left. total > 0.
-std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, bool colour);
+std::string prepare_bar(int64_t done, int64_t total, double seconds, int width, const Terminal& terminal);
 
 // The bar on standard output while a text is turned into tokens, where that is a terminal. Its destructor removes it.
 class BarOnTerminal {

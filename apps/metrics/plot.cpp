@@ -12,18 +12,23 @@ namespace trainer {
 
 namespace {
 
-// Dots, 2 x 4 a character.
+// Dots, 2 x 4 per character of braille, one per character of ASCII.
 class Canvas {
  public:
-  Canvas(int columns, int rows) : columns_(columns), rows_(rows), cells_(static_cast<size_t>(columns * rows), 0) {}
+  Canvas(int columns, int rows, bool braille)
+      : columns_(columns), rows_(rows), braille_(braille), cells_(static_cast<size_t>(columns * rows), 0) {}
 
-  int width() const { return 2 * columns_; }
-  int height() const { return 4 * rows_; }
+  int width() const { return braille_ ? 2 * columns_ : columns_; }
+  int height() const { return braille_ ? 4 * rows_ : rows_; }
 
   void set(int x, int y) {
     // Bits of a braille pattern by row and column: Unicode Standard, block U+2800.
     constexpr unsigned char kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)] |= kBits[y % 4][x % 2];
+    if (braille_) {
+      cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)] |= kBits[y % 4][x % 2];
+    } else {
+      cells_[static_cast<size_t>(y * columns_ + x)] = 1;
+    }
   }
   void vertical(int x, int y_from, int y_to) {
     for (int y = std::min(y_from, y_to); y <= std::max(y_from, y_to); ++y) set(x, y);
@@ -33,13 +38,18 @@ class Canvas {
     std::string text;
     for (int column = 0; column < columns_; ++column) {
       const unsigned char bits = cells_[static_cast<size_t>(index * columns_ + column)];
-      text += {'\xe2', static_cast<char>(0xa0 | bits >> 6), static_cast<char>(0x80 | (bits & 0x3f))};
+      if (braille_) {
+        text += {'\xe2', static_cast<char>(0xa0 | bits >> 6), static_cast<char>(0x80 | (bits & 0x3f))};
+      } else {
+        text += bits != 0 ? '*' : ' ';
+      }
     }
     return text;
   }
 
  private:
   int columns_, rows_;
+  bool braille_;
   std::vector<unsigned char> cells_;
 };
 
@@ -119,13 +129,14 @@ std::string plot(const std::vector<double>& values, const PlotOptions& options) 
   if (!(range.low < range.high)) return "(no finite loss to draw)\n";
   constexpr int kMargin = 9;  // the labels and a space
   const int columns = std::max(options.width, 30) - kMargin - 1;
-  Canvas canvas(columns, options.height);
+  Canvas canvas(columns, options.height, options.utf8);
   draw(canvas, curve, range);
   std::string text;
   for (int row = 0; row < options.height; ++row) {
     const bool labelled = row % 3 == 0 || row == options.height - 1;
     const double value = range.high - (range.high - range.low) * row / std::max(options.height - 1, 1);
-    text += fmt::format("{:>{}} {}", labelled ? fmt::format("{:.3g}", value) : "", kMargin - 1, labelled ? "┤" : "│");
+    const char* axis = !options.utf8 ? "|" : labelled ? "┤" : "│";
+    text += fmt::format("{:>{}} {}", labelled ? fmt::format("{:.3g}", value) : "", kMargin - 1, axis);
     text += options.colour ? "\033[36m" + canvas.row(row) + "\033[0m\n" : canvas.row(row) + "\n";
   }
   const auto last_step = options.first_step + static_cast<int64_t>(values.size()) - 1;

@@ -1,4 +1,4 @@
-// A curve drawn with braille characters, two by four dots each.
+// A curve drawn with braille characters, two by four dots each; or with ASCII, one dot each.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@ struct PlotOptions {
   int height = 12;         // rows of the curve
   int64_t first_step = 1;  // that values[0] is of
   bool colour = false;
+  bool utf8 = true;
 };
 
 // Means of runs of neighbours, all of one length but the last, as many as it takes for at most `most` of them.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "options/configuration_file.h"
@@ -13,6 +12,8 @@
 #include "options/model_choice.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
+#include "options/run_choice.h"
+#include "options/synonyms.h"
 
 namespace trainer {
 
@@ -24,11 +25,15 @@ Command take_command(std::vector<std::string>& arguments, CommandLine& result) {
   const std::string word = arguments[0];
   arguments.erase(arguments.begin());
   if (const auto command = command_named(word)) return *command;
-  std::vector<std::string> words;
-  for (const CommandEntry& entry : kCommands) words.push_back(entry.word);
-  result.problems.push_back(
-      with_hint(fmt::format("'{}' is no command of this program", word), did_you_mean(word, words)));
+  result.problems.push_back(with_hint(fmt::format("'{}' is no command of this program", word), command_meant(word)));
   return Command::Train;
+}
+
+// `fsdp-train help` and `fsdp-train help sample` are what -h and `fsdp-train sample -h` are.
+void take_help(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "help") return;
+  arguments.erase(arguments.begin());
+  arguments.emplace_back("-h");
 }
 
 void settle_rivals(const Rows& in_file, const Rows& in_flags, CommandLine& result) {
@@ -73,15 +78,13 @@ void check_requirements(const Rows& given, CommandLine& result) {
   }
 }
 
-// A model is sampled as it was trained, unless a file says otherwise.
+// A model is sampled, and a run goes on, as it was trained, unless a file says otherwise.
 std::string configuration_for(Command command, const Flags& flags) {
-  std::string path = flags.text_of("--config");
-  if (command != Command::Sample || !path.empty()) return path;
-  const std::filesystem::path checkpoint = flags.text_of("--checkpoint");
-  if (checkpoint.empty()) return "";
-  std::error_code ignored;
-  const auto beside = (checkpoint / "").parent_path().parent_path() / "config.toml";
-  return std::filesystem::exists(beside, ignored) ? beside.string() : "";
+  const std::string path = flags.text_of("--config");
+  if (!path.empty()) return path;
+  if (command == Command::Sample) return configuration_of_run(flags.text_of("--checkpoint"));
+  const std::string resume = flags.text_of("--resume");
+  return resume == "auto" || resume == "never" ? "" : configuration_of_run(resume);
 }
 
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
@@ -102,12 +105,16 @@ void spell_out(Options& options) {
 
 CommandLine parse_command_line(std::vector<std::string> arguments, int help_width) {
   CommandLine result;
+  take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
   result.command = take_command(arguments, result);
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);
-  if (answer.asks_help) result.answer = help_text(result.command, without_command, help_width);
+  if (answer.help != AskedHelp::None) {
+    const HelpLength length = answer.help == AskedHelp::Full ? HelpLength::Full : HelpLength::Short;
+    result.answer = help_text(result.command, {.all_commands = without_command, .length = length, .width = help_width});
+  }
   if (!answer.version.empty()) result.answer = fmt::format("fsdp-train {}\n", answer.version);
   if (!result.answer.empty() || !answer.problems.empty()) return result;
 
@@ -119,6 +126,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   }
   const Rows in_flags = flags.apply(result.options, result.problems);
   settle_rivals(file.given, in_flags, result);
+  settle_resume(in_flags, result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
   check_requirements(given, result);

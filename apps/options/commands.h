@@ -12,16 +12,28 @@ enum class Command { Train, Prepare, Sample, Report };
 struct CommandEntry {
   Command command;
   const char* word;
-  const char* usage;  // what follows the word
-  const char* summary;
+  const char* usage;     // what follows the word
+  const char* summary;   // a sentence or two
+  const char* examples;  // lines of at most 80 columns
 };
 
 inline constexpr std::array<CommandEntry, 4> kCommands = {{
-    {Command::Train, "train", "(--text FILE | --data FILE) [OPTIONS]",
-     "trains a model, sharded over the ranks; this is what is done without a command"},
-    {Command::Prepare, "prepare", "--text FILE --output FOLDER [OPTIONS]", "turns text into files of tokens"},
-    {Command::Sample, "sample", "--checkpoint FOLDER [OPTIONS]", "lets a trained model write"},
-    {Command::Report, "report", "RUN... [OPTIONS]", "shows runs in one HTML page"},
+    {Command::Train, "train", "(--text PATH | --data PATH) [OPTIONS]",
+     "Trains a model, sharded over the ranks of a job. The word train may be left out.",
+     "  fsdp-train --text book.txt --ranks 2 --steps 500\n"
+     "  fsdp-train --data tokens --model llama-mini --ranks 2 --batch 16 --run first\n"
+     "  fsdp-train --resume first --steps 2_000\n"
+     "  fsdp-train --dry-run --model gpt2 --ranks 8 --param-dtype bf16\n"},
+    {Command::Prepare, "prepare", "--text PATH --output FOLDER [OPTIONS]",
+     "Turns text into files of tokens, so that runs on it begin at once.",
+     "  fsdp-train prepare --text books --tokenizer train:4096 --output tokens\n"
+     "  fsdp-train prepare --text a.txt --validation b.txt --output tokens --threads 2\n"},
+    {Command::Sample, "sample", "--checkpoint FOLDER [OPTIONS]", "Lets a trained model write.",
+     "  fsdp-train sample --checkpoint run-1/step-500 --prompt 'Once upon a time'\n"
+     "  fsdp-train sample --checkpoint run-1/step-500 --temperature 0\n"},
+    {Command::Report, "report", "RUN... [OPTIONS]", "Shows runs in one HTML page.",
+     "  fsdp-train report run-1\n"
+     "  fsdp-train report run-1 run-2 --output compared.html\n"},
 }};
 
 constexpr const CommandEntry& entry_of(Command command) { return kCommands[static_cast<size_t>(command)]; }

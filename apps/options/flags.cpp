@@ -1,11 +1,13 @@
 #include "options/flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "options/did_you_mean.h"
 #include "options/option_value.h"
+#include "options/synonyms.h"
 
 namespace trainer {
 
@@ -18,10 +20,21 @@ void set(const Row& row, const std::string& text, Options& options, std::vector<
   if (!problem.empty()) problems.push_back(row.flag + problem);
 }
 
+// --batch_size=8 as --batch-size=8, where there is such a flag.
+std::string with_dashes(const std::string& argument) {
+  const std::string flag = argument.substr(0, argument.find('='));
+  if (!flag.starts_with("--") || flag.find('_') == std::string::npos) return argument;
+  std::string ours = flag;
+  std::replace(ours.begin(), ours.end(), '_', '-');
+  return row_of(ours) == nullptr ? argument : ours + argument.substr(flag.size());
+}
+
 }  // namespace
 
 Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
   app_.allow_extras();  // to name all unknown arguments
+  app_.set_help_flag("--help");
+  short_help_ = app_.add_flag("-h");
   app_.set_version_flag("--version", FSDP_VERSION);
   for (const Row& row : option_rows()) {
     if (!row.is_for(command)) continue;
@@ -39,11 +52,13 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
 
 FlagsAnswer Flags::parse(std::vector<std::string> arguments) {
   FlagsAnswer answer;
+  std::ranges::transform(arguments, arguments.begin(), with_dashes);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app_.parse(arguments);
+    if (short_help_->count() > 0) answer.help = AskedHelp::Short;
   } catch (const CLI::CallForHelp&) {
-    answer.asks_help = true;
+    answer.help = AskedHelp::Full;
   } catch (const CLI::CallForVersion& version) {
     answer.version = version.what();
   } catch (const CLI::ParseError& error) {
@@ -66,7 +81,11 @@ Rows Flags::apply(Options& options, std::vector<std::string>& problems) const {
   for (const auto& [row, option] : options_) {
     if (option->count() == 0) continue;
     given.insert(row);
-    set(*row, option->results().back(), options, problems);
+    if (option->count() > 1) {
+      problems.push_back(repeated(*row, *option));
+    } else {
+      set(*row, option->results().back(), options, problems);
+    }
   }
   read_words(given, options, problems);
   return given;
@@ -87,6 +106,13 @@ void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& 
   }
 }
 
+std::string Flags::repeated(const Row& row, const CLI::Option& option) const {
+  if (row.is_switch()) return fmt::format("{} is given {} times. Give it once.", row.flag, option.count());
+  std::vector<std::string> values;
+  for (const std::string& text : option.results()) values.push_back(text == kNoValue ? "no value" : text);
+  return fmt::format("{} is given {} times: {}. Give it once.", row.flag, values.size(), fmt::join(values, ", "));
+}
+
 std::string Flags::unknown(const std::string& argument) const {
   const std::string name = argument.substr(0, argument.find('='));
   if (const Row* row = row_of(name)) {
@@ -96,10 +122,18 @@ std::string Flags::unknown(const std::string& argument) const {
                          entry_of(command_).word);
     }
   }
+  return with_hint(fmt::format("'{}' is no option of this program", name), meant_by(name));
+}
+
+std::string Flags::meant_by(const std::string& flag) const {
+  if (flag == "help") return "--help";
+  if (!flag.starts_with('-')) return flag.ends_with(".toml") ? fmt::format("--config {}", flag) : "";
+  const std::string meant = flag_meant(flag);
+  const Row* row = row_of(meant.substr(0, meant.find(' ')));
+  if (row != nullptr && row->is_for(command_)) return meant;
   std::vector<std::string> names = {"--help", "--version"};
-  for (const auto& [row, option] : options_) names.push_back(row->flag);
-  const std::string meant = argument.starts_with("--") ? did_you_mean(name, names) : "";
-  return with_hint(fmt::format("'{}' is no option of this program", name), meant);
+  for (const auto& [known, option] : options_) names.push_back(known->flag);
+  return flag.starts_with("--") ? did_you_mean(flag, names) : "";
 }
 
 }  // namespace trainer

@@ -11,14 +11,16 @@
 
 namespace trainer {
 
+enum class AskedHelp { None, Short, Full };
+
 struct FlagsAnswer {
-  bool asks_help = false;
+  AskedHelp help = AskedHelp::None;
   std::string version;                // not empty when it was asked for
   std::vector<std::string> problems;  // what keeps the flags from being read at all
 };
 
 // CLI11 takes the arguments apart; values are read and checked here, so that every wrong one is found: CLI11 stops at
-// the first.
+// the first. A flag may have _ where its name has -.
 class Flags {
  public:
   explicit Flags(Command command);
@@ -33,10 +35,13 @@ class Flags {
 
  private:
   void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
+  std::string repeated(const Row& row, const CLI::Option& option) const;
   std::string unknown(const std::string& argument) const;
+  std::string meant_by(const std::string& flag) const;
 
   Command command_;
   CLI::App app_;
+  CLI::Option* short_help_ = nullptr;
   std::vector<std::pair<const Row*, CLI::Option*>> options_;
   const Row* words_ = nullptr;  // for what is no option
 };

@@ -3,66 +3,40 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <sstream>
+#include <algorithm>
+#include <string_view>
+#include <type_traits>
 
+#include "console/paragraph.h"
 #include "options/option_value.h"
 
 namespace trainer {
 
 namespace {
 
-// `text` in lines that begin below each other, to the right of `left`.
-std::string paragraph(const std::string& left, const std::string& text, int width) {
-  constexpr size_t kIndent = 28;
-  std::string result, line = fmt::format("  {}", left);
-  auto end_line = [&] {
-    result += line + "\n";
-    line.clear();
-  };
-  if (line.size() + 2 > kIndent) end_line();
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (line.size() > kIndent && line.size() + 1 + word.size() > static_cast<size_t>(width)) end_line();
-    if (line.size() > kIndent) {
-      line += ' ';
-    } else {
-      line.resize(kIndent, ' ');
-    }
-    line += word;
-  }
-  return result + line + "\n";
+std::string option_paragraph(const std::string& left, const std::string& text, int width) {
+  constexpr size_t kIndent = 26;
+  return paragraph(left, text, kIndent, static_cast<size_t>(width));
 }
 
-// The placeholder of the value.
+// The value's, by its type and unit: " STEPS", " A..B".
 std::string placeholder(const Row& row) {
-  struct Name {
-    const Row& row;
-    std::string operator()(bool Options::*) const { return ""; }
-    std::string operator()(int64_t Options::*) const { return " N"; }
-    std::string operator()(std::optional<int64_t> Options::*) const { return " N"; }
-    std::string operator()(std::optional<int64_t> ModelOptions::*) const { return " N"; }
-    std::string operator()(double Options::*) const { return " X"; }
-    std::string operator()(std::optional<double> Options::*) const { return " X"; }
-    std::string operator()(std::optional<double> ModelOptions::*) const { return " X"; }
-    std::string operator()(std::optional<bool> ModelOptions::*) const { return " true|false"; }
-    std::string operator()(std::optional<StepRange> Options::*) const { return " A..B"; }
-    std::string operator()(std::string Options::*) const { return fmt::format(" {}", row.unit); }
-    std::string operator()(std::string ModelOptions::*) const { return fmt::format(" {}", row.unit); }
-    std::string operator()(std::vector<std::string> Options::*) const { return "..."; }
-  };
-  return std::visit(Name{row}, row.target);
-}
-
-bool is_number(const Row& row) {
-  const std::string name = placeholder(row);
-  return name == " N" || name == " X";
+  return std::visit(
+      [&](auto target) -> std::string {
+        using Member = decltype(target);
+        if constexpr (std::is_same_v<Member, bool Options::*>) return "";
+        if constexpr (std::is_same_v<Member, std::optional<bool> ModelOptions::*>) return " true|false";
+        if constexpr (std::is_same_v<Member, std::optional<StepRange> Options::*>) return " A..B";
+        if constexpr (std::is_same_v<Member, std::vector<std::string> Options::*>) return "...";
+        return fmt::format(" {}", row.unit);
+      },
+      row.target);
 }
 
 std::string described(const Row& row) {
   std::string text = row.description;
-  if (is_number(row) && *row.unit != '\0') text = fmt::format("{} {}", row.unit, text);
   if (const auto* allowed = std::get_if<Words>(&row.check)) {
-    text += fmt::format(": {}", fmt::join(*allowed, ", "));
+    text += fmt::format(" One of {}.", fmt::join(*allowed, ", "));
   }
   if (row.is_switch()) return text;
   const Options defaults{};
@@ -71,37 +45,61 @@ std::string described(const Row& row) {
   return shown_default.empty() ? text : fmt::format("{} [{}]", text, shown_default);
 }
 
+// The options of the short help; a command that has few shows all.
+bool is_most_used(const Row& row, Command command) {
+  static const std::vector<std::string_view> train = {"--text",           "--data",       "--model", "--context",
+                                                      "--ranks",          "--steps",      "--batch", "--lr",
+                                                      "--validate-every", "--save-every", "--run",   "--resume"};
+  static const std::vector<std::string_view> sample = {"--checkpoint",  "--prompt", "--sample-length",
+                                                       "--temperature", "--top-k",  "--seed"};
+  if (command != Command::Train && command != Command::Sample) return true;
+  const auto& most_used = command == Command::Train ? train : sample;
+  return std::ranges::find(most_used, row.flag) != most_used.end();
+}
+
 std::string list_of_commands(int width) {
   std::string text = "Commands\n";
-  for (const CommandEntry& entry : kCommands) text += paragraph(entry.word, entry.summary, width);
-  return text + "`fsdp-train COMMAND --help` lists the options of each.\n\n";
+  for (const CommandEntry& entry : kCommands) text += option_paragraph(entry.word, entry.summary, width);
+  return text + "`fsdp-train COMMAND -h` explains each.\n\n";
+}
+
+std::string options_of(Command command, const HelpForm& form) {
+  const bool is_short = form.length == HelpLength::Short;
+  std::string text = is_short ? "Options, those that are most used\n" : "";
+  std::string title;
+  for (const Row& row : option_rows()) {
+    if (!row.is_for(command) || (is_short && !is_most_used(row, command))) continue;
+    if (!is_short && title != row.title) {
+      title = row.title;
+      text += row.in_file() ? fmt::format("{} [{}]\n", title, row.section) : title + "\n";
+    }
+    text += option_paragraph(fmt::format("{}{}", row.flag, placeholder(row)), described(row), form.width);
+  }
+  return text;
 }
 
 }  // namespace
 
-std::string help_text(Command command, bool all_commands, int width) {
+std::string help_text(Command command, const HelpForm& form) {
   const CommandEntry& entry = entry_of(command);
-  std::string text = fmt::format("fsdp-train {} {}\n{}.\n\n", entry.word, entry.usage, entry.summary);
-  if (all_commands) {
-    text = fmt::format(
-        "fsdp-train: trains language models, sharded over the ranks of a job.\n"
-        "The loss is the same to the last digit for any ranks x micro-batches of the same product.\n\n{}{}",
-        list_of_commands(width), text);
+  std::string text;
+  if (form.all_commands) {
+    text = fmt::format("fsdp-train trains language models, sharded over the ranks of a job.\n\n{}",
+                       list_of_commands(form.width));
   }
-  std::string title;
-  for (const Row& row : option_rows()) {
-    if (!row.is_for(command)) continue;
-    if (title != row.title) {
-      title = row.title;
-      text += title;
-      if (row.in_file()) text += fmt::format(" [{}]", row.section);
-      text += "\n";
-    }
-    text += paragraph(fmt::format("{}{}", row.flag, placeholder(row)), described(row), width);
+  text += fmt::format("Usage: fsdp-train {} {}\n{}\n\nExamples\n{}\n", entry.word, entry.usage, entry.summary,
+                      entry.examples);
+  text += options_of(command, form);
+  if (form.length == HelpLength::Short) {
+    return text + fmt::format("\nfsdp-train {} --help lists all options.\n", entry.word);
   }
   text += "\nOther\n";
-  text += paragraph("-h, --help", "show this", width);
-  return text + paragraph("--version", "show the version", width);
+  text += option_paragraph("-h", "Shows the options that are most used.", form.width);
+  text += option_paragraph("--help", "Shows all options.", form.width);
+  text += option_paragraph("--version", "Shows the version.", form.width);
+  return text +
+         "\nDefaults are in [brackets]. Numbers may be written as 2_000, 16k or 1.5M:\n"
+         "k is a thousand, M a million, G a billion.\n";
 }
 
 }  // namespace trainer

@@ -1,4 +1,4 @@
-// The text of --help.
+// The text of --help and -h.
 #pragma once
 
 #include <string>
@@ -7,8 +7,15 @@
 
 namespace trainer {
 
-// The options of a command in their groups, each with its unit, its default and what it may be, in lines of at most
-// `width` columns. `all_commands`: the commands first.
-std::string help_text(Command command, bool all_commands, int width = 100);
+enum class HelpLength { Short, Full };
+
+struct HelpForm {
+  bool all_commands = false;             // with a list of the commands
+  HelpLength length = HelpLength::Full;  // Short: the options that are most used
+  int width = 80;                        // columns of a line, at most
+};
+
+// A command's use, examples, and its options in their groups, each with its unit, its default and what it may be.
+std::string help_text(Command command, const HelpForm& form = {});
 
 }  // namespace trainer

@@ -1,13 +1,17 @@
 #include "options/model_choice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cctype>
 #include <filesystem>
+#include <string_view>
 
 #include "models/hugging_face_config.h"
 #include "models/model_sizes.h"
 #include "models/toml_config.h"
 #include "options/did_you_mean.h"
+#include "options/option_value.h"
 
 namespace trainer {
 
@@ -19,7 +23,7 @@ void take_file(const fs::path& path, ModelChoice& choice) {
   const models::ConfigFile file =
       path.extension() == ".toml" ? models::read_toml_config(path) : models::read_hugging_face_config(path);
   choice.config = file.config;
-  choice.problems.insert(choice.problems.end(), file.problems.begin(), file.problems.end());
+  for (const std::string& problem : file.problems) choice.problems.push_back(fmt::format("--model: {}", problem));
 }
 
 void take_model(const std::string& name, ModelChoice& choice) {
@@ -49,6 +53,27 @@ void set_dropout(double dropout, models::ModelConfig& config) {
   if (config.family == models::Family::Gpt2) config.embedding_dropout = config.residual_dropout = dropout;
 }
 
+bool has_word(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t i) { return i < text.size() && (std::isalnum(text[i]) != 0 || text[i] == '_'); };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
+// The flags of what was given and a problem with the shape names; otherwise --model, where that was given.
+std::string with_flags(const std::string& problem, const ModelOptions& options) {
+  Options given;
+  given.model_options = options;
+  std::vector<std::string> flags;
+  for (const Row& row : option_rows()) {
+    const bool is_named = row.section == std::string_view("model") && has_word(problem, row.key());
+    if (is_named && value_of(row, given)) flags.emplace_back(row.flag);
+  }
+  if (flags.empty() && !options.model.empty()) flags.emplace_back("--model");
+  return flags.empty() ? problem : fmt::format("{}: {}", fmt::join(flags, ", "), problem);
+}
+
 }  // namespace
 
 ModelChoice choose_model(const ModelOptions& options) {
@@ -67,7 +92,8 @@ ModelChoice choose_model(const ModelOptions& options) {
   if (options.key_value_heads) config.key_value_heads = options.key_value_heads;
   if (options.mlp_width) config.mlp_width = options.mlp_width;
   if (options.dropout) set_dropout(*options.dropout, config);
-  if (choice.problems.empty()) choice.problems = models::problems(config);
+  if (!choice.problems.empty()) return choice;
+  for (const std::string& problem : models::problems(config)) choice.problems.push_back(with_flags(problem, options));
   return choice;
 }
 

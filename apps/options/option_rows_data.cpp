@@ -1,6 +1,7 @@
 // The options of what is trained, and on what: a line or two each.
-#include <algorithm>
+#include <string_view>
 
+#include "options/numbers.h"
 #include "options/option_groups.h"
 
 namespace trainer {
@@ -10,15 +11,14 @@ namespace {
 using O = Options;
 using M = ModelOptions;
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.size() < 9 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
+// A trained tokenizer has a token for each byte, three for control, and at least one more.
+constexpr int64_t kLeastTrained = 260, kMostTrained = 1'000'000;
 
 bool names_a_tokenizer(const std::string& value) {
-  constexpr const char* kTrainWord = "train:";
-  if (value.starts_with(kTrainWord)) return is_number(value.substr(std::string(kTrainWord).size()));
-  return !value.empty();  // whether a file is there is not known here
+  constexpr std::string_view kTrainWord = "train:";
+  if (!value.starts_with(kTrainWord)) return !value.empty();  // whether a file is there is not known here
+  const auto vocabulary = whole_number_in(value.substr(kTrainWord.size()));
+  return vocabulary && *vocabulary >= kLeastTrained && *vocabulary <= kMostTrained;
 }
 
 }  // namespace
@@ -28,52 +28,60 @@ std::vector<Group> data_and_model_groups() {
       {"General",
        "",
        {{"--config", &O::config, Anything{}, kTrain | kPrepare | kSample, "FILE", "none",
-         "TOML file of options: a key is a flag's name with _ for -, under the [section] in brackets here; flags come "
-         "before it, and it before the defaults. A run's own is RUN/config.toml"},
+         "Reads options from a TOML file: a key is a flag's name with _ for -, under the [section] that stands in "
+         "brackets here. Flags come before the file, and the file before the defaults. A run's own is "
+         "RUN/config.toml."},
         {"--dry-run", &O::dry_run, Anything{}, kTrain, "", "",
-         "say what the model, a step and its memory come to, and stop; needs no text, writes nothing"}}},
+         "Prints what the model, a step and its memory come to, and stops. Needs no text, and writes nothing."}}},
       {"Data",
        "data",
        {{"--text", &O::text, Anything{}, kTrainAndPrepare, "PATH", "none",
-         "text to learn from: a file, or a folder of files"},
+         "Learns from this text: a file, or a folder of files."},
         {"--data", &O::data, Anything{}, kTrain, "PATH", "none",
-         "in place of --text, tokens: a file, or a folder that `fsdp-train prepare` wrote"},
-        {"--validation", &O::validation, Anything{}, kTrainAndPrepare, "FILE", "the end of the training data",
-         "what the validation loss is of"},
-        {"--validation-fraction", &O::validation_fraction, kBelowOne, kTrainAndPrepare, "of the training data", "",
-         "held back for validation where --validation names nothing"},
+         "Learns from tokens, in place of --text: a file, or a folder that `fsdp-train prepare` wrote."},
+        {"--validation", &O::validation, Anything{}, kTrainAndPrepare, "PATH", "the end of the training data",
+         "Computes the validation loss on this text, or on these tokens."},
+        {"--validation-fraction", &O::validation_fraction, kBelowOne, kTrainAndPrepare, "SHARE", "",
+         "Holds this share of the training data back for validation, where --validation names nothing."},
         {"--tokenizer", &O::tokenizer,
-         Form{names_a_tokenizer, "bytes, a model's file or train: and a size such as train:4096"},
+         Form{names_a_tokenizer,
+              "bytes, a model's file, or train: and a vocabulary of 260 to 1000000, such as train:4096"},
          kTrain | kPrepare | kSample, "TOKENIZER", "",
-         "bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of that size on the text"},
+         "Makes tokens of a text: bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of "
+         "that size on the text."},
         {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
-         "for the tokens of texts and for trained tokenizers"},
-        {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "", "of the token files: nanoGPT's or llm.c's"},
-        {"--epochs", &O::epochs, kUpToMany, kTrain, "passes over the training data", "as --steps says",
-         "to train for; steps follow, and where both are given what is reached first counts"}}},
+         "Keeps the tokens of texts, and trained tokenizers, in this folder."},
+        {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "",
+         "Writes token files of this kind, nanoGPT's or llm.c's."},
+        {"--epochs", &O::epochs, kUpToMany, kTrain, "PASSES", "as --steps says",
+         "Trains for this many passes over the training data; the steps follow. With --steps, the first that is "
+         "reached ends the run."}}},
       {"Model",
        "model",
        {{"--model", &M::model, Anything{}, kTrainAndSample, "MODEL", "a small GPT-2",
-         "a size by name, such as gpt2; or a file"},
-        {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "as the model's paper says",
-         "of the first weights, in Hugging Face's format"},
-        {"--context", &M::context, from(1, kSize), kTrainAndSample, "tokens", "128, or the model's",
-         "that a prediction sees"},
-        {"--width", &M::width, from(1, kSize), kTrainAndSample, "", "128, or the model's",
-         "width of the layers, a multiple of the heads"},
-        {"--layers", &M::layers, from(1, 4096), kTrainAndSample, "", "4, or the model's", "layers"},
-        {"--heads", &M::heads, from(1, kSize), kTrainAndSample, "", "4, or the model's", "attention heads a layer"},
-        {"--key-value-heads", &M::key_value_heads, from(1, kSize), kTrainAndSample, "", "the model's",
-         "heads of keys and values, which the attention heads share"},
-        {"--mlp-width", &M::mlp_width, from(1, 16 * kSize), kTrainAndSample, "", "the model's",
-         "width between the matrices of a layer's MLP"},
-        {"--vocabulary", &M::vocabulary, from(1, kVocabulary), kTrainAndSample, "tokens", "256, or the model's",
-         "that the model knows, at least the tokenizer's"},
+         "Chooses a model: a size by name, such as gpt2 or llama-mini, or a file with its shape, Hugging Face's "
+         "config.json or TOML."},
+        {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
+         "Begins with the weights in this folder, in Hugging Face's format."},
+        {"--context", &M::context, from(1, kSize), kTrainAndSample, "TOKENS", "128, or the model's",
+         "Number of tokens in a sequence, which is what a prediction can see."},
+        {"--width", &M::width, from(1, kSize), kTrainAndSample, "N", "128, or the model's",
+         "Width of the layers, a multiple of the number of heads."},
+        {"--layers", &M::layers, from(1, 4096), kTrainAndSample, "N", "4, or the model's", "Number of layers."},
+        {"--heads", &M::heads, from(1, kSize), kTrainAndSample, "N", "4, or the model's",
+         "Number of attention heads per layer."},
+        {"--key-value-heads", &M::key_value_heads, from(1, kSize), kTrainAndSample, "N", "the model's",
+         "Number of heads of keys and values, which the attention heads share."},
+        {"--mlp-width", &M::mlp_width, from(1, 16 * kSize), kTrainAndSample, "N", "the model's",
+         "Width between the matrices of a layer's MLP."},
+        {"--vocabulary", &M::vocabulary, from(1, kVocabulary), kTrainAndSample, "TOKENS", "256, or the model's",
+         "Number of tokens that the model knows, at least the tokenizer's."},
         {"--tie-embeddings", &M::tie_embeddings, Anything{}, kTrainAndSample, "", "the model's",
-         "whether the head is the token embedding"},
-        {"--dropout", &M::dropout, kBelowOne, kTrain, "", "the model's", "probability that a value is dropped"},
-        {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "", "the model's",
-         "base of the rotary embedding's wave lengths"}}},
+         "Uses the token embedding as the head, too."},
+        {"--dropout", &M::dropout, kBelowOne, kTrain, "P", "the model's",
+         "Probability with which a value is dropped, below 1."},
+        {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "X", "the model's",
+         "Base of the rotary embedding's wavelengths."}}},
   };
 }
 

@@ -40,11 +40,11 @@ struct Row {
   Target target;
   Check check;
   unsigned commands;          // that know it
-  const char* unit;           // of the value, or its form: "steps", "FILE"
+  const char* unit;           // stands for the value in the help: "STEPS", "FILE"; of a number without unit "N" or "X"
   const char* shown_default;  // for the help, in place of the value; "": the value itself
-  const char* description;
-  const char* title = "";    // of its group in the help
-  const char* section = "";  // of the file; "": it is on the command line alone
+  const char* description;    // sentences
+  const char* title = "";     // of its group in the help
+  const char* section = "";   // of the file; "": it is on the command line alone
 
   bool is_for(Command command) const { return (commands & in(command)) != 0; }
   bool is_switch() const { return std::holds_alternative<bool Options::*>(target); }

@@ -4,34 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <limits>
 #include <type_traits>
+
+#include "options/numbers.h"
+#include "options/synonyms.h"
 
 namespace trainer {
 
 namespace {
 
-// The whole of `text` as a number; one beyond the type's range is the nearest that it has.
-template <typename Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number number{};
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(begin, end, number);
-  if (stopped != end || begin == end || error == std::errc::invalid_argument) return std::nullopt;
-  if (error == std::errc{}) return number;
-  if constexpr (std::is_integral_v<Number>) {
-    return text.starts_with('-') ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
-  }
-  return std::nullopt;
-}
-
 std::optional<StepRange> range_in(const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos) return std::nullopt;
-  const auto first = number_in<int64_t>(text.substr(0, dots)), last = number_in<int64_t>(text.substr(dots + 2));
+  const auto first = whole_number_in(text.substr(0, dots)), last = whole_number_in(text.substr(dots + 2));
   if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
   return StepRange{*first, *last};
 }
@@ -61,7 +47,9 @@ std::string problem_with(const Check& check, double value) {
 std::string problem_with(const Check& check, const std::string& value) {
   if (const auto* allowed = std::get_if<Words>(&check)) {
     if (std::find(allowed->begin(), allowed->end(), value) != allowed->end()) return "";
-    return fmt::format(" is '{}'; it must be one of {}.", value, fmt::join(*allowed, ", "));
+    const std::string meant = value_meant(value, *allowed);
+    return fmt::format(" is '{}'; {}it must be one of {}.", value,
+                       meant.empty() ? "" : fmt::format("did you mean {}? If not, ", meant), fmt::join(*allowed, ", "));
   }
   const auto* form = std::get_if<Form>(&check);
   if (!form || form->holds(value)) return "";
@@ -159,8 +147,10 @@ Scalar scalar_of(const Row& row, const std::string& text) {
     using Value = typename Inner<std::decay_t<decltype(target)>>::Type;
     if constexpr (std::is_same_v<Value, bool>) {
       if (text == "true" || text == "false") return text == "true";
-    } else if constexpr (std::is_same_v<Value, int64_t> || std::is_same_v<Value, double>) {
-      if (const auto number = number_in<Value>(text)) return *number;
+    } else if constexpr (std::is_same_v<Value, int64_t>) {
+      if (const auto number = whole_number_in(text)) return *number;
+    } else if constexpr (std::is_same_v<Value, double>) {
+      if (const auto number = number_in(text)) return *number;
     }
     return text;
   });

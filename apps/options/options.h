@@ -85,9 +85,9 @@ struct Options {
   double final_lr = 0.1;               // of `lr`
   std::optional<int64_t> decay_steps;  // of WSD; none on the command line: a tenth of the steps
 
-  std::string run = "run";
+  std::string run;              // empty: a fresh one (run/fresh_folder.h)
   std::string checkpoint;       // empty: begin anew
-  std::string resume = "auto";  // or never, or a folder
+  std::string resume = "auto";  // or never, or the folder of a run or a checkpoint
   int64_t log_every = 0;        // 0: every few seconds
   int64_t validate_every = 0;
   int64_t validation_windows = 64;

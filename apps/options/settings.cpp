@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/paragraph.h"
 #include "console/units.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
@@ -21,8 +22,9 @@ std::string learning_rate_text(const Options& options) {
 
 std::string step_text(const Options& options) {
   std::string text =
-      fmt::format("{} ranks x {} micro-batches x {} sequences x {} = {} tokens", options.ranks, options.micro_batches,
-                  options.batch, options.model.context, grouped(options.tokens_per_step()));
+      fmt::format("{} x {} x {} x {} = {} tokens", counted(options.ranks, "rank"),
+                  counted(options.micro_batches, "micro-batch", "micro-batches"), counted(options.batch, "sequence"),
+                  options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
 }
@@ -47,23 +49,26 @@ nlohmann::ordered_json json_of(const Row& row, const Options& options) {
 std::string settings_table(const Options& options, const data::Corpus& corpus) {
   const models::ModelConfig& model = options.model;
   std::string table;
-  auto row = [&](const char* name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
+  constexpr size_t kIndent = 17, kWidth = 80;  // narrower terminals wrap
+  auto row = [&](const char* name, const std::string& value) { table += paragraph(name, value, kIndent, kWidth); };
   const int64_t held_back = corpus.validation ? corpus.validation->size() : 0;
-  row("data", fmt::format("{}: {} tokens to train on, {} held back", options.text.empty() ? options.data : options.text,
-                          short_number(static_cast<double>(corpus.training->size())),
-                          short_number(static_cast<double>(held_back))));
+  row("data",
+      fmt::format("{}: {} tokens to train on, {} for validation", options.text.empty() ? options.data : options.text,
+                  short_number(static_cast<double>(corpus.training->size())),
+                  short_number(static_cast<double>(held_back))));
   row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
                             grouped(model.vocabulary)));
-  row("model",
-      fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}", models::name_of(model.family),
-                  grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
-  row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
-  row("sharding", options.strategy + (options.shard_group_size == 0
-                                          ? std::string()
-                                          : fmt::format(" in groups of {} ranks", options.shard_group_size)));
+  row("model", fmt::format("{}, {} parameters: {} of width {}, {}, context {}", models::name_of(model.family),
+                           grouped(models::parameter_numel(model)), counted(model.layers, "layer"), model.width,
+                           counted(model.heads, "head"), model.context));
+  row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
+  row("sharding",
+      options.strategy + (options.shard_group_size == 0
+                              ? std::string()
+                              : fmt::format(" in groups of {}", counted(options.shard_group_size, "rank"))));
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
-  row("a step", step_text(options));
+  row("per step", step_text(options));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
   row("epochs", epochs_text(options, corpus));
   row("learning rate", learning_rate_text(options));
@@ -71,7 +76,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
       fmt::format("betas {} and {}, weight decay {}, gradient clipped at {}", options.beta1, options.beta2,
                   options.weight_decay, options.clip));
   row("seed", fmt::format("{}", options.seed));
-  row("results", options.run);
+  row("run", options.run);
   if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);
   return table;
 }

@@ -83,8 +83,9 @@ std::string step_text(const Options& options, std::optional<int64_t> windows) {
   const double flops = models::flops_per_token(options.model, options.model.context) * tokens;
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));
-  text += fmt::format("  {} ranks x {} micro-batches x {} sequences x {} tokens\n", options.ranks,
-                      options.micro_batches, options.batch, options.model.context);
+  text += fmt::format("  {} x {} x {} x {} tokens\n", counted(options.ranks, "rank"),
+                      counted(options.micro_batches, "micro-batch", "micro-batches"),
+                      counted(options.batch, "sequence"), options.model.context);
   if (windows) {
     const int64_t of_a_step = options.ranks * options.micro_batches * options.batch;
     const double epoch = static_cast<double>(*windows) / static_cast<double>(of_a_step);

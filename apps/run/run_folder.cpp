@@ -13,6 +13,7 @@
 
 #include "files/reading.h"
 #include "run/checkpoints.h"
+#include "run/fresh_folder.h"
 
 namespace trainer {
 
@@ -27,11 +28,11 @@ std::string run_problem(const std::string& run) {
     nearest = nearest.parent_path();
   }
   if (!fs::is_directory(nearest, ignored)) {
-    return fmt::format("run folder '{}' cannot be made: '{}' is {}.", run, nearest.string(),
+    return fmt::format("--run: folder '{}' cannot be made: '{}' is {}.", run, nearest.string(),
                        fs::exists(nearest, ignored) ? "a file" : "a symbolic link that leads nowhere");
   }
   if (access(nearest.c_str(), W_OK | X_OK) == 0) return "";
-  return fmt::format("run folder '{}' cannot be written: {} in '{}'.", run, std::strerror(errno), nearest.string());
+  return fmt::format("--run: folder '{}' cannot be written: {} in '{}'.", run, std::strerror(errno), nearest.string());
 }
 
 // A run that begins anew would write over what another one has left.
@@ -122,7 +123,9 @@ std::string named_checkpoint(const Options& options) {
   return options.resume == "never" || options.resume == "auto" ? "" : options.resume;
 }
 
-std::vector<std::string> run_folder_problems(const Options& options) {
+std::vector<std::string> run_folder_problems(const Options& given) {
+  Options options = given;
+  if (options.run.empty()) options.run = next_run_folder();
   std::vector<std::string> problems = {run_problem(options.run),          earlier_run_problem(options),
                                        record_problem(options),           foreign_files_problem(options.run),
                                        foreign_lock_problem(options.run), text_folder_problem(options)};

@@ -99,12 +99,13 @@ void Report::keep_sample(const std::string& sample) try {
 void Report::finish(int64_t steps_done, const std::string& sample) {
   progress_.finish();
   keep_sample(sample);
-  draw(fmt::format("\nloss, nats a token, by step:\n\n{}",
+  draw(fmt::format("\nloss, nats per token, by step:\n\n{}",
                    plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
                                             .first_step = metrics_.first_step(),
-                                            .colour = terminal_.colour})));
+                                            .colour = terminal_.colour,
+                                            .utf8 = terminal_.utf8})));
   if (validation_loss_) {
-    print(fmt::format("\nloss on held-back text: {:.4f} nats a token ({:.2f} bits)\n", *validation_loss_,
+    print(fmt::format("\nvalidation loss: {:.4f} nats per token ({:.2f} bits)\n", *validation_loss_,
                       *validation_loss_ / std::log(2.0)));
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
@@ -113,8 +114,8 @@ void Report::finish(int64_t steps_done, const std::string& sample) {
 
 void Report::stopped(int64_t steps_done) {
   progress_.finish();
-  print(fmt::format("saved to {}; go on with: fsdp-train --config {} --resume auto\n",
-                    options_.checkpoint_folder(steps_done), (fs::path(options_.run) / "config.toml").string()));
+  print(fmt::format("saved to {}; go on with: fsdp-train --resume {}\n", options_.checkpoint_folder(steps_done),
+                    options_.run));
 }
 
 }  // namespace trainer

@@ -22,6 +22,8 @@ class Report {
   // operations per second that the job can reach (peak_flops.h).
   Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops);
 
+  // Before the first step.
+  void begin(int64_t steps_done) { progress_.begin(steps_done); }
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
   // and the tokens so far where they are 0.
   void step(StepRecord record);

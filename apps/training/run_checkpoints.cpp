@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <vector>
 
 #include "console/terminal.h"
+#include "console/units.h"
 #include "files/json.h"
 #include "run/checkpoint_folder.h"
 #include "run/first_rank.h"
@@ -49,10 +52,57 @@ std::string compare_settings(const Training& training, const Notes& notes, const
   return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
 }
 
+// Ranks that hold the model once.
+int64_t shards_made(const Training& training) {
+  const Options& options = training.options;
+  if (options.strategy == "no-shard") return 1;
+  if (options.shard_group_size > 0) return options.shard_group_size;
+  return options.strategy.starts_with("hybrid") ? training.world.local_size() : training.world.size();
+}
+
+// As rank 0 finds them; 0 for a checkpoint that is damaged, of which loading says more.
+int64_t shards_found(fsdp::World& world, const fs::path& checkpoint) {
+  return std::stoll(from_first_rank(world, [&]() -> std::string {
+    try {
+      return std::to_string(shards_of(checkpoint));
+    } catch (const fsdp::Error&) {
+      return "0";
+    }
+  }));
+}
+
+// Whether the checkpoint's run divided its model in the same way; one that does not say is taken for such a run.
+bool is_sharded_alike(const Training& training, const Notes& notes) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return true;
+  const RunSettings saved = settings_from_note(note->second);
+  return std::ranges::all_of(std::array{"--strategy", "--shard-group-size"}, [&](const char* flag) {
+    const auto before = saved.find(flag), now = training.settings.find(flag);
+    return before == saved.end() || now == training.settings.end() || before->second == now->second;
+  });
+}
+
+// Throws OtherRun for a checkpoint that has to be loaded by another number of ranks.
+void check_ranks(const Training& training, const Notes& notes, const fs::path& checkpoint) {
+  const int64_t found = shards_found(training.world, checkpoint), made = shards_made(training);
+  if (found == 0 || found == made) return;
+  const int64_t ranks = training.world.size();
+  const bool one_per_rank = made == ranks && is_sharded_alike(training, notes);
+  throw OtherRun(training.world,
+                 one_per_rank
+                     ? fmt::format("checkpoint '{}' is of {}, and this job has {}. Go on with --ranks {}.",
+                                   checkpoint.string(), counted(found, "rank"), ranks, found)
+                     : fmt::format("checkpoint '{}' has {}, and --strategy {} on {} makes {}. Go on with --ranks, "
+                                   "--strategy and --shard-group-size as they were.",
+                                   checkpoint.string(), counted(found, "shard"), training.options.strategy,
+                                   counted(ranks, "rank"), counted(made, "shard")));
+}
+
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
   const Notes notes = notes_of(training.world, checkpoint);
-  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  check_ranks(training, notes, checkpoint);
+  resumed.differs = compare_settings(training, notes, checkpoint, may);
   resumed.state = from_notes(notes);
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
@@ -61,7 +111,7 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
-  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
   return resumed;
 }
 

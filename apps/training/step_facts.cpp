@@ -7,23 +7,18 @@ namespace trainer {
 
 namespace {
 
-// As numbers: the times, the two flags, then the losses. All are exact in fp64.
-constexpr int64_t kBeforeLosses = 4;
+// As numbers: the times, the flag, then the losses. All are exact in fp64.
+constexpr int64_t kBeforeLosses = 3;
 
 torch::Tensor to_tensor(const StepFacts& facts) {
-  std::vector<double> numbers = {facts.seconds, facts.wait_seconds, facts.save_is_due ? 1.0 : 0.0,
-                                 static_cast<double>(facts.stop_signal)};
+  std::vector<double> numbers = {facts.seconds, facts.wait_seconds, facts.save_is_due ? 1.0 : 0.0};
   numbers.insert(numbers.end(), facts.losses.begin(), facts.losses.end());
   return torch::tensor(numbers, torch::kFloat64);
 }
 
 StepFacts from_tensor(const torch::Tensor& tensor) {
   const auto number = tensor.accessor<double, 1>();
-  StepFacts facts{.losses = {},
-                  .seconds = number[0],
-                  .wait_seconds = number[1],
-                  .save_is_due = number[2] != 0,
-                  .stop_signal = static_cast<int>(number[3])};
+  StepFacts facts{.losses = {}, .seconds = number[0], .wait_seconds = number[1], .save_is_due = number[2] != 0};
   for (int64_t i = kBeforeLosses; i < tensor.numel(); ++i) facts.losses.push_back(static_cast<float>(number[i]));
   return facts;
 }
@@ -52,10 +47,12 @@ int rank_with_loss_not_finite(const std::vector<StepFacts>& ranks) {
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
-int stop_signal(const std::vector<StepFacts>& ranks) {
-  int signal = 0;
-  for (const StepFacts& rank : ranks) signal = std::max(signal, rank.stop_signal);
-  return signal;
+int agreed_signal(fsdp::World& world, int own) {
+  int64_t signal = 0;
+  for (const torch::Tensor& rank : world.all_gather(torch::tensor({static_cast<int64_t>(own)}, torch::kInt64))) {
+    signal = std::max(signal, rank.item<int64_t>());
+  }
+  return static_cast<int>(signal);
 }
 
 }  // namespace trainer

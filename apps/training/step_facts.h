@@ -12,7 +12,6 @@ struct StepFacts {
   double seconds = 0;              // that its passes took
   double wait_seconds = 0;         // of these, for other ranks
   bool save_is_due = false;        // by its clock
-  int stop_signal = 0;             // 0: none
 };
 
 // Of every rank, in rank order. A collective.
@@ -25,7 +24,7 @@ double mean_loss(const std::vector<StepFacts>& ranks);
 // The first rank that has a loss which is not finite; -1 for none.
 int rank_with_loss_not_finite(const std::vector<StepFacts>& ranks);
 
-// The signal that any rank received, 0 for none.
-int stop_signal(const std::vector<StepFacts>& ranks);
+// The signal that any rank received, 0 for none. A collective.
+int agreed_signal(fsdp::World& world, int own);
 
 }  // namespace trainer

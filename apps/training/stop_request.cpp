@@ -1,6 +1,12 @@
 #include "training/stop_request.h"
 
 #include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "console/terminal.h"
 
 namespace trainer {
 
@@ -9,6 +15,15 @@ namespace {
 // All that a signal's handler may touch.
 volatile std::sig_atomic_t received = 0;
 timespec received_at;
+const char* answer = nullptr;  // null: nothing is said
+int answer_descriptor = STDERR_FILENO;
+
+void say_that_it_was_heard() {
+  if (answer == nullptr) return;
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = write(answer_descriptor, answer, std::strlen(answer));
+  errno = error;
+}
 
 double seconds_since(const timespec& then) {
   timespec now;
@@ -27,6 +42,7 @@ void note(int number) {
   if (received == 0 || is_of_output(received)) {
     clock_gettime(CLOCK_MONOTONIC, &received_at);
     received = number;
+    if (number == SIGINT || number == SIGTERM) say_that_it_was_heard();
   } else if (seconds_since(received_at) > kSameRequest) {
     std::signal(number, SIG_DFL);
     std::raise(number);
@@ -45,8 +61,13 @@ struct sigaction noting() {
 
 }  // namespace
 
-StopRequest::StopRequest() {
+StopRequest::StopRequest(bool answers) {
+  constexpr const char* kAnswer = "stopping after this step; again to quit without saving\n";
+  constexpr const char* kAnswerInPlace = "\r\033[Jstopping after this step; again to quit without saving\n";
+  const bool in_place = standard_output().interactive;
   received = 0;
+  answer = !answers ? nullptr : in_place ? kAnswerInPlace : kAnswer;
+  answer_descriptor = in_place ? STDOUT_FILENO : STDERR_FILENO;
   const struct sigaction action = noting();
   for (size_t i = 0; i < kNumbers.size(); ++i) {
     const int number = kNumbers[i];

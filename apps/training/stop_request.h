@@ -9,9 +9,12 @@ namespace trainer {
 
 // While it lives, the first such signal is noted; one that comes more than a second later, and is of somebody who asks,
 // ends the process as ever. A SIGHUP or SIGPIPE that was ignored stays so. One at a time.
+//
+// With `answers`, who asks by SIGINT or SIGTERM is told at once that it was heard: on the terminal, in place of the
+// line that is redrawn there, or else on standard error.
 class StopRequest {
  public:
-  StopRequest();
+  explicit StopRequest(bool answers = false);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;

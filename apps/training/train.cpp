@@ -14,6 +14,7 @@
 #include "options/settings.h"
 #include "planning/peak_flops.h"
 #include "run/first_rank.h"
+#include "run/fresh_folder.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
 #include "run/run_lock.h"
@@ -59,9 +60,20 @@ void lock_run(fsdp::World& world, const Options& options, bool may_make, std::op
   });
 }
 
+// A run that is done, and started again as it was, has nothing to do; with other options it was meant to be another.
+void check_done(fsdp::World& world, const Options& options, const Resumed& resumed) {
+  if (resumed.differs.empty()) return;
+  throw AgreedError(
+      world, fmt::format("the run in '{}' has done all its {} steps, and these options are not those that it was "
+                         "trained with: {}. To train it further, give more --steps; to train anew, name another --run, "
+                         "or none for a fresh one.",
+                         options.run, resumed.steps_done, resumed.differs));
+}
+
 std::string done_text(const Options& options) {
-  return fmt::format("all {} steps are done{}: use more --steps, or another --run.\n", options.steps,
-                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "");
+  return fmt::format("all {} steps are done{}: train the run in '{}' further with more --steps.\n", options.steps,
+                     options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "",
+                     options.run);
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
@@ -85,6 +97,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
+    check_done(world, options, resumed);
     if (options.export_model) export_model(training);  // a signal may have come between the last step and this
     if (world.rank() == 0) print(done_text(options));
     return 0;
@@ -95,6 +108,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   if (world.rank() == 0) {
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
+    report->begin(resumed.steps_done);
   }
   TrainingLoop loop(training, resumed, report ? &*report : nullptr);
   const int signal = loop.run();
@@ -128,8 +142,13 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
     if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
       return refused.set();
     }
-    if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
+    EmptyFolderGuard guard;
     try {
+      if (options.run.empty()) {
+        options.run = from_first_rank(world, make_run_folder);
+        if (world.rank() == 0) guard.watch(options.run);
+      }
+      if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
       if (const int number = train_rank(world, options, corpus, bad_input); number != 0) signal.set(number);
     } catch (const AgreedError& error) {
       if (world.rank() == 0) print_problems({error.what()});

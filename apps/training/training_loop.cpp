@@ -23,6 +23,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       report_(report),
       steps_done_(resumed.steps_done),
       state_(resumed.state),
+      stop_request_(/*answers=*/report != nullptr),
       save_timer_(training.options.save_minutes),
       slow_ranks_(training.world.size()) {}
 
@@ -35,15 +36,14 @@ int TrainingLoop::run() {
 
 void TrainingLoop::step() {
   begin_trace();
-  StepOutcome outcome =
-      train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due(), .stop_signal = stop_request_.signal()});
+  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due()});
   ++steps_done_;
   const auto& traced = training_.options.trace_steps;
   if (traced && steps_done_ == traced->last) write_trace();
-  stop_signal_ = stop_signal(outcome.ranks);
-  if (is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps) {
-    validate(outcome.record);
-  }
+  agree_on_stop();
+  const bool validates =
+      is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps;
+  if (validates) validate(outcome.record);
   if (report_ != nullptr) {
     outcome.record.memory = memory();
     outcome.record.step_seconds += report_seconds_;
@@ -54,8 +54,29 @@ void TrainingLoop::step() {
   }
   event(outcome.event);
   find_slow_rank(outcome.ranks);
-  save(outcome.ranks.front().save_is_due);
-  if (is_multiple(steps_done_, training_.options.sample_every) && !is_done()) write_sample();
+  const bool saved = save(outcome.ranks.front().save_is_due);
+  const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
+  if (samples) write_sample();
+  if (validates || saved || samples) stop_if_asked_meanwhile();
+}
+
+void TrainingLoop::agree_on_stop() { stop_signal_ = agreed_signal(training_.world, stop_request_.signal()); }
+
+// Validations, saves and samples may take long: who asks during one is not made to wait for another step.
+void TrainingLoop::stop_if_asked_meanwhile() {
+  if (is_done()) return;
+  agree_on_stop();
+  if (stop_signal_ == 0) return;
+  if (saved_step_ == steps_done_) return announce_end();
+  save(/*due_by_clock=*/true);
+}
+
+void TrainingLoop::announce_end() {
+  if (patience_is_over()) {
+    event(fmt::format("stops early: the validation loss was best, {:.4f}, {} validations ago",
+                      state_.best_validation_loss, state_.validations_since_best));
+  }
+  if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
 }
 
 void TrainingLoop::begin_trace() {
@@ -111,18 +132,20 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
   }
 }
 
-void TrainingLoop::save(bool due_by_clock) {
-  if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return;
+bool TrainingLoop::save(bool due_by_clock) {
+  if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
-  if (patience_is_over()) {
-    event(fmt::format("stops early: the held-back loss was best, {:.4f}, {} validations ago",
-                      state_.best_validation_loss, state_.validations_since_best));
-  }
-  if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
+  announce_end();
   const std::string problem = save_run(training_, state_, steps_done_);
-  if (problem.empty()) return tell(fmt::format("saved {}", training_.options.checkpoint_folder(steps_done_)));
-  if (is_done()) throw fsdp::Error(problem);
-  event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
+  if (problem.empty()) {
+    saved_step_ = steps_done_;
+    tell(fmt::format("saved {}", training_.options.checkpoint_folder(steps_done_)));
+  } else if (is_done()) {
+    throw fsdp::Error(problem);
+  } else {
+    event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
+  }
+  return true;
 }
 
 void TrainingLoop::write_sample() {

@@ -32,7 +32,10 @@ class TrainingLoop {
   bool patience_is_over() const;
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
-  void save(bool due_by_clock);
+  bool save(bool due_by_clock);  // whether it was time to
+  void agree_on_stop();
+  void stop_if_asked_meanwhile();
+  void announce_end();
   void write_sample();
   std::vector<MemoryPart> memory() const;
   void tell(const std::string& text);   // to who watches
@@ -42,12 +45,13 @@ class TrainingLoop {
   Report* report_;  // null on all ranks but the first
   int64_t steps_done_;
   ResumeState state_;
-  StopRequest stop_request_;
+  StopRequest stop_request_;  // which rank 0 answers
   SaveTimer save_timer_;
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;
   int64_t first_traced_step_ = 0;
+  int64_t saved_step_ = -1;
   int stop_signal_ = 0;
 };
 

@@ -9,7 +9,9 @@
 
 namespace {
 
-bool is_bar(const std::string& line) { return line.find("/1000000 ") != std::string::npos; }
+bool is_bar(const std::string& line) {
+  return line.find("/1000000 ") != std::string::npos && line.find("validation") == std::string::npos;
+}
 
 }  // namespace
 

@@ -24,6 +24,13 @@ TEST(Units, Numbers) {
   EXPECT_EQ(scientific(20), "2.0e+1");
 }
 
+TEST(Units, Counts) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(2, "rank"), "2 ranks");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1200, "micro-batch", "micro-batches"), "1,200 micro-batches");
+}
+
 TEST(Units, Durations) {
   EXPECT_EQ(duration(0), "0:00");
   EXPECT_EQ(duration(59.6), "1:00");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "support/temporary_folder.h"
 
 namespace trainer {
@@ -11,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 TEST(Inputs, AllProblemsAreFoundAtOnce) {
   TemporaryFolder folder;
@@ -21,6 +24,44 @@ TEST(Inputs, AllProblemsAreFoundAtOnce) {
   options.checkpoint = folder.path();
   EXPECT_THAT(read_inputs(options).problems, ElementsAre(HasSubstr("does not exist"), HasSubstr("has no manifest.json"),
                                                          HasSubstr("'" + file + "' is a file")));
+}
+
+// Each with the flag that it is about.
+TEST(Inputs, EveryPartIsLookedAt) {
+  TemporaryFolder folder;
+  Options options;
+  options.text = folder.write("short", "x");
+  options.validation = folder / "none";
+  options.model_options.init_from = folder.path();
+  options.resume = folder / "never";
+  options.run = folder / "run";
+  EXPECT_THAT(read_inputs(options).problems,
+              ElementsAre(StartsWith("--text: data '"), StartsWith("--validation: "), StartsWith("--init-from: '"),
+                          StartsWith("--resume: checkpoint '")));
+  options.tokenizer = folder / "no.model";
+  EXPECT_THAT(read_inputs(options).problems,
+              ElementsAre(StartsWith("--validation: "), StartsWith("--tokenizer: "), StartsWith("--init-from: '"),
+                          StartsWith("--resume: checkpoint '")));
+  options.data = std::exchange(options.text, "");
+  options.data = folder / "nothing.bin";
+  EXPECT_THAT(read_inputs(options).problems,
+              ElementsAre(StartsWith("--data: "), StartsWith("--validation: "), StartsWith("--tokenizer: "),
+                          StartsWith("--init-from: '"), StartsWith("--resume: checkpoint '")));
+}
+
+TEST(Inputs, WeightsAreInAFileOrAFolderOfThem) {
+  TemporaryFolder folder;
+  Options options;
+  options.text = folder.write("text", std::string(500, 'x'));
+  options.run = folder / "run";
+  for (const char* name : {"a/model.safetensors", "b/model.safetensors.index.json"}) {
+    options.model_options.init_from = std::filesystem::path(folder.write(name, "")).parent_path();
+    EXPECT_THAT(read_inputs(options).problems, IsEmpty());
+  }
+  options.model_options.init_from = folder / "a/model.safetensors";
+  EXPECT_THAT(read_inputs(options).problems, IsEmpty());
+  options.model_options.init_from = std::filesystem::path(folder.write("c/manifest.json", "")).parent_path();
+  EXPECT_THAT(read_inputs(options).problems, ElementsAre(HasSubstr("go on from it with --checkpoint")));
 }
 
 TEST(Inputs, GoodOnesLeaveNoTrace) {

@@ -152,16 +152,18 @@ TEST_F(PrepareTest, SaysWhatItDidInOneLine) {
   EXPECT_THAT(output, HasSubstr("to validate with, vocabulary 256, kind nanogpt; "));
 }
 
+const Terminal kUtf8{.utf8 = true};
+
 TEST(PrepareBar, ShowsHowFarItIs) {
-  EXPECT_EQ(prepare_bar(63, 100, 7, 60, false), " 63%  ████████████░░░░░░░░  63 B of 100 B  9 B/s  0:04 left");
-  EXPECT_EQ(prepare_bar(0, 100, 0, 44, false), "  0%  ░░░░░  0 B of 100 B  0 B/s  0:00 left");
-  EXPECT_EQ(prepare_bar(0, 100, 0, 43, false), "  0%  ░░░░░░░░░░░░░░░░░░  0 B/s  0:00 left");
+  EXPECT_EQ(prepare_bar(63, 100, 7, 60, kUtf8), " 63%  ████████████░░░░░░░░  63 B of 100 B  9 B/s  0:04 left");
+  EXPECT_EQ(prepare_bar(0, 100, 0, 44, kUtf8), "  0%  ░░░░░  0 B of 100 B  0 B/s  0:00 left");
+  EXPECT_EQ(prepare_bar(0, 100, 0, 43, kUtf8), "  0%  ░░░░░░░░░░░░░░░░░░  0 B/s  0:00 left");
 }
 
 TEST(PrepareBar, FitsAnyWidth) {
   for (int width = 1; width < 220; ++width) {
-    for (bool colour : {false, true}) {
-      const std::string line = prepare_bar(123'456'789, 987'654'321, 100, width, colour);
+    for (const Terminal& terminal : {kUtf8, Terminal{.colour = true}}) {
+      const std::string line = prepare_bar(123'456'789, 987'654'321, 100, width, terminal);
       EXPECT_LT(columns(line), std::max(width, 2)) << line;
     }
   }

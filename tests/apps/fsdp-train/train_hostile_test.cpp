@@ -166,7 +166,7 @@ TEST_F(TrainHostile, CountsNoFurtherThanNumbersGo) {
   EXPECT_EQ(epochs.code, 2) << epochs.output;
   EXPECT_THAT(epochs.output, HasSubstr("--epochs is 1e+308; it must be a number above 0, and at most 1e9."));
   const Ending patient =
-      run_train(tiny_arguments("patient", "--ranks 2 --steps 1 --save-minutes 1e308") + " --timeout 1000000000");
+      run_train(tiny_arguments("patient", "--ranks 2 --steps 1 --save-minutes 1e308 --timeout 1000000000"));
   EXPECT_EQ(patient.code, 0) << patient.output;
 }
 

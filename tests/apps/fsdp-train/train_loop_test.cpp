@@ -44,7 +44,7 @@ TEST_F(TrainLoop, LeavesARunAloneThatIsDone) {
   ASSERT_EQ(tiny("run", "--steps 3").code, 0);
   const std::string before = read_bytes(folder_ / "run/metrics.jsonl");
   const std::string configuration = read_bytes(folder_ / "run/config.json");
-  const Ending again = tiny("run", "--steps 3 --lr 1");
+  const Ending again = tiny("run", "--steps 3");
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.output, HasSubstr("all 3 steps are done"));
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), before);

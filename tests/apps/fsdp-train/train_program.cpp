@@ -1,6 +1,7 @@
 #include "apps/fsdp-train/train_program.h"
 
 #include <fstream>
+#include <utility>
 
 #include "metrics/fields.h"
 
@@ -43,8 +44,14 @@ TrainProgram::TrainProgram() {
 }
 
 std::string TrainProgram::tiny_arguments(const std::string& run, const std::string& more) const {
-  return "--text " + text_ + " --run " + (folder_ / run) +
-         " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --timeout 60 --sample-length 20 "
-         "--warmup 0 " +
-         more;
+  const std::vector<std::pair<std::string, std::string>> arguments = {
+      {"--text", text_}, {"--run", folder_ / run}, {"--context", "16"}, {"--width", "16"},
+      {"--layers", "2"}, {"--heads", "2"},         {"--batch", "2"},    {"--threads", "1"},
+      {"--timeout", "60"}, {"--sample-length", "20"}, {"--warmup", "0"}};
+  std::string text;
+  for (const auto& [flag, value] : arguments) {
+    const bool is_given = (" " + more).find(" " + flag + " ") != std::string::npos;
+    if (!is_given) text += flag + " " + value + " ";
+  }
+  return text + more;
 }

@@ -23,7 +23,7 @@ class TrainProgram : public testing::Test {
  protected:
   TrainProgram();
 
-  // Arguments for a model that takes moments, with RUN under the test's folder.
+  // Arguments for a model that takes moments, with RUN under the test's folder; those in `more` take their place.
   std::string tiny_arguments(const std::string& run, const std::string& more) const;
   Ending tiny(const std::string& run, const std::string& more) const { return run_train(tiny_arguments(run, more)); }
 

@@ -47,6 +47,76 @@ TEST_F(TrainResume, GoesOnWithOtherSettingsWhereACheckpointIsNamed) {
   EXPECT_EQ(losses_of(folder_ / "other").size(), 2u);
 }
 
+TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
+  for (const std::string& ranks : {std::string("1"), std::string("2")}) {
+    const std::string run = "run-" + ranks, job = "--ranks " + ranks + " ";
+    ASSERT_EQ(tiny(run, job + "--steps 4").code, 0);
+    const std::string before = read_bytes(folder_ / run + "/metrics.jsonl");
+    const Ending other = tiny(run, job + "--steps 4 --lr 0.25 --clip 2");
+    EXPECT_EQ(other.code, 2) << other.output;
+    EXPECT_THAT(other.output, AllOf(HasSubstr("has done all its 4 steps"), HasSubstr("--lr: 0.001 before, 0.25 now"),
+                                    HasSubstr("--clip: 1 before, 2 now"), HasSubstr("give more --steps")));
+    const Ending shorter = tiny(run, job + "--steps 3");
+    EXPECT_EQ(shorter.code, 2) << shorter.output;
+    EXPECT_THAT(shorter.output, HasSubstr("--steps: 4 before, 3 now"));
+    EXPECT_EQ(read_bytes(folder_ / run + "/metrics.jsonl"), before);
+    const Ending same = tiny(run, job + "--steps 4");
+    EXPECT_EQ(same.code, 0) << same.output;
+    EXPECT_THAT(same.output, HasSubstr("all 4 steps are done"));
+  }
+}
+
+TEST_F(TrainResume, NamesTheNumberOfRanksOnce) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
+  for (const char* more : {"--ranks 4 --steps 4", "--ranks 1 --steps 4", "--ranks 4 --batch 1 --steps 4"}) {
+    const Ending other = tiny("run", more);
+    EXPECT_EQ(other.code, 2) << other.output;
+    const std::string problem = "Go on with --ranks 2.";
+    EXPECT_THAT(other.output, HasSubstr(problem));
+    EXPECT_EQ(other.output.find(problem), other.output.rfind(problem)) << other.output;
+    EXPECT_THAT(other.output, HasSubstr("1 problem\n"));
+  }
+  const Ending other = tiny("run", "--ranks 2 --steps 4 --strategy no-shard");
+  EXPECT_EQ(other.code, 2) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("has 2 shards, and --strategy no-shard on 2 ranks makes 1 shard."));
+}
+
+// Without the options that it began with.
+TEST_F(TrainResume, GoesOnByTheNameOfItsRun) {
+  const std::string more = "--ranks 2 --steps 4 --schedule constant --lr 0.01";
+  ASSERT_EQ(tiny("whole", "--ranks 2 --steps 6 --schedule constant --lr 0.01").code, 0);
+  ASSERT_EQ(tiny("run", more).code, 0);
+  const Ending rest = run_train("--resume " + (folder_ / "run") + " --steps 6");
+  EXPECT_EQ(rest.code, 0) << rest.output;
+  EXPECT_THAT(rest.output, HasSubstr("goes on from " + (folder_ / "run/step-4")));
+  EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
+}
+
+TEST_F(TrainResume, TakesAFreshFolderWhereNoneIsNamed) {
+  const auto start = [&](const std::string& more) {
+    std::string arguments = tiny_arguments("nowhere", "--steps 2 " + more);
+    const std::string named = "--run " + (folder_ / "nowhere") + " ";
+    arguments.erase(arguments.find(named), named.size());
+    return run_command("sh -c 'cd " + folder_.path().string() + " && " FSDP_TRAIN_PROGRAM " " + arguments + "'");
+  };
+  for (const std::string& run : {std::string("run-1"), std::string("run-2")}) {
+    const Ending ending = start(run == "run-1" ? "--ranks 2" : "--ranks 1");
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    EXPECT_THAT(ending.output,
+                AllOf(HasSubstr("\n  run            " + run + "\n"), HasSubstr("checkpoint: " + run + "/step-2\n")));
+    EXPECT_EQ(losses_of(folder_ / run).size(), 2u);
+  }
+  EXPECT_EQ(start("--lr 0").code, 2);
+  EXPECT_EQ(start("--dry-run").code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "run-3"));
+  const Ending more =
+      run_command("sh -c 'cd " + folder_.path().string() +
+                  " && " FSDP_TRAIN_PROGRAM " --resume run-2 --steps 3 && " FSDP_TRAIN_PROGRAM " report run-2'");
+  EXPECT_EQ(more.code, 0) << more.output;
+  EXPECT_EQ(losses_of(folder_ / "run-2").size(), 3u);
+  EXPECT_TRUE(fs::exists(folder_ / "run-2/report.html"));
+}
+
 TEST_F(TrainResume, MakesUpForAnExport) {
   ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
   const Ending again = tiny("run", "--ranks 2 --steps 2 --export");
@@ -86,6 +156,18 @@ TEST_F(TrainResume, SaysWhereTheTimeWent) {
     }
     EXPECT_NEAR(sum, record["step_seconds"], 1e-9);  // sums of times round
   }
+}
+
+// Each rank reads the command line by itself, and all have to have one folder.
+TEST_F(TrainResume, TakesOneFreshFolderUnderTorchrun) {
+  const std::string torchrun = FSDP_TORCHRUN;
+  if (torchrun.empty()) FSDP_SKIP_TEST("this LibTorch comes without torchrun");
+  const Ending ending = run_command("sh -c 'cd " + folder_.path().string() + " && " + torchrun +
+                                    " --no-python --nproc-per-node 2 -- " FSDP_TRAIN_PROGRAM " --text " + text_ +
+                                    " --context 16 --width 16 --heads 2 --steps 2 --sample-length 5'");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_EQ(losses_of(folder_ / "run-1").size(), 2u);
+  EXPECT_FALSE(fs::exists(folder_ / "run-2"));
 }
 
 TEST_F(TrainResume, IsRefusedOnceUnderTorchrun) {

@@ -36,7 +36,7 @@ TEST_F(TrainSharding, ShowsItsSettings) {
   const Ending ending =
       tiny("run", "--ranks 2 --steps 1 --strategy shard-grad-op --shard-group-size 1 --reduce-dtype bf16");
   ASSERT_EQ(ending.code, 0) << ending.output;
-  EXPECT_THAT(ending.output, HasSubstr("shard-grad-op in groups of 1 ranks"));
+  EXPECT_THAT(ending.output, HasSubstr("shard-grad-op in groups of 1 rank\n"));
   EXPECT_THAT(ending.output, HasSubstr("parameters fp32, gradients between ranks bf16"));
   const json config = json::parse(read_bytes(folder_ / "run/config.json"));
   EXPECT_EQ(config["strategy"], "shard-grad-op");

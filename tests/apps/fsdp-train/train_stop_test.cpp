@@ -88,6 +88,33 @@ TEST_F(TrainStop, TakesATimeoutOfAnyLength) {
   EXPECT_EQ(ending.code, 0) << ending.output;
 }
 
+const std::string kAnswer = "stopping after this step; again to quit without saving\n";
+
+// A step of seconds, of which the signal comes near the beginning.
+TEST_F(TrainStop, ActsAfterTheStepThatItComesIn) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = "run" + std::to_string(signal);
+    Job job(tiny_arguments(run, "--micro-batches 2000 --steps 1000"), folder_ / run, 0);
+    while (!job.handles(SIGTERM)) ASSERT_FALSE(job.ends_within(5ms));
+    const Ending ending = job.end_by(signal, job.launcher());
+    EXPECT_EQ(ending.code, 128 + signal) << ending.output;
+    EXPECT_EQ(losses_of(folder_ / run).size(), 1u);
+    EXPECT_THAT(checkpoints_of(run), testing::ElementsAre("step-1"));
+    EXPECT_EQ(ending.output.find(kAnswer), ending.output.rfind(kAnswer));
+    EXPECT_THAT(ending.output, HasSubstr(kAnswer));
+    EXPECT_THAT(ending.output, HasSubstr("go on with: fsdp-train --resume " + (folder_ / run) + "\n"));
+  }
+}
+
+// Ctrl-C reaches every rank, and the launcher asks them once more: one answer.
+TEST_F(TrainStop, AnswersOnceForAllRanks) {
+  Job job(tiny_arguments("run", "--ranks 2 --steps 1000000"), folder_ / "run", 3);
+  const Ending ending = job.end_by(SIGINT, job.group());
+  EXPECT_EQ(ending.code, 128 + SIGINT) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr(kAnswer));
+  EXPECT_EQ(ending.output.find(kAnswer), ending.output.rfind(kAnswer)) << ending.output;
+}
+
 // More than what a second signal has to come after to be meant as one (stop_request.h).
 constexpr auto kPause = 2s;
 

@@ -1,6 +1,12 @@
 // fsdp-train in a terminal: the bar that goes on in it, and Ctrl-C.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "apps/columns.h"
 #include "apps/fsdp-train/train_program.h"
 #include "apps/terminal.h"
 #include "support/required.h"
@@ -17,10 +23,9 @@ class TrainTerminal : public TrainProgram {
   }
 
   // In a shell that outlives Ctrl-C, and says how it ended.
-  void start(int width) {
+  void start(int width, const std::string& more = "--ranks 2 --steps 1000000 --schedule constant") {
     const std::string script =
-        folder_.write("job.sh", "trap : INT\n" FSDP_TRAIN_PROGRAM " " +
-                                    tiny_arguments("run", "--ranks 2 --steps 1000000 --schedule constant") +
+        folder_.write("job.sh", "trap : INT\n" FSDP_TRAIN_PROGRAM " " + tiny_arguments("run", more) +
                                     "\necho ended with $?\nsleep 60\n");
     terminal_.start(width, "exec sh " + script);
   }
@@ -44,6 +49,33 @@ TEST_F(TrainTerminal, ShowsOneBarWhateverTheWidth) {
   terminal_.expect_one_bar(80, "loss ");
 }
 
+TEST_F(TrainTerminal, KeepsALinePerValidationAndWrapsNone) {
+  start(80, "--ranks 2 --steps 1000000 --schedule constant --validate-every 100 --validation-windows 2");
+  const auto validations = [](const std::vector<std::string>& lines) {
+    return std::count_if(lines.begin(), lines.end(),
+                         [](const std::string& line) { return line.find("  validation loss ") != std::string::npos; });
+  };
+  terminal_.screen_when([&](const auto& lines) { return validations(lines) >= 3; });
+  EXPECT_GE(validations(terminal_.screen()), 3);
+  terminal_.expect_one_bar(80, "left");
+  const std::vector<std::string> lines = terminal_.screen();
+  EXPECT_THAT(lines, testing::Contains(HasSubstr("2 ranks x 1 micro-batch x 2 sequences x 16 = 64 tokens")));
+  std::istringstream joined(terminal_.tmux("capture-pane -p -J -S -").output);  // wrapped lines as one
+  for (std::string line; std::getline(joined, line);) EXPECT_LE(columns(line), 80) << line;
+}
+
+// A step that takes very long: something is on the screen before it ends, and Ctrl-C is answered in it.
+TEST_F(TrainTerminal, AnswersControlCAtOnce) {
+  start(80, "--micro-batches 65536 --steps 1000000");
+  terminal_.expect_one_bar(80, "step 1 runs");
+  ASSERT_EQ(terminal_.tmux("send-keys C-c").code, 0);
+  EXPECT_EQ(screen_that_ends_with("stopping after").back(), "stopping after this step; again to quit without saving");
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // what comes within a second is the same request
+  ASSERT_EQ(terminal_.tmux("send-keys C-c").code, 0);
+  EXPECT_EQ(screen_that_ends_with("ended with").back(), "ended with 130");
+  EXPECT_FALSE(fs::exists(folder_ / "run/step-1"));
+}
+
 TEST_F(TrainTerminal, StopsAtControlC) {
   start(200);
   terminal_.expect_one_bar(200, "left");
@@ -54,6 +86,7 @@ TEST_F(TrainTerminal, StopsAtControlC) {
   const size_t steps = losses_of(folder_ / "run").size();
   const std::string told = "step " + std::to_string(steps) + ": stops: Interrupt";
   EXPECT_THAT(lines, testing::Contains(told));
+  EXPECT_THAT(lines, testing::Contains("stopping after this step; again to quit without saving"));
   EXPECT_THAT(lines, testing::Contains(HasSubstr("/1000000 ")));
   EXPECT_TRUE(fs::exists(folder_ / ("run/step-" + std::to_string(steps) + "/manifest.json")));
 }

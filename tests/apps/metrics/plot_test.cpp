@@ -60,6 +60,15 @@ TEST(Plot, OddCurves) {
   EXPECT_EQ(lines_of(plot({3.0, std::numeric_limits<double>::infinity(), 2.0}, {.height = 8})).size(), 9u);
 }
 
+TEST(Plot, IsAsciiWhereTheTerminalIs) {
+  const std::string text = plot(falling(1000), {.width = 60, .height = 10, .utf8 = false});
+  for (const unsigned char c : text) EXPECT_LT(c, 0x80);
+  const std::vector<std::string> lines = lines_of(text);
+  ASSERT_EQ(lines.size(), 11u);
+  EXPECT_THAT(lines[0], HasSubstr("|*"));  // it falls from the left
+  EXPECT_TRUE(lines[9].ends_with("*")) << text;
+}
+
 TEST(Plot, ColourOnlyWhereAskedFor) { EXPECT_TRUE(has_control_characters(plot({2.0, 1.0}, {.colour = true}))); }
 
 TEST(Smoothed, KeepsLinesAndEnds) {

@@ -1,5 +1,7 @@
 // Shows the progress of a run in the terminal that it is started in, step by step, until it is told to end.
-//   progress_program <folder>    ends the run when <folder>/stop is there, and itself when <folder>/leave is
+//   progress_program <folder>
+// It ends the run when <folder>/stop is there, and itself when <folder>/leave is. The first step waits while
+// <folder>/wait is there; <folder>/tell and <folder>/validate ask for a line each.
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -34,8 +36,12 @@ int main(int, char** arguments) {
   for (int line = 1; line <= 5; ++line) trainer::print("line " + std::to_string(line) + "\n");
   {
     trainer::Progress progress(kSteps, 0, trainer::standard_output());
+    progress.begin(0);
+    while (fs::exists(folder / "wait")) std::this_thread::sleep_for(20ms);
     for (int64_t step = 1; !fs::exists(folder / "stop"); ++step) {
-      progress.show(record_of(step));
+      trainer::StepRecord record = record_of(step);
+      if (fs::remove(folder / "validate")) record.validation_loss = 2.25;
+      progress.show(record);
       if (fs::remove(folder / "tell")) progress.tell("checkpoint saved");
       std::this_thread::sleep_for(20ms);
     }

@@ -31,7 +31,7 @@ class TerminalProgress : public testing::Test {
 
 TEST_F(TerminalProgress, Is1BarAt80And200ColumnsAndAfterEachResize) {
   start(80);
-  terminal_.expect_one_bar(80, "loss 2.500", 5);
+  terminal_.expect_one_bar(80, "loss  2.500", 5);
   EXPECT_THAT(terminal_.screen().back(), Not(HasSubstr("MFU")));
   terminal_.resize(200);
   terminal_.expect_one_bar(200, "MFU 41.0 %", 5);
@@ -72,6 +72,37 @@ TEST_F(TerminalProgress, HasNoColourWhereNoColorIsSet) {
   start(80, "NO_COLOR=1");
   terminal_.expect_one_bar(80, "left", 5);
   EXPECT_THAT(terminal_.tmux("capture-pane -e -p").output, Not(HasSubstr("\033[")));
+}
+
+TEST_F(TerminalProgress, IsOfTheCharactersOfItsLocale) {
+  start(80, "LC_ALL=C");
+  terminal_.expect_one_bar(80, "....", 5);
+  for (const std::string& line : terminal_.screen()) {
+    for (const unsigned char c : line) EXPECT_LT(c, 0x80) << line;
+  }
+}
+
+TEST_F(TerminalProgress, IsDrawnInUnicodeWhereTheLocaleIs) {
+  start(80, "LC_ALL=C.UTF-8");
+  terminal_.expect_one_bar(80, "░", 5);
+}
+
+TEST_F(TerminalProgress, ShowsItselfBeforeTheFirstStepIsDone) {
+  folder_.write("wait", "");
+  start(80);
+  terminal_.expect_one_bar(80, "step 1 runs", 5);
+  std::filesystem::remove(folder_ / "wait");
+  terminal_.expect_one_bar(80, "left", 5);
+}
+
+TEST_F(TerminalProgress, KeepsALinePerValidation) {
+  start(80);
+  terminal_.expect_one_bar(80, "left", 5);
+  for (size_t count = 1; count <= 3; ++count) {
+    folder_.write("validate", "");
+    terminal_.expect_one_bar(80, "left", 5 + count);
+    EXPECT_THAT(terminal_.screen()[4 + count], HasSubstr("/1000000  validation loss  2.2500  loss  2.5000"));
+  }
 }
 
 TEST(PipedProgress, HasNoControlCharacters) {

@@ -43,14 +43,14 @@ TEST(Options, AreTakenAsGiven) {
 }
 
 TEST(Options, AllProblemsAreFoundAtOnce) {
-  EXPECT_THAT(
-      problems_of({"--ranks", "0", "--steps", "many", "--widht", "12", "--heads", "3", "--lr", "-1", "--warmup", "400",
-                   "--clip"}),
-      UnorderedElementsAre(
-          "--ranks is 0; it must be at least 1.", "--steps: 'many' is not a whole number.",
-          "'--widht' is no option of this program; did you mean --width?", "width 128 is not a multiple of heads 3.",
-          "--lr is -1; it must be a number above 0.", "--warmup 400 is more than --steps 300.", "--clip needs a value.",
-          "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."));
+  EXPECT_THAT(problems_of({"--ranks", "0", "--steps", "many", "--widht", "12", "--heads", "3", "--lr", "-1", "--warmup",
+                           "400", "--clip"}),
+              UnorderedElementsAre(
+                  "--ranks is 0; it must be at least 1.", "--steps: 'many' is not a whole number.",
+                  "'--widht' is no option of this program; did you mean --width?",
+                  "--heads: width 128 is not a multiple of heads 3.", "--lr is -1; it must be a number above 0.",
+                  "--warmup 400 is more than --steps 300.", "--clip needs a value.",
+                  "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."));
 }
 
 TEST(Options, AForgottenValueDoesNotSwallowTheNextOption) {
@@ -72,10 +72,60 @@ TEST(Options, NumbersThatAreNone) {
               ElementsAre("--trace-steps: '9..5' is no range of steps such as 100..110."));
 }
 
-TEST(Options, TheLastOfTwoCounts) {
-  const CommandLine line = parse_command_line({"--text", "a", "--steps", "5", "--steps", "50"});
+TEST(Options, AreGivenOnce) {
+  EXPECT_THAT(
+      problems_of({"--text", "a", "--steps", "5", "--steps=50", "--export", "--export", "--lr", "0"}),
+      UnorderedElementsAre("--steps is given 2 times: 5, 50. Give it once.", "--export is given 2 times. Give it once.",
+                           "--lr is 0; it must be a number above 0."));
+}
+
+TEST(Options, MayHaveUnderscoresForDashes) {
+  const CommandLine line =
+      parse_command_line({"--text", "a", "--weight_decay", "0.5", "--micro_batches=2", "--prompt", "a_b"});
   EXPECT_THAT(line.problems, IsEmpty());
-  EXPECT_EQ(line.options.steps, 50);
+  EXPECT_EQ(line.options.weight_decay, 0.5);
+  EXPECT_EQ(line.options.micro_batches, 2);
+  EXPECT_EQ(line.options.prompt, "a_b");
+  EXPECT_THAT(problems_of({"--text", "a", "--micro_batches", "2", "--micro-batches", "4"}),
+              ElementsAre("--micro-batches is given 2 times: 2, 4. Give it once."));
+}
+
+TEST(Options, NumbersAreAsPeopleWriteThem) {
+  const CommandLine line = parse_command_line({"--text", "a", "--steps", "2_000", "--tokens-per-step", "16k", "--lr",
+                                               "1e-4", "--tokenizer", "train:4k", "--trace-steps", "1_000..1.5k"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.steps, 2000);
+  EXPECT_EQ(line.options.target_tokens_per_step, 16'000);
+  EXPECT_EQ(line.options.trace_steps, (StepRange{1000, 1500}));
+  EXPECT_EQ(line.options.tokenizer, "train:4k");
+}
+
+TEST(Options, OfOtherTrainersAreKnown) {
+  EXPECT_THAT(
+      problems_of({"--text", "a", "--batch-size", "8", "--learning_rate=1", "--max-steps", "5", "--bf16", "--out_dir",
+                   "out", "--strategy", "zero3", "--param-dtype", "bfloat16"}),
+      UnorderedElementsAre("'--batch-size' is no option of this program; did you mean --batch?",
+                           "'--learning_rate' is no option of this program; did you mean --lr?",
+                           "'--max-steps' is no option of this program; did you mean --steps?",
+                           "'--bf16' is no option of this program; did you mean --param-dtype bf16?",
+                           "'--out_dir' is no option of this program; did you mean --run?",
+                           HasSubstr("--strategy is 'zero3'; did you mean full-shard? If not, it must be one of "),
+                           HasSubstr("--param-dtype is 'bfloat16'; did you mean bf16? If not,")));
+  EXPECT_THAT(problems_of({"generate", "--text", "a"}),
+              ElementsAre("'generate' is no command of this program; did you mean sample?"));
+  EXPECT_THAT(problems_of({"report", "a", "--batch-size", "3"}),  // which has no --batch
+              ElementsAre("'--batch-size' is no option of this program."));
+  EXPECT_THAT(
+      problems_of({"--text", "a", "config/train.toml"}),
+      ElementsAre("'config/train.toml' is no option of this program; did you mean --config config/train.toml?"));
+}
+
+TEST(Options, ATokenizerIsTrainedWithAVocabularyThatCanBe) {
+  for (const char* bad : {"train:3", "train:259", "train:2M", "train:", "train:x"}) {
+    EXPECT_THAT(problems_of({"--text", "a", "--tokenizer", bad}),
+                ElementsAre(HasSubstr("it must be bytes, a model's file, or train: and a vocabulary of 260 to")));
+  }
+  EXPECT_THAT(problems_of({"--text", "a", "--tokenizer", "train:260"}), IsEmpty());
 }
 
 TEST(Options, AMistakeCountsOnce) {
@@ -90,6 +140,10 @@ TEST(Options, AnyTextIsAValue) {
 }
 
 TEST(Options, StrayWordsAreNamed) {
+  EXPECT_THAT(problems_of({"report", "a", "--output", "b", "--help-me"}),
+              ElementsAre("'--help-me' is no option of this program; did you mean --help?"));
+  EXPECT_THAT(problems_of({"prepare", "--text", "a", "--output", "b", "help"}),
+              ElementsAre("'help' is no option of this program; did you mean --help?"));
   EXPECT_THAT(problems_of({"--text", "a", "b"}), ElementsAre("'b' is no option of this program."));
 }
 
@@ -137,6 +191,8 @@ TEST(Options, AModelIsASizeWithChanges) {
   EXPECT_EQ(line.options.model.heads, 16);
   EXPECT_EQ(line.options.model.vocabulary, 50257);
   EXPECT_EQ(line.options.model.context, 256);
+  EXPECT_THAT(problems_of({"--text", "a", "--model", "missing/config.json"}),
+              ElementsAre(testing::StartsWith("--model: ")));
   EXPECT_THAT(problems_of({"--text", "a", "--model", "gtp2"}),
               ElementsAre("--model 'gtp2' is no size that is known, and no file; did you mean gpt2?"));
   EXPECT_THAT(problems_of({"--text", "a", "--key-value-heads", "2", "--rope-theta", "1e4"}),

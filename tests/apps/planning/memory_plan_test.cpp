@@ -116,7 +116,7 @@ TEST(DryRun, TellsAModelOfEightBillionParameters) {
   options.steps = 1000;
   const std::string text = dry_run_text(options, std::nullopt);
   for (const char* part : {"7,808,573,440\n", "embeddings", "36 of 201,379,840", "65,536 tokens",
-                           "8 ranks x 1 micro-batches x 1 sequences x 8192 tokens", "1,000 steps, 65.5M tokens"}) {
+                           "8 ranks x 1 micro-batch x 1 sequence x 8192 tokens", "1,000 steps, 65.5M tokens"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("an epoch")));

@@ -24,7 +24,7 @@ std::string shown(int64_t steps, std::optional<int64_t> validated_step) {
 }
 
 TEST(Progress, ShowsEveryLossOnHeldBackText) {
-  EXPECT_THAT(shown(60, 7), HasSubstr("held-back loss 2.2500"));
+  EXPECT_THAT(shown(60, 7), HasSubstr("validation loss 2.2500"));
   EXPECT_THAT(shown(60, 7), HasSubstr("step   7/100"));
   EXPECT_THAT(shown(60, 7), Not(HasSubstr("step   8/100")));
 }

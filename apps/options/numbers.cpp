@@ -1,0 +1,90 @@
+#include "options/numbers.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace trainer {
+
+namespace {
+
+struct Typed {
+  std::string digits;  // without what is for people
+  int64_t scale = 1;
+};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+int64_t scale_of(char suffix) {
+  switch (suffix) {
+    case 'k':
+    case 'K':
+      return 1'000;
+    case 'M':
+      return 1'000'000;
+    case 'G':
+    case 'B':
+      return 1'000'000'000;
+    default:
+      return 1;
+  }
+}
+
+std::optional<Typed> taken_apart(const std::string& text) {
+  Typed typed;
+  const size_t begin = text.starts_with('+') ? 1 : 0;
+  size_t end = text.size();
+  if (end > begin && scale_of(text[end - 1]) > 1) typed.scale = scale_of(text[--end]);
+  for (size_t i = begin; i < end; ++i) {
+    if (text[i] != '_') {
+      typed.digits += text[i];
+    } else if (i == begin || i + 1 == end || !is_digit(text[i - 1]) || !is_digit(text[i + 1])) {
+      return std::nullopt;
+    }
+  }
+  if (typed.scale > 1 && (typed.digits.empty() || !(is_digit(typed.digits.back()) || typed.digits.back() == '.'))) {
+    return std::nullopt;  // infk
+  }
+  return typed;
+}
+
+// All of the digits as a number; a whole number beyond the range is the nearest.
+template <typename Number>
+std::optional<Number> parsed(const std::string& digits) {
+  Number number{};
+  const char* end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, number);
+  if (stopped != end || digits.empty() || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc{}) return number;
+  if constexpr (std::is_integral_v<Number>) {
+    return digits.starts_with('-') ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
+  }
+  return std::nullopt;
+}
+
+int64_t product(int64_t number, int64_t scale) {
+  int64_t result = 0;
+  if (!__builtin_mul_overflow(number, scale, &result)) return result;
+  return number < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace
+
+std::optional<int64_t> whole_number_in(const std::string& text) {
+  const auto typed = taken_apart(text);
+  if (!typed) return std::nullopt;
+  if (const auto number = parsed<int64_t>(typed->digits)) return product(*number, typed->scale);
+  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is one of fp64
+  const double number = parsed<double>(typed->digits).value_or(0.5) * static_cast<double>(typed->scale);
+  if (!(std::abs(number) <= kExact) || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+std::optional<double> number_in(const std::string& text) {
+  const auto typed = taken_apart(text);
+  const auto number = typed ? parsed<double>(typed->digits) : std::nullopt;
+  return number ? std::optional(*number * static_cast<double>(typed->scale)) : std::nullopt;
+}
+
+}  // namespace trainer

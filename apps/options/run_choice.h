@@ -1,0 +1,18 @@
+// Which run is meant by --resume, and where it lies.
+#pragma once
+
+#include <string>
+
+#include "options/command_line.h"
+#include "options/configuration_file.h"
+
+namespace trainer {
+
+// RUN/config.toml of the run that `path` is, or is a checkpoint of; empty where there is none.
+std::string configuration_of_run(const std::string& path);
+
+// A --resume that names a run's folder is that run, in its folder; one that names a checkpoint of a run goes on in that
+// run's folder, unless --run names another. `in_flags`: what the command line gives. Appends what cannot be.
+void settle_resume(const Rows& in_flags, CommandLine& line);
+
+}  // namespace trainer

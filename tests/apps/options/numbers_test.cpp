@@ -1,0 +1,50 @@
+#include "options/numbers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace trainer {
+namespace {
+
+TEST(NumbersAsTyped, AreWhole) {
+  EXPECT_EQ(whole_number_in("300"), 300);
+  EXPECT_EQ(whole_number_in("+3"), 3);
+  EXPECT_EQ(whole_number_in("-3"), -3);
+  EXPECT_EQ(whole_number_in("2_000"), 2000);
+  EXPECT_EQ(whole_number_in("1_000_000"), 1'000'000);
+  EXPECT_EQ(whole_number_in("16k"), 16'000);
+  EXPECT_EQ(whole_number_in("16K"), 16'000);
+  EXPECT_EQ(whole_number_in("1.5M"), 1'500'000);
+  EXPECT_EQ(whole_number_in("2_0k"), 20'000);
+  EXPECT_EQ(whole_number_in("3G"), 3'000'000'000);
+  EXPECT_EQ(whole_number_in("3B"), 3'000'000'000);
+  EXPECT_EQ(whole_number_in("1e6"), 1'000'000);
+  EXPECT_EQ(whole_number_in("99999999999999999999"), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(whole_number_in("-99999999999999999999"), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(whole_number_in("9223372036854775807k"), std::numeric_limits<int64_t>::max());
+}
+
+TEST(NumbersAsTyped, HaveAPoint) {
+  EXPECT_EQ(number_in("1e-3"), 1e-3);
+  EXPECT_EQ(number_in("10k"), 10'000.0);
+  EXPECT_EQ(number_in("0.5M"), 500'000.0);
+  EXPECT_EQ(number_in("1_000.5"), 1000.5);
+  EXPECT_EQ(number_in("inf"), std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(number_in("nan").value_or(0)));
+}
+
+TEST(NumbersAsTyped, AreNone) {
+  for (const char* text : {"", "k", "_1", "1_", "1__0", "1_k", "1m", "12kk", "many", "1,000", "0x10", " 1", "1 ", "1e",
+                           "--1", "+", "infk", "1e400"}) {
+    EXPECT_EQ(whole_number_in(text), std::nullopt) << text;
+    EXPECT_EQ(number_in(text), std::nullopt) << text;
+  }
+  for (const char* text : {"1.5", "1e-3", "nan", "inf", "1e30", "1.0005k"}) {
+    EXPECT_EQ(whole_number_in(text), std::nullopt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trainer

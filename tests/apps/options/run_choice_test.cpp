@@ -1,0 +1,69 @@
+// --resume with the folder of a run, or of one of its checkpoints.
+#include "options/run_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+
+namespace trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RunChoice : public testing::Test {
+ protected:
+  RunChoice() {
+    folder_.write("first/config.toml", "[data]\ntext = 'a'\n[training]\nlr = 0.5\n[output]\nrun = 'elsewhere'\n");
+    folder_.write("first/metrics.jsonl", "");
+    folder_.write("first/step-4/manifest.json", "{}");
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RunChoice, OfARunIsItsFolderAndItsOptions) {
+  for (const std::string end : {"", "/"}) {
+    const CommandLine line = parse_command_line({"--resume", folder_ / "first" + end, "--steps", "900"});
+    EXPECT_THAT(line.problems, IsEmpty());
+    EXPECT_EQ(line.options.run, folder_ / "first");
+    EXPECT_EQ(line.options.resume, "auto");
+    EXPECT_EQ(line.options.text, "a");
+    EXPECT_EQ(line.options.lr, 0.5);
+    EXPECT_EQ(line.options.steps, 900);
+  }
+}
+
+TEST_F(RunChoice, OfACheckpointIsItsRun) {
+  const CommandLine line = parse_command_line({"--resume", folder_ / "first/step-4"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.run, folder_ / "first");
+  EXPECT_EQ(line.options.resume, folder_ / "first/step-4");
+  EXPECT_EQ(line.options.lr, 0.5);
+  EXPECT_EQ(parse_command_line({"--resume", folder_ / "first/step-4", "--run", "other"}).options.run, "other");
+}
+
+TEST_F(RunChoice, IsOneFolder) {
+  EXPECT_THAT(parse_command_line({"--resume", folder_ / "first", "--run", folder_ / "other"}).problems,
+              ElementsAre(HasSubstr("and --run another folder")));
+  EXPECT_THAT(parse_command_line({"--resume", folder_ / "first", "--run", folder_ / "first/"}).problems, IsEmpty());
+}
+
+TEST_F(RunChoice, OfNoRunIsAProblem) {
+  EXPECT_THAT(parse_command_line({"--text", "a", "--resume", "auto"}).problems,
+              ElementsAre(HasSubstr("--resume auto goes on with the run in --run, which is not given.")));
+  EXPECT_THAT(parse_command_line({"--text", "a", "--resume", "auto", "--run", "b"}).problems, IsEmpty());
+  EXPECT_THAT(parse_command_line({"--text", "a", "--resume", "never"}).problems, IsEmpty());
+}
+
+TEST_F(RunChoice, OfAnotherConfigurationKeepsThat) {
+  const std::string other = folder_.write("other.toml", "[data]\ntext = 'b'\n[output]\nrun = 'third'\n");
+  const CommandLine line = parse_command_line({"--config", other, "--resume", folder_ / "first/step-4"});
+  EXPECT_EQ(line.options.text, "b");
+  EXPECT_EQ(line.options.run, "third");
+}
+
+}  // namespace
+}  // namespace trainer
