@@ -34,6 +34,8 @@ std::vector<Group> output_groups() {
         {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "steps that are traced, for Perfetto"},
         {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
          "the folder for tokens, or the HTML page"},
+        {"--watch", &O::watch, Anything{}, kReport, "", "",
+         "Writes the page again every few seconds while a run goes on."},
         {"RUN", &O::runs, Anything{}, kReport, "FOLDER", "none",
          "folders of runs, to be compared where there are more"}}},
       {"Samples",

@@ -35,6 +35,7 @@ int TrainingLoop::run() {
 
 void TrainingLoop::step() {
   begin_trace();
+  training_.tensor_memory.begin_step();
   StepOutcome outcome =
       train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due(), .stop_signal = stop_request_.signal()});
   ++steps_done_;
@@ -143,7 +144,9 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
           {"gradients", report.gradient_bytes},
           {"optimizer", report.optimizer_bytes},
           {"full parameters", report.full_parameter_bytes},
-          {"full gradients", report.full_gradient_bytes}};
+          {"full gradients", report.full_gradient_bytes},
+          {"activations", training_.tensor_memory.peak_bytes()},
+          {"program and LibTorch", training_.program_bytes}};
 }
 
 void TrainingLoop::tell(const std::string& text) {

@@ -44,4 +44,7 @@ class FileLock {
   Descriptor descriptor_;
 };
 
+// Whether somebody holds the lock, without taking it. False also where that cannot be found out.
+bool is_lock_held(const std::filesystem::path& path);
+
 }  // namespace fsdp::files

@@ -1,12 +1,12 @@
 // What a chart is drawn with: axes, lines, bands and marks.
 
 const MARGIN = {
-  left: 62,
+  left: 56,
   right: 14,
   top: 14,
   bottom: 24
 };
-const HEIGHT = 240;
+const HEIGHT = 250;
 const AXES = {
   step: {
     name: 'step',
@@ -38,6 +38,17 @@ function bandPath(points, x, y) {
   const there = known.map(point => corner(point, point.high));
   const back = known.reverse().map(point => corner(point, point.low));
   return `M${there.join('L')}L${back.join('L')}Z`;
+}
+
+// What lies between the margins of a picture of that width.
+function clipOf(id, width) {
+  const frame = svg('rect', {
+    x: MARGIN.left,
+    y: MARGIN.top - 2,
+    width: width - MARGIN.left - MARGIN.right,
+    height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
+  });
+  return svg('clipPath', {id}, frame);
 }
 
 function drawAxes(picture, x, y, axis, format) {
