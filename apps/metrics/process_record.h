@@ -13,21 +13,21 @@
 namespace trainer {
 
 struct ProcessStart {
-  int64_t step = 0;  // steps done before
-  std::string time;  // "2026-11-23T03:01:02Z", UTC
-  std::string command;
-  std::string folder;  // that the command was given in
-  std::string model;   // in a few words
+  int64_t step = 0;       // steps done before
+  std::string time = {};  // "2026-11-23T03:01:02Z", UTC
+  std::string command = {};
+  std::string folder = {};  // that the command was given in
+  std::string model = {};   // in a few words
   int64_t parameters = 0;
   int64_t steps = 0;  // to be done in all
   int64_t ranks = 1, hosts = 1;
-  int64_t threads = 1;  // per rank
-  std::string host;     // of rank 0, as are all of the following
-  int64_t process = 0;  // its number
-  std::string processor;
+  int64_t threads = 1;    // per rank
+  std::string host = {};  // of rank 0, as are all of the following
+  int64_t process = 0;    // its number
+  std::string processor = {};
   int64_t cores = 0;         // that this process may use
   int64_t total_memory = 0;  // of the machine, in bytes
-  std::string fsdp_version, torch_version;
+  std::string fsdp_version = {}, torch_version = {};
 };
 
 enum class EndStatus { Finished, Stopped, Failed };
@@ -36,11 +36,11 @@ enum class EndStatus { Finished, Stopped, Failed };
 const char* word_of(EndStatus status);
 
 struct ProcessEnd {
-  int64_t step = 0;    // steps done
-  double seconds = 0;  // as in StepRecord
-  std::string time;    // as in ProcessStart
+  int64_t step = 0;       // steps done
+  double seconds = 0;     // as in StepRecord
+  std::string time = {};  // as in ProcessStart
   EndStatus status = EndStatus::Finished;
-  std::string reason;  // why it stopped or failed; empty: it finished
+  std::string reason = {};  // why it stopped or failed; empty: it finished
 };
 
 // The `event` of their records.

@@ -80,8 +80,9 @@ std::string group_table(const std::vector<RunFolder>& runs, const OptionGroup& g
   }
   if (rows.empty()) return "";
   const std::string title = group.title.empty() ? "" : fmt::format("<h3>{}</h3>\n", html(group.title));
-  return fmt::format("<div class=\"card group{}\">\n{}<div class=\"scroll\"><table>\n{}<tbody>{}</tbody></table></div></div>\n",
-                     all_unset ? " unset" : "", title, heads_of(runs), rows);
+  return fmt::format(
+      "<div class=\"card group{}\">\n{}<div class=\"scroll\"><table>\n{}<tbody>{}</tbody></table></div></div>\n",
+      all_unset ? " unset" : "", title, heads_of(runs), rows);
 }
 
 std::string choice(const char* id, const char* text) {

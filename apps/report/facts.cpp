@@ -110,28 +110,30 @@ std::string progress_of(const RunFolder& run) {
 
 std::string notice_of(const RunFolder& run) {
   if (run.status == RunStatus::BrokenOff) {
-    return fmt::format("<p class=\"notice\">The process left no record of its end: it was killed, or the machine went "
-                       "down, after step {}.</p>\n",
-                       grouped(run.metrics.steps.back()));
+    return fmt::format(
+        "<p class=\"notice bad\">The process left no record of its end: it was killed, or the machine went "
+        "down, after step {}.</p>\n",
+        grouped(run.metrics.steps.back()));
   }
   const bool has_ended = run.status == RunStatus::Stopped || run.status == RunStatus::Failed;
   if (!has_ended) return "";
   const std::string reason = run.metrics.processes.back().end->reason;
-  return reason.empty() ? "" : fmt::format("<p class=\"notice\">{}</p>\n", html(reason));
+  const char* kind = run.status == RunStatus::Failed ? " bad" : "";
+  return reason.empty() ? "" : fmt::format("<p class=\"notice{}\">{}</p>\n", kind, html(reason));
 }
 
 std::string facts_section(const std::vector<RunFolder>& runs) {
   std::string cards;
   for (size_t i = 0; i < runs.size(); ++i) {
-    const std::string heading =
-        runs.size() == 1 ? ""
-                         : fmt::format("<h3><span class=\"swatch run-{}\"></span>{} {}</h3>\n{}", i % 8,
-                                       html(runs[i].name), status_label(runs[i].status), notice_of(runs[i]));
+    const std::string heading = runs.size() == 1
+                                    ? ""
+                                    : fmt::format("<h3><span class=\"swatch run-{}\"></span>{} {}</h3>\n{}", i % 8,
+                                                  html(runs[i].name), status_label(runs[i].status), notice_of(runs[i]));
     cards += card(runs[i], heading);
   }
   if (cards.empty()) return "";
-  return fmt::format("<section id=\"facts\">\n<h2>{}</h2>\n<div class=\"side-by-side\">\n{}</div></section>\n",
-                     runs.size() == 1 ? "How it was run" : "How they were run", cards);
+  const char* heading = runs.size() == 1 ? "" : "<h2>How they were run</h2>\n";
+  return fmt::format("<section id=\"facts\">\n{}<div class=\"side-by-side\">\n{}</div></section>\n", heading, cards);
 }
 
 }  // namespace trainer

@@ -78,7 +78,8 @@ std::string report_page(const std::vector<RunFolder>& runs, const PageOptions& o
                  {"reload", reload},
                  {"style", joined_assets({"colours.css", "style.css", "charts.css", "narrow.css", "print.css"})},
                  {"summary", summary_of(runs)},
-                 {"facts", facts_section(runs)},
+                 {"own_facts", is_one ? facts_section(runs) : ""},
+                 {"compared_facts", is_one ? "" : facts_section(runs)},
                  {"problems", problems_section(runs)},
                  {"configuration", configuration_section(runs, options.groups)},
                  {"events", events_section(runs)},
@@ -104,8 +105,7 @@ std::vector<RunFolder> read_runs(const std::vector<fs::path>& folders) {
   return runs;
 }
 
-void write_report(const std::vector<fs::path>& folders, const fs::path& file,
-                  const std::vector<OptionGroup>& groups) {
+void write_report(const std::vector<fs::path>& folders, const fs::path& file, const std::vector<OptionGroup>& groups) {
   fsdp::files::write_durably(file, report_page(read_runs(folders), {.groups = groups}));
 }
 

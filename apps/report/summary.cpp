@@ -41,7 +41,7 @@ std::string best_validation(const RunMetrics& metrics) {
     if (std::isfinite(losses[i]) && (best == losses.size() || losses[i] < losses[best])) best = i;
   }
   if (best == losses.size()) return kNothing;
-  return fmt::format("{:.4f} <small>at step {}</small>", losses[best], grouped(metrics.steps[best]));
+  return fmt::format("{:.4f} <small>best, at step {}</small>", losses[best], grouped(metrics.steps[best]));
 }
 
 std::string step_time(double seconds) {
@@ -72,7 +72,7 @@ std::vector<Cell> cells_of(const RunFolder& run) {
   return {{"steps", steps_text(run)},
           {"tokens", known(last_finite(metrics.column("tokens")), short_number)},
           {"last loss", known(last_finite(metrics.column("loss")), loss)},
-          {"best validation loss", best_validation(metrics)},
+          {"validation loss", best_validation(metrics)},
           {"tokens/s", known(median(metrics.column("tokens_per_second")), short_number)},
           {"step time", known(median(metrics.column("step_seconds")), step_time)},
           {"MFU", known(median(metrics.column("mfu")), percent)},
@@ -95,7 +95,7 @@ std::string table(const std::vector<RunFolder>& runs) {
     rows += fmt::format("<tr><th scope=\"row\"><span class=\"swatch run-{}\"></span>{}</th><td class=\"text\">{}</td>",
                         i % 8, html(runs[i].name), status_label(runs[i].status));
     for (const Cell& cell : cells_of(runs[i])) {
-      rows += fmt::format("<td data-label=\"{}\">{}</td>", cell.label, cell.value);
+      rows += fmt::format("<td data-label=\"{}\"><span>{}</span></td>", cell.label, cell.value);
     }
     rows += "</tr>\n";
   }

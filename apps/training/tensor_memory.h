@@ -8,9 +8,9 @@
 
 namespace trainer {
 
-// Counts what LibTorch allocates and frees on one device in the thread that made it, and in autograd's threads that work
-// for it, as LibTorch's allocators report it to a profiler. One per thread at a time; it ends in the thread that made
-// it. Make it before the tensors: of one that was there before, it is not known how much it gives back.
+// Counts what LibTorch allocates and frees on one device in the thread that made it, and in autograd's threads that
+// work for it, as LibTorch's allocators report it to a profiler. One per thread at a time; it ends in the thread that
+// made it. Make it before the tensors: of one that was there before, it is not known how much it gives back.
 class TensorMemory {
  public:
   explicit TensorMemory(c10::Device device);

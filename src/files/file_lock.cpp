@@ -89,7 +89,7 @@ FileLock::Outcome FileLock::try_to_take() {
 bool is_lock_held(const std::filesystem::path& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.is_open()) return false;
-  // A shared lock for a moment: whoever wants the lock at that moment tries again.
+  // A shared lock, given back as the file is closed.
   if (flock(file.number(), LOCK_SH | LOCK_NB) == 0) return false;
   return errno == EWOULDBLOCK || has_no_locks(errno);
 }

@@ -43,9 +43,9 @@ function bandPath(points, x, y) {
 // What lies between the margins of a picture of that width.
 function clipOf(id, width) {
   const frame = svg('rect', {
-    x: MARGIN.left,
+    x: MARGIN.left - 4,
     y: MARGIN.top - 2,
-    width: width - MARGIN.left - MARGIN.right,
+    width: width - MARGIN.left - MARGIN.right + 8,
     height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
   });
   return svg('clipPath', {id}, frame);
@@ -55,7 +55,7 @@ function drawAxes(picture, x, y, axis, format) {
   const left = MARGIN.left;
   const right = x.place(x.high);
   const bottom = HEIGHT - MARGIN.bottom;
-  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 5)) {
+  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 7)) {
     const at = y.place(tick).toFixed(1);
     picture.append(
         svg('line', {class: 'grid', x1: left, x2: right, y1: at, y2: at}),

@@ -6,13 +6,13 @@ const REST_COLOUR = 7;  // grey
 // The parts, each with its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
-  const isPart = part => part.name !== RESIDENT && part.bytes.some(bytes => bytes > 0);
-  const stack = run.memory.filter(isPart).map((part, i) => {
+  const parts = run.memory.filter(part => part.name !== RESIDENT).map((part, i) => ({...part, colour: i % REST_COLOUR}));
+  const stack = parts.filter(part => part.bytes.some(bytes => bytes > 0)).map(({name, bytes, colour}) => {
     const low = base.slice();
-    part.bytes.forEach((bytes, at) => {
-      base[at] += bytes || 0;
+    bytes.forEach((held, at) => {
+      base[at] += held || 0;
     });
-    return {name: part.name, colour: i % REST_COLOUR, low, high: base.slice()};
+    return {name, colour, low, high: base.slice()};
   });
   const resident = run.memory.find(part => part.name === RESIDENT);
   if (!resident) return stack;
