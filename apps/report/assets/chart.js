@@ -36,14 +36,15 @@ class Chart extends Panel {
     this.x = this.horizontal(first + (last - first) * (this.spec.fromShare || 0), last);
     const inside = this.drawn.flatMap(curve => curve.points === curve.raw ? curve.raw : curve.raw.concat(curve.points))
                        .filter(point => point.x >= this.x.low && point.x <= this.x.high);
-    const range = rangeOf(inside.map(point => point.mean), {...this.spec, log: this.isLog, outliers: this.choices.outliers});
+    const range =
+        rangeOf(inside.map(point => point.mean), {...this.spec, log: this.isLog, outliers: this.choices.outliers});
     this.y = scaleOf(...range, HEIGHT - MARGIN.bottom, MARGIN.top, this.isLog);
   }
 
   paint(content) {
     const {axis, visible} = this.choices;
-    const placed = visible.flatMap(
-        run => run.events.map(event => ({x: placeOf(run, axis, event.step), text: event.text, run})));
+    const placed =
+        visible.flatMap(run => run.events.map(event => ({x: placeOf(run, axis, event.step), text: event.text, run})));
     this.events = placed.filter(event => event.x >= this.x.low && event.x <= this.x.high);
     for (const run of visible) {
       const marks = svg('g', {class: `run-${run.index % 8}`});
@@ -74,8 +75,8 @@ class Chart extends Panel {
       if (point === null) continue;
       const raw = nearest(curve.raw, at, close);
       const range = raw.low !== raw.high ? ` (${format(raw.low)} to ${format(raw.high)})` :
-          curve.points !== curve.raw     ? ` (${format(raw.mean)})` :
-                                           '';
+          curve.points !== curve.raw ? ` (${format(raw.mean)})` :
+                                       '';
       const names = [choices.runs.length > 1 ? curve.run.name : '', curve.isValidation ? 'validation' : ''];
       const name = names.filter(Boolean).join(', ');
       values.push({

@@ -14,7 +14,8 @@ class Choices {
     this.log = new Set((given.get('log') || '').split(',').filter(Boolean));
     const hidden = new Set(numbers('hidden'));
     runs.forEach((run, index) => Object.assign(run, {index, isVisible: !hidden.has(index)}));
-    this.at = null;         // where the crosshair is
+    this.at = null;    // where the crosshair is
+    this.movedAt = 0;  // when it was moved last, in milliseconds
     this.isDragging = false;
   }
 
@@ -32,7 +33,7 @@ class Choices {
     };
     const text = Object.entries(values).filter(([, value]) => value).map(pair => pair.join('=')).join('&');
     try {
-      history.replaceState(null, '', `#${text}`);
+      history.replaceState(null, '', text ? `#${text}` : location.pathname);
     } catch {  // a page in a frame may not change its address; then nothing is kept
     }
   }

@@ -31,6 +31,7 @@ function pointAt(panel, at, hasPointer) {
 function addCrosshair(panels, choices) {
   const move = (at, source) => {
     choices.at = at;
+    choices.movedAt = Date.now();
     for (const panel of panels.filter(shown => shown.isDrawn)) pointAt(panel, at, panel === source);
   };
   for (const panel of panels) {

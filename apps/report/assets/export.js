@@ -75,8 +75,8 @@ function addExport(panel) {
     });
     return button;
   });
-  const menu =
-      html('details', {class: 'menu'}, html('summary', {title: 'save this chart'}, 'save'), html('div', {}, ...entries));
+  const menu = html(
+      'details', {class: 'menu'}, html('summary', {title: 'save this chart'}, 'save'), html('div', {}, ...entries));
   document.addEventListener('click', event => {
     if (!menu.contains(event.target)) menu.open = false;
   });

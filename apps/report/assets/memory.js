@@ -6,7 +6,8 @@ const REST_COLOUR = 7;  // grey
 // The parts, each with its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
-  const parts = run.memory.filter(part => part.name !== RESIDENT).map((part, i) => ({...part, colour: i % REST_COLOUR}));
+  const parts =
+      run.memory.filter(part => part.name !== RESIDENT).map((part, i) => ({...part, colour: i % REST_COLOUR}));
   const stack = parts.filter(part => part.bytes.some(bytes => bytes > 0)).map(({name, bytes, colour}) => {
     const low = base.slice();
     bytes.forEach((held, at) => {
@@ -41,8 +42,7 @@ class MemoryChart extends Panel {
   key() {
     const last = this.run.step.length - 1;
     return this.stack.map(
-        part =>
-            html('span', {}, swatch('part', part.colour), `${part.name} ${this.format(this.bytesAt(part, last))}`));
+        part => html('span', {}, swatch('part', part.colour), `${part.name} ${this.format(this.bytesAt(part, last))}`));
   }
 
   fit() {
@@ -51,7 +51,8 @@ class MemoryChart extends Panel {
     const {run, choices: {axis}} = this;
     this.xs = run[axis].includes(null) ? run.step : run[axis];
     this.x = this.horizontal(this.xs[0], this.xs[this.xs.length - 1]);
-    const highest = this.stack.length > 0 ? this.stack[this.stack.length - 1].high.reduce((a, b) => Math.max(a, b), 1) : 1;
+    const highest =
+        this.stack.length > 0 ? this.stack[this.stack.length - 1].high.reduce((a, b) => Math.max(a, b), 1) : 1;
     this.y = scaleOf(0, 1.05 * highest, HEIGHT - MARGIN.bottom, MARGIN.top, false);
   }
 
@@ -79,11 +80,8 @@ class MemoryChart extends Panel {
   valuesAt(at) {
     const i = this.index(at);
     if (this.stack.length === 0) return [];
-    const parts = this.stack.map(part => ({
-                                   kind: 'part',
-                                   index: part.colour,
-                                   text: `${part.name} ${this.format(this.bytesAt(part, i))}`
-                                 }));
+    const parts = this.stack.map(
+        part => ({kind: 'part', index: part.colour, text: `${part.name} ${this.format(this.bytesAt(part, i))}`}));
     const all = this.format(this.stack[this.stack.length - 1].high[i]);
     return [...parts.reverse(), {kind: 'run', index: this.run.index, short: all, text: `together ${all}`}];
   }

@@ -19,7 +19,14 @@ const CHARTS = [
   },
   {id: 'grad_norm', series: ['grad_norm'], title: 'Gradient norm', unit: 'before clipping', format: 'number'},
   {id: 'lr', series: ['lr'], title: 'Learning rate', format: 'number', exact: true, fromZero: true},
-  {id: 'throughput', series: ['tokens_per_second'], title: 'Throughput', unit: 'tokens/s', format: 'count', fromZero: true},
+  {
+    id: 'throughput',
+    series: ['tokens_per_second'],
+    title: 'Throughput',
+    unit: 'tokens/s',
+    format: 'count',
+    fromZero: true
+  },
   {id: 'step-time', series: ['step_seconds'], title: 'Step time', format: 'time', fromZero: true},
   {
     id: 'mfu',
@@ -37,7 +44,14 @@ const CHARTS = [
     format: 'time',
     fromZero: true
   },
-  {id: 'waits', series: ['wait_seconds'], title: 'Waits for other ranks', unit: 'in a step', format: 'time', fromZero: true},
+  {
+    id: 'waits',
+    series: ['wait_seconds'],
+    title: 'Waits for other ranks',
+    unit: 'in a step',
+    format: 'time',
+    fromZero: true
+  },
   {id: 'loss-scale', series: ['loss_scale'], title: 'Loss scale', format: 'count', exact: true, fromZero: true},
 ];
 

@@ -1,5 +1,6 @@
-// A picture with two axes in a frame: its caption, its buttons, and the values under the crosshair. A class that extends
-// it has `content`: fit() sets the scales x and y, paint(group) draws, valuesAt(x) and table() tell its numbers.
+// A picture with two axes in a frame: its caption, its buttons, and the values under the crosshair. A class that
+// extends it has `content`: fit() sets the scales x and y, paint(group) draws, valuesAt(x) and table() tell its
+// numbers.
 
 class Panel {
   constructor(parent, choices, {id, title, unit = '', format, isWide = false}) {

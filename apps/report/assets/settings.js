@@ -32,11 +32,13 @@ function addCopying() {
 function addReload(choices) {
   const seconds = Number(document.body.dataset.reload || 0);
   if (seconds <= 0) return;
-  const isBusy = () => document.hidden || choices.isDragging || choices.at !== null || String(getSelection()) !== '' ||
-      document.querySelector('details[open]');
+  const isBusy = () => document.hidden || choices.isDragging || Date.now() - choices.movedAt < 3000 ||
+      String(getSelection()) !== '' || document.querySelector('details[open]');
   const again = () => {
-    if (isBusy()) setTimeout(again, 500);
-    else location.reload();
+    if (isBusy())
+      setTimeout(again, 500);
+    else
+      location.reload();
   };
   setTimeout(again, 1000 * seconds);
 }
