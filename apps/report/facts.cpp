@@ -118,8 +118,10 @@ std::string notice_of(const RunFolder& run) {
   const bool has_ended = run.status == RunStatus::Stopped || run.status == RunStatus::Failed;
   if (!has_ended) return "";
   const std::string reason = run.metrics.processes.back().end->reason;
-  const char* kind = run.status == RunStatus::Failed ? " bad" : "";
-  return reason.empty() ? "" : fmt::format("<p class=\"notice{}\">{}</p>\n", kind, html(reason));
+  if (reason.empty()) return "";
+  const bool has_failed = run.status == RunStatus::Failed;
+  return fmt::format("<p class=\"notice{}\">{}{}</p>\n", has_failed ? " bad" : "",
+                     has_failed ? "" : "Stopped by a signal: ", html(reason));
 }
 
 std::string facts_section(const std::vector<RunFolder>& runs) {

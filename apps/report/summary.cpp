@@ -41,7 +41,7 @@ std::string best_validation(const RunMetrics& metrics) {
     if (std::isfinite(losses[i]) && (best == losses.size() || losses[i] < losses[best])) best = i;
   }
   if (best == losses.size()) return kNothing;
-  return fmt::format("{:.4f} <small>best, at step {}</small>", losses[best], grouped(metrics.steps[best]));
+  return fmt::format("{:.4f} <small>best: step {}</small>", losses[best], grouped(metrics.steps[best]));
 }
 
 std::string step_time(double seconds) {

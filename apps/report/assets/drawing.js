@@ -43,9 +43,9 @@ function bandPath(points, x, y) {
 // What lies between the margins of a picture of that width.
 function clipOf(id, width) {
   const frame = svg('rect', {
-    x: MARGIN.left - 4,
+    x: MARGIN.left - 3,
     y: MARGIN.top - 2,
-    width: width - MARGIN.left - MARGIN.right + 8,
+    width: width - MARGIN.left - MARGIN.right + 7,
     height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
   });
   return svg('clipPath', {id}, frame);

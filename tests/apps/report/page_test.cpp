@@ -23,7 +23,7 @@ TEST(Page, HoldsAllOfARun) {
   TemporaryFolder folder;
   const std::string page = report_page({read_run(write_sample_run(folder.path(), "first"))});
   for (const char* part : {"<title>first</title>", "Steps 1 to 300", "<dd>300</dd>", "model.width", "bible.txt",
-                           "Let there be light", "checkpoint saved", "class Chart extends Panel {", "at step"}) {
+                           "Let there be light", "checkpoint saved", "class Chart extends Panel {", "best: step"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("{{")));
