@@ -17,7 +17,7 @@ OptionGroup group_of_rest(const std::vector<RunFolder>& runs, const std::vector<
   for (const OptionGroup& group : groups) {
     for (const KnownOption& option : group.options) seen.insert(option.name);
   }
-  OptionGroup rest{.title = groups.empty() ? "" : "What follows from them", .options = {}};
+  OptionGroup rest{.title = groups.empty() ? "" : "Derived values", .options = {}};
   for (const RunFolder& run : runs) {
     for (const auto& [name, value] : run.configuration) {
       if (seen.insert(name).second) rest.options.push_back({.name = name, .default_value = ""});
@@ -35,6 +35,13 @@ const std::string* value_of(const RunFolder& run, const std::string& name) {
 
 bool is_unset(const std::string* value) { return value == nullptr || value->empty() || *value == "null"; }
 
+// A value as it stands; one of several lines, or of blanks alone, as JSON has it.
+std::string shown_value(const std::string& value) {
+  const bool is_blank = value.find_first_not_of(" \t\r\n") == std::string::npos;
+  const bool has_lines = value.find('\n') != std::string::npos;
+  return html(is_blank || has_lines ? json_string(value) : value);
+}
+
 struct Row {
   std::string html;  // empty: no run knows the name
   bool is_unset = false;
@@ -50,7 +57,7 @@ Row row_of(const std::vector<RunFolder>& runs, const KnownOption& option, bool h
     all_unset = all_unset && is_unset(value);
     all_default = all_default && value != nullptr && *value == option.default_value;
     differs = differs || (value == nullptr) != (first == nullptr) || (value != nullptr && *value != *first);
-    cells += fmt::format("<td>{}</td>", is_unset(value) ? "–" : html(*value));
+    cells += fmt::format("<td>{}</td>", is_unset(value) ? "–" : shown_value(*value));
   }
   if (!is_known) return {};
   const char* kind = differs       ? " class=\"differs\""

@@ -79,6 +79,17 @@ Facts facts_of(const RunFolder& run) {
           {"Folder", last.folder}};
 }
 
+// HTML: each word in an element of its own, so that no line ends within one.
+std::string words_of(const std::string& command) {
+  std::string result;
+  for (size_t at = 0; at <= command.size();) {
+    const size_t end = std::min(command.find(' ', at), command.size());
+    result += fmt::format("{}<span>{}</span>", at > 0 ? " " : "", html(command.substr(at, end - at)));
+    at = end + 1;
+  }
+  return result;
+}
+
 std::string card(const RunFolder& run, const std::string& heading) {
   std::string rows;
   for (const auto& [name, value] : facts_of(run)) {
@@ -88,7 +99,7 @@ std::string card(const RunFolder& run, const std::string& heading) {
   if (!run.metrics.processes.empty()) {
     command = fmt::format(
         "<div class=\"command\"><code>{}</code><button type=\"button\" class=\"copy\">copy</button></div>\n",
-        html(run.metrics.processes.back().start.command));
+        words_of(run.metrics.processes.back().start.command));
   }
   if (rows.empty() && command.empty()) return "";
   return fmt::format("<article class=\"card\">\n{}<dl class=\"facts\">\n{}</dl>\n{}</article>\n", heading, rows,

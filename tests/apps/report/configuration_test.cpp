@@ -24,7 +24,7 @@ TEST(Configuration, IsInTheGroupsOfTheOptions) {
   const std::string html = configuration_section(
       {run_with({{"parameters", "834304"}, {"lr", "0.01"}, {"steps", "300"}, {"prompt", ""}})}, kGroups);
   const size_t training = html.find("<h3>Training</h3>"), samples = html.find("<h3>Samples</h3>"),
-               rest = html.find("<h3>What follows from them</h3>");
+               rest = html.find("<h3>Derived values</h3>");
   EXPECT_LT(training, html.find(">steps<"));
   EXPECT_LT(html.find(">steps<"), html.find(">lr<"));
   EXPECT_LT(html.find(">lr<"), samples);
@@ -48,6 +48,12 @@ TEST(Configuration, MarksWhatDiffersBetweenRuns) {
   EXPECT_THAT(html, HasSubstr("<tr class=\"differs\"><th scope=\"row\">lr</th><td>0.001</td><td>0.01</td></tr>"));
   EXPECT_THAT(html, HasSubstr("<tr class=\"differs\"><th scope=\"row\">prompt</th><td>–</td><td>a</td></tr>"));
   EXPECT_THAT(html, HasSubstr("id=\"only-differences\""));
+}
+
+TEST(Configuration, ShowsBlanksAndLines) {
+  const std::string html = configuration_section({run_with({{"prompt", "\n"}, {"text", "a\nb"}})}, {});
+  EXPECT_THAT(html, HasSubstr("<td>&quot;\\n&quot;</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>&quot;a\\nb&quot;</td>"));
 }
 
 TEST(Configuration, IsNothingWhereThereIsNone) {
