@@ -3,24 +3,22 @@
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "console/terminal.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/prepare.h"
+#include "fsdp-train/report_command.h"
 #include "generation/sample_command.h"
 #include "options/command_line.h"
 #include "options/resolve.h"
 #include "planning/dry_run.h"
-#include "report/page.h"
 #include "run/problems.h"
 #include "training/train.h"
 
 namespace {
 
-namespace fs = std::filesystem;
 using trainer::Command;
 using trainer::Options;
 using Problems = std::vector<std::string>;
@@ -69,18 +67,9 @@ int run_sample(const Options& options, Problems problems) {
   return problems.empty() ? trainer::sample_command(options) : refuse(problems, options);
 }
 
-int run_report(const Options& options, Problems problems) {
-  for (const std::string& run : options.runs) {
-    std::error_code ignored;
-    if (!fs::is_directory(run, ignored)) problems.push_back(fmt::format("'{}' is no folder.", run));
-  }
-  if (!problems.empty()) return refuse(problems, options);
-  const fs::path file = options.output.empty()
-                            ? fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html"
-                            : fs::path(options.output);
-  trainer::write_report({options.runs.begin(), options.runs.end()}, file);
-  trainer::print(file.string() + "\n");
-  return 0;
+int report(const Options& options, Problems problems) {
+  append(problems, trainer::report_problems(options));
+  return problems.empty() ? trainer::run_report(options) : refuse(problems, options);
 }
 
 int run(const trainer::CommandLine& line) {
@@ -90,7 +79,7 @@ int run(const trainer::CommandLine& line) {
     case Command::Sample:
       return run_sample(line.options, line.problems);
     case Command::Report:
-      return run_report(line.options, line.problems);
+      return report(line.options, line.problems);
     case Command::Train:
       break;
   }

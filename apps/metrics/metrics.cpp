@@ -86,6 +86,10 @@ void MetricsFile::write(const StepRecord& record) {
 
 void MetricsFile::write(const Event& event) { write_line(line_of(to_json(event))); }
 
+void MetricsFile::write(const ProcessStart& start) { write_line(line_of(to_json(start))); }
+
+void MetricsFile::write(const ProcessEnd& end) { write_line(line_of(to_json(end))); }
+
 void MetricsFile::write_line(const std::string& line) {
   waiting_ += line;
   waiting_ += '\n';

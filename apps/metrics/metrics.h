@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "metrics/output_file.h"
+#include "metrics/process_record.h"
 #include "metrics/step_record.h"
 
 namespace trainer {
@@ -30,6 +31,8 @@ class MetricsFile {
   // in memory until there is room, and it tells once.
   void write(const StepRecord& record);
   void write(const Event& event);
+  void write(const ProcessStart& start);
+  void write(const ProcessEnd& end);
 
   // The losses of the run, one per record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }

@@ -51,11 +51,17 @@ class Table {
  private:
   void add_event(int64_t step, const Json& record) {
     const Json& text = record["event"];
+    if (text == kRunStart) return result_.processes.push_back({.start = start_from(record), .end = std::nullopt});
+    if (text == kRunEnd) return add_end(end_from(record));
     const auto seconds = record.find("seconds");
     const bool has_seconds = seconds != record.end() && seconds->is_number();
     result_.events.push_back({.step = step,
                               .text = text.is_string() ? text.get<std::string>() : line_of(text),
                               .seconds = has_seconds ? seconds->get<double>() : 0.0});
+  }
+
+  void add_end(const ProcessEnd& end) {
+    if (!result_.processes.empty()) result_.processes.back().end = end;
   }
 
   void leave_out_from(int64_t step) {

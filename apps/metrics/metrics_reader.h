@@ -4,12 +4,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "metrics/process_record.h"
 #include "metrics/step_record.h"
 
 namespace trainer {
+
+struct RunProcess {
+  ProcessStart start;
+  std::optional<ProcessEnd> end;  // none: it still trains, or was killed
+};
 
 struct RunMetrics {
   std::vector<int64_t> steps;  // rising; at least one
@@ -17,6 +24,7 @@ struct RunMetrics {
   // not; those of an object are "memory.parameters", and yes is 1.
   std::map<std::string, std::vector<double>> columns;
   std::vector<Event> events;
+  std::vector<RunProcess> processes;  // in their order; none in a record that was made before there were such records
   std::vector<std::string> problems;  // what had to be left out, a sentence each with file and line
 
   // The column, or one of NaN where no record has that field.

@@ -38,6 +38,8 @@ std::vector<Group> output_groups() {
         {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "Traces these steps, for Perfetto."},
         {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
          "Folder for the tokens, or file for the HTML page."},
+        {"--watch", &O::watch, Anything{}, kReport, "", "",
+         "Writes the page again every few seconds while a run goes on."},
         {"RUN", &O::runs, Anything{}, kReport, "FOLDER", "none", "Folder of a run. Several are compared."}}},
       {"Samples",
        "samples",

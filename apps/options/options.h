@@ -106,6 +106,7 @@ struct Options {
   std::string kind = "nanogpt";   // of the token files that `prepare` writes; one of kTokenKinds
   std::string output;             // what `prepare` and `report` write
   std::vector<std::string> runs;  // that `report` shows
+  bool watch = false;             // writes the report again while a run goes on
 
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are

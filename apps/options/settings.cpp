@@ -81,6 +81,11 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   return table;
 }
 
+std::string setting_text(const Row& row, const Options& options) {
+  const nlohmann::ordered_json json = json_of(row, options);
+  return json.is_string() ? json.get<std::string>() : json.dump();
+}
+
 std::string settings_json(const Options& options) {
   nlohmann::ordered_json json;
   for (const Row& row : option_rows()) {

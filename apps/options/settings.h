@@ -4,12 +4,16 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "options/option_table.h"
 #include "options/options.h"
 
 namespace trainer {
 
 // Aligned lines, each ended by a newline.
 std::string settings_table(const Options& options, const data::Corpus& corpus);
+
+// The value of an option as settings_json has it: a text as it is, all else as JSON.
+std::string setting_text(const Row& row, const Options& options);
 
 // One JSON object, indented, ended by a newline; its keys are the options' names, with what follows from them:
 // parameters, tokens_per_step, and the shape of the model.

@@ -101,15 +101,31 @@ std::string series_json(const RunMetrics& metrics, const Grid& grid, size_t most
   return series.text();
 }
 
+constexpr std::string_view kPart = "memory.";
+
+// From the ground of a picture up: what stays first, what comes and goes last. Parts of other names follow.
+std::vector<std::string> memory_parts(const RunMetrics& metrics) {
+  std::vector<std::string> parts;
+  const auto add = [&](const std::string& part) {
+    const bool is_new = std::find(parts.begin(), parts.end(), part) == parts.end();
+    if (is_new && metrics.columns.contains(std::string(kPart) + part)) parts.push_back(part);
+  };
+  for (const char* part : {"program and LibTorch", "parameters", "gradients", "optimizer", "full parameters",
+                           "full gradients", "activations"}) {
+    add(part);
+  }
+  for (const auto& [name, values] : metrics.columns) {
+    if (name.starts_with(kPart)) add(name.substr(kPart.size()));
+  }
+  return parts;
+}
+
 std::string memory_json(const RunMetrics& metrics, const Grid& grid) {
   List parts;
   const auto add = [&](const std::string& name, const std::vector<double>& values) {
     parts.add(fmt::format("{{\"name\":{},\"bytes\":{}}}", json_string(name), numbers(band_of(values, grid).high)));
   };
-  constexpr std::string_view kPart = "memory.";
-  for (const auto& [name, values] : metrics.columns) {
-    if (name.starts_with(kPart)) add(name.substr(kPart.size()), values);
-  }
+  for (const std::string& part : memory_parts(metrics)) add(part, metrics.column(std::string(kPart) + part));
   if (metrics.columns.contains("memory_bytes")) add("resident", metrics.column("memory_bytes"));
   return parts.text();
 }

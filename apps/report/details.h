@@ -1,5 +1,5 @@
-// The parts of a report that are words: configuration, events, samples and what could not be read. Each is HTML, and
-// empty where there is nothing to show.
+// The parts of a report that are words: events, samples and what could not be read. Each is HTML, and empty where there
+// is nothing to show.
 #pragma once
 
 #include <string>
@@ -9,8 +9,6 @@
 
 namespace trainer {
 
-// Rows whose values differ between runs have the class "differs".
-std::string configuration_section(const std::vector<RunFolder>& runs);
 std::string events_section(const std::vector<RunFolder>& runs);
 std::string samples_section(const std::vector<RunFolder>& runs);
 std::string problems_section(const std::vector<RunFolder>& runs);

@@ -11,6 +11,8 @@
 #include "report/assets.h"
 #include "report/curves.h"
 #include "report/details.h"
+#include "report/facts.h"
+#include "report/status.h"
 #include "report/summary.h"
 #include "report/text.h"
 
@@ -50,10 +52,7 @@ std::string title_of(const std::vector<RunFolder>& runs) {
 }
 
 std::string subtitle_of(const std::vector<RunFolder>& runs) {
-  if (runs.size() > 1) return fmt::format("{} runs of fsdp-train", runs.size());
-  const RunMetrics& metrics = runs.front().metrics;
-  return fmt::format("a run of fsdp-train: steps {} to {}", grouped(metrics.steps.front()),
-                     grouped(metrics.steps.back()));
+  return runs.size() > 1 ? fmt::format("{} runs of fsdp-train", runs.size()) : progress_of(runs.front());
 }
 
 // Two folders of one name in different places would be one curve to the eye.
@@ -67,22 +66,31 @@ void tell_apart(std::vector<RunFolder>& runs, const std::vector<fs::path>& folde
 
 }  // namespace
 
-std::string report_page(const std::vector<RunFolder>& runs) {
+std::string report_page(const std::vector<RunFolder>& runs, const PageOptions& options) {
+  const bool is_one = runs.size() == 1;
+  const std::string reload =
+      options.reload_seconds > 0 ? fmt::format(" data-reload=\"{}\"", options.reload_seconds) : "";
   return filled(asset("page.html"),
                 {{"title", html(title_of(runs))},
                  {"subtitle", html(subtitle_of(runs))},
-                 {"style", joined_assets({"style.css"})},
-                 {"summary", summary_table(runs)},
+                 {"status", is_one ? status_label(runs.front().status) : ""},
+                 {"notice", is_one ? notice_of(runs.front()) : ""},
+                 {"reload", reload},
+                 {"style", joined_assets({"colours.css", "style.css", "charts.css", "narrow.css", "print.css"})},
+                 {"summary", summary_of(runs)},
+                 {"own_facts", is_one ? facts_section(runs) : ""},
+                 {"compared_facts", is_one ? "" : facts_section(runs)},
                  {"problems", problems_section(runs)},
-                 {"configuration", configuration_section(runs)},
+                 {"configuration", configuration_section(runs, options.groups)},
                  {"events", events_section(runs)},
                  {"samples", samples_section(runs)},
                  {"curves", curves_json(runs)},
                  {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",
-                                           "chart.js", "hover.js", "memory.js", "page.js"})}});
+                                           "choices.js", "panel.js", "crosshair.js", "zoom.js", "export.js", "chart.js",
+                                           "memory.js", "settings.js", "page.js"})}});
 }
 
-void write_report(const std::vector<fs::path>& folders, const fs::path& file) {
+std::vector<RunFolder> read_runs(const std::vector<fs::path>& folders) {
   std::vector<RunFolder> runs;
   std::vector<std::string> problems;
   for (const fs::path& folder : folders) {
@@ -94,7 +102,11 @@ void write_report(const std::vector<fs::path>& folders, const fs::path& file) {
   }
   if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, "\n")));
   tell_apart(runs, folders);
-  fsdp::files::write_durably(file, report_page(runs));
+  return runs;
+}
+
+void write_report(const std::vector<fs::path>& folders, const fs::path& file, const std::vector<OptionGroup>& groups) {
+  fsdp::files::write_durably(file, report_page(read_runs(folders), {.groups = groups}));
 }
 
 }  // namespace trainer

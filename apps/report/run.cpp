@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/file_lock.h"
 #include "files/json.h"
 #include "files/reading.h"
+#include "report/status.h"
 
 namespace trainer {
 
@@ -98,10 +100,20 @@ std::string name_of(const fs::path& folder) {
 
 }  // namespace
 
+std::string RunFolder::setting(const std::string& setting_name) const {
+  for (const auto& [key, value] : configuration) {
+    if (key == setting_name) return value;
+  }
+  return "";
+}
+
 RunFolder read_run(const fs::path& folder) {
+  // Before the record is read: a run that ends meanwhile is running still, and never broken off.
+  const bool is_locked = fsdp::files::is_lock_held(folder / "lock");
   RunFolder run{.name = name_of(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   run.configuration = read_configuration(folder / "config.json", run.metrics.problems);
   run.samples = read_samples(folder, run.metrics.problems);
+  run.status = status_of(run, is_locked);
   return run;
 }
 

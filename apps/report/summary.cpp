@@ -7,11 +7,14 @@
 #include <limits>
 
 #include "console/units.h"
+#include "report/status.h"
 #include "report/text.h"
 
 namespace trainer {
 
 namespace {
+
+constexpr const char* kNothing = "–";
 
 double last_finite(const std::vector<double>& values) {
   const auto found = std::find_if(values.rbegin(), values.rend(), [](double value) { return std::isfinite(value); });
@@ -28,7 +31,7 @@ double highest(const std::vector<double>& values) {
 
 template <typename Format>
 std::string known(double value, Format format) {
-  return std::isfinite(value) ? format(value) : "–";
+  return std::isfinite(value) ? format(value) : kNothing;
 }
 
 std::string best_validation(const RunMetrics& metrics) {
@@ -37,8 +40,8 @@ std::string best_validation(const RunMetrics& metrics) {
   for (size_t i = 0; i < losses.size(); ++i) {
     if (std::isfinite(losses[i]) && (best == losses.size() || losses[i] < losses[best])) best = i;
   }
-  if (best == losses.size()) return "–";
-  return fmt::format("{:.4f} <small>at step {}</small>", losses[best], grouped(metrics.steps[best]));
+  if (best == losses.size()) return kNothing;
+  return fmt::format("{:.4f} <small>best: step {}</small>", losses[best], grouped(metrics.steps[best]));
 }
 
 std::string step_time(double seconds) {
@@ -50,22 +53,56 @@ std::string bytes(double count) {
   return short_bytes(static_cast<size_t>(std::clamp(count, 0.0, kMost)));
 }
 
-std::string row(const RunFolder& run, size_t index) {
+struct Cell {
+  const char* label;
+  std::string value;  // HTML
+};
+
+std::string steps_text(const RunFolder& run) {
+  const int64_t done = run.metrics.steps.back();
+  const int64_t wanted = run.metrics.processes.empty() ? 0 : run.metrics.processes.back().start.steps;
+  return wanted > done ? fmt::format("{} <small>of {}</small>", grouped(done), grouped(wanted)) : grouped(done);
+}
+
+std::vector<Cell> cells_of(const RunFolder& run) {
   const RunMetrics& metrics = run.metrics;
   const double peak = std::fmax(highest(metrics.column("peak_memory_bytes")), highest(metrics.column("memory_bytes")));
-  std::string cells;
-  const auto add = [&](const std::string& cell) { cells += fmt::format("<td>{}</td>", cell); };
-  add(grouped(metrics.steps.back()));
-  add(known(last_finite(metrics.column("tokens")), short_number));
-  add(known(last_finite(metrics.column("loss")), [](double loss) { return fmt::format("{:.4f}", loss); }));
-  add(best_validation(metrics));
-  add(known(median(metrics.column("tokens_per_second")), short_number));
-  add(known(median(metrics.column("step_seconds")), step_time));
-  add(known(median(metrics.column("mfu")), [](double mfu) { return fmt::format("{:.1f} %", 100 * mfu); }));
-  add(known(peak, bytes));
-  add(known(elapsed_seconds(metrics).back(), duration));
-  return fmt::format("<tr><th scope=\"row\"><span class=\"swatch run-{}\"></span>{}</th>{}</tr>\n", index % 8,
-                     html(run.name), cells);
+  const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  return {{"steps", steps_text(run)},
+          {"tokens", known(last_finite(metrics.column("tokens")), short_number)},
+          {"last loss", known(last_finite(metrics.column("loss")), loss)},
+          {"validation loss", best_validation(metrics)},
+          {"tokens/s", known(median(metrics.column("tokens_per_second")), short_number)},
+          {"step time", known(median(metrics.column("step_seconds")), step_time)},
+          {"MFU", known(median(metrics.column("mfu")), percent)},
+          {"peak memory", known(peak, bytes)},
+          {"time", known(elapsed_seconds(metrics).back(), duration)}};
+}
+
+std::string tiles(const RunFolder& run) {
+  std::string text;
+  for (const Cell& cell : cells_of(run)) {
+    if (cell.value != kNothing) text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", cell.label, cell.value);
+  }
+  return fmt::format("<dl class=\"tiles\">\n{}</dl>\n", text);
+}
+
+std::string table(const std::vector<RunFolder>& runs) {
+  std::string rows, heads = "<th>run</th><th></th>";
+  for (const Cell& cell : cells_of(runs.front())) heads += fmt::format("<th>{}</th>", cell.label);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    rows += fmt::format("<tr><th scope=\"row\"><span class=\"swatch run-{}\"></span>{}</th><td class=\"text\">{}</td>",
+                        i % 8, html(runs[i].name), status_label(runs[i].status));
+    for (const Cell& cell : cells_of(runs[i])) {
+      rows += fmt::format("<td data-label=\"{}\"><span>{}</span></td>", cell.label, cell.value);
+    }
+    rows += "</tr>\n";
+  }
+  return fmt::format(
+      "<div class=\"scroll\"><table class=\"numbers cards\">\n<thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>"
+      "</div>\n",
+      heads, rows);
 }
 
 }  // namespace
@@ -78,14 +115,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string summary_table(const std::vector<RunFolder>& runs) {
-  std::string rows;
-  for (size_t i = 0; i < runs.size(); ++i) rows += row(runs[i], i);
-  return fmt::format(
-      "<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr><th>run</th><th>steps</th><th>tokens</th>"
-      "<th>last loss</th><th>best held-back loss</th><th>tokens/s</th><th>a step</th><th>MFU</th>"
-      "<th>peak memory</th><th>time</th></tr></thead>\n<tbody>{}</tbody></table></div>\n",
-      rows);
+std::string summary_of(const std::vector<RunFolder>& runs) {
+  return runs.size() == 1 ? tiles(runs.front()) : table(runs);
 }
 
 }  // namespace trainer

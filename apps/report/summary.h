@@ -8,8 +8,8 @@
 
 namespace trainer {
 
-// An HTML table, one row per run.
-std::string summary_table(const std::vector<RunFolder>& runs);
+// HTML: a tile per number for one run; a table for several, one row per run.
+std::string summary_of(const std::vector<RunFolder>& runs);
 
 // The value in the middle of the finite ones, NaN where there is none.
 double median(std::vector<double> values);

@@ -9,6 +9,7 @@
 
 #include "console/units.h"
 #include "files/durable_file.h"
+#include "metrics/machine.h"
 #include "metrics/plot.h"
 #include "metrics/process_memory.h"
 #include "options/configuration_file.h"
@@ -39,16 +40,18 @@ void write_settings(const Options& options, const tokenizers::Tokenizer* tokeniz
 
 }  // namespace
 
-Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops)
+Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
+               double peak_flops)
     : options_(options),
       peak_flops_(peak_flops),
       terminal_(standard_output()),
       progress_(options.steps, options.log_every, terminal_),
-      metrics_(made(options.run) / "metrics.jsonl", steps_done, [this](const std::string& text) { tell(text); }),
-      tensorboard_(fs::path(options.run) / "tensorboard", steps_done, [this](const std::string& text) { tell(text); }),
+      metrics_(made(options.run) / "metrics.jsonl", start.step, [this](const std::string& text) { tell(text); }),
+      tensorboard_(fs::path(options.run) / "tensorboard", start.step, [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
       last_(began_) {
   write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
+  metrics_.write(start);
 }
 
 void Report::add_speed(StepRecord& record) {
@@ -110,6 +113,14 @@ void Report::finish(int64_t steps_done, const std::string& sample) {
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
   print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_flops_), options_.checkpoint_folder(steps_done)));
+}
+
+void Report::end(int64_t steps_done, EndStatus status, const std::string& reason) {
+  metrics_.write(ProcessEnd{.step = steps_done,
+                            .seconds = seconds_since_beginning(),
+                            .time = utc_time(),
+                            .status = status,
+                            .reason = reason});
 }
 
 void Report::stopped(int64_t steps_done) {

@@ -20,7 +20,7 @@ class Report {
   // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
   // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_flops`: floating-point
   // operations per second that the job can reach (peak_flops.h).
-  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, int64_t steps_done, double peak_flops);
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start, double peak_flops);
 
   // Before the first step.
   void begin(int64_t steps_done) { progress_.begin(steps_done); }
@@ -38,6 +38,9 @@ class Report {
   void finish(int64_t steps_done, const std::string& sample);
   // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
   void stopped(int64_t steps_done);
+
+  // The last record: how the process ended after `steps_done` steps, and why, if it did not finish.
+  void end(int64_t steps_done, EndStatus status, const std::string& reason = "");
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
 #include "console/terminal.h"
 #include "data/text_files.h"
 #include "generation/generate.h"
+#include "metrics/process_memory.h"
 #include "models/hugging_face_weights.h"
 #include "options/resolve.h"
 #include "options/settings.h"
@@ -22,6 +24,7 @@
 #include "run/shared_flag.h"
 #include "run/shared_value.h"
 #include "training/export_model.h"
+#include "training/process_start.h"
 #include "training/report.h"
 #include "training/training_loop.h"
 
@@ -76,8 +79,40 @@ std::string done_text(const Options& options) {
                      options.run);
 }
 
+// To the end, or to the signal that it returns.
+int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
+  const Options& options = training.options;
+  const tokenizers::Tokenizer* tokenizer = training.corpus.tokenizer.get();
+  const int signal = loop.run();
+  if (signal != 0) {
+    if (report != nullptr) report->stopped(loop.steps_done());
+    return signal;
+  }
+  if (options.export_model) export_model(training);
+  const std::string written =
+      tokenizer != nullptr ? generate(training.model, *tokenizer, options, training.world.device()) : std::string();
+  if (report != nullptr) report->finish(loop.steps_done(), written);
+  return 0;
+}
+
+// The last record says how it ended.
+int run_recorded(Training& training, const Resumed& resumed, Report* report) {
+  TrainingLoop loop(training, resumed, report);
+  try {
+    const int signal = run_to_end(training, loop, report);
+    const EndStatus status = signal == 0 ? EndStatus::Finished : EndStatus::Stopped;
+    if (report != nullptr) report->end(loop.steps_done(), status, signal == 0 ? "" : strsignal(signal));
+    return signal;
+  } catch (const std::exception& error) {
+    if (report != nullptr) report->end(loop.steps_done(), EndStatus::Failed, error.what());
+    throw;
+  }
+}
+
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
 int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
+  TensorMemory tensor_memory(world.device());  // before any tensor
+  const int64_t program_bytes = process_memory().resident_bytes;
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   const auto model = models::make_model(options.model);
   model->to(world.device());
@@ -91,7 +126,8 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
                               epochs);
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
-  Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};
+  Training training{world,   options,   corpus, settings,      order,        *model,
+                    sharded, optimizer, scaler, tensor_memory, program_bytes};
 
   std::optional<RunLock> lock;
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
@@ -106,21 +142,12 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const double peak_flops = measured_peak_flops(world, compute_dtype_of(options));
   std::optional<Report> report;
   if (world.rank() == 0) {
-    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), resumed.steps_done, peak_flops); });
+    const ProcessStart start = process_start(world, options, resumed.steps_done);
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->begin(resumed.steps_done);
   }
-  TrainingLoop loop(training, resumed, report ? &*report : nullptr);
-  const int signal = loop.run();
-  if (signal != 0) {
-    if (report) report->stopped(loop.steps_done());
-    return signal;
-  }
-  if (options.export_model) export_model(training);
-  const std::string written =
-      corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
-  if (report) report->finish(loop.steps_done(), written);
-  return 0;
+  return run_recorded(training, resumed, report ? &*report : nullptr);
 }
 
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what

@@ -9,6 +9,7 @@
 #include "options/options.h"
 #include "run/run_settings.h"
 #include "training/run_optimizer.h"
+#include "training/tensor_memory.h"
 
 namespace trainer {
 
@@ -23,6 +24,8 @@ struct Training {
   fsdp::ShardedModel& sharded;
   RunOptimizer& optimizer;
   fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
+  TensorMemory& tensor_memory;
+  int64_t program_bytes;  // that were resident before the model was made
 };
 
 }  // namespace trainer

@@ -36,6 +36,7 @@ int TrainingLoop::run() {
 
 void TrainingLoop::step() {
   begin_trace();
+  training_.tensor_memory.begin_step();
   StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due()});
   ++steps_done_;
   const auto& traced = training_.options.trace_steps;
@@ -166,7 +167,9 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
           {"gradients", report.gradient_bytes},
           {"optimizer", report.optimizer_bytes},
           {"full parameters", report.full_parameter_bytes},
-          {"full gradients", report.full_gradient_bytes}};
+          {"full gradients", report.full_gradient_bytes},
+          {"activations", training_.tensor_memory.peak_bytes()},
+          {"program and LibTorch", training_.program_bytes}};
 }
 
 void TrainingLoop::tell(const std::string& text) {

@@ -86,6 +86,14 @@ FileLock::Outcome FileLock::try_to_take() {
   return has_no_locks(errno) && is_new ? Outcome::Taken : Outcome::Held;
 }
 
+bool is_lock_held(const std::filesystem::path& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.is_open()) return false;
+  // A shared lock, given back as the file is closed.
+  if (flock(file.number(), LOCK_SH | LOCK_NB) == 0) return false;
+  return errno == EWOULDBLOCK || has_no_locks(errno);
+}
+
 FileLock::~FileLock() { unlink(path_.c_str()); }
 
 }  // namespace fsdp::files

@@ -44,4 +44,8 @@ class FileLock {
   Descriptor descriptor_;
 };
 
+// Whether somebody holds the lock, without taking it. False where the file cannot be opened. Whoever wants the lock at
+// this moment, and has no patience, may be refused it.
+bool is_lock_held(const std::filesystem::path& path);
+
 }  // namespace fsdp::files

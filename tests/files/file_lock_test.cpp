@@ -86,6 +86,22 @@ TEST(FileLock, WithoutLocksOfTheFileSystemTheFileItselfIsTheLock) {
 }
 
 // Each of eight processes adds one to a counter a hundred times, and nothing is lost.
+TEST(FileLock, IsSeenToBeHeldWithoutBeingTaken) {
+  TemporaryFolder folder;
+  const fs::path path = folder / "lock";
+  EXPECT_FALSE(is_lock_held(path));
+  EXPECT_FALSE(fs::exists(path));
+  {
+    const FileLock lock(path);
+    EXPECT_TRUE(is_lock_held(path));
+    EXPECT_TRUE(is_lock_held(path));
+  }
+  folder.write("lock", "process 4711 on gpu3");  // left by one that was killed
+  EXPECT_FALSE(is_lock_held(path));
+  const FileLock taken(path);
+  EXPECT_TRUE(is_lock_held(path));
+}
+
 TEST(FileLock, LetsOneProcessInAtATime) {
   const TemporaryFolder folder;
   const std::string path = folder / "lock", counter = folder.write("counter", "0");

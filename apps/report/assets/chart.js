@@ -1,86 +1,107 @@
-// A chart: the curves of all visible runs over one axis.
+// Curves of all visible runs over one axis.
 
-class Chart {
-  constructor(parent, spec, state) {
+class Chart extends Panel {
+  constructor(parent, choices, spec, draw) {
+    super(parent, choices, spec);
     this.spec = spec;
-    this.state = state;
-    this.log = false;
-    this.button = html('button', {type: 'button', 'aria-pressed': 'false', title: 'logarithmic axis'}, 'log');
-    this.button.addEventListener('click', () => this.toggleLog());
-    this.holder = html('div');
-    this.tooltip = html('div', {class: 'tooltip', hidden: ''});
-    this.figure = html(
-        'figure', {class: spec.wide ? 'chart wide' : 'chart'},
-        html('figcaption', {}, spec.title, html('span', {class: 'unit'}, spec.unit || ''), this.button), this.holder,
-        this.tooltip);
-    parent.append(this.figure);
-    addHover(this);
+    this.ignoresZoom = Boolean(spec.fromShare);
+    this.button = html('button', {type: 'button', class: 'log', title: 'logarithmic axis'}, 'log');
+    this.button.addEventListener('click', () => {
+      choices.log.delete(spec.id) || choices.log.add(spec.id);
+      draw();
+    });
+    this.buttons.prepend(this.button);
   }
 
-  toggleLog() {
-    this.log = !this.log;
-    this.button.setAttribute('aria-pressed', String(this.log));
-    this.draw();
-  }
+  get isLog() { return this.choices.log.has(this.id); }
 
   // The series of all visible runs, as they are and smoothed.
   curves() {
-    const {axis, smoothing} = this.state;
-    return visibleRuns(this.state)
+    const {axis, smoothing} = this.choices;
+    return this.choices.visible
         .flatMap(run => this.spec.series.map(name => {
           const raw = pointsOf(run, name, axis);
           const isValidation = name === 'validation_loss';
           const isSmooth = smoothing > 0 && !this.spec.exact && !isValidation && raw.length > 20;
-          return {run, isValidation, raw, points: isSmooth ? smoothed(raw, smoothing) : raw};
+          return {run, name, isValidation, raw, points: isSmooth ? smoothed(raw, smoothing) : raw};
         }))
         .filter(curve => curve.points.some(point => point.mean !== null));
   }
 
-  // So that all that is drawn fits between the margins.
-  fitScales(width) {
-    const all = this.drawn.flatMap(curve => curve.points === curve.raw ? curve.raw : curve.raw.concat(curve.points));
-    const {log, spec: {fromZero}, state: {outliers}} = this;
-    const [low, high] = rangeOf(all.map(point => point.mean), {log, outliers, fromZero});
-    this.y = scaleOf(low, high, HEIGHT - MARGIN.bottom, MARGIN.top, log);
-    const places = all.map(point => point.x);
-    let first = places.reduce((a, b) => Math.min(a, b), Infinity);
-    let last = places.reduce((a, b) => Math.max(a, b), -Infinity);
-    if (!(last > first)) [first, last] = [(places[0] || 0) - 1, (places[0] || 0) + 1];
-    this.x = scaleOf(first, last, MARGIN.left, width - MARGIN.right, false);
-  }
-
-  draw() {
-    this.tooltip.hidden = true;
+  fit() {
+    this.button.setAttribute('aria-pressed', String(this.isLog));
     this.drawn = this.curves();
-    const width = Math.max(this.holder.clientWidth, 200);
-    this.fitScales(width);
-    this.picture =
-        svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': this.spec.title});
-    drawAxes(this.picture, this.x, this.y, AXES[this.state.axis], FORMATS[this.spec.format]);
-    this.drawContent(width);
-    this.holder.replaceChildren(this.picture);
+    const [first, last] = this.choices.visible.map(run => run[this.choices.axis]).reduce(widest, [Infinity, -Infinity]);
+    this.isDrawn = this.drawn.length > 0 && last >= first;
+    this.x = this.horizontal(first + (last - first) * (this.spec.fromShare || 0), last);
+    const inside = this.drawn.flatMap(curve => curve.points === curve.raw ? curve.raw : curve.raw.concat(curve.points))
+                       .filter(point => point.x >= this.x.low && point.x <= this.x.high);
+    const range =
+        rangeOf(inside.map(point => point.mean), {...this.spec, log: this.isLog, outliers: this.choices.outliers});
+    this.y = scaleOf(...range, HEIGHT - MARGIN.bottom, MARGIN.top, this.isLog);
   }
 
-  drawContent(width) {
-    const clip = `clip-${this.spec.series[0]}`;
-    const frame = svg('rect', {
-      x: MARGIN.left,
-      y: MARGIN.top - 2,
-      width: width - MARGIN.left - MARGIN.right,
-      height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
-    });
-    this.picture.append(svg('clipPath', {id: clip}, frame));
-    this.events = visibleRuns(this.state)
-                      .flatMap(
-                          run => run.events.map(
-                              event => ({x: placeOf(run, this.state.axis, event.step), text: event.text, run})));
-    this.events = this.events.filter(event => event.x >= this.x.low && event.x <= this.x.high);
-    for (const run of visibleRuns(this.state)) {
+  paint(content) {
+    const {axis, visible} = this.choices;
+    const placed =
+        visible.flatMap(run => run.events.map(event => ({x: placeOf(run, axis, event.step), text: event.text, run})));
+    this.events = placed.filter(event => event.x >= this.x.low && event.x <= this.x.high);
+    for (const run of visible) {
       const marks = svg('g', {class: `run-${run.index % 8}`});
       drawEvents(marks, this.events.filter(event => event.run === run), this.x, this.events.length <= 12);
-      const group = svg('g', {class: `run-${run.index % 8}`, 'clip-path': `url(#${clip})`});
+      content.before(marks);
+      const group = svg('g', {class: `run-${run.index % 8}`});
       for (const curve of this.drawn.filter(drawn => drawn.run === run)) drawCurve(group, curve, this.x, this.y);
-      this.picture.append(marks, group);
+      content.append(group);
     }
+  }
+
+  // The step of the first curve that is nearest.
+  snap(at) { return (nearest(this.drawn[0].points, at) || {x: at}).x; }
+
+  neighbour(at, by) {
+    const xs = this.drawn[0].points.map(point => point.x).filter(x => x >= this.x.low && x <= this.x.high);
+    const last = xs.length - 1;
+    const here = at === null ? (by > 0 ? -1 : last + 1) : xs.findIndex(x => x >= at);
+    return xs[Math.min(Math.max((here < 0 ? last : here) + by, 0), last)];
+  }
+
+  valuesAt(at) {
+    const {format, choices, x, y} = this;
+    const close = (x.high - x.low) / 100;
+    const values = [];
+    for (const curve of this.drawn) {
+      const point = nearest(curve.points, at, close);
+      if (point === null) continue;
+      const raw = nearest(curve.raw, at, close);
+      const range = raw.low !== raw.high ? ` (${format(raw.low)} to ${format(raw.high)})` :
+          curve.points !== curve.raw ? ` (${format(raw.mean)})` :
+                                       '';
+      const names = [choices.runs.length > 1 ? curve.run.name : '', curve.isValidation ? 'validation' : ''];
+      const name = names.filter(Boolean).join(', ');
+      values.push({
+        kind: 'run',
+        index: curve.run.index,
+        x: point.x,
+        y: y.place(point.mean),
+        short: curve.isValidation ? '' : format(point.mean),
+        text: `${name ? `${name}: ` : ''}${format(point.mean)}${range}`
+      });
+    }
+    const events = this.events.filter(event => Math.abs(event.x - at) <= close).slice(0, 5);
+    return values.concat(events.map(event => ({kind: 'run', index: event.run.index, text: event.text})));
+  }
+
+  legend() {
+    const {runs, visible} = this.choices;
+    return runs.length > 1 ? visible.map(run => ({kind: 'run', index: run.index, name: run.name})) : [];
+  }
+
+  // One row per point; of a long run each point is the mean of neighbouring steps.
+  table() {
+    const rows = [['run', 'series', this.choices.axis, 'mean', 'lowest', 'highest']];
+    for (const {run, name, raw} of this.drawn)
+      for (const point of raw) rows.push([run.name, name, point.x, point.mean, point.low, point.high]);
+    return rows;
   }
 }

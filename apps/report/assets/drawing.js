@@ -1,12 +1,12 @@
 // What a chart is drawn with: axes, lines, bands and marks.
 
 const MARGIN = {
-  left: 62,
+  left: 56,
   right: 14,
   top: 14,
   bottom: 24
 };
-const HEIGHT = 240;
+const HEIGHT = 250;
 const AXES = {
   step: {
     name: 'step',
@@ -40,11 +40,22 @@ function bandPath(points, x, y) {
   return `M${there.join('L')}L${back.join('L')}Z`;
 }
 
+// What lies between the margins of a picture of that width.
+function clipOf(id, width) {
+  const frame = svg('rect', {
+    x: MARGIN.left - 3,
+    y: MARGIN.top - 2,
+    width: width - MARGIN.left - MARGIN.right + 7,
+    height: HEIGHT - MARGIN.top - MARGIN.bottom + 4
+  });
+  return svg('clipPath', {id}, frame);
+}
+
 function drawAxes(picture, x, y, axis, format) {
   const left = MARGIN.left;
   const right = x.place(x.high);
   const bottom = HEIGHT - MARGIN.bottom;
-  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 5)) {
+  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 7)) {
     const at = y.place(tick).toFixed(1);
     picture.append(
         svg('line', {class: 'grid', x1: left, x2: right, y1: at, y2: at}),

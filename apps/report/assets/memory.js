@@ -3,16 +3,17 @@
 const RESIDENT = 'resident';
 const REST_COLOUR = 7;  // grey
 
-// The parts, each with the place of its lower and upper edge at every step; what is known of no part comes on top.
+// The parts, each with its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
-  const isPart = part => part.name !== RESIDENT && part.bytes.some(bytes => bytes > 0);
-  const stack = run.memory.filter(isPart).map((part, i) => {
+  const parts =
+      run.memory.filter(part => part.name !== RESIDENT).map((part, i) => ({...part, colour: i % REST_COLOUR}));
+  const stack = parts.filter(part => part.bytes.some(bytes => bytes > 0)).map(({name, bytes, colour}) => {
     const low = base.slice();
-    part.bytes.forEach((bytes, at) => {
-      base[at] += bytes || 0;
+    bytes.forEach((held, at) => {
+      base[at] += held || 0;
     });
-    return {name: part.name, colour: i % REST_COLOUR, low, high: base.slice()};
+    return {name, colour, low, high: base.slice()};
   });
   const resident = run.memory.find(part => part.name === RESIDENT);
   if (!resident) return stack;
@@ -27,44 +28,70 @@ function areaPath(part, places, y) {
   return `M${there.join('L')}L${back.join('L')}Z`;
 }
 
-function memoryKey(stack) {
-  const entries = stack.map(part => {
-    const bytes = part.high[part.high.length - 1] - part.low[part.low.length - 1];
-    return html('span', {}, swatch('part', part.colour), `${part.name} ${FORMATS.bytes(bytes)}`);
-  });
-  return html('div', {class: 'key'}, ...entries);
-}
+class MemoryChart extends Panel {
+  constructor(parent, choices, run) {
+    const title = choices.runs.length > 1 ? [swatch('run', run.index), run.name] : 'Memory';
+    super(parent, choices, {id: `memory-${run.index}`, title, format: 'bytes'});
+    this.run = run;
+    this.stack = stackOf(run);
+    this.figure.append(html('div', {class: 'key'}, ...this.key()));
+  }
 
-function memoryPicture(run, stack, axis, width) {
-  const xs = run[axis].includes(null) ? run.step : run[axis];
-  const isWide = xs[xs.length - 1] > xs[0];
-  const x = scaleOf(xs[0], isWide ? xs[xs.length - 1] : xs[0] + 1, MARGIN.left, width - MARGIN.right, false);
-  const highest = Math.max(...stack[stack.length - 1].high, 1);
-  const y = scaleOf(0, 1.05 * highest, HEIGHT - MARGIN.bottom, MARGIN.top, false);
-  const label = `memory of ${run.name}`;
-  const picture = svg('svg', {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': label});
-  drawAxes(picture, x, y, AXES[axis], FORMATS.bytes);
-  // The area of a single record would have no width: it is drawn as wide as the picture.
-  const places = isWide ? xs.map(x.place) : [MARGIN.left, width - MARGIN.right];
-  const spread = values => isWide ? values : [values[0], values[0]];
-  stack.forEach(part => picture.append(svg('path', {
-    class: `area part-${part.colour}`,
-    d: areaPath({low: spread(part.low), high: spread(part.high)}, places, y),
-  })));
-  return picture;
-}
+  bytesAt(part, i) { return part.high[i] - part.low[i]; }
 
-function drawMemory(parent, state) {
-  const known = visibleRuns(state).map(run => ({run, stack: stackOf(run)})).filter(({stack}) => stack.length > 0);
-  const holders = known.map(() => html('div'));
-  parent.replaceChildren(...known.map(({run, stack}, i) => {
-    const name = state.runs.length > 1 ? [swatch('run', run.index), run.name] : ['Memory'];
-    return html(
-        'figure', {class: 'chart'}, html('figcaption', {}, html('span', {}, ...name)), holders[i], memoryKey(stack));
-  }));
-  // How wide each is, is known when all are there.
-  known.forEach(({run, stack}, i) => {
-    holders[i].append(memoryPicture(run, stack, state.axis, Math.max(holders[i].clientWidth, 200)));
-  });
-  document.getElementById('memory').hidden = known.length === 0;
+  key() {
+    const last = this.run.step.length - 1;
+    return this.stack.map(
+        part => html('span', {}, swatch('part', part.colour), `${part.name} ${this.format(this.bytesAt(part, last))}`));
+  }
+
+  fit() {
+    this.isDrawn = this.run.isVisible && this.stack.length > 0;
+    this.figure.hidden = !this.isDrawn;
+    const {run, choices: {axis}} = this;
+    this.xs = run[axis].includes(null) ? run.step : run[axis];
+    this.x = this.horizontal(this.xs[0], this.xs[this.xs.length - 1]);
+    const highest =
+        this.stack.length > 0 ? this.stack[this.stack.length - 1].high.reduce((a, b) => Math.max(a, b), 1) : 1;
+    this.y = scaleOf(0, 1.05 * highest, HEIGHT - MARGIN.bottom, MARGIN.top, false);
+  }
+
+  paint(content) {
+    // The area of a single record would have no width: it is drawn as wide as the picture.
+    const isWide = this.xs.length > 1;
+    const places = isWide ? this.xs.map(this.x.place) : [MARGIN.left, this.width - MARGIN.right];
+    const spread = values => isWide ? values : [values[0], values[0]];
+    for (const part of this.stack)
+      content.append(svg('path', {
+        class: `area part-${part.colour}`,
+        d: areaPath({low: spread(part.low), high: spread(part.high)}, places, this.y),
+      }));
+  }
+
+  index(at) { return this.xs.reduce((best, x, i) => Math.abs(x - at) < Math.abs(this.xs[best] - at) ? i : best, 0); }
+
+  snap(at) { return this.xs[this.index(at)]; }
+
+  neighbour(at, by) {
+    const i = at === null ? (by > 0 ? -1 : this.xs.length) : this.index(at);
+    return this.xs[Math.min(Math.max(i + by, 0), this.xs.length - 1)];
+  }
+
+  valuesAt(at) {
+    const i = this.index(at);
+    if (this.stack.length === 0) return [];
+    const parts = this.stack.map(
+        part => ({kind: 'part', index: part.colour, text: `${part.name} ${this.format(this.bytesAt(part, i))}`}));
+    const all = this.format(this.stack[this.stack.length - 1].high[i]);
+    return [...parts.reverse(), {kind: 'run', index: this.run.index, short: all, text: `together ${all}`}];
+  }
+
+  legend() { return this.stack.map(part => ({kind: 'part', index: part.colour, name: part.name})); }
+
+  table() {
+    const rows = [['run', this.choices.axis, 'part', 'bytes']];
+    for (const part of this.stack)
+      this.xs.forEach((x, i) => rows.push([this.run.name, x, part.name, this.bytesAt(part, i)]));
+    return rows;
+  }
 }

@@ -2,7 +2,7 @@
 
 function plain(value) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5))
+  if (size !== 0 && (size < 1e-4 || size >= 1e5))
     return value.toExponential(2).replace(/\.?0+e/, 'e').replace('e+', 'e');
   return String(Number(value.toPrecision(4)));
 }

@@ -57,3 +57,9 @@ function rangeOf(values, {log, outliers, fromZero}) {
   const air = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
   return [fromZero ? low : low - air, high + air];
 }
+
+// The range from `low` to `high`, made wide enough for the known ones of the values.
+function widest([low, high], values) {
+  const known = values.filter(value => value !== null);
+  return [known.reduce((a, b) => Math.min(a, b), low), known.reduce((a, b) => Math.max(a, b), high)];
+}

@@ -36,11 +36,10 @@ function smoothed(points, weight) {
   });
 }
 
-// The point nearest to x; null when there is none.
-function nearest(points, x) {
-  let best = null;
-  for (const point of points) {
-    if (point.mean !== null && (best === null || Math.abs(point.x - x) < Math.abs(best.x - x))) best = point;
-  }
-  return best;
+// The point nearest to x; null when there is none, or when x lies beyond both ends by more than `close`: a shorter run
+// has no value there.
+function nearest(points, x, close = Infinity) {
+  const known = points.filter(point => point.mean !== null);
+  if (known.length === 0 || x < known[0].x - close || x > known[known.length - 1].x + close) return null;
+  return known.reduce((best, point) => Math.abs(point.x - x) < Math.abs(best.x - x) ? point : best);
 }

@@ -12,6 +12,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
+size_t steps_in(const std::string& file) {
+  const std::string text = read_bytes(file);
+  size_t count = 0;
+  for (size_t at = text.find("\"loss\":"); at != std::string::npos; at = text.find("\"loss\":", at + 1)) ++count;
+  return count;
+}
+
 size_t complete_lines(const std::string& file) {
   const std::string text = read_bytes(file);
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
@@ -19,13 +26,13 @@ size_t complete_lines(const std::string& file) {
 
 }  // namespace
 
-Job::Job(const std::string& arguments, const std::string& run, size_t lines) {
+Job::Job(const std::string& arguments, const std::string& run, size_t steps) {
   const std::string pid_file = run + ".pid";
   // A process that leads no group yet becomes a leader without being forked.
   const std::string command =
       "sh -c 'echo $$ > " + pid_file + "; exec setsid " FSDP_TRAIN_PROGRAM " " + arguments + "'";
   ending_ = std::async(std::launch::async, [command] { return run_command(command); });
-  while ((complete_lines(pid_file) == 0 || complete_lines(run + "/metrics.jsonl") < lines) && !ends_within(2ms)) {
+  while ((complete_lines(pid_file) == 0 || steps_in(run + "/metrics.jsonl") < steps) && !ends_within(2ms)) {
   }
   std::ifstream(pid_file) >> launcher_;
 }

@@ -12,8 +12,8 @@
 class Job {
  public:
   // Starts it as the leader of a process group of its own, as a shell does. Returns when RUN/metrics.jsonl has so many
-  // lines, or the job has ended. `run` is the folder that the arguments name.
-  Job(const std::string& arguments, const std::string& run, size_t lines);
+  // steps, or the job has ended. `run` is the folder that the arguments name.
+  Job(const std::string& arguments, const std::string& run, size_t steps);
   ~Job();  // kills it where the test has not seen its end
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;

@@ -13,6 +13,9 @@ std::vector<json> metrics_of(const std::string& run) {
   std::ifstream file(run + "/metrics.jsonl");
   std::vector<json> records;
   for (std::string line; std::getline(file, line) && !file.eof();) records.push_back(json::parse(line));
+  std::erase_if(records, [](const json& record) {
+    return record.contains("event") && (record["event"] == "run_start" || record["event"] == "run_end");
+  });
   return records;
 }
 

@@ -12,7 +12,8 @@
 
 Ending run_train(const std::string& arguments);
 
-// Records of RUN/metrics.jsonl: none before the file is there, and no line that is still being written.
+// Records of RUN/metrics.jsonl but for the beginnings and ends of processes: none before the file is there, and no line
+// that is still being written.
 std::vector<nlohmann::json> metrics_of(const std::string& run);
 std::vector<double> losses_of(const std::string& run);
 // The records of steps, without the fields that time and memory decide.

@@ -9,6 +9,7 @@
 #include <random>
 #include <sstream>
 
+#include "metrics/process_record.h"
 #include "support/temporary_folder.h"
 
 namespace trainer {
@@ -49,6 +50,13 @@ TEST(Fields, AreWrittenAllAndInTheirOrder) {
   std::vector<std::string> of_event;
   for (const Field& field : event_fields()) of_event.emplace_back(field.name);
   EXPECT_EQ(names_in(Event{}), of_event);
+  std::vector<std::string> of_start, of_end;
+  for (const Field& field : start_fields()) of_start.emplace_back(field.name);
+  EXPECT_EQ(names_in(ProcessStart{}), of_start);
+  for (const Field& field : end_fields()) of_end.emplace_back(field.name);
+  EXPECT_EQ(names_in(ProcessEnd{.reason = "why"}), of_end);
+  of_end.pop_back();  // the reason, where there is one
+  EXPECT_EQ(names_in(ProcessEnd{}), of_end);
 }
 
 TEST(Fields, KeepEveryBitOfANumber) {
@@ -126,6 +134,8 @@ void expect_documented(const std::string& heading, std::span<const Field> fields
 TEST(Fields, AreThoseOfTheDocumentation) {
   expect_documented("## A step", step_fields());
   expect_documented("## An event", event_fields());
+  expect_documented("## The beginning of a process", start_fields());
+  expect_documented("## The end of a process", end_fields());
 }
 
 }  // namespace

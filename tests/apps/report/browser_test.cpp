@@ -31,14 +31,14 @@ class Browser : public testing::Test {
   }
 
   // Chromium's DOM of the page, and its messages. It logs each request in net.json.
-  std::string visit(const std::string& page) const {
+  std::string visit(const std::string& page, const std::string& more = "--window-size=1280,2400") const {
     const Ending ending =
         run_command("timeout -k 5 60 " FSDP_CHROMIUM
                     " --headless --no-sandbox --disable-gpu --no-first-run --disable-extensions "
                     "--disable-component-update --disable-background-networking --disable-sync --disable-dev-shm-usage "
                     "--user-data-dir=" +
                     (folder_ / "profile") + " --log-net-log=" + (folder_ / "net.json") +
-                    " --enable-logging=stderr --v=0 --window-size=1280,2400 --dump-dom file://" + (folder_ / page));
+                    " --enable-logging=stderr --v=0 " + more + " --dump-dom file://" + (folder_ / page));
     EXPECT_EQ(ending.code, 0) << ending.output;
     return ending.output;
   }
@@ -83,7 +83,8 @@ TEST_F(Browser, DrawsEveryCurveWithoutAnErrorAndARequest) {
   const std::string page = visit("one.html");
   EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
   EXPECT_THAT(requests(), IsEmpty());
-  EXPECT_EQ(curves_in(page), 8);  // loss, held-back loss, norm, lr, tokens/s, time of a step, MFU, time outside
+  // Loss and validation loss, their second half, norm, lr, tokens/s, step time, MFU, time outside.
+  EXPECT_EQ(curves_in(page), 10);
   EXPECT_THAT(page, HasSubstr("class=\"area part-7\""));
   EXPECT_THAT(page, HasSubstr("class=\"event-mark\""));
 }
@@ -92,7 +93,7 @@ TEST_F(Browser, DrawsTwoRunsIntoTheSamePlots) {
   const std::string page = visit("two.html");
   EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
   EXPECT_THAT(requests(), IsEmpty());
-  EXPECT_EQ(curves_in(page), 16);
+  EXPECT_EQ(curves_in(page), 20);
   EXPECT_THAT(page, Not(HasSubstr("<b>second")));
 }
 
@@ -113,12 +114,12 @@ TEST_F(Browser, TakesEveryChoice) {
       document.getElementById('axis').value = axis;
       document.getElementById('axis').dispatchEvent(new Event('change'));
     }
-    for (const button of document.querySelectorAll('.chart button')) button.click();
+    for (const button of document.querySelectorAll('.chart button.log')) button.click();
     document.getElementById('smoothing').value = '0';
     document.getElementById('smoothing').dispatchEvent(new Event('input'));
-    for (const box of document.querySelectorAll('#outliers, #only-differences')) box.click();
+    for (const box of document.querySelectorAll('#outliers, #only-differences, #show-unset')) box.click();
     document.querySelectorAll('#legend input')[1].click();
-    const holder = document.querySelector('.chart > div');
+    const holder = document.querySelector('.plot');
     const place = holder.getBoundingClientRect();
     holder.dispatchEvent(new PointerEvent('pointermove', {clientX: place.left + place.width / 2, clientY: place.top + 50}));
     window.dispatchEvent(new Event('resize'));
@@ -128,10 +129,97 @@ TEST_F(Browser, TakesEveryChoice) {
   EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
   EXPECT_THAT(page, HasSubstr("<title>all chosen: time 0:2"));
   EXPECT_THAT(page, HasSubstr("first: 1."));
-  EXPECT_EQ(curves_in(page), 8);
+  EXPECT_EQ(curves_in(page), 10);
   EXPECT_THAT(page, Not(HasSubstr("class=\"raw\"")));
   for (const char* nowhere : {"=\"NaN", "NaN,", ",NaN"}) EXPECT_THAT(page, Not(HasSubstr(nowhere)));
-  EXPECT_THAT(page, HasSubstr("id=\"settings\" class=\"only-differences\""));
+  EXPECT_THAT(page, HasSubstr("id=\"settings\" class=\"several only-differences\""));
+}
+
+// Moves over the first chart and drags, as a mouse would. A pointer that is none cannot be captured.
+const std::string kMouse = R"(
+    Element.prototype.setPointerCapture = () => {};
+    const plot = document.querySelector('.plot');
+    const box = plot.getBoundingClientRect();
+    const mouse = (kind, share) => plot.dispatchEvent(new PointerEvent(
+        kind, {clientX: box.left + share * box.width, clientY: box.top + 50, pointerType: 'mouse', button: 0}));
+)";
+
+TEST_F(Browser, ShowsTheCrosshairInEveryChart) {
+  const std::string page = visit(with_program("one.html", kMouse + R"(
+    mouse('pointermove', 0.75);
+    const without = [...document.querySelectorAll('.chart')].filter(chart => !chart.querySelector('.cursor line'));
+    document.title = `${document.querySelectorAll('.chart').length} charts, ${without.length} without`;
+  )"));
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page, HasSubstr("<title>10 charts, 0 without"));
+}
+
+TEST_F(Browser, ZoomsAllChartsByDragging) {
+  const std::string page = visit(with_program("one.html", kMouse + R"(
+    const places = () => [...document.querySelectorAll('#charts .curve')].map(curve => curve.getAttribute('d')).join();
+    const before = places();
+    mouse('pointerdown', 0.5);
+    mouse('pointermove', 0.6);
+    mouse('pointermove', 0.75);
+    mouse('pointerup', 0.75);
+    const zoomed = document.getElementById('zoom-reset').textContent;
+    const isOther = places() !== before;
+    const address = location.hash;
+    plot.dispatchEvent(new MouseEvent('dblclick'));
+    document.title = `${zoomed}; ${isOther}; ${address}; ${places() === before}; ${location.hash}`;
+  )"));
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page, testing::ContainsRegex(
+                        "<title>step 1[0-9]+ to 2[0-9]+: show all; true; #zoom=1[0-9.]+,2[0-9.]+; true; </title>"));
+}
+
+TEST_F(Browser, TakesChoicesFromTheAddress) {
+  const std::string page = visit("two.html#axis=tokens&log=loss&hidden=1&zoom=100000,200000");
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page, HasSubstr("tokens 100k to 200k: show all"));
+  EXPECT_THAT(page, HasSubstr("aria-pressed=\"true\""));
+  EXPECT_EQ(curves_in(page), 10);
+  EXPECT_THAT(visit("one.html#axis=nothing&zoom=b,a&log=%00&smoothing=9&hidden=-1"), Not(HasSubstr("CONSOLE")));
+}
+
+TEST_F(Browser, SavesAChartAsTableAndAsPictures) {
+  const std::string page = visit(with_program("one.html", R"(
+    const saved = {};
+    URL.createObjectURL = blob => { saved.blob = blob; return 'data:,'; };
+    HTMLAnchorElement.prototype.click = function() { saved.name = this.download; };
+    const save = kind => document.querySelector(`.chart button[data-kind=${kind}]`).click();
+    (async () => {
+      save('CSV');
+      const [heads, first] = (await saved.blob.text()).split('\n');
+      const table = saved.name;
+      save('SVG');
+      const picture = new DOMParser().parseFromString(await saved.blob.text(), 'image/svg+xml');
+      const curves = [...picture.querySelectorAll('path')].filter(path => path.getAttribute('stroke') !== 'none');
+      save('PNG');
+      while (!saved.name.endsWith('.png')) await new Promise(done => setTimeout(done, 5));
+      document.title = `${table}: ${heads}; ${first.slice(0, 12)}; ${picture.documentElement.tagName} ` +
+          `${curves.length > 1} ${/class=/.test(new XMLSerializer().serializeToString(picture))}; ${saved.blob.type}`;
+    })();
+  )"),
+                                 "--window-size=1280,2400 --virtual-time-budget=20000");
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page,
+              HasSubstr("<title>first-loss.csv: run,series,step,mean,lowest,highest; first,loss,1; svg true false; "
+                        "image/png</title>"));
+}
+
+TEST_F(Browser, LoadsThePageOfALiveRunAgain) {
+  const auto run = trainer::read_run(folder_ / "first");
+  const std::string live = trainer::report_page({run}, {.reload_seconds = 1}), ended = trainer::report_page({run});
+  for (const std::string& text : {live, ended}) {
+    folder_.write("live.html", text);
+    const std::string page = visit(with_program("live.html", R"(
+      window.name = String(Number(window.name || 0) + 1);
+      document.title = `loaded ${window.name}`;
+    )"),
+                                   "--window-size=1280,2400 --virtual-time-budget=3500");
+    EXPECT_EQ(page.find("<title>loaded 1</title>") == std::string::npos, text == live);
+  }
 }
 
 }  // namespace

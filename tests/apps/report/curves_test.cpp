@@ -23,5 +23,20 @@ TEST(Curves, TakeAllOfItForDataWhereNothingElseIsKnown) {
   EXPECT_EQ(series_of({{"data_seconds", {0.25, 0.5}}})["outside_seconds"]["mean"], nlohmann::json({0.25, 0.5}));
 }
 
+TEST(Curves, HaveThePartsOfMemoryFromTheGroundUp) {
+  RunFolder run{.name = "run"};
+  run.metrics.steps = {1};
+  for (const char* part : {"activations", "another", "optimizer", "parameters", "program and LibTorch"}) {
+    run.metrics.columns[std::string("memory.") + part] = {1.0};
+  }
+  run.metrics.columns["memory_bytes"] = {5.0};
+  std::vector<std::string> names;
+  for (const nlohmann::json& part : nlohmann::json::parse(curves_json({run}))["runs"][0]["memory"]) {
+    names.push_back(part["name"]);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"program and LibTorch", "parameters", "optimizer", "activations",
+                                             "another", "resident"}));
+}
+
 }  // namespace
 }  // namespace trainer

@@ -22,8 +22,8 @@ using testing::Not;
 TEST(Page, HoldsAllOfARun) {
   TemporaryFolder folder;
   const std::string page = report_page({read_run(write_sample_run(folder.path(), "first"))});
-  for (const char* part : {"<title>first</title>", "steps 1 to 300", "<td>300</td>", "model.width", "bible.txt",
-                           "Let there be light", "checkpoint saved", "class Chart {", "at step"}) {
+  for (const char* part : {"<title>first</title>", "Steps 1 to 300", "<dd>300</dd>", "model.width", "bible.txt",
+                           "Let there be light", "checkpoint saved", "class Chart extends Panel {", "best: step"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("{{")));
@@ -76,7 +76,7 @@ TEST(Page, OfAMillionStepsIsBelow3Megabytes) {
 TEST(Page, OfAShortOrDivergedRunIsStillOne) {
   RunFolder one{.name = "one"};
   one.metrics.steps = {7};
-  EXPECT_THAT(report_page({one}), HasSubstr("steps 7 to 7"));
+  EXPECT_THAT(report_page({one}), HasSubstr("Steps 7 to 7"));
   one.metrics.columns["loss"] = {std::nan("")};
   EXPECT_THAT(report_page({one}), HasSubstr("\"series\":{}"));
 }
@@ -150,7 +150,9 @@ TEST(WriteReport, TellsRunsOfOneNameApart) {
   TemporaryFolder folder;
   const std::string a = write_sample_run(folder.path() / "a", "run"), b = write_sample_run(folder.path() / "b", "run");
   write_report({a, b}, folder / "report.html");
-  EXPECT_THAT(read_bytes(folder / "report.html"), HasSubstr("<th>" + a + "</th><th>" + b + "</th>"));
+  const std::string page = read_bytes(folder / "report.html");
+  EXPECT_THAT(page, HasSubstr("</span>" + a + "</th>"));
+  EXPECT_THAT(page, HasSubstr("</span>" + b + "</th>"));
 }
 
 }  // namespace

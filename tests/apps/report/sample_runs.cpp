@@ -42,6 +42,26 @@ StepRecord sample_record(int64_t step, int64_t steps) {
 
 }  // namespace
 
+trainer::ProcessStart sample_start() {
+  return {.step = 0,
+          .time = "2026-11-23T03:01:02Z",
+          .command = "fsdp-train --text 'a file' --ranks 2",
+          .folder = "/home/ada",
+          .model = "GPT-2: 4 layers of width 64",
+          .parameters = 834'304,
+          .steps = 600,
+          .ranks = 2,
+          .hosts = 1,
+          .threads = 1,
+          .host = "tower",
+          .process = 4711,
+          .processor = "<b>EPYC",
+          .cores = 2,
+          .total_memory = 24'000'000'000,
+          .fsdp_version = "1.2.3",
+          .torch_version = "2.13.0"};
+}
+
 trainer::RunFolder sample_run(const std::string& name, int64_t steps) {
   trainer::RunFolder run{.name = name};
   std::map<std::string, std::vector<double>>& columns = run.metrics.columns;
@@ -68,9 +88,17 @@ std::filesystem::path write_sample_run(const std::filesystem::path& folder, cons
   const std::filesystem::path path = folder / name;
   std::filesystem::create_directories(path);
   trainer::MetricsFile metrics(path / "metrics.jsonl", 0, [](const std::string&) {});
+  if (files.has_start) metrics.write(sample_start());
   for (int64_t step = 1; step <= kSteps; ++step) {
     metrics.write(sample_record(step, kSteps));
     if (step == 100) metrics.write(trainer::Event{.step = step, .text = files.event, .seconds = 16});
+  }
+  if (files.end) {
+    metrics.write(trainer::ProcessEnd{.step = kSteps,
+                                      .seconds = 48,
+                                      .time = "2026-11-23T03:02:00Z",
+                                      .status = *files.end,
+                                      .reason = *files.end == trainer::EndStatus::Finished ? "" : "the <b>reason"});
   }
   std::ofstream(path / "config.json") << files.config;
   std::ofstream(path / "sample.txt") << files.sample;

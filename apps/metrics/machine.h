@@ -1,0 +1,20 @@
+// Facts of this machine and process, as the kernel tells them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "metrics/process_record.h"
+
+namespace trainer {
+
+// Sets host, process, processor, cores, total_memory, folder, command and time. What cannot be found out stays empty.
+void add_machine(ProcessStart& start);
+
+// Now, as "2026-11-23T03:01:02Z".
+std::string utc_time();
+
+// Words as a shell takes them: those with other than plain characters are quoted.
+std::string shell_words(const std::vector<std::string>& words);
+
+}  // namespace trainer

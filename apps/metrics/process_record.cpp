@@ -1,0 +1,132 @@
+#include "metrics/process_record.h"
+
+#include <algorithm>
+#include <array>
+
+namespace trainer {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr bool kKnown = true, kIfKnown = false;
+constexpr bool kRepeats = true, kDiffers = false;
+
+constexpr std::array<Field, 19> kStartFields = {{{"step", "steps", kKnown, kRepeats},
+                                                 {"event", "", kKnown, kRepeats},
+                                                 {"seconds", "s", kKnown, kRepeats},
+                                                 {"time", "", kKnown, kDiffers},
+                                                 {"command", "", kKnown, kDiffers},
+                                                 {"folder", "", kKnown, kDiffers},
+                                                 {"model", "", kKnown, kRepeats},
+                                                 {"parameters", "", kKnown, kRepeats},
+                                                 {"steps", "steps", kKnown, kRepeats},
+                                                 {"ranks", "", kKnown, kRepeats},
+                                                 {"hosts", "", kKnown, kDiffers},
+                                                 {"threads", "", kKnown, kDiffers},
+                                                 {"host", "", kKnown, kDiffers},
+                                                 {"process", "", kKnown, kDiffers},
+                                                 {"processor", "", kKnown, kDiffers},
+                                                 {"cores", "", kKnown, kDiffers},
+                                                 {"total_memory", "bytes", kKnown, kDiffers},
+                                                 {"fsdp_version", "", kKnown, kDiffers},
+                                                 {"torch_version", "", kKnown, kDiffers}}};
+
+constexpr std::array<Field, 6> kEndFields = {{{"step", "steps", kKnown, kRepeats},
+                                              {"event", "", kKnown, kRepeats},
+                                              {"seconds", "s", kKnown, kDiffers},
+                                              {"time", "", kKnown, kDiffers},
+                                              {"status", "", kKnown, kDiffers},
+                                              {"reason", "", kIfKnown, kDiffers}}};
+
+constexpr std::array<std::pair<EndStatus, const char*>, 3> kWords = {
+    {{EndStatus::Finished, "finished"}, {EndStatus::Stopped, "stopped"}, {EndStatus::Failed, "failed"}}};
+
+void read(const Json& record, const char* name, std::string& value) {
+  const auto found = record.find(name);
+  if (found != record.end() && found->is_string()) value = found->get<std::string>();
+}
+
+// A double may be beyond what a whole number holds, and its conversion undefined.
+void read(const Json& record, const char* name, int64_t& value) {
+  const auto found = record.find(name);
+  if (found != record.end() && found->is_number_integer()) value = found->get<int64_t>();
+}
+
+}  // namespace
+
+std::span<const Field> start_fields() { return kStartFields; }
+std::span<const Field> end_fields() { return kEndFields; }
+
+Json to_json(const ProcessStart& start) {
+  return {{"step", start.step},
+          {"event", kRunStart},
+          {"seconds", 0.0},
+          {"time", start.time},
+          {"command", start.command},
+          {"folder", start.folder},
+          {"model", start.model},
+          {"parameters", start.parameters},
+          {"steps", start.steps},
+          {"ranks", start.ranks},
+          {"hosts", start.hosts},
+          {"threads", start.threads},
+          {"host", start.host},
+          {"process", start.process},
+          {"processor", start.processor},
+          {"cores", start.cores},
+          {"total_memory", start.total_memory},
+          {"fsdp_version", start.fsdp_version},
+          {"torch_version", start.torch_version}};
+}
+
+const char* word_of(EndStatus status) {
+  return std::find_if(kWords.begin(), kWords.end(), [&](const auto& entry) { return entry.first == status; })->second;
+}
+
+Json to_json(const ProcessEnd& end) {
+  Json json = {{"step", end.step},
+               {"event", kRunEnd},
+               {"seconds", end.seconds},
+               {"time", end.time},
+               {"status", word_of(end.status)}};
+  if (!end.reason.empty()) json["reason"] = end.reason;
+  return json;
+}
+
+ProcessStart start_from(const Json& record) {
+  ProcessStart start{.step = record.at("step")};
+  read(record, "time", start.time);
+  read(record, "command", start.command);
+  read(record, "folder", start.folder);
+  read(record, "model", start.model);
+  read(record, "parameters", start.parameters);
+  read(record, "steps", start.steps);
+  read(record, "ranks", start.ranks);
+  read(record, "hosts", start.hosts);
+  read(record, "threads", start.threads);
+  read(record, "host", start.host);
+  read(record, "process", start.process);
+  read(record, "processor", start.processor);
+  read(record, "cores", start.cores);
+  read(record, "total_memory", start.total_memory);
+  read(record, "fsdp_version", start.fsdp_version);
+  read(record, "torch_version", start.torch_version);
+  return start;
+}
+
+ProcessEnd end_from(const Json& record) {
+  ProcessEnd end{.step = record.at("step"), .status = EndStatus::Failed};
+  read(record, "time", end.time);
+  read(record, "reason", end.reason);
+  const auto seconds = record.find("seconds");
+  if (seconds != record.end() && seconds->is_number()) end.seconds = seconds->get<double>();
+  std::string word;
+  read(record, "status", word);
+  for (const auto& [status, name] : kWords) {
+    if (word == name) end.status = status;
+  }
+  return end;
+}
+
+}  // namespace trainer

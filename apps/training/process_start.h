@@ -1,0 +1,14 @@
+// The record with which a process begins to train.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include "metrics/process_record.h"
+#include "options/options.h"
+
+namespace trainer {
+
+// Of this process, which goes on after `steps_done` steps.
+ProcessStart process_start(const fsdp::World& world, const Options& options, int64_t steps_done);
+
+}  // namespace trainer
