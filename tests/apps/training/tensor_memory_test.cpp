@@ -32,7 +32,7 @@ TEST(TensorMemory, CountsWhatBackwardAllocates) {
 }
 
 TEST(TensorMemory, CountsNothingOfOtherDevices) {
-  TensorMemory memory(c10::Device(torch::kMeta));
+  TensorMemory memory{c10::Device(torch::kMeta)};
   memory.begin_step();
   const torch::Tensor tensor = torch::ones({kNumel});
   EXPECT_EQ(memory.peak_bytes(), 0);
