@@ -12,7 +12,7 @@
 namespace trainer {
 
 namespace fs = std::filesystem;
-using Json = fsdp::files::OrderedJson;
+using fsdp::files::OrderedJson;
 
 namespace {
 
@@ -24,24 +24,24 @@ std::string first_bytes(const fs::path& path, size_t most) {
   return bytes;
 }
 
-using Rows = std::vector<std::pair<std::string, std::string>>;
+using ConfigurationRows = std::vector<std::pair<std::string, std::string>>;
 
-void flatten(const std::string& name, const Json& value, Rows& rows) {
+void flatten(const std::string& name, const OrderedJson& value, ConfigurationRows& rows) {
   if (value.is_object() && !value.empty()) {
     for (const auto& [key, member] : value.items()) flatten(name.empty() ? key : name + "." + key, member, rows);
   } else if (!name.empty()) {
     rows.emplace_back(name, value.is_string() ? value.get<std::string>()
-                                              : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+                                              : value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
   }
 }
 
-Rows read_configuration(const fs::path& path, std::vector<std::string>& problems) try {
+ConfigurationRows read_configuration(const fs::path& path, std::vector<std::string>& problems) try {
   constexpr int64_t kMostBytes = 1 << 17;
   constexpr size_t kMostRows = 1000;
   const std::string name = fmt::format("'{}'", path.string());
-  const Json json = fsdp::files::read_ordered_json(path, name, kMostBytes);
+  const OrderedJson json = fsdp::files::read_ordered_json(path, name, kMostBytes);
   if (!json.is_object()) throw fsdp::Error(fmt::format("{} is no JSON object.", name));
-  Rows rows;
+  ConfigurationRows rows;
   flatten("", json, rows);
   if (rows.size() > kMostRows) {
     problems.push_back(fmt::format("{} has {} values; the first {} are shown.", name, rows.size(), kMostRows));
