@@ -9,7 +9,7 @@ PAGES = ["README.md", *(f"docs/{name}.md" for name in ("cluster", "faq", "metric
 COMMANDS = ["", "prepare", "sample", "report"]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 # Of torchrun, SLURM and other programs.
-OTHERS = {"--requeue", "--signal", "--max-restarts", "--no-python", "--logdir", "--warmpu"}
+OTHERS = {"--requeue", "--signal", "--max-restarts", "--no-python", "--logdir", "--preset", "--warmpu"}
 OTHERS |= {"--nnodes", "--nproc-per-node"}
 
 
