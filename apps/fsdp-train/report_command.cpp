@@ -54,8 +54,9 @@ int run_report(const Options& options) {
   } else {
     write_report(folders, page, option_groups());
   }
+  if (signal != 0) return 128 + signal;
   print(page.string() + "\n");
-  return signal == 0 ? 0 : 128 + signal;
+  return 0;
 }
 
 }  // namespace trainer

@@ -50,7 +50,7 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
   };
@@ -78,7 +78,7 @@ std::string utc_time() {
 
 std::string shell_words(const std::vector<std::string>& words) {
   std::string result;
-  for (const std::string& word : words) result += (result.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : words) result += (result.empty() ? "" : " ") + shell_word(word);
   return result;
 }
 

@@ -42,13 +42,13 @@ constexpr std::array<Field, 6> kEndFields = {{{"step", "steps", kKnown, kRepeats
 constexpr std::array<std::pair<EndStatus, const char*>, 3> kWords = {
     {{EndStatus::Finished, "finished"}, {EndStatus::Stopped, "stopped"}, {EndStatus::Failed, "failed"}}};
 
-void read(const Json& record, const char* name, std::string& value) {
+void read_field(const Json& record, const char* name, std::string& value) {
   const auto found = record.find(name);
   if (found != record.end() && found->is_string()) value = found->get<std::string>();
 }
 
 // A double may be beyond what a whole number holds, and its conversion undefined.
-void read(const Json& record, const char* name, int64_t& value) {
+void read_field(const Json& record, const char* name, int64_t& value) {
   const auto found = record.find(name);
   if (found != record.end() && found->is_number_integer()) value = found->get<int64_t>();
 }
@@ -96,33 +96,33 @@ Json to_json(const ProcessEnd& end) {
 
 ProcessStart start_from(const Json& record) {
   ProcessStart start{.step = record.at("step")};
-  read(record, "time", start.time);
-  read(record, "command", start.command);
-  read(record, "folder", start.folder);
-  read(record, "model", start.model);
-  read(record, "parameters", start.parameters);
-  read(record, "steps", start.steps);
-  read(record, "ranks", start.ranks);
-  read(record, "hosts", start.hosts);
-  read(record, "threads", start.threads);
-  read(record, "host", start.host);
-  read(record, "process", start.process);
-  read(record, "processor", start.processor);
-  read(record, "cores", start.cores);
-  read(record, "total_memory", start.total_memory);
-  read(record, "fsdp_version", start.fsdp_version);
-  read(record, "torch_version", start.torch_version);
+  read_field(record, "time", start.time);
+  read_field(record, "command", start.command);
+  read_field(record, "folder", start.folder);
+  read_field(record, "model", start.model);
+  read_field(record, "parameters", start.parameters);
+  read_field(record, "steps", start.steps);
+  read_field(record, "ranks", start.ranks);
+  read_field(record, "hosts", start.hosts);
+  read_field(record, "threads", start.threads);
+  read_field(record, "host", start.host);
+  read_field(record, "process", start.process);
+  read_field(record, "processor", start.processor);
+  read_field(record, "cores", start.cores);
+  read_field(record, "total_memory", start.total_memory);
+  read_field(record, "fsdp_version", start.fsdp_version);
+  read_field(record, "torch_version", start.torch_version);
   return start;
 }
 
 ProcessEnd end_from(const Json& record) {
   ProcessEnd end{.step = record.at("step"), .status = EndStatus::Failed};
-  read(record, "time", end.time);
-  read(record, "reason", end.reason);
+  read_field(record, "time", end.time);
+  read_field(record, "reason", end.reason);
   const auto seconds = record.find("seconds");
   if (seconds != record.end() && seconds->is_number()) end.seconds = seconds->get<double>();
   std::string word;
-  read(record, "status", word);
+  read_field(record, "status", word);
   for (const auto& [status, name] : kWords) {
     if (word == name) end.status = status;
   }

@@ -26,7 +26,7 @@ OptionGroup group_of_rest(const std::vector<RunFolder>& runs, const std::vector<
   return rest;
 }
 
-const std::string* value_of(const RunFolder& run, const std::string& name) {
+const std::string* setting_of(const RunFolder& run, const std::string& name) {
   for (const auto& [key, value] : run.configuration) {
     if (key == name) return &value;
   }
@@ -42,17 +42,17 @@ std::string shown_value(const std::string& value) {
   return html(is_blank || has_lines ? json_string(value) : value);
 }
 
-struct Row {
+struct SettingRow {
   std::string html;  // empty: no run knows the name
   bool is_unset = false;
 };
 
-Row row_of(const std::vector<RunFolder>& runs, const KnownOption& option, bool has_defaults) {
-  const std::string* first = value_of(runs.front(), option.name);
+SettingRow setting_row(const std::vector<RunFolder>& runs, const KnownOption& option, bool has_defaults) {
+  const std::string* first = setting_of(runs.front(), option.name);
   bool is_known = false, all_unset = true, all_default = has_defaults, differs = false;
   std::string cells;
   for (const RunFolder& run : runs) {
-    const std::string* value = value_of(run, option.name);
+    const std::string* value = setting_of(run, option.name);
     is_known = is_known || value != nullptr;
     all_unset = all_unset && is_unset(value);
     all_default = all_default && value != nullptr && *value == option.default_value;
@@ -81,7 +81,7 @@ std::string group_table(const std::vector<RunFolder>& runs, const OptionGroup& g
   std::string rows;
   bool all_unset = true;
   for (const KnownOption& option : group.options) {
-    const Row row = row_of(runs, option, has_defaults);
+    const SettingRow row = setting_row(runs, option, has_defaults);
     rows += row.html;
     all_unset = all_unset && (row.html.empty() || row.is_unset);
   }
@@ -92,7 +92,7 @@ std::string group_table(const std::vector<RunFolder>& runs, const OptionGroup& g
       all_unset ? " unset" : "", title, heads_of(runs), rows);
 }
 
-std::string choice(const char* id, const char* text) {
+std::string check_box(const char* id, const char* text) {
   return fmt::format("<label class=\"choice\"><input type=\"checkbox\" id=\"{}\"> {}</label>\n", id, text);
 }
 
@@ -103,8 +103,8 @@ std::string configuration_section(const std::vector<RunFolder>& runs, const std:
   for (const OptionGroup& group : groups) tables += group_table(runs, group, /*has_defaults=*/true);
   tables += group_table(runs, group_of_rest(runs, groups), /*has_defaults=*/false);
   if (tables.empty()) return "";
-  std::string choices = choice("show-unset", "show options without a value");
-  if (runs.size() > 1) choices += choice("only-differences", "only what differs");
+  std::string choices = check_box("show-unset", "show options without a value");
+  if (runs.size() > 1) choices += check_box("only-differences", "only what differs");
   return fmt::format(
       "<section id=\"configuration\">\n<h2>Configuration</h2>\n<div class=\"choices\">\n{}</div>\n"
       "<div id=\"settings\" class=\"{}\">\n{}</div></section>\n",

@@ -14,7 +14,7 @@ namespace trainer {
 
 namespace {
 
-constexpr const char* kNothing = "–";
+constexpr const char* kUnknownCell = "–";
 
 double last_finite(const std::vector<double>& values) {
   const auto found = std::find_if(values.rbegin(), values.rend(), [](double value) { return std::isfinite(value); });
@@ -31,7 +31,7 @@ double highest(const std::vector<double>& values) {
 
 template <typename Format>
 std::string known(double value, Format format) {
-  return std::isfinite(value) ? format(value) : kNothing;
+  return std::isfinite(value) ? format(value) : kUnknownCell;
 }
 
 std::string best_validation(const RunMetrics& metrics) {
@@ -40,7 +40,7 @@ std::string best_validation(const RunMetrics& metrics) {
   for (size_t i = 0; i < losses.size(); ++i) {
     if (std::isfinite(losses[i]) && (best == losses.size() || losses[i] < losses[best])) best = i;
   }
-  if (best == losses.size()) return kNothing;
+  if (best == losses.size()) return kUnknownCell;
   return fmt::format("{:.4f} <small>best: step {}</small>", losses[best], grouped(metrics.steps[best]));
 }
 
@@ -53,7 +53,7 @@ std::string bytes(double count) {
   return short_bytes(static_cast<size_t>(std::clamp(count, 0.0, kMost)));
 }
 
-struct Cell {
+struct SummaryCell {
   const char* label;
   std::string value;  // HTML
 };
@@ -64,7 +64,7 @@ std::string steps_text(const RunFolder& run) {
   return wanted > done ? fmt::format("{} <small>of {}</small>", grouped(done), grouped(wanted)) : grouped(done);
 }
 
-std::vector<Cell> cells_of(const RunFolder& run) {
+std::vector<SummaryCell> cells_of(const RunFolder& run) {
   const RunMetrics& metrics = run.metrics;
   const double peak = std::fmax(highest(metrics.column("peak_memory_bytes")), highest(metrics.column("memory_bytes")));
   const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
@@ -80,21 +80,21 @@ std::vector<Cell> cells_of(const RunFolder& run) {
           {"time", known(elapsed_seconds(metrics).back(), duration)}};
 }
 
-std::string tiles(const RunFolder& run) {
+std::string summary_tiles(const RunFolder& run) {
   std::string text;
-  for (const Cell& cell : cells_of(run)) {
-    if (cell.value != kNothing) text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", cell.label, cell.value);
+  for (const SummaryCell& cell : cells_of(run)) {
+    if (cell.value != kUnknownCell) text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", cell.label, cell.value);
   }
   return fmt::format("<dl class=\"tiles\">\n{}</dl>\n", text);
 }
 
-std::string table(const std::vector<RunFolder>& runs) {
+std::string summary_table(const std::vector<RunFolder>& runs) {
   std::string rows, heads = "<th>run</th><th></th>";
-  for (const Cell& cell : cells_of(runs.front())) heads += fmt::format("<th>{}</th>", cell.label);
+  for (const SummaryCell& cell : cells_of(runs.front())) heads += fmt::format("<th>{}</th>", cell.label);
   for (size_t i = 0; i < runs.size(); ++i) {
     rows += fmt::format("<tr><th scope=\"row\"><span class=\"swatch run-{}\"></span>{}</th><td class=\"text\">{}</td>",
                         i % 8, html(runs[i].name), status_label(runs[i].status));
-    for (const Cell& cell : cells_of(runs[i])) {
+    for (const SummaryCell& cell : cells_of(runs[i])) {
       rows += fmt::format("<td data-label=\"{}\"><span>{}</span></td>", cell.label, cell.value);
     }
     rows += "</tr>\n";
@@ -116,7 +116,7 @@ double median(std::vector<double> values) {
 }
 
 std::string summary_of(const std::vector<RunFolder>& runs) {
-  return runs.size() == 1 ? tiles(runs.front()) : table(runs);
+  return runs.size() == 1 ? summary_tiles(runs.front()) : summary_table(runs);
 }
 
 }  // namespace trainer

@@ -57,9 +57,9 @@ class Watch {
     const bool may_begin = any_is_locked(folders_);  // asked first: what it says of a file is then not older
     try {
       runs_ = read_runs(folders_);
-    } catch (const fsdp::Error& error) {
+    } catch (const fsdp::Error&) {
       if (!may_begin) throw;
-      tell_once(fmt::format("waits for the first step: {}", error.what()));
+      tell_once("waits for the first step");
       return true;
     }
     const bool goes_on = any_is_running(runs_);

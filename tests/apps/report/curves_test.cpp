@@ -31,9 +31,8 @@ TEST(Curves, HaveThePartsOfMemoryFromTheGroundUp) {
   }
   run.metrics.columns["memory_bytes"] = {5.0};
   std::vector<std::string> names;
-  for (const nlohmann::json& part : nlohmann::json::parse(curves_json({run}))["runs"][0]["memory"]) {
-    names.push_back(part["name"]);
-  }
+  const nlohmann::json curves = nlohmann::json::parse(curves_json({run}));
+  for (const nlohmann::json& part : curves["runs"][0]["memory"]) names.push_back(part["name"]);
   EXPECT_EQ(names, (std::vector<std::string>{"program and LibTorch", "parameters", "optimizer", "activations",
                                              "another", "resident"}));
 }

@@ -65,8 +65,8 @@ TEST(Facts, AreThoseOfTheProcess) {
   const std::string facts = facts_section({run});
   for (const char* fact :
        {"GPT-2: 4 layers of width 64", "834,304", "<dd>2, 1 thread per rank</dd>",
-        "tower, &lt;b&gt;EPYC, 2 cores, 24 GB of memory", "2026-11-23 03:01:02 UTC", "2026-11-23 03:02:00 UTC (failed)",
-        "fsdp-train 1.2.3, LibTorch 2.13.0",
+        "tower, &lt;b&gt;EPYC, 2 cores, 24.0 GB of memory", "2026-11-23 03:01:02 UTC",
+        "2026-11-23 03:02:00 UTC (failed)", "fsdp-train 1.2.3, LibTorch 2.13.0",
         "<span>fsdp-train</span> <span>--text</span> <span>&#39;a</span> <span>file&#39;</span>", "/home/ada"}) {
     EXPECT_THAT(facts, HasSubstr(fact));
   }
