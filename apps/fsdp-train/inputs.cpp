@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include "data/text_files.h"
 #include "data/token_file.h"
@@ -36,6 +37,11 @@ int64_t trained_vocabulary(const Options& options) {
   return options.tokenizer.starts_with(kTrainWord) ? std::stoll(options.tokenizer.substr(kTrainWord.size())) : 0;
 }
 
+// That encode a text: no rank has anything else to do meanwhile.
+int64_t encoding_threads(const Options& options) {
+  return options.threads > 0 ? options.threads : std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+}
+
 data::Corpus open(const Options& options, const data::OnProgress& progress = {}) {
   const bool is_default = options.tokenizer == "bytes";
   const data::CorpusOptions corpus = {
@@ -45,7 +51,8 @@ data::Corpus open(const Options& options, const data::OnProgress& progress = {})
       .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
       .trained_vocabulary = trained_vocabulary(options),
       .cache = options.cache,
-      .context = options.model.context};
+      .context = options.model.context,
+      .threads = static_cast<int>(encoding_threads(options))};
   return options.text.empty() ? data::open_corpus(corpus, progress) : data::open_text(corpus, progress);
 }
 
@@ -113,7 +120,7 @@ PrepareOptions prepare_options(const Options& options) {
           .tokenizer = vocabulary > 0 ? "" : options.tokenizer,
           .trained_vocabulary = vocabulary,
           .kind = options.kind,
-          .threads = options.threads > 0 ? options.threads : 1,
+          .threads = encoding_threads(options),
           .cache = options.cache};
 }
 

@@ -13,6 +13,7 @@
 #include "options/model_choice.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
+#include "options/sample_choice.h"
 
 namespace trainer {
 
@@ -64,7 +65,9 @@ void check_requirements(const Rows& given, CommandLine& result) {
        "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."},
       {Command::Prepare, {"--text"}, "--text is missing: name a file, or a folder of files, to turn into tokens."},
       {Command::Prepare, {"--output"}, "--output is missing: name a folder for the tokens."},
-      {Command::Sample, {"--checkpoint"}, "--checkpoint is missing: name a checkpoint's folder, such as RUN/step-300."},
+      {Command::Sample,
+       {"--checkpoint"},
+       "--checkpoint is missing: name a run, a checkpoint's folder such as RUN/step-300, or an exported model."},
       {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."}};
   for (const Requirement& requirement : requirements) {
     const bool met = std::any_of(requirement.flags.begin(), requirement.flags.end(),
@@ -75,13 +78,22 @@ void check_requirements(const Rows& given, CommandLine& result) {
 
 // A model is sampled as it was trained, unless a file says otherwise.
 std::string configuration_for(Command command, const Flags& flags) {
-  std::string path = flags.text_of("--config");
+  const std::string path = flags.text_of("--config");
   if (command != Command::Sample || !path.empty()) return path;
-  const std::filesystem::path checkpoint = flags.text_of("--checkpoint");
-  if (checkpoint.empty()) return "";
-  std::error_code ignored;
-  const auto beside = (checkpoint / "").parent_path().parent_path() / "config.toml";
-  return std::filesystem::exists(beside, ignored) ? beside.string() : "";
+  return configuration_to_sample(flags.text_of("--checkpoint"));
+}
+
+// `fsdp-train sample PLACE` is `fsdp-train sample --checkpoint PLACE`.
+void name_checkpoint(std::vector<std::string>& arguments) {
+  if (!arguments.empty() && !arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "--checkpoint");
+}
+
+// An exported model has its own shape, and threads are those of this machine.
+void settle_sample(CommandLine& line) {
+  Options& options = line.options;
+  if (!line.asks("--threads")) options.threads = 0;
+  const bool is_exported = sample_form(options.checkpoint) == SampleForm::Exported;
+  if (is_exported && !line.asks("--model")) options.model_options.model = options.checkpoint;
 }
 
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
@@ -104,6 +116,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   CommandLine result;
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
   result.command = take_command(arguments, result);
+  if (result.command == Command::Sample) name_checkpoint(arguments);
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);
@@ -119,6 +132,9 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   }
   const Rows in_flags = flags.apply(result.options, result.problems);
   settle_rivals(file.given, in_flags, result);
+  result.asked_for = in_flags;
+  if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
+  if (result.command == Command::Sample) settle_sample(result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
   check_requirements(given, result);

@@ -20,7 +20,7 @@ inline constexpr std::array<CommandEntry, 4> kCommands = {{
     {Command::Train, "train", "(--text FILE | --data FILE) [OPTIONS]",
      "trains a model, sharded over the ranks; this is what is done without a command"},
     {Command::Prepare, "prepare", "--text FILE --output FOLDER [OPTIONS]", "turns text into files of tokens"},
-    {Command::Sample, "sample", "--checkpoint FOLDER [OPTIONS]", "lets a trained model write"},
+    {Command::Sample, "sample", "(RUN | CHECKPOINT | MODEL) [OPTIONS]", "lets a trained model write"},
     {Command::Report, "report", "RUN... [OPTIONS]", "shows runs in one HTML page"},
 }};
 

@@ -43,9 +43,12 @@ std::vector<Group> data_and_model_groups() {
         {"--validation-fraction", &O::validation_fraction, kBelowOne, kTrainAndPrepare, "of the training data", "",
          "held back for validation where --validation names nothing"},
         {"--tokenizer", &O::tokenizer,
-         Form{names_a_tokenizer, "bytes, a model's file or train: and a size such as train:4096"},
+         Form{names_a_tokenizer, "bytes, a tokenizer's file or folder, or train: and a size such as train:4096"},
          kTrain | kPrepare | kSample, "TOKENIZER", "",
-         "bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of that size on the text"},
+         "Makes tokens of a text: bytes; a sentencepiece model; a tokenizer.json of Hugging Face, or a folder with "
+         "one, or "
+         "with vocab.json and merges.txt; or train:VOCABULARY, which trains a sentencepiece model of that size on the "
+         "text."},
         {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
          "for the tokens of texts and for trained tokenizers"},
         {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "", "of the token files: nanoGPT's or llm.c's"},

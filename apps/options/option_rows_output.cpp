@@ -24,7 +24,9 @@ std::vector<Group> output_groups() {
         {"--save-minutes", &O::save_minutes, kNotNegative, kTrain, "minutes", "never", "between checkpoints"},
         {"--keep", &O::keep, from(0, kMany), kTrain, "checkpoints", "all", "of this run, the newest; 0: all"},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
-         "a checkpoint to go on from, with whatever else is given, or to write from"},
+         "Goes on from this checkpoint, with whatever else is given. `sample` writes with it, and takes a run, whose "
+         "newest checkpoint it is, or a model that --export wrote or that comes from Hugging Face; there the flag may "
+         "be left out before the folder."},
         {"--resume", &O::resume, Anything{}, kTrain, "WHAT", "",
          "never; auto: go on from the newest checkpoint in RUN, if there is one; or a checkpoint's folder. Data, "
          "model, tokens "
@@ -40,10 +42,15 @@ std::vector<Group> output_groups() {
        "samples",
        {{"--sample-every", &O::sample_every, from(0, kMany), kTrain, "steps", "at the end", "between samples"},
         {"--sample-length", &O::sample_length, from(0, kMany), kTrainAndSample, "tokens", "", "written by the model"},
+        {"--samples", &O::samples, from(1, kMany), kSample, "N", "",
+         "Writes this many samples, each with the next seed."},
         {"--temperature", &O::temperature, kNotNegative, kTrainAndSample, "", "", "0: always the likeliest token"},
         {"--top-k", &O::top_k, from(0, kMany), kTrainAndSample, "likeliest tokens", "",
          "of which one is drawn; 0: of all"},
-        {"--prompt", &O::prompt, Anything{}, kTrainAndSample, "TEXT", "a new line", "what a sample begins with"}}},
+        {"--prompt", &O::prompt, Anything{}, kTrainAndSample, "TEXT", "a new line",
+         "Text that a sample begins with. `sample` reads it from standard input where it is -, or where it is not "
+         "given "
+         "and standard input is a pipe or a file."}}},
   };
 }
 

@@ -16,7 +16,7 @@ std::vector<Group> rank_groups() {
        {{"--ranks", &O::ranks, from(1, 1024), kTrain, "processes", "",
          "that share the model; under torchrun, SLURM or Open MPI theirs count"},
         {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "threads", "the cores shared evenly",
-         "a rank; of prepare, to encode with: 1"},
+         "a rank; of prepare, to encode with: all cores"},
         {"--timeout", &O::timeout, from(1, kMany), kTrainAndSample, "seconds", "", "that a rank waits for another"}}},
       {"Sharding",
        "sharding",

@@ -103,9 +103,12 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     return signal;
   }
   if (options.export_model) export_model(training);
-  const std::string written =
-      corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
-  if (report) report->finish(loop.steps_done(), written);
+  SharedSample sample;
+  if (corpus.tokenizer) sample = generate_together(world, *model, *corpus.tokenizer, options);
+  if (report && !sample.problem.empty()) {
+    report->event(loop.steps_done(), fmt::format("no sample could be written: {}", sample.problem));
+  }
+  if (report) report->finish(loop.steps_done(), sample.text);
   return 0;
 }
 
