@@ -76,7 +76,7 @@ print(repr(tokenizer.decode(tokenizer("the  worm\n")["input_ids"])))
 TEST_F(TokenizerProgram, RefusesOneThatIsDamaged) {
   const std::string whole = byte_level_.tokenizer_json();
   const std::string cut = folder_.write("cut.json", whole.substr(0, whole.size() / 2));
-  for (const std::string arguments : {"prepare --output " + (folder_ / "out"), "--run " + (folder_ / "run")}) {
+  for (const std::string& arguments : {"prepare --output " + (folder_ / "out"), "--run " + (folder_ / "run")}) {
     const Ending ending = run_train(arguments + " --text " + text_ + " --tokenizer " + cut);
     EXPECT_EQ(ending.code, 2) << ending.output;
     EXPECT_THAT(ending.output, HasSubstr("cut.json' is damaged"));

@@ -1,5 +1,6 @@
 #include "generation/generate.h"
 
+#include <fsdp/fsdp.h>
 #include <gtest/gtest.h>
 
 #include "generation/writer.h"
