@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -29,8 +31,14 @@ void print_speed(int64_t tokens, Clock::duration time) {
   print_error(fmt::format("[{} tokens in {:.1f} s: {:.1f} tokens/s]\n", tokens, seconds, speed));
 }
 
+// A reader that has seen enough is no failure of a rank.
+void end_with_reader() {
+  std::signal(SIGPIPE, [](int) { _exit(0); });
+}
+
 void print_samples(models::LanguageModel& model, const SampleInputs& inputs, const Options& options,
                    torch::Device device) {
+  end_with_reader();
   const Clock::time_point began = Clock::now();
   const std::vector<int32_t> prompt = prompt_tokens(*inputs.tokenizer, inputs.prompt);
   Writer writer(model, *inputs.tokenizer, prompt, options, device);

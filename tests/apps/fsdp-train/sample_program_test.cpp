@@ -63,14 +63,14 @@ TEST_F(SampleProgram, WritesSeveralSamples) {
 }
 
 TEST_F(SampleProgram, ShowsTheTextAsItComes) {
-  ASSERT_EQ(tiny("run", "--steps 2").code, 0);
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
   const std::string endless =
       FSDP_TRAIN_PROGRAM " sample " + (folder_ / "run") + " --prompt begin --sample-length 1000000000 2>&1 < /dev/null";
   FILE* output = popen(endless.c_str(), "r");
   std::string text(40, '\0');
   EXPECT_EQ(fread(text.data(), 1, text.size(), output), text.size());
   EXPECT_THAT(text, StartsWith("begin"));
-  pclose(output);  // it ends with its reader
+  EXPECT_EQ(pclose(output), 0);  // it ends with its reader
 }
 
 TEST_F(SampleProgram, RefusesAllThatIsWrongAtOnce) {
