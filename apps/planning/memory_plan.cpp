@@ -52,11 +52,10 @@ int64_t state_numel(const PlannedUnit& unit, Range shard, bool muon) {
 
 // Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
-  int64_t all_full = 0, largest_full = 0, all_used = 0, largest_used = 0, all_slices = 0;
+  int64_t all_full = 0, largest_full = 0, all_used = 0, largest_used = 0;
   for (const UnitSizes& unit : units) {
     all_full += unit.full;
     all_used += unit.used;
-    all_slices += unit.slice;
     largest_full = std::max(largest_full, unit.full);
     largest_used = std::max(largest_used, unit.used);
   }
@@ -67,8 +66,8 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   if (sharding.ranks == 1) return plan;
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
   const int64_t buffers = std::min<int64_t>(3, count);
-  plan.full_gradients = sharding.reduce_bytes * (sharding.full_for_the_step ? all_used : buffers * largest_used);
-  if (sharding.group < sharding.ranks) plan.full_gradients += kFloatBytes * all_slices;
+  if (!sharding.sums_in_place)
+    plan.full_gradients = sharding.reduce_bytes * (sharding.full_for_the_step ? all_used : buffers * largest_used);
   if (sharding.group > 1) {
     const int64_t copied = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
     plan.copies = sharding.param_bytes * copied;
@@ -87,6 +86,7 @@ PlannedSharding planned_sharding(const Options& options) {
   return {.ranks = options.ranks,
           .group = replicas_only ? 1 : group,
           .full_for_the_step = whole_step,
+          .sums_in_place = replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1,
           .param_bytes = bytes_of(options.param_dtype),
           .reduce_bytes = bytes_of(options.reduce_dtype),
           .buffers = options.buffers,

@@ -15,6 +15,7 @@ struct PlannedSharding {
   int64_t ranks = 1;
   int64_t group = 1;               // ranks that hold the model once; divides `ranks`
   bool full_for_the_step = false;  // every unit has gradients of its own until the end of backward
+  bool sums_in_place = false;      // sums of gradients take the place of the gradients
   int64_t param_bytes = 4;         // an element of full parameters
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
   int64_t buffers = 2;             // full units at once where gathers copy, for the strategies that share them

@@ -36,6 +36,12 @@ torch::Tensor Pool::at(int index, int64_t numel, torch::ScalarType dtype) {
   return buffer.slice(0, 0, bytes).view(dtype);
 }
 
+void Pool::take_back(int index, const torch::Tensor& memory) {
+  while (static_cast<int>(buffers_.size()) <= index) buffers_.emplace_back();
+  buffers_[index] = memory.view(torch::kUInt8);
+  poison(buffers_[index]);
+}
+
 void Pool::move(int from, int to) {
   while (static_cast<int>(buffers_.size()) <= to) buffers_.emplace_back();
   buffers_[to] = std::exchange(buffers_[from], torch::Tensor());

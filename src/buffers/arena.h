@@ -29,9 +29,16 @@ class Pool {
       : shared_(shared), shared_bytes_(shared_bytes), allocate_(std::move(allocate)) {}
   // Buffer `index` as [numel] of `dtype`; the same memory each time.
   torch::Tensor at(int index, int64_t numel, torch::ScalarType dtype);
-  void release(int index) { poison(buffers_.at(index)); }
-  // The buffer's memory belongs to whoever still holds it; it will be made anew.
+  void release(int index) {
+    if (buffers_.at(index).defined()) poison(buffers_[index]);
+  }
+  // The buffer's memory belongs to whoever still holds it; it will be made anew, unless it is taken back before.
   void give_away(int index) { buffers_.at(index).reset(); }
+  // `memory`, which nobody else holds, is buffer `index` again, which was none before.
+  void take_back(int index, const torch::Tensor& memory);
+  bool has(int index) const { return index < static_cast<int>(buffers_.size()) && buffers_[index].defined(); }
+  // Whether buffer `index` serves any unit.
+  bool is_shared(int index) const { return index < shared_; }
   // The contents of buffer `from` stay where they are and are buffer `to` from now on, which was none before.
   void move(int from, int to);
   int64_t bytes() const;

@@ -30,7 +30,8 @@ class PeerLost : public Error {
 
 // The sum over ranks and micro-batches of a shard's gradients.
 struct GradientSum {
-  torch::Tensor values;       // as long as the shard in the gradient layout, fp32
+  torch::Tensor values;       // as long as the shard in the gradient layout, fp32; allocated by the group for a unit
+                              // that has replicas
   std::vector<uint8_t> held;  // per parameter: whether `values` has a gradient of it
 };
 
@@ -44,10 +45,12 @@ struct Gradients {
 
 // The capabilities of a backend's units.
 struct Capabilities {
-  bool into_buffer = true;    // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
-  bool one_sided = false;     // a gather needs nothing of the peers but that they have published
-  bool any_order = false;     // ranks may begin gathers in different orders, if they say so (Order::Any)
-  bool sums_at_once = false;  // `wait_reduce` leaves the sum complete: `wait_sum` has nothing to wait for
+  bool into_buffer = true;  // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
+  bool one_sided = false;   // a gather needs nothing of the peers but that they have published
+  bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
+  // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
+  // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
+  bool sums_in_place = false;
 };
 
 // The order in which the ranks begin an operation on their units: one that they have in common, which the watchdog
@@ -107,8 +110,10 @@ class UnitCollectives {
   virtual bool wait_begun() = 0;
   // Ends the reduction under way.
   virtual void wait_reduce() = 0;
-  // Completes the sum: until then it may lack what replicas of the shard add up.
+  // Completes the sum: until then it may lack what replicas of the shard add up, and they may read it.
   virtual void wait_sum() = 0;
+  // Whether `wait_sum` has nothing to wait for. False also where only a wait can tell.
+  virtual bool sum_is_complete() = 0;
 };
 
 // The description of a unit that a group opens.

@@ -1,6 +1,7 @@
 #include "collectives/ordered_sum.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <type_traits>
@@ -109,6 +110,27 @@ void add_run(float* sum, bool held, std::span<const Element* const> from, Range 
     add_block(sum, held, from, at, std::min(kBlockNumel, run.end - at));
 }
 
+// The sum takes the place of addend `own`, of which a block at a time is kept beside it.
+void add_run_in_place(float* sum, std::span<const float* const> from, size_t own, Range run) {
+  std::array<float, kBlockNumel> block;
+  std::vector<const float*> addends(from.begin(), from.end());
+  for (int64_t at = run.begin; at < run.end; at += kBlockNumel) {
+    const int64_t numel = std::min(kBlockNumel, run.end - at);
+    std::copy_n(sum + at, numel, block.data());
+    for (size_t i = 0; i < from.size(); ++i) addends[i] = i == own ? block.data() : from[i] + at;
+    add_block<float>(sum + at, /*held=*/false, addends, 0, numel);
+  }
+}
+
+template <typename Element>
+void add_where_it_lies(float* sum, bool held, std::span<const Element* const> from, Range run) {
+  if constexpr (std::is_same_v<Element, float>) {
+    const auto own = static_cast<size_t>(std::ranges::find(from, sum) - from.begin());
+    if (own < from.size()) return add_run_in_place(sum, from, own, run);
+  }
+  add_run(sum, held, from, run);
+}
+
 bool same_pattern(size_t a, size_t b, const std::vector<uint8_t>& held, std::span<const Addend> addends) {
   return !held[a] == !held[b] && std::all_of(addends.begin(), addends.end(), [&](const Addend& addend) {
     return (addend.present[a] == kPresent) == (addend.present[b] == kPresent);
@@ -139,7 +161,7 @@ void add_runs(float* sum, const std::vector<uint8_t>& held, std::span<const Rang
     for (; next < segments.size() && same_pattern(first, next, held, addends); next = skip_empty(next + 1, segments))
       run.end = segments[next].end;
     const std::vector<const Element*> values = present_values<Element>(first, addends);
-    add_run<Element>(sum, held[first], values, run);
+    add_where_it_lies<Element>(sum, held[first], values, run);
     first = next;
   }
 }

@@ -23,6 +23,7 @@ class ReplicaSums {
   // places. `sum` stays where it is, and this rank's slice as it is, until `wait`.
   void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
   void wait();
+  bool under_way() const { return sum_.defined(); }
   // The messages that `wait` would wait for, for somebody else to do so.
   Messages hand_over() { return std::exchange(messages_, {}); }
 

@@ -13,9 +13,7 @@ class SingleUnit final : public UnitCollectives {
   SingleUnit(const GroupUnitSpec& spec, torch::Device device)
       : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))) {}
 
-  Capabilities capabilities() const override {
-    return {.into_buffer = false, .one_sided = true, .any_order = true, .sums_at_once = true};
-  }
+  Capabilities capabilities() const override { return {.into_buffer = false, .one_sided = true, .any_order = true}; }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override { return {}; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
@@ -35,6 +33,7 @@ class SingleUnit final : public UnitCollectives {
   bool wait_begun() override { return true; }
   void wait_reduce() override {}
   void wait_sum() override {}
+  bool sum_is_complete() override { return true; }
 
  private:
   torch::Tensor shard_;

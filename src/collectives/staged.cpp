@@ -24,10 +24,7 @@ class StagedUnit final : public UnitCollectives {
 
   Capabilities capabilities() const override {
     const Capabilities host = unit_->capabilities();
-    return {.into_buffer = copies(),
-            .one_sided = host.one_sided,
-            .any_order = host.any_order,
-            .sums_at_once = layout_.shards() == layout_.ranks()};
+    return {.into_buffer = copies(), .one_sided = host.one_sided, .any_order = host.any_order};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override;
@@ -41,9 +38,13 @@ class StagedUnit final : public UnitCollectives {
   bool wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() override { return shown_; }
 
  private:
   bool copies() const { return layout_.shards() > 1; }  // full units to the device
+  torch::Tensor host_memory(int64_t numel, torch::ScalarType dtype = torch::kFloat32) const {
+    return group_->allocate(numel * static_cast<int64_t>(c10::elementSize(dtype))).view(dtype);
+  }
   void fetch(const torch::Tensor& sum);
   void show_sum();
 
@@ -91,7 +92,7 @@ void* StagedUnit::wait_gather() {
 void StagedUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   torch::NoGradGuard no_grad;
   const torch::ScalarType dtype = gradients.values.scalar_type();
-  torch::Tensor values = group_->allocate(static_cast<int64_t>(gradients.values.nbytes())).view(dtype);
+  torch::Tensor values = host_memory(gradients.values.numel(), dtype);
   values.copy_(gradients.values);
   torch::Tensor staging = torch::empty({unit_->staging_numel(*gradients.layout)}, torch::dtype(dtype));
   if (shown_) fetch(sum.values);
@@ -102,7 +103,7 @@ void StagedUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
 
 void StagedUnit::fetch(const torch::Tensor& sum) {
   torch::Tensor& values = host_sum_.values;
-  if (!values.defined() || values.numel() != sum.numel()) values = torch::empty({sum.numel()});
+  if (!values.defined() || values.numel() != sum.numel()) values = host_memory(sum.numel());
   values.copy_(sum);
 }
 

@@ -26,10 +26,7 @@ class UnitExchange final : public UnitCollectives {
   ~UnitExchange() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(),
-            .one_sided = !has_peers(),
-            .any_order = true,
-            .sums_at_once = spec_.layout.shards() == spec_.layout.ranks()};
+    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = true, .sums_in_place = true};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override { return {}; }
@@ -46,6 +43,7 @@ class UnitExchange final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() override { return !replica_sums_.under_way(); }
 
  private:
   // A reduction under way.

@@ -48,7 +48,8 @@ void Events::operator_ends(std::span<const int> units) noexcept {
   }
 }
 
-void Events::perform(const schedule::Actions& actions, std::string_view operation) {
+template <typename Text>
+void Events::perform(const schedule::Actions& actions, const Text& operation) {
   if (actions.empty()) return parts_.executor.check_not_failed();
   parts_.executor.perform(actions, operation);
   parts_.optimizer_step.reduced(actions);

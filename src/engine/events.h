@@ -33,7 +33,8 @@ class Events final : public interpose::Listener {
 
  private:
   schedule::Mode mode();  // of what this thread runs now
-  void perform(const schedule::Actions& actions, std::string_view operation = {});
+  template <typename Text = std::string_view>
+  void perform(const schedule::Actions& actions, const Text& operation = {});
   void make_full(std::span<const int> units, schedule::Mode mode, const char* operation);
   void end_sums(const interpose::PieceUse& use, const char* operation);
   void check_changed(int unit, schedule::Mode mode);

@@ -114,6 +114,10 @@ void Executor::open_gradient(const Action& action) {
   unit.gradients.expect(static_cast<int>(std::ranges::count(trainable, 1)));
   if (alone()) return unit.gradients.open_alone();
   unit.sum.open(std::move(trainable));
+  if (sums_in_place(unit, action.buffer) && !arena_.gradients.has(action.buffer)) {
+    const torch::Tensor idle = unit.sum.take_idle_memory();
+    if (idle.defined()) arena_.gradients.take_back(action.buffer, idle);
+  }
   const layout::GradientLayout& layout = unit.sum.gradient_layout();
   unit.gradients.open(layout, arena_.gradients.at(action.buffer, layout.full_numel(), unit.gradients.dtype()));
   for (LateGradient& late : unit.gradients.take_late())
@@ -128,6 +132,11 @@ void Executor::write_gradient(int id, int parameter, torch::Tensor gradient) {
   unit.gradients.write(parameter, std::move(gradient));
 }
 
+bool Executor::sums_in_place(const ShardedUnit& unit, int buffer) const {
+  return unit.collectives->capabilities().sums_in_place && !unit.is_divided() &&
+         unit.gradients.dtype() == torch::kFloat32 && !arena_.gradients.is_shared(buffer);
+}
+
 void Executor::reduce(const Action& action) {
   ShardedUnit& unit = *units_[action.unit];
   ++communication_.reductions;
@@ -135,6 +144,11 @@ void Executor::reduce(const Action& action) {
   communication_.all_reductions += unit.layout.shards() < group_.size();
   if (alone()) return;
   const layout::GradientLayout& layout = unit.sum.gradient_layout();
+  if (sums_in_place(unit, action.buffer) && !unit.sum.has_memory()) {
+    unit.sum.begin_in(unit.gradients.buffer());
+    arena_.gradients.give_away(action.buffer);
+  }
+  unit.sum.make_memory();
   const torch::Tensor staging =
       arena_.staging.at(action.buffer, unit.collectives->staging_numel(layout), unit.gradients.dtype());
   unit.collectives->begin_reduce({&layout, unit.gradients.buffer(), unit.gradients.presence(), staging},
@@ -151,10 +165,15 @@ void Executor::finish_reduction(const Action& action) {
   ShardedUnit& unit = *units_[action.unit];
   if (alone()) return unit.sum.add_kept(unit.gradients);
   unit.collectives->wait_reduce();
+  if (unit.gradients.held_by_autograd()) {
+    // A gradient that autograd still adds to comes late, or never.
+    unit.collectives->wait_sum();
+    unit.sum.leave(unit.gradients.buffer());
+    arena_.gradients.give_away(action.buffer);
+  } else {
+    arena_.gradients.release(action.buffer);
+  }
   unit.sum.show();
-  // A gradient that autograd still adds to comes late, or never.
-  unit.gradients.held_by_autograd() ? arena_.gradients.give_away(action.buffer)
-                                    : arena_.gradients.release(action.buffer);
   arena_.staging.release(action.buffer);
   unit.gradients.close();
 }

@@ -87,8 +87,7 @@ void OptimizerStep::reduced(const schedule::Actions& actions) {
   using Kind = schedule::Action::Kind;
   for (const schedule::Action& action : actions) {
     if (action.kind != Kind::WaitReduce && action.kind != Kind::WaitBuffer) continue;
-    if (schedule_.complete(action.unit) && units_[action.unit]->collectives->capabilities().sums_at_once)
-      early_.reduced(action.unit);
+    if (schedule_.complete(action.unit)) early_.reduced(action.unit);
   }
 }
 
@@ -99,6 +98,7 @@ void OptimizerStep::step_candidates(int64_t touched) {
   interpose::Unwatched ours;
   for (int id : std::vector(early_.candidates())) {
     collectives::UnitCollectives& unit = *units_[id]->collectives;
+    if (!unit.sum_is_complete()) continue;
     if (!early_.has_left(id) && !leave(id)) continue;
     if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
     write(id, *update, gradients_.closing_factors_of(*units_[id]), touched);

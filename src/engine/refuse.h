@@ -15,12 +15,16 @@ inline void refuse(schedule::Misuse misuse, std::string_view call, const std::st
   throw_error(prefix + schedule::message_of(misuse, call));
 }
 
-// Throws Error unless the call may go on now.
-inline void check_call(const schedule::StepMachine& machine, schedule::Call call, std::string_view what,
-                       const std::string& unit = "") {
+// Throws Error unless the call may go on now. `what` is text; nobody asks for its length where the call may go on,
+// since this is checked at every touch.
+template <typename Text>
+void check_call(const schedule::StepMachine& machine, schedule::Call call, const Text& what,
+                const std::string& unit = "") {
   const schedule::Misuse misuse = machine.check(call);
-  if (misuse != schedule::Misuse::None) [[unlikely]]
-    refuse(misuse, misuse == schedule::Misuse::StepBroken ? machine.why_broken() : what, unit);
+  if (misuse == schedule::Misuse::None) [[likely]]
+    return;
+  const std::string_view named = what;
+  refuse(misuse, misuse == schedule::Misuse::StepBroken ? std::string_view(machine.why_broken()) : named, unit);
 }
 
 }  // namespace fsdp::engine

@@ -55,6 +55,12 @@ std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,
   return pieces;
 }
 
+// Replicas of a shard may read each other's sums.
+buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpec& model) {
+  if (layout.shards() == layout.ranks()) return buffers::allocate_plain(model.device);
+  return [group = model.group.get()](int64_t bytes) { return group->allocate(bytes); };
+}
+
 }  // namespace
 
 ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
@@ -72,7 +78,7 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
            .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host})),
       shard(make_shard(unit, model, *this)),
       gradients(shapes, on_device(model, model.reduce_dtype)),
-      sum(layout, model.group->rank(), pieces_of(*this, model.group->rank(), link), link),
+      sum(layout, model.group->rank(), pieces_of(*this, model.group->rank(), link), link, allocate_sums(layout, model)),
       storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
                                                            unit.dtype, model.casts_activations, link, model.device)) {
   publish();

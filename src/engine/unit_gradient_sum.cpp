@@ -11,11 +11,12 @@ namespace fsdp::engine {
 using Sum = interpose::PieceStorage::Sum;
 
 UnitGradientSum::UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
-                                 std::shared_ptr<interpose::Link> link)
+                                 std::shared_ptr<interpose::Link> link, buffers::Allocate allocate)
     : layout_(layout),
       rank_(rank),
       pieces_(std::move(pieces)),
       link_(std::move(link)),
+      allocate_(std::move(allocate)),
       gradient_layout_(layout, std::vector<uint8_t>(layout.parameters())) {
   sum_.held.assign(pieces_.size(), 0);
 }
@@ -49,16 +50,36 @@ void UnitGradientSum::open(std::vector<uint8_t> trainable) {
   }
   // Gradients that the user still holds keep their values.
   const bool others_hold = sum_.values.defined() && sum_.values.storage().use_count() > 1 + shown;
-  if (trainable != gradient_layout_.wanted() || !sum_.values.defined() || others_hold)
-    change_layout(std::move(trainable));
+  if (trainable != gradient_layout_.wanted() || others_hold) change_layout(std::move(trainable));
 }
+
+// Zeros, so that what lies between the pieces is harmless.
+void UnitGradientSum::make_memory() {
+  if (sum_.values.defined()) return;
+  const int64_t numel = gradient_layout_.shard_of(rank_).numel();
+  sum_.values = allocate_(numel * static_cast<int64_t>(sizeof(float))).view(torch::kFloat32).zero_();
+}
+
+void UnitGradientSum::leave(const torch::Tensor& gradients) {
+  if (!sum_.values.is_alias_of(gradients)) return;
+  const torch::Tensor values = std::exchange(sum_.values, torch::Tensor());
+  make_memory();
+  sum_.values.copy_(values);
+}
+
+torch::Tensor UnitGradientSum::take_idle_memory() {
+  if (!sum_.values.defined() || holds_any() || sum_.values.storage().use_count() > 1) return {};
+  return std::exchange(sum_.values, torch::Tensor());
+}
+
+bool UnitGradientSum::holds_any() const { return std::ranges::find(sum_.held, 1) != sum_.held.end(); }
 
 // Parameters may have been frozen or unfrozen since the last backward; what was summed up to then stays.
 void UnitGradientSum::change_layout(std::vector<uint8_t> wanted) {
   const layout::GradientLayout before = std::exchange(gradient_layout_, {layout_, std::move(wanted)});
-  const auto options = torch::dtype(torch::kFloat32).device(pieces_.at(0).device());
-  const torch::Tensor values =
-      std::exchange(sum_.values, torch::zeros({gradient_layout_.shard_of(rank_).numel()}, options));
+  const torch::Tensor values = std::exchange(sum_.values, torch::Tensor());
+  if (!holds_any()) return;
+  make_memory();
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (!sum_.held[i]) continue;
     const layout::Range from = before.piece_of(i, rank_), to = gradient_layout_.piece_of(i, rank_);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "buffers/arena.h"
 #include "collectives/group.h"
 #include "engine/unit_gradients.h"
 #include "interpose/piece_storage.h"
@@ -22,15 +23,25 @@ namespace fsdp::engine {
 class UnitGradientSum {
  public:
   // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. Whoever reads or writes their
-  // gradients is told to the link's listener.
+  // gradients is told to the link's listener. `allocate` makes the memory of the sum.
   UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
-                  std::shared_ptr<interpose::Link> link);
+                  std::shared_ptr<interpose::Link> link, buffers::Allocate allocate);
 
   // Throws Error where a backward cannot add to the parameter's gradient, of which `name` is the name: its sum has
   // ended, or the user has set it.
   void check_can_add(size_t parameter, const std::string& name) const;
   // Before a backward adds to the sum. `trainable`: per parameter, whether it wants a gradient now.
   void open(std::vector<uint8_t> trainable);
+  // Before a reduction adds to the sum: there is memory for it.
+  void make_memory();
+  // Instead, where it has none: the sum takes the place of the gradients of the whole unit, in fp32, which lie in
+  // `gradients` as the layout says.
+  void begin_in(const torch::Tensor& gradients) { sum_.values = gradients; }
+  // The sum, complete and not shown yet, moves out of there.
+  void leave(const torch::Tensor& gradients);
+  bool has_memory() const { return sum_.values.defined(); }
+  // The memory of a sum that was dropped, for other use; undefined where there is none, or it is held by somebody.
+  torch::Tensor take_idle_memory();
   // Lays gradients out for these parameters, before any came.
   void lay_out(std::vector<uint8_t> wanted) { gradient_layout_ = {layout_, std::move(wanted)}; }
   // The pieces' gradients have what was summed up.
@@ -67,6 +78,7 @@ class UnitGradientSum {
 
  private:
   void change_layout(std::vector<uint8_t> wanted);
+  bool holds_any() const;
   interpose::PieceStorage* storage_of(size_t parameter) const;
   void set_gradient(size_t parameter, const torch::Tensor& gradient, interpose::PieceStorage::Sum sum);
   void add_again(size_t parameter);
@@ -76,6 +88,7 @@ class UnitGradientSum {
   int rank_;
   std::vector<torch::Tensor> pieces_;
   std::shared_ptr<interpose::Link> link_;
+  buffers::Allocate allocate_;
   layout::GradientLayout gradient_layout_;
   collectives::GradientSum sum_;
   bool divided_later_ = false;

@@ -25,7 +25,7 @@ void Touches::add_piece(const at::Tensor& tensor, bool written) {
   }
 }
 
-void Touches::announce_pieces(const char* operation) const {
+void Touches::tell_listeners_of_pieces(const char* operation) const {
   for (const PieceTouch& piece : pieces_) {
     if (piece.link->listener == nullptr) continue;
     PieceUse use = piece.use;

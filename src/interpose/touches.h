@@ -45,7 +45,9 @@ class Touches {
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return next_.get(); }
   // Tells the listeners of the pieces among the arguments.
-  void announce_pieces(const char* operation) const;
+  void announce_pieces(const char* operation) const {
+    if (!pieces_.empty()) tell_listeners_of_pieces(operation);
+  }
 
  private:
   void add(UnitStorage& storage, bool written) {
@@ -56,6 +58,7 @@ class Touches {
   }
   void add_to_next(UnitStorage& storage, bool written);
   void add_piece(const at::Tensor& tensor, bool written);
+  void tell_listeners_of_pieces(const char* operation) const;
 
   const UnitStorage* first_ = nullptr;  // held by the arguments
   c10::SmallVector<int, 4> units_;

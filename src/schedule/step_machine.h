@@ -70,7 +70,9 @@ class StepMachine {
   Misuse check(Call call) const { return situations_ == 0 ? Misuse::None : check_situations(call); }
 
   // Calls that went on, and events, move the machine.
-  void backward_begins() { micro_batch_ = MicroBatchPhase::Backward, update(); }
+  void backward_begins() {
+    if (micro_batch_ != MicroBatchPhase::Backward) micro_batch_ = MicroBatchPhase::Backward, update();
+  }
   void backward_ends() { micro_batch_ = MicroBatchPhase::Forward, update(); }
   // A backward threw. `lost`: and so the sums of no_sync scopes are gone.
   void backward_abandoned(bool lost);

@@ -27,7 +27,8 @@ TEST(Required, SkipsWhatATestLacks) {
 TEST(Required, FailsWhereAllIsToBeThere) {
   const Ending ending = run_without_tmux("1");
   EXPECT_EQ(ending.code, 1) << ending.output;
-  EXPECT_THAT(ending.output, HasSubstr("tmux is not there: scripts/setup --tests installs it (FSDP_TEST_REQUIRE_ALL is set)"));
+  EXPECT_THAT(ending.output,
+              HasSubstr("tmux is not there: scripts/setup --tests installs it (FSDP_TEST_REQUIRE_ALL is set)"));
 }
 
 }  // namespace

@@ -71,14 +71,21 @@ MicroBatch make_batch(const GradientLayout& layout, torch::ScalarType dtype, int
   return batch;
 }
 
+torch::Tensor allocate(Group& group, int64_t numel, torch::ScalarType dtype) {
+  return group.allocate(numel * static_cast<int64_t>(c10::elementSize(dtype))).view(dtype);
+}
+
+// A sum without memory takes the place of the gradients.
 void reduce(Group& group, UnitCollectives& unit, const GradientLayout& layout, const MicroBatch& batch,
             GradientSum& sum) {
   const torch::Tensor& own = batch.gradients[group.rank()];
-  torch::Tensor gradients = group.allocate(static_cast<int64_t>(own.nbytes())).view(own.scalar_type()).copy_(own);
+  torch::Tensor gradients = allocate(group, own.numel(), own.scalar_type()).copy_(own);
+  const bool in_place = !sum.values.defined();
+  if (in_place) sum.values = gradients;
   torch::Tensor staging = torch::empty({unit.staging_numel(layout)}, gradients.options());
   unit.begin_reduce({&layout, gradients, batch.present[group.rank()], staging}, sum);
   unit.wait_reduce();
-  gradients.fill_(NAN);  // free from here on
+  if (!in_place) gradients.fill_(NAN);  // free from here on
 }
 
 // The whole unit's sum, over ranks and then micro-batches, one parameter at a time.
@@ -106,13 +113,17 @@ void expect_same_pieces(const UnitLayout& unit, const GradientLayout& layout, in
   }
 }
 
-// Four steps of three micro-batches.
+// Four steps of three micro-batches; in every other one the sum lies in the place of the first gradients, if it may.
 void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype, int id, double trainable,
                   Values values) {
   auto collectives = group.open_unit({.id = id, .name = "unit", .layout = unit, .gradient_dtype = dtype});
   GradientLayout layout(unit, random_flags(unit.parameters(), trainable, generator(id)));
   for (int64_t step = 0; step < 4; ++step) {
-    GradientSum sum{torch::full({layout.shard_of(group.rank()).numel()}, NAN), std::vector<uint8_t>(unit.parameters())};
+    GradientSum sum{{}, std::vector<uint8_t>(unit.parameters())};
+    const bool may_be_in_place =
+        collectives->capabilities().sums_in_place && unit.shards() == 1 && dtype == torch::kFloat32;
+    if (!may_be_in_place || step % 2 == 0)
+      sum.values = allocate(group, layout.shard_of(group.rank()).numel(), torch::kFloat32).fill_(NAN);
     torch::Tensor full = torch::zeros({unit.full_numel()});
     std::vector<uint8_t> held(unit.parameters());
     for (int64_t batch_number = 0; batch_number < 3; ++batch_number) {
@@ -121,6 +132,7 @@ void check_reduce(Group& group, const UnitLayout& unit, torch::ScalarType dtype,
       reduce(group, *collectives, layout, batch, sum);
     }
     collectives->wait_sum();
+    if (unit.shards() == unit.ranks()) EXPECT_TRUE(collectives->sum_is_complete());
     EXPECT_EQ(sum.held, held);
     expect_same_pieces(unit, layout, group.rank(), sum, full);
   }

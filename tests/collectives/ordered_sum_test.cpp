@@ -51,6 +51,31 @@ void expect_as_naive(const std::vector<Range>& segments, size_t ranks, uint64_t 
     for (int64_t i = segment.begin; i < segment.end; ++i) ASSERT_EQ(found[i], expected[i]) << i;
 }
 
+TEST(AddInOrder, MayTakeThePlaceOfAnyAddend) {
+  std::mt19937 random(3);
+  const std::vector<Range> segments{{0, 100}, {128, 9000}};
+  for (size_t ranks : {1, 2, 3, 5, 9})
+    for (size_t own = 0; own < ranks; ++own)
+      for (size_t missing = 0; missing <= ranks; ++missing) {  // a rank without the second gradient, or none
+        std::vector<std::vector<float>> values;
+        std::vector<std::vector<uint8_t>> present(ranks, {1, 1});
+        if (missing < ranks) present[missing][1] = 0;
+        std::vector<Addend> addends;
+        for (size_t rank = 0; rank < ranks; ++rank) values.push_back(random_values(9000, random));
+        for (size_t rank = 0; rank < ranks; ++rank) addends.push_back({values[rank].data(), present[rank]});
+        std::vector<float> expected(9000);
+        std::vector<uint8_t> held(2), expected_held(2);
+        add_naively(expected, expected_held, segments, addends);
+        add_in_order(values[own].data(), held, segments, addends);
+        EXPECT_EQ(held, expected_held);
+        for (size_t segment = 0; segment < segments.size(); ++segment) {
+          if (!held[segment]) continue;
+          for (int64_t i = segments[segment].begin; i < segments[segment].end; ++i)
+            ASSERT_EQ(values[own][i], expected[i]) << ranks << " ranks, in place of " << own << ", element " << i;
+        }
+      }
+}
+
 TEST(AddInOrder, TreatsEveryPatternOfFlagsAsTheRuleSays) {
   std::mt19937 random(1);
   for (size_t ranks : {1, 2, 3})

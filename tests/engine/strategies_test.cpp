@@ -103,6 +103,9 @@ struct Formula {
   int64_t full_parameters = 0, full_gradients = 0;
 };
 
+// Each step's sums take the place of its gradients.
+constexpr int64_t kInPlace = 0;
+
 Options grouped(Strategy strategy, int shard_group_size) {
   return {.strategy = strategy, .shard_group_size = shard_group_size};
 }
@@ -114,29 +117,29 @@ std::vector<Formula> formulas_over_gloo(const Sizes& sizes, int64_t peers) {
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, sizes.full, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, sizes.full, all},
           {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), sizes.full, all},
-          {"NoShard", {.strategy = Strategy::NoShard}, 0, all},
+          {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace + sizes.slices * peers},
           {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 2 * sizes.largest, two},
           {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two},
           {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), sizes.full, two},
           {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two}};
 }
 
-std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes, int64_t ranks) {
-  const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients, replicas = sizes.full / ranks;
+std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes) {
+  const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients;
   return {{"FullShard", {}, 0, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, 0, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, all},
-          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), 0, all + replicas},
-          {"NoShard", {.strategy = Strategy::NoShard}, 0, all + replicas},
-          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 0, two + replicas},
-          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two + replicas},
-          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), 0, two + replicas},
-          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two + replicas}};
+          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), 0, all},
+          {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace},
+          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 0, two},
+          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two},
+          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), 0, two},
+          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two}};
 }
 
 // Units are full in buffers, as over Gloo; gradients are reduced as ever.
 std::vector<Formula> formulas_by_copies(const Sizes& sizes, int64_t ranks) {
-  std::vector<Formula> formulas = formulas_in_shared_memory(sizes, ranks);
+  std::vector<Formula> formulas = formulas_in_shared_memory(sizes);
   const std::vector<Formula> in_buffers = formulas_over_gloo(sizes, ranks - 1);
   for (size_t i = 0; i < formulas.size(); ++i) formulas[i].full_parameters = in_buffers[i].full_parameters;
   return formulas;
@@ -167,8 +170,7 @@ TEST(Memory, FollowsTheFormulaOfEachStrategy) {
             {.backend = "gloo"});
   run_ranks(4,
             [](World& world) {
-              expect_formulas(world,
-                              [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes, world.size()); });
+              expect_formulas(world, [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes); });
             },
             {.backend = "shm"});
   const testing::CopyingGathers copying;

@@ -29,10 +29,7 @@ class DeviceUnit final : public UnitCollectives {
   ~DeviceUnit() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(),
-            .one_sided = !has_peers(),
-            .any_order = !has_peers(),
-            .sums_at_once = !channels_.replicas};
+    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers()};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override {
@@ -49,6 +46,7 @@ class DeviceUnit final : public UnitCollectives {
   bool wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
+  bool sum_is_complete() override { return !channels_.replicas; }
 
   // Its reduction goes out now.
   void send();

@@ -21,10 +21,7 @@ class HostsUnit final : public UnitCollectives {
   HostsUnit(std::shared_ptr<HostsContext> context, GroupUnitSpec spec);
 
   Capabilities capabilities() const override {
-    return {.into_buffer = false,
-            .one_sided = parameters_->one_sided(),
-            .any_order = parameters_->one_sided(),
-            .sums_at_once = spec_.layout.shards() == spec_.layout.ranks()};
+    return {.into_buffer = false, .one_sided = parameters_->one_sided(), .any_order = parameters_->one_sided()};
   }
   torch::Tensor shard() const override { return memory_.shard(); }
   UnitBytes bytes() const override { return {.gathered = parameters_->bytes()}; }
@@ -40,6 +37,7 @@ class HostsUnit final : public UnitCollectives {
   bool wait_begun() override { return reduction_.wait_begun(); }
   void wait_reduce() override { reduction_.wait(); }
   void wait_sum() override { reduction_.wait_sum(); }
+  bool sum_is_complete() override { return spec_.layout.shards() == spec_.layout.ranks(); }
 
  private:
   std::shared_ptr<HostsContext> context_;

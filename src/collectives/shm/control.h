@@ -74,10 +74,11 @@ struct UnitControl {
   Counter published;  // the epoch that its shard is written for
   Counter offered;    // reductions begun
   Counter taken;      // reductions of which the rank has added up its slice
-  // Written before `offered` says so: where in the rank's memory its gradients begin.
+  Counter copied;     // reductions of which the rank has copied the slices of its replicas
+  // Written before `offered` says so: where in the rank's memory its gradients begin, and the sum of its shard where
+  // that has replicas.
   alignas(kLineBytes) uint64_t gradients = 0;
-  // Written once, on opening: where the sum of its slice is shown to replicas.
-  uint64_t sums = 0;
+  uint64_t sum = 0;
 
   uint8_t* present() { return reinterpret_cast<uint8_t*>(this + 1); }
   const uint8_t* present() const { return reinterpret_cast<const uint8_t*>(this + 1); }

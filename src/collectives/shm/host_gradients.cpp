@@ -51,4 +51,24 @@ void HostGradients::wait_taken() {
   ranks_->wait(ranks_->peers(), purpose_, [this](int peer) { return counters_.has_taken(*members_[peer].control); });
 }
 
+void HostGradients::show_sum(uint64_t address) { members_[ranks_->rank()].control->sum = address; }
+
+float* HostGradients::sum_of(int number) const {
+  const UnitMember& member = members_[number];
+  return reinterpret_cast<float*>(member.memory->at(member.control->sum));
+}
+
+void HostGradients::copied() {
+  counters_.copy();
+  ranks_->ring();
+}
+
+bool HostGradients::is_copied(const std::vector<int>& replicas) const {
+  return std::ranges::all_of(replicas, [this](int replica) { return has_copied(replica); });
+}
+
+void HostGradients::wait_copied(const std::vector<int>& replicas) {
+  ranks_->wait(replicas, purpose_, [this](int replica) { return has_copied(replica); });
+}
+
 }  // namespace fsdp::collectives::shm

@@ -1,8 +1,9 @@
 // The gradients of a unit that the ranks of a host offer each other for a reduction, where they lie in shared memory.
 //
 // A rank offers its gradients; when all have offered, each adds up the slices that it works on, in rank order, and says
-// that it took from them; when all have taken, the gradients may change. On one host that is the whole reduction, and
-// the calling thread does it (unit_reduction.h). Over several hosts sums pass from host to host, and a task beside the
+// that it took from them; when all have taken, the gradients may change, and replicas of a shard copy each other's
+// slices from their sums. On one host that is the whole reduction, and the calling thread does it (unit_reduction.h).
+// Over several hosts sums pass from host to host, and a task beside the
 // caller does it (hosts/unit_reduction.h): threads and messages that ranks of one host would only pay for.
 //
 // One reduction of a unit is under way at a time. Plain memory, no tensors. One thread at a time, but for `take`.
@@ -50,7 +51,19 @@ class HostGradients {
   // Returns when no peer reads this rank's gradients. Throws WaitFailure.
   void wait_taken();
 
+  // Before `offer`, where there are replicas: the sum of this rank's shard begins at `address` in its memory.
+  void show_sum(uint64_t address);
+  // That of a replica, which stays as it is until this rank has said that it copied from it.
+  float* sum_of(int number) const;
+  void copied();
+  // Whether no replica copies from this rank's sum any more.
+  bool is_copied(const std::vector<int>& replicas) const;
+  // Returns when none does. Throws WaitFailure.
+  void wait_copied(const std::vector<int>& replicas);
+
  private:
+  bool has_copied(int replica) const { return counters_.has_copied(*members_[replica].control); }
+
   Ranks* ranks_;
   std::vector<UnitMember> members_;
   ElementType type_;

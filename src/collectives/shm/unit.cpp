@@ -11,12 +11,6 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-// Of the sum that a rank shows to its replicas, where it has any.
-int64_t sum_bytes_of(const layout::UnitLayout& layout) {
-  const bool has_replicas = layout.shards() < layout.ranks();
-  return has_replicas ? layout.slice_numel() * static_cast<int64_t>(sizeof(float)) : 0;
-}
-
 std::vector<int> replicas_of(int rank, const layout::UnitLayout& layout) {
   std::vector<int> replicas;
   for (int other = 0; other < layout.ranks(); ++other) {
@@ -27,8 +21,7 @@ std::vector<int> replicas_of(int rank, const layout::UnitLayout& layout) {
 
 UnitMemory open_memory(SharedMemoryContext& context, const GroupUnitSpec& spec) {
   check_ranks(context.ranks().size(), spec);
-  return context.guarded(message_prefix(spec.name), "open",
-                         [&] { return UnitMemory(context, spec, {.sum_bytes = sum_bytes_of(spec.layout)}); });
+  return context.guarded(message_prefix(spec.name), "open", [&] { return UnitMemory(context, spec, {}); });
 }
 
 }  // namespace
@@ -41,8 +34,6 @@ SharedMemoryUnit::SharedMemoryUnit(std::shared_ptr<SharedMemoryContext> context,
       memory_(open_memory(*context_, spec_)),
       reduction_({context_->ranks(), memory_.members(), element_type_of(spec_.gradient_dtype), spec_.name},
                  replicas_of(context_->ranks().rank(), spec_.layout)) {}
-
-UnitBytes SharedMemoryUnit::bytes() const { return {.reductions = sum_bytes_of(spec_.layout)}; }
 
 bool SharedMemoryUnit::begin_write(Readers readers) {
   return context_->guarded(prefix_, "waiting for the readers of this rank's shard",
@@ -80,9 +71,12 @@ void SharedMemoryUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   FSDP_INVARIANT(!reduction_.under_way(), "unit {} is being reduced already", spec_.name);
   check_shapes(gradients, sum, spec_);
   gradients_ = std::move(gradients);
+  const bool has_replicas = spec_.layout.shards() < spec_.layout.ranks();
+  if (has_replicas) sum_ = sum.values;
   context_->guarded(prefix_, "reduce", [&] {
+    const uint64_t address = has_replicas ? context_->address_of(sum.values) : 0;
     reduction_.begin(*gradients_.layout, context_->address_of(gradients_.values), gradients_.present,
-                     sum.values.mutable_data_ptr<float>(), sum.held);
+                     {sum.values.mutable_data_ptr<float>(), &sum.held, address});
   });
 }
 
@@ -93,6 +87,17 @@ bool SharedMemoryUnit::wait_begun() {
 void SharedMemoryUnit::wait_reduce() {
   context_->guarded(prefix_, "reduce", [&] { reduction_.wait(); });
   gradients_ = {};
+}
+
+void SharedMemoryUnit::wait_sum() {
+  if (!sum_.defined()) return;
+  context_->guarded(prefix_, "reduce", [&] { reduction_.wait_copied(); });
+  sum_ = torch::Tensor();
+}
+
+bool SharedMemoryUnit::sum_is_complete() {
+  if (sum_.defined() && reduction_.is_copied()) sum_ = torch::Tensor();
+  return !sum_.defined();
 }
 
 }  // namespace fsdp::collectives::shm

@@ -22,10 +22,10 @@ class SharedMemoryUnit final : public UnitCollectives {
   SharedMemoryUnit(std::shared_ptr<SharedMemoryContext> context, GroupUnitSpec spec, GatherBy gather_by);
 
   Capabilities capabilities() const override {
-    return {.into_buffer = copies(), .one_sided = true, .any_order = true, .sums_at_once = true};
+    return {.into_buffer = copies(), .one_sided = true, .any_order = true, .sums_in_place = true};
   }
   torch::Tensor shard() const override { return memory_.shard(); }
-  UnitBytes bytes() const override;
+  UnitBytes bytes() const override { return {}; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   bool begin_write(Readers readers) override;
   void publish() override { memory_.publish(); }
@@ -35,7 +35,8 @@ class SharedMemoryUnit final : public UnitCollectives {
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override;
   void wait_reduce() override;
-  void wait_sum() override {}
+  void wait_sum() override;
+  bool sum_is_complete() override;
 
  private:
   bool copies() const { return memory_.is_shared() && gather_by_ == GatherBy::Copy; }
@@ -49,6 +50,7 @@ class SharedMemoryUnit final : public UnitCollectives {
   torch::Tensor buffer_;  // where a copy goes
   SharedMemoryReduction reduction_;
   Gradients gradients_;  // of the reduction under way
+  torch::Tensor sum_;    // that replicas may still copy from
 };
 
 }  // namespace fsdp::collectives::shm

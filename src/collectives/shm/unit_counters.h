@@ -6,8 +6,9 @@
 // are one-sided: between two writes a rank reads as often as it likes. A unit begins in the midst of its first write.
 //
 // Reductions are numbered. A rank offers its gradients; it adds up its slice when all have offered, and then says that
-// it took from them. The gradients, and what the rank shows beside them, may change when all have taken: so a rank
-// offers no reduction before every rank is through with the one before.
+// it took from them. The gradients may change when all have taken, and the sum of the shard may take their place: so a
+// rank offers no reduction before every rank is through with the one before. When all have taken, a rank copies the
+// slices of its replicas from their sums, and says that it has; the sum may change when all replicas have copied.
 //
 // Only the own counters are written. Whoever calls waits until the questions below are true for each rank concerned.
 #pragma once
@@ -38,6 +39,8 @@ class UnitCounters {
   bool has_offered(const UnitControl& rank) const { return rank.offered.get() >= reduction_; }
   void take() { own_->taken.set(reduction_); }
   bool has_taken(const UnitControl& rank) const { return rank.taken.get() >= reduction_; }
+  void copy() { own_->copied.set(reduction_); }
+  bool has_copied(const UnitControl& rank) const { return rank.copied.get() >= reduction_; }
 
  private:
   UnitControl* own_;

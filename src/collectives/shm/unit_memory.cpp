@@ -46,7 +46,7 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
   for (int peer : sharers_) first = std::min(first, peer);
   std::optional<MemoryFile> file;
   if (is_shared && ranks.rank() == first) file.emplace(MemoryFile::create());
-  const Opening own{make_control(*context.memory(), on_host.sum_bytes), file ? file->descriptor() : -1};
+  const Opening own{make_control(*context.memory()), file ? file->descriptor() : -1};
 
   exchange.begin("opens unit " + spec.name, bytes);
   exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
@@ -68,10 +68,9 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
 }
 
 // It is never given back while the group lives: a peer that is late may still look at it.
-uint64_t UnitMemory::make_control(OwnMemory& memory, int64_t sum_bytes) const {
+uint64_t UnitMemory::make_control(OwnMemory& memory) const {
   const uint64_t address = memory.allocate(sizeof(UnitControl) + layout_.parameters());
-  auto* control = new (memory.at(address)) UnitControl;
-  if (sum_bytes > 0) control->sums = memory.allocate(sum_bytes);
+  new (memory.at(address)) UnitControl;
   return address;
 }
 

@@ -30,7 +30,6 @@ struct UnitOnHost {
   int first_rank = 0;             // of the host, in the layout
   bool is_kept = true;            // the host keeps the full parameters
   std::vector<int> fetched = {};  // the ranks of other hosts whose shards this rank writes into them
-  int64_t sum_bytes = 0;          // that this rank shows to its replicas in a reduction
 };
 
 class UnitMemory {
@@ -56,7 +55,7 @@ class UnitMemory {
 
  private:
   void open(SharedMemoryContext& context, const GroupUnitSpec& spec, const UnitOnHost& on_host);
-  uint64_t make_control(OwnMemory& memory, int64_t sum_bytes) const;
+  uint64_t make_control(OwnMemory& memory) const;
   void map(MemoryFile& file, torch::ScalarType dtype, int rank, const std::vector<int>& fetched);
 
   layout::UnitLayout layout_;

@@ -42,12 +42,12 @@ SharedMemoryReduction::SharedMemoryReduction(HostGradients gradients, std::vecto
     : gradients_(std::move(gradients)), replicas_(std::move(replicas)) {}
 
 void SharedMemoryReduction::begin(const layout::GradientLayout& layout, uint64_t address,
-                                  const std::vector<uint8_t>& present, float* sum, std::vector<uint8_t>& held) {
+                                  const std::vector<uint8_t>& present, const SumOfShard& sum) {
   gradients_.ranks().advance();
   layout_ = &layout;
   sum_ = sum;
-  held_ = &held;
   summed_ = false;
+  if (!replicas_.empty()) gradients_.show_sum(sum.address);
   gradients_.offer(address, present);
   if (!advance()) gradients_.ranks().add(*this);
 }
@@ -60,26 +60,13 @@ bool SharedMemoryReduction::advance() {
   return true;
 }
 
-// Within this rank's sum.
-float* SharedMemoryReduction::summed_slice(int rank) const {
-  return sum_ + (layout_->slice_of(rank).begin - layout_->shard_of(this->rank()).begin);
-}
-
-// The copy of it that the rank shows to its replicas.
-float* SharedMemoryReduction::shown_slice(int rank) const {
-  const UnitMember& member = gradients_.member(rank);
-  return reinterpret_cast<float*>(member.memory->at(member.control->sums));
-}
-
-// Every replica is through with the sums of the reduction before, since it has offered this one.
+// Every replica has copied the sums of the reduction before, since it has offered this one.
 void SharedMemoryReduction::add_up() {
   for (int peer : gradients_.ranks().peers())
     check_same_left_out(gradients_.presence_of(rank()), gradients_.presence_of(peer), peer, gradients_.unit());
   gradients_.find(*layout_, rank(), slice_);
-  float* sums = summed_slice(rank());
-  add_in_order(sums, *held_, slice_.segments, slice_.addends, gradients_.type());
-  const int64_t numel = layout_->slice_of(rank()).numel();
-  if (!replicas_.empty() && numel > 0) std::memcpy(shown_slice(rank()), sums, numel * sizeof(float));
+  const int64_t begin = layout_->slice_of(rank()).begin - layout_->shard_of(rank()).begin;
+  add_in_order(sum_.values + begin, *sum_.held, slice_.segments, slice_.addends, gradients_.type());
 }
 
 bool SharedMemoryReduction::wait_begun() {
@@ -98,16 +85,20 @@ void SharedMemoryReduction::wait() {
   ranks.advance();
   FSDP_INVARIANT(summed_, "a reduction that every rank has begun was not added up");
   gradients_.wait_taken();
-  take_from_replicas();
+  copy_from_replicas();
   layout_ = nullptr;
 }
 
 // Every rank knows every rank's flags, so what a replica's slice holds is known without a word.
-void SharedMemoryReduction::take_from_replicas() {
+void SharedMemoryReduction::copy_from_replicas() {
+  if (replicas_.empty()) return;
   for (int replica : replicas_) {
-    const int64_t numel = layout_->slice_of(replica).numel();
-    if (numel > 0) std::memcpy(summed_slice(replica), shown_slice(replica), numel * sizeof(float));
+    const layout::Range slice = layout_->slice_of(replica);
+    const int64_t begin = slice.begin - layout_->shard_of(rank()).begin;
+    if (slice.numel() > 0)
+      std::memcpy(sum_.values + begin, gradients_.sum_of(replica) + begin, slice.numel() * sizeof(float));
   }
+  gradients_.copied();
 }
 
 }  // namespace fsdp::collectives::shm

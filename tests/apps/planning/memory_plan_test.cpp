@@ -45,8 +45,16 @@ TEST(MemoryPlan, OfReplicas) {
   const std::vector<MemoryPlan> plans = plan_memory(kUnits, {.ranks = 2, .group = 1, .full_for_the_step = true});
   EXPECT_EQ(plans[0].parameters, 4 * (128 + 128 + 1024));
   EXPECT_EQ(plans[0].gradients, 4 * (128 + 64 + 1024));
-  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024) + 4 * (64 + 64 + 512));
+  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024));
   EXPECT_EQ(plans[0].copies, 0);
+}
+
+// One micro-batch per step, in fp32.
+TEST(MemoryPlan, OfReplicasWhoseSumsTakeThePlaceOfTheGradients) {
+  const PlannedSharding sharding{.ranks = 2, .group = 1, .full_for_the_step = true, .sums_in_place = true};
+  const std::vector<MemoryPlan> plans = plan_memory(kUnits, sharding);
+  EXPECT_EQ(plans[0].gradients, 4 * (128 + 64 + 1024));
+  EXPECT_EQ(plans[0].full_gradients, 0);
 }
 
 TEST(MemoryPlan, OfSixteenBitsAndMuon) {
@@ -72,6 +80,12 @@ TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
   options.strategy = "no-shard";
   EXPECT_EQ(planned_sharding(options).group, 1);
   EXPECT_TRUE(planned_sharding(options).full_for_the_step);
+  EXPECT_TRUE(planned_sharding(options).sums_in_place);
+  options.micro_batches = 2;
+  EXPECT_FALSE(planned_sharding(options).sums_in_place);
+  options.micro_batches = 1;
+  options.reduce_dtype = "bf16";
+  EXPECT_FALSE(planned_sharding(options).sums_in_place);
 }
 
 TEST(ModelParts, AreAllOfTheModel) {

@@ -23,10 +23,11 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 2, kUnits = 2, kSteps = 3;
+constexpr int8_t kOverwritten = -1;
 
 // A question that a broken protocol does not ask. EndedReads is what a rank asks itself: whether it has entered the
 // epoch that it is about to write for.
-enum class Omitted { None, Entered, Published, Offered, Taken, EndedReads };
+enum class Omitted { None, Entered, Published, Offered, Taken, Copied, EndedReads };
 
 // When shards are written: at the beginning of a step, or before, as soon as a rank needs the unit no more, where that
 // need not be waited for.
@@ -45,8 +46,9 @@ enum class Do {
   WriteGradients,
   Offer,
   AwaitSum,      // of the own slice
-  TakeReplicas,  // once all have taken
+  TakeReplicas,  // once all have taken; the sum takes the place of the gradients
   EndTake,
+  AwaitCopied,  // by all
 };
 
 struct Instruction {
@@ -88,6 +90,7 @@ std::vector<Instruction> program_of(int rank, Writes writes) {
       if (early) add(unit, {Do::BeginWrite, Do::TryWrite, Do::PublishTried});
     }
     if (early) add(order[0], {Do::TryWrite, Do::PublishTried});
+    for (int unit : order) add(unit, {Do::AwaitCopied});
   }
   return program;
 }
@@ -97,7 +100,7 @@ struct Part {
   explicit Part(UnitControl& control) : counters(control) {}
 
   UnitCounters counters;
-  uint64_t values[4] = {};  // of the control's counters
+  uint64_t values[5] = {};  // of the control's counters
   int8_t shard = 0;         // version
   int8_t gradients = 0;     // of which reduction
   int8_t sums = 0;          // the same, as replicas see them
@@ -170,6 +173,7 @@ void Model::load(State& state) {
     controls_[i].published.set(values[1]);
     controls_[i].offered.set(values[2]);
     controls_[i].taken.set(values[3]);
+    controls_[i].copied.set(values[4]);
   }
 }
 
@@ -178,7 +182,7 @@ void Model::store(State& state) {
     const UnitControl& from = controls_[i];
     uint64_t* values = state.parts[i].values;
     values[0] = from.entered.get(), values[1] = from.published.get();
-    values[2] = from.offered.get(), values[3] = from.taken.get();
+    values[2] = from.offered.get(), values[3] = from.taken.get(), values[4] = from.copied.get();
   }
 }
 
@@ -245,7 +249,8 @@ bool Model::perform(State& state, int rank, Instruction instruction) {
     case Do::WriteGradients:
       for (int other = 0; other < kRanks; ++other)
         require(state.adds[other] != unit, "gradients are written while a rank adds them up");
-      ++own.gradients;
+      own.gradients = static_cast<int8_t>(own.number + 1);
+      own.sums = kOverwritten;  // it lies where the gradients do
       return true;
     case Do::Offer:
       ++own.number;
@@ -256,11 +261,18 @@ bool Model::perform(State& state, int rank, Instruction instruction) {
     case Do::TakeReplicas:
       if (!all(Omitted::Taken, unit, [&](auto& peer) { return counters.has_taken(peer); })) return false;
       require(parts([&](const Part& part, int) { return part.sums == own.number; }), "a replica's sum is not its last");
+      for (int other = 0; other < kRanks; ++other)
+        require(state.adds[other] != unit, "gradients are overwritten while a rank adds them up");
+      own.gradients = kOverwritten;
       own.takes = true;
       return true;
     case Do::EndTake:
+      require(parts([&](const Part& part, int) { return part.sums == own.number; }), "a replica's sum is not its last");
       own.takes = false;
+      counters.copy();
       return true;
+    case Do::AwaitCopied:
+      return all(Omitted::Copied, unit, [&](auto& peer) { return counters.has_copied(peer); });
   }
   return false;
 }
@@ -341,7 +353,9 @@ TEST(Interleavings, ShowWhatEachQuestionIsFor) {
               ::testing::AnyOf("a shard is read while its owner writes it", "a version was lost"));
   EXPECT_EQ(Model(Omitted::Offered).explore(states), "a sum lacks an addend");
   EXPECT_THAT(Model(Omitted::Taken).explore(states),
-              ::testing::AnyOf("a replica's sum is not its last", "gradients are written while a rank adds them up"));
+              ::testing::AnyOf("a replica's sum is not its last", "gradients are written while a rank adds them up",
+                               "gradients are overwritten while a rank adds them up"));
+  EXPECT_EQ(Model(Omitted::Copied).explore(states), "a replica's sum is not its last");
   EXPECT_THAT(Model(Omitted::Entered, Writes::Early).explore(states),
               ::testing::AnyOf("a shard is written while a rank reads it", "a version was lost"));
   EXPECT_THAT(Model(Omitted::EndedReads, Writes::Early).explore(states),

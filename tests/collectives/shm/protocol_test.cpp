@@ -32,9 +32,9 @@ struct SharedUnit {
     for (int rank = 0; rank < threads.size(); ++rank) {
       OwnMemory& memory = threads.memory(rank);
       auto* control = new (memory.at(memory.allocate(sizeof(UnitControl) + layout.parameters()))) UnitControl;
-      control->sums = memory.allocate(layout.slice_numel() * sizeof(float));
       members.push_back({control, &memory});
       gradients.push_back(memory.allocate(layout.full_numel() * sizeof(float)));
+      sums.push_back(memory.allocate(layout.shard_numel() * sizeof(float)));
     }
   }
 
@@ -43,6 +43,7 @@ struct SharedUnit {
   std::vector<std::vector<float>> full;  // of each shard group
   std::vector<UnitMember> members;       // by rank
   std::vector<uint64_t> gradients;       // the same
+  std::vector<uint64_t> sums;            // the same
 };
 
 // A rank's own part in it.
@@ -54,7 +55,7 @@ class OwnUnit {
         epochs_(ranks, unit.members, ranks_where(unit.layout, &UnitLayout::group_index), "unit"),
         reduction_({ranks, unit.members, ElementType::Float32, "unit"},
                    ranks_where(unit.layout, &UnitLayout::shard_index)),
-        sum_(unit.layout.shard_numel()),
+        sum_(reinterpret_cast<float*>(unit.members[ranks.rank()].memory->at(unit.sums[ranks.rank()]))),
         held_(unit.layout.parameters()) {}
 
   void begin_write() { epochs_.begin_write(); }
@@ -85,10 +86,15 @@ class OwnUnit {
     auto* gradients = reinterpret_cast<float*>(unit_.members[rank()].memory->at(unit_.gradients[rank()]));
     std::iota(gradients, gradients + unit_.layout.full_numel(), static_cast<float>(rank() + number));
     std::fill(held_.begin(), held_.end(), 0);
-    reduction_.begin(unit_.gradient_layout, unit_.gradients[rank()], std::vector<uint8_t>(held_.size(), 1), sum_.data(),
-                     held_);
+    reduction_.begin(unit_.gradient_layout, unit_.gradients[rank()], std::vector<uint8_t>(held_.size(), 1),
+                     {sum_, &held_, unit_.sums[rank()]});
   }
   bool wait_begun() { return reduction_.wait_begun(); }
+  // Behind the sums of all units, as ranks end reductions in orders of their own.
+  void overwrite_sum() {
+    reduction_.wait_copied();
+    std::fill_n(sum_, unit_.layout.shard_numel(), -1.0f);
+  }
   void expect_sum(int number) {
     reduction_.wait();
     const int ranks = ranks_.size();
@@ -118,7 +124,7 @@ class OwnUnit {
   SharedUnit& unit_;
   UnitEpochs epochs_;
   SharedMemoryReduction reduction_;
-  std::vector<float> sum_;
+  float* sum_;
   std::vector<uint8_t> held_;
 };
 
@@ -155,6 +161,7 @@ TEST_P(Protocol, NoRankReadsWhatAnotherWrites) {
       for (int unit : order) delay(random), units[unit]->begin_reduction(step);
       std::shuffle(order.begin(), order.end(), random);
       for (int unit : order) delay(random), units[unit]->expect_sum(step);
+      for (int unit : order) units[unit]->overwrite_sum();
       read_some();  // while the first ranks are about to write
     }
   });
