@@ -79,9 +79,10 @@ void use_all_cores(const Options& options) {
 // Every rank runs this.
 void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& options,
                  const std::function<void()>& loaded) {
-  Model model = models::make_model(options.model);
-  model->to(world.device());
+  Model whole;
   {
+    const Model model = models::make_model(options.model);
+    model->to(world.device());
     auto sharded = fsdp::shard(*model, world, sharding_of(options));
     if (inputs.is_exported) {
       fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
@@ -91,9 +92,9 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
     loaded();
     use_all_cores(options);
     if (world.size() == 1) return print_samples(*model, inputs, options, world.device());
-    model = whole_model(world, sharded, options);
+    whole = whole_model(world, sharded, options);
   }
-  if (model) print_samples(*model, inputs, options, world.device());
+  if (whole) print_samples(*whole, inputs, options, world.device());
 }
 
 }  // namespace

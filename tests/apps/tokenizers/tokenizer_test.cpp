@@ -49,8 +49,9 @@ TEST(Tokenizer, OfBytesIsFoundInItsFolder) {
 
 TEST(Tokenizer, ErrorsNameTheThing) {
   TemporaryFolder folder;
-  EXPECT_THAT(error_of(folder / "none.model"),
-              HasSubstr("none.model' does not exist. Name bytes, a sentencepiece model, a tokenizer.json of Hugging Face"));
+  EXPECT_THAT(
+      error_of(folder / "none.model"),
+      HasSubstr("none.model' does not exist. Name bytes, a sentencepiece model, a tokenizer.json of Hugging Face"));
   EXPECT_THAT(error_of("byte"), HasSubstr("tokenizer 'byte' does not exist"));
   EXPECT_THAT(error_of(""), HasSubstr("tokenizer '' does not exist"));
   EXPECT_THAT(error_of(folder.path()), HasSubstr("holds neither tokenizer.model nor tokenizer.json"));
