@@ -17,7 +17,7 @@ std::string added_token(const fsdp::files::Json& tokenizer, int32_t id) {
   return "";
 }
 
-std::string configuration_of(const tokenizers::Tokenizer& tokenizer, int64_t context) {
+std::string tokenizer_configuration(const tokenizers::Tokenizer& tokenizer, int64_t context) {
   const std::string name = fmt::format("tokenizer '{}'", tokenizer.name());
   const auto json = fsdp::files::parse_json(tokenizer.file().bytes, name);
   // Classes for a kind of model would put their own way to split a text in the place of the file's.
@@ -35,7 +35,7 @@ void export_tokenizer(const std::filesystem::path& folder, const tokenizers::Tok
   const tokenizers::Tokenizer::File file = tokenizer.file();
   fsdp::files::write_durably(folder / file.name, file.bytes);
   if (file.name != "tokenizer.json") return;
-  fsdp::files::write_durably(folder / "tokenizer_config.json", configuration_of(tokenizer, context));
+  fsdp::files::write_durably(folder / "tokenizer_config.json", tokenizer_configuration(tokenizer, context));
 }
 
 }  // namespace trainer
