@@ -1,7 +1,6 @@
 #include "data/encode.h"
 
 #include <algorithm>
-#include <future>
 
 namespace data {
 
@@ -9,9 +8,21 @@ namespace {
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }  // RFC 3629
 
+bool is_space(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+// After the last newline, in the second half of the text, that no space follows: tokens such as GPT-2's take spaces
+// together, over the ends of lines. 0: there is none.
+size_t line_between_words(std::string_view text) {
+  for (size_t next = text.size(); next > text.size() / 2; --next) {
+    if (next < text.size() && text[next - 1] == '\n' && !is_space(text[next])) return next;
+  }
+  return 0;
+}
+
 }  // namespace
 
 size_t cut_of(std::string_view text) {
+  if (const size_t line = line_between_words(text); line > 0) return line;
   if (const size_t newline = text.rfind('\n'); newline != std::string::npos) return newline + 1;
   if (const size_t space = text.rfind(' '); space != std::string::npos && space > 0) return space;
   constexpr size_t kLongestCharacter = 4;
@@ -32,23 +43,30 @@ std::optional<TextPieces::Piece> TextPieces::next() {
   return piece;
 }
 
+namespace {
+
+std::vector<std::string_view> texts_of(const std::vector<TextPieces::Piece>& pieces) {
+  std::vector<std::string_view> texts;
+  for (const TextPieces::Piece& piece : pieces) texts.emplace_back(piece.text);
+  return texts;
+}
+
+}  // namespace
+
 void encode(const TextPart& part, const tokenizers::Tokenizer& tokenizer, int threads, TokenWriter& writer,
             const OnProgress& progress) {
   const std::optional<int32_t> end_of_text = tokenizer.end_of_text();
-  const auto policy = threads > 1 ? std::launch::async : std::launch::deferred;
   TextPieces pieces(part);
   int64_t done = 0;
   for (std::optional<TextPieces::Piece> piece = pieces.next(); piece;) {
     std::vector<TextPieces::Piece> together;
-    for (; piece && together.size() < static_cast<size_t>(std::max(threads, 1)); piece = pieces.next()) {
+    for (; piece && together.size() < tokenizer.texts_at_once(threads); piece = pieces.next()) {
       together.push_back(std::move(*piece));
     }
-    std::vector<std::future<std::vector<int32_t>>> encoded;
-    for (const TextPieces::Piece& one : together) {
-      encoded.push_back(std::async(policy, [&] { return tokenizer.encode(one.text); }));
-    }
+    const std::vector<std::string_view> texts = texts_of(together);
+    const std::vector<std::vector<int32_t>> encoded = tokenizer.encode_several(texts, threads);
     for (size_t i = 0; i < together.size(); ++i) {
-      writer.append(encoded[i].get());
+      writer.append(encoded[i]);
       if (together[i].ends_file && end_of_text) writer.append({&*end_of_text, 1});
       done += static_cast<int64_t>(together[i].text.size());
     }

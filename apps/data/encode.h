@@ -14,8 +14,9 @@
 
 namespace data {
 
-// Where to cut a text that goes on beyond these bytes, two at least: after the last newline, otherwise before the last
-// space, otherwise before the last character of UTF-8. Above 0.
+// Where to cut a text that goes on beyond these bytes, two at least: after a newline that no space follows, the last
+// one of the second half; otherwise after the last newline, before the last space, or before the last character of
+// UTF-8. Above 0.
 size_t cut_of(std::string_view text);
 
 // Cuts a part of a text into pieces of at most kPieceBytes, each at the end of a file or by cut_of.

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include "data/text_files.h"
 #include "data/token_file.h"
@@ -40,6 +41,11 @@ int64_t trained_vocabulary(const Options& options) {
 
 const char* data_flag(const Options& options) { return options.text.empty() ? "--data" : "--text"; }
 
+// That encode a text: no rank has anything else to do meanwhile.
+int64_t encoding_threads(const Options& options) {
+  return options.threads > 0 ? options.threads : std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+}
+
 data::CorpusOptions corpus_options(const Options& options) {
   const bool is_default = options.tokenizer == "bytes";
   return {.data = data_of(options),
@@ -48,7 +54,8 @@ data::CorpusOptions corpus_options(const Options& options) {
           .tokenizer = trained_vocabulary(options) > 0 || is_default ? "" : options.tokenizer,
           .trained_vocabulary = trained_vocabulary(options),
           .cache = options.cache,
-          .context = options.model.context};
+          .context = options.model.context,
+          .threads = static_cast<int>(encoding_threads(options))};
 }
 
 data::Corpus open(const Options& options, const data::CorpusOptions& corpus, const data::OnProgress& progress = {}) {
@@ -162,7 +169,7 @@ PrepareOptions prepare_options(const Options& options) {
           .tokenizer = vocabulary > 0 ? "" : options.tokenizer,
           .trained_vocabulary = vocabulary,
           .kind = options.kind,
-          .threads = options.threads > 0 ? options.threads : 1,
+          .threads = encoding_threads(options),
           .cache = options.cache};
 }
 

@@ -62,9 +62,11 @@ int run_prepare(const Options& options, Problems problems) {
   return 0;
 }
 
-int run_sample(const Options& options, Problems problems) {
-  append(problems, trainer::checkpoint_problems(options));
-  return problems.empty() ? trainer::sample_command(options) : refuse(problems, options);
+int run_sample(const trainer::CommandLine& line) {
+  const trainer::SampleInputs inputs = trainer::read_sample_inputs(line);
+  Problems problems = line.problems;
+  append(problems, inputs.problems);
+  return problems.empty() ? trainer::sample_command(inputs, line.options) : refuse(problems, line.options);
 }
 
 int report(const Options& options, Problems problems) {
@@ -77,7 +79,7 @@ int run(const trainer::CommandLine& line) {
     case Command::Prepare:
       return run_prepare(line.options, line.problems);
     case Command::Sample:
-      return run_sample(line.options, line.problems);
+      return run_sample(line);
     case Command::Report:
       return report(line.options, line.problems);
     case Command::Train:

@@ -1,5 +1,7 @@
-// Text that a model writes.
+// Samples of a run that is trained: text that its model writes.
 #pragma once
+
+#include <fsdp/world.h>
 
 #include <string>
 
@@ -9,11 +11,18 @@
 
 namespace trainer {
 
-// The prompt and what the model makes of it: at most --sample-length tokens, drawn with --temperature and --top-k from
-// a generator of its own, so that the text depends on the weights and --seed alone; fewer where the model ends the
-// text. An empty prompt is the token that ends a text, or a newline. `device` is the model's. Every rank of a sharded
-// model calls it.
+// The prompt and what the model makes of it (writer.h), by --seed. `device` is the model's.
 std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options,
                      torch::Device device = torch::kCPU);
+
+// On rank 0; empty elsewhere.
+struct SharedSample {
+  std::string text;
+  std::string problem;  // of the tokenizer, whose text this is not; a run goes on without a sample
+};
+
+// As above, of a sharded model. Rank 0 alone asks the tokenizer. A collective.
+SharedSample generate_together(fsdp::World& world, models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+                               const Options& options);
 
 }  // namespace trainer

@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
+#include <unistd.h>
 
-#include <filesystem>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <thread>
 
 #include "console/terminal.h"
-#include "generation/generate.h"
+#include "generation/text_stream.h"
+#include "generation/writer.h"
+#include "models/hugging_face_weights.h"
 #include "models/language_model.h"
-#include "run/checkpoint_folder.h"
 #include "run/sharding.h"
 #include "run/shared_flag.h"
 
@@ -16,46 +22,98 @@ namespace trainer {
 
 namespace {
 
-namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Model = std::shared_ptr<models::LanguageModel>;
 
-// The one that was kept with the run; otherwise what --tokenizer names.
-std::shared_ptr<const tokenizers::Tokenizer> tokenizer_of(const Options& options) {
-  const fs::path run = (fs::path(options.checkpoint) / "").parent_path().parent_path();
-  return tokenizers::make_tokenizer(tokenizers::has_tokenizer(run) ? run.string() : options.tokenizer);
+void print_speed(int64_t tokens, Clock::duration time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  const double speed = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  print_error(fmt::format("[{} tokens in {:.1f} s: {:.1f} tokens/s]\n", tokens, seconds, speed));
+}
+
+// A reader that has seen enough is no failure of a rank.
+void end_with_reader() {
+  std::signal(SIGPIPE, [](int) { _exit(0); });
+}
+
+void print_samples(models::LanguageModel& model, const SampleInputs& inputs, const Options& options,
+                   torch::Device device) {
+  end_with_reader();
+  const Clock::time_point began = Clock::now();
+  const std::vector<int32_t> prompt = prompt_tokens(*inputs.tokenizer, inputs.prompt);
+  Writer writer(model, *inputs.tokenizer, prompt, options, device);
+  int64_t tokens = 0;
+  for (int64_t sample = 0; sample < options.samples; ++sample) {
+    if (options.samples > 1) {
+      print(fmt::format("{}--- sample {} of {} ---\n", sample > 0 ? "\n" : "", sample + 1, options.samples));
+    }
+    TextStream text(*inputs.tokenizer, print);
+    text.add(prompt);
+    tokens += writer.write(static_cast<uint64_t>(options.seed) + static_cast<uint64_t>(sample), [&](int32_t token) {
+      text.add({&token, 1});
+    });
+    text.end();
+    print("\n");
+  }
+  if (isatty(STDERR_FILENO) == 1) print_speed(tokens, Clock::now() - began);
+}
+
+// The whole model, on the first rank; nothing on the others. A gather for each token would take longer than the token.
+Model whole_model(fsdp::World& world, fsdp::ShardedModel& sharded, const Options& options) {
+  const fsdp::NamedTensors state = sharded.full_state({.rank0_only = true, .buffers = false});
+  if (world.rank() != 0) return nullptr;
+  Model model = models::make_model(options.model);
+  torch::NoGradGuard no_grad;
+  auto parameters = model->named_parameters();
+  for (const auto& [name, tensor] : state) parameters[name].set_data(tensor);
+  model->to(world.device(), compute_dtype_of(options));
+  return model;
+}
+
+void use_all_cores(const Options& options) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const bool is_decided = std::getenv("OMP_NUM_THREADS") != nullptr && options.threads == 0;
+  if (!is_decided) torch::set_num_threads(options.threads > 0 ? static_cast<int>(options.threads) : cores);
+}
+
+// Every rank runs this.
+void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& options,
+                 const std::function<void()>& loaded) {
+  Model whole;
+  {
+    const Model model = models::make_model(options.model);
+    model->to(world.device());
+    auto sharded = fsdp::shard(*model, world, sharding_of(options));
+    if (inputs.is_exported) {
+      fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
+    } else {
+      fsdp::load_checkpoint(inputs.folder, {.model = &sharded});
+    }
+    loaded();
+    use_all_cores(options);
+    if (world.size() == 1) return print_samples(*model, inputs, options, world.device());
+    whole = whole_model(world, sharded, options);
+  }
+  if (whole) print_samples(*whole, inputs, options, world.device());
 }
 
 }  // namespace
 
-int sample_command(const Options& given) {
+int sample_command(const SampleInputs& inputs, const Options& given) {
   constexpr int kUsageError = 2, kThrew = 1;
-  const auto tokenizer = tokenizer_of(given);
   Options options = given;
-  // The ranks that hold the model once among them, in which each has what a file of the checkpoint has.
-  options.ranks = shards_of(given.checkpoint);
-  options.strategy = "full-shard";
+  options.ranks = inputs.shards;
+  options.strategy = options.ranks == 1 ? "no-shard" : "full-shard";
   options.shard_group_size = 0;
-  if (!options.model_options.vocabulary) {
-    options.model.vocabulary = std::max(options.model.vocabulary, tokenizer->vocabulary());
+  if (!options.model_options.vocabulary && !inputs.is_exported) {
+    options.model.vocabulary = std::max(options.model.vocabulary, inputs.tokenizer->vocabulary());
   }
-  SharedFlag bad_input;
-  auto rank = [&](fsdp::World& world) {
-    if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
-    const auto model = models::make_model(options.model);
-    model->to(world.device());
-    try {
-      auto sharded = fsdp::shard(*model, world, sharding_of(options));
-      fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
-      const std::string text = generate(*model, *tokenizer, options, world.device());
-      if (world.rank() == 0) print(text + "\n");
-    } catch (const fsdp::Error&) {
-      bad_input.set();
-      throw;
-    }
-  };
+  SharedFlag is_loaded;
+  auto rank = [&](fsdp::World& world) { sample_rank(world, inputs, options, [&] { is_loaded.set(); }); };
   const int code = fsdp::launch(
       {.ranks = static_cast<int>(options.ranks), .timeout = std::chrono::seconds(options.timeout), .plain_rank0 = true},
       rank);
-  return bad_input.is_set() && code == kThrew ? kUsageError : code;
+  return !is_loaded.is_set() && code == kThrew ? kUsageError : code;
 }
 
 }  // namespace trainer

@@ -1,12 +1,13 @@
-// fsdp-train sample: text from a checkpoint.
+// fsdp-train sample: text from a trained model.
 #pragma once
 
-#include "options/options.h"
+#include "generation/sample_inputs.h"
 
 namespace trainer {
 
-// Starts as many ranks as the checkpoint has shards, loads it, prints a sample, and returns the exit code as `train`
-// does. The tokenizer is the run's. Call it before anything uses LibTorch: it forks.
-int sample_command(const Options& options);
+// Loads the model, on as many ranks as its checkpoint has shards, of which the first then goes on alone; prints
+// --samples samples as their tokens come; and returns the exit code as `train` does. `inputs` have no problems. Call it
+// before anything uses LibTorch: it forks.
+int sample_command(const SampleInputs& inputs, const Options& options);
 
 }  // namespace trainer

@@ -21,12 +21,11 @@ Gpt2AttentionImpl::Gpt2AttentionImpl(const ModelConfig& config)
       c_attn_(register_module("c_attn", nn::Linear(config.width, 3 * config.width))),
       c_proj_(register_module("c_proj", nn::Linear(config.width, config.width))) {}
 
-torch::Tensor Gpt2AttentionImpl::forward(const torch::Tensor& x) {
+torch::Tensor Gpt2AttentionImpl::forward(const torch::Tensor& x, const CachedLayer& place) {
   const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
   // [batch, length, 3, heads, width / heads] -> three times [batch, heads, length, width / heads]
   auto parts = c_attn_(x).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
-  auto mixed = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
-                                                   is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+  auto mixed = causal_attention(parts[0], parts[1], parts[2], is_training() ? dropout_ : 0.0, place);
   return c_proj_(mixed.transpose(1, 2).reshape({batch, length, width}));
 }
 
@@ -43,8 +42,8 @@ Gpt2BlockImpl::Gpt2BlockImpl(const ModelConfig& config)
       ln_2_(register_module("ln_2", layer_norm(config))),
       mlp_(register_module("mlp", Gpt2Mlp(config))) {}
 
-torch::Tensor Gpt2BlockImpl::forward(torch::Tensor x) {
-  x = x + torch::dropout(attn_(ln_1_(x)), dropout_, is_training());
+torch::Tensor Gpt2BlockImpl::forward(torch::Tensor x, const CachedLayer& place) {
+  x = x + torch::dropout(attn_(ln_1_(x), place), dropout_, is_training());
   return x + torch::dropout(mlp_(ln_2_(x)), dropout_, is_training());
 }
 
@@ -76,10 +75,15 @@ void Gpt2Impl::initialise() {
   }
 }
 
-torch::Tensor Gpt2Impl::features(const torch::Tensor& tokens) {
-  auto positions = torch::arange(tokens.size(1), tokens.options());
+torch::Tensor Gpt2Impl::features(const torch::Tensor& tokens, KeyValueCache* cache) {
+  const int64_t first = cache == nullptr ? 0 : cache->length();
+  auto positions = torch::arange(first, first + tokens.size(1), tokens.options());
   auto x = torch::dropout(wte_(tokens) + wpe_(positions), config().embedding_dropout, is_training());
-  for (const auto& block : *h_) x = block->as<Gpt2BlockImpl>()->forward(std::move(x));
+  CachedLayer place{cache, 0};
+  for (const auto& block : *h_) {
+    x = block->as<Gpt2BlockImpl>()->forward(std::move(x), place);
+    ++place.layer;
+  }
   return ln_f_(x);
 }
 

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include "models/key_value_cache.h"
 #include "models/language_model.h"
 
 namespace models {
@@ -11,7 +12,8 @@ namespace models {
 class Gpt2AttentionImpl : public torch::nn::Module {
  public:
   explicit Gpt2AttentionImpl(const ModelConfig& config);
-  torch::Tensor forward(const torch::Tensor& x);  // [batch, length, width], as the result
+  // x [batch, length, width], as the result
+  torch::Tensor forward(const torch::Tensor& x, const CachedLayer& place = {});
 
  private:
   int64_t heads_;
@@ -34,7 +36,7 @@ TORCH_MODULE(Gpt2Mlp);
 class Gpt2BlockImpl : public torch::nn::Module {
  public:
   explicit Gpt2BlockImpl(const ModelConfig& config);
-  torch::Tensor forward(torch::Tensor x);
+  torch::Tensor forward(torch::Tensor x, const CachedLayer& place = {});
 
  private:
   double dropout_;
@@ -52,7 +54,7 @@ class Gpt2Impl : public LanguageModel {
   explicit Gpt2Impl(const ModelConfig& config);
 
  protected:
-  torch::Tensor features(const torch::Tensor& tokens) override;
+  torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) override;
   const torch::Tensor& head() const override;
 
  private:

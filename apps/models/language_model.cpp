@@ -9,27 +9,36 @@
 
 namespace models {
 
-void LanguageModel::check(const torch::Tensor& tokens) const {
+void LanguageModel::check(const torch::Tensor& tokens, int64_t before) const {
   if (tokens.dim() != 2 || tokens.scalar_type() != torch::kInt64 || tokens.size(1) < 1) {
     throw fsdp::Error(fmt::format("the tokens are {} of shape {}, expected Long of shape [batch, length]",
                                   toString(tokens.scalar_type()), tokens.sizes().vec()));
   }
-  if (tokens.size(1) > config_.context) {
+  const int64_t length = before + tokens.size(1);
+  if (length > config_.context) {
     throw fsdp::Error(
         fmt::format("a sequence of {} tokens is longer than the model's context of {}. Use shorter sequences, or a "
                     "model with a larger context.",
-                    tokens.size(1), config_.context));
+                    length, config_.context));
   }
 }
 
 torch::Tensor LanguageModel::forward(const torch::Tensor& tokens) {
   check(tokens);
-  return torch::linear(features(tokens), head());
+  return torch::linear(features(tokens, nullptr), head());
 }
 
 torch::Tensor LanguageModel::next_token_logits(const torch::Tensor& tokens) {
   check(tokens);
-  return torch::linear(features(tokens).select(1, -1), head());
+  return torch::linear(features(tokens, nullptr).select(1, -1), head());
+}
+
+torch::Tensor LanguageModel::next_token_logits(const torch::Tensor& tokens, KeyValueCache& cache) {
+  torch::NoGradGuard no_grad;
+  check(tokens, cache.length());
+  torch::Tensor logits = torch::linear(features(tokens, &cache).select(1, -1), head());
+  cache.advance(tokens.size(1));
+  return logits;
 }
 
 torch::Tensor LanguageModel::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {

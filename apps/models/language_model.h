@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "models/key_value_cache.h"
 #include "models/model_config.h"
 
 namespace models {
@@ -21,19 +22,23 @@ class LanguageModel : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& tokens);
   // The logits [batch, vocabulary] of what follows the tokens: forward's last ones, without the work for the others.
   torch::Tensor next_token_logits(const torch::Tensor& tokens);
+  // As above for the cached tokens and these after them, which the cache then has, too; together at most `context`.
+  // Without gradients. Where the cache is empty, the logits of a prompt are those of the call without one; further ones
+  // differ in their last bits, as a product of one row adds in another order than that of many.
+  torch::Tensor next_token_logits(const torch::Tensor& tokens, KeyValueCache& cache);
   // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64.
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
 
   const ModelConfig& config() const { return config_; }
 
  protected:
-  // The head's input: [batch, length, width].
-  virtual torch::Tensor features(const torch::Tensor& tokens) = 0;
+  // The head's input: [batch, length, width]. With a cache, the tokens follow those in it.
+  virtual torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) = 0;
   // The head's weight [vocabulary, width], its own or the token embedding.
   virtual const torch::Tensor& head() const = 0;
 
  private:
-  void check(const torch::Tensor& tokens) const;
+  void check(const torch::Tensor& tokens, int64_t before = 0) const;
 
   ModelConfig config_;
 };

@@ -36,13 +36,11 @@ LlamaAttentionImpl::LlamaAttentionImpl(const ModelConfig& config)
   o_proj_ = register_module("o_proj", linear(heads_ * head_width_, config.width, bias));
 }
 
-torch::Tensor LlamaAttentionImpl::forward(const torch::Tensor& x, const Rotation& rotation) {
+torch::Tensor LlamaAttentionImpl::forward(const torch::Tensor& x, const Rotation& rotation, const CachedLayer& place) {
   auto queries = rotation.turn(divided(q_proj_(x), heads_, head_width_));
   auto keys = rotation.turn(divided(k_proj_(x), key_value_heads_, head_width_));
   auto values = divided(v_proj_(x), key_value_heads_, head_width_);
-  auto mixed = torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{},
-                                                   is_training() ? dropout_ : 0.0, /*is_causal=*/true,
-                                                   /*scale=*/std::nullopt, /*enable_gqa=*/key_value_heads_ != heads_);
+  auto mixed = causal_attention(queries, keys, values, is_training() ? dropout_ : 0.0, place);
   return o_proj_(mixed.transpose(1, 2).reshape({x.size(0), x.size(1), heads_ * head_width_}));
 }
 
@@ -61,8 +59,8 @@ LlamaBlockImpl::LlamaBlockImpl(const ModelConfig& config)
       post_attention_layernorm_(register_module("post_attention_layernorm", RmsNorm(config))),
       mlp_(register_module("mlp", LlamaMlp(config))) {}
 
-torch::Tensor LlamaBlockImpl::forward(torch::Tensor x, const Rotation& rotation) {
-  x = x + self_attn_(input_layernorm_(x), rotation);
+torch::Tensor LlamaBlockImpl::forward(torch::Tensor x, const Rotation& rotation, const CachedLayer& place) {
+  x = x + self_attn_(input_layernorm_(x), rotation, place);
   return x + mlp_(post_attention_layernorm_(x));
 }
 
@@ -88,10 +86,15 @@ void LlamaImpl::initialise() {
   }
 }
 
-torch::Tensor LlamaImpl::features(const torch::Tensor& tokens) {
-  const Rotation rotation = rotation_of(frequencies_.to(tokens.device()), tokens.size(1));
+torch::Tensor LlamaImpl::features(const torch::Tensor& tokens, KeyValueCache* cache) {
+  const int64_t first = cache == nullptr ? 0 : cache->length();
+  const Rotation rotation = rotation_of(frequencies_.to(tokens.device()), first, tokens.size(1));
   auto x = embed_tokens_(tokens);
-  for (const auto& block : *layers_) x = block->as<LlamaBlockImpl>()->forward(std::move(x), rotation);
+  CachedLayer place{cache, 0};
+  for (const auto& block : *layers_) {
+    x = block->as<LlamaBlockImpl>()->forward(std::move(x), rotation, place);
+    ++place.layer;
+  }
   return norm_(x);
 }
 

@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include "models/key_value_cache.h"
 #include "models/language_model.h"
 #include "models/rotary_embedding.h"
 
@@ -25,7 +26,8 @@ TORCH_MODULE(RmsNorm);
 class LlamaAttentionImpl : public torch::nn::Module {
  public:
   explicit LlamaAttentionImpl(const ModelConfig& config);
-  torch::Tensor forward(const torch::Tensor& x, const Rotation& rotation);  // [batch, length, width], as the result
+  // x [batch, length, width], as the result
+  torch::Tensor forward(const torch::Tensor& x, const Rotation& rotation, const CachedLayer& place = {});
 
  private:
   int64_t heads_, key_value_heads_, head_width_;
@@ -48,7 +50,7 @@ TORCH_MODULE(LlamaMlp);
 class LlamaBlockImpl : public torch::nn::Module {
  public:
   explicit LlamaBlockImpl(const ModelConfig& config);
-  torch::Tensor forward(torch::Tensor x, const Rotation& rotation);
+  torch::Tensor forward(torch::Tensor x, const Rotation& rotation, const CachedLayer& place = {});
 
  private:
   RmsNorm input_layernorm_;
@@ -65,7 +67,7 @@ class LlamaImpl : public LanguageModel {
   explicit LlamaImpl(const ModelConfig& config);
 
  protected:
-  torch::Tensor features(const torch::Tensor& tokens) override;
+  torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) override;
   const torch::Tensor& head() const override;
 
  private:

@@ -36,8 +36,9 @@ torch::Tensor rotary_frequencies(const ModelConfig& config) {
   return frequencies;
 }
 
-Rotation rotation_of(const torch::Tensor& frequencies, int64_t length) {
-  const torch::Tensor angles = torch::outer(torch::arange(length, frequencies.options()), frequencies);
+Rotation rotation_of(const torch::Tensor& frequencies, int64_t first, int64_t length) {
+  const torch::Tensor positions = torch::arange(first, first + length, frequencies.options());
+  const torch::Tensor angles = torch::outer(positions, frequencies);
   return {angles.cos(), angles.sin()};
 }
 

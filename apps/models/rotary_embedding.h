@@ -20,7 +20,7 @@ struct Rotation {
 // where the config says so.
 torch::Tensor rotary_frequencies(const ModelConfig& config);
 
-// Of positions 0, 1, ... length - 1.
-Rotation rotation_of(const torch::Tensor& frequencies, int64_t length);
+// Of `length` positions from `first` on.
+Rotation rotation_of(const torch::Tensor& frequencies, int64_t first, int64_t length);
 
 }  // namespace models

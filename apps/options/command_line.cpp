@@ -13,6 +13,7 @@
 #include "options/option_value.h"
 #include "options/resolve.h"
 #include "options/run_choice.h"
+#include "options/sample_choice.h"
 #include "options/synonyms.h"
 
 namespace trainer {
@@ -69,7 +70,9 @@ void check_requirements(const Rows& given, CommandLine& result) {
        "--text is missing: name a file, or a folder of files, to learn from; or tokens with --data."},
       {Command::Prepare, {"--text"}, "--text is missing: name a file, or a folder of files, to turn into tokens."},
       {Command::Prepare, {"--output"}, "--output is missing: name a folder for the tokens."},
-      {Command::Sample, {"--checkpoint"}, "--checkpoint is missing: name a checkpoint's folder, such as RUN/step-300."},
+      {Command::Sample,
+       {"--checkpoint"},
+       "--checkpoint is missing: name a run, a checkpoint's folder such as RUN/step-300, or an exported model."},
       {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."}};
   for (const Requirement& requirement : requirements) {
     const bool met = std::any_of(requirement.flags.begin(), requirement.flags.end(),
@@ -82,9 +85,22 @@ void check_requirements(const Rows& given, CommandLine& result) {
 std::string configuration_for(Command command, const Flags& flags) {
   const std::string path = flags.text_of("--config");
   if (!path.empty()) return path;
-  if (command == Command::Sample) return configuration_of_run(flags.text_of("--checkpoint"));
+  if (command == Command::Sample) return configuration_to_sample(flags.text_of("--checkpoint"));
   const std::string resume = flags.text_of("--resume");
   return resume == "auto" || resume == "never" ? "" : configuration_of_run(resume);
+}
+
+// `fsdp-train sample PLACE` is `fsdp-train sample --checkpoint PLACE`.
+void name_checkpoint(std::vector<std::string>& arguments) {
+  if (!arguments.empty() && !arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "--checkpoint");
+}
+
+// An exported model has its own shape, and threads are those of this machine.
+void settle_sample(CommandLine& line) {
+  Options& options = line.options;
+  if (!line.asks("--threads")) options.threads = 0;
+  const bool is_exported = sample_form(options.checkpoint) == SampleForm::Exported;
+  if (is_exported && !line.asks("--model")) options.model_options.model = options.checkpoint;
 }
 
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
@@ -108,6 +124,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
   result.command = take_command(arguments, result);
+  if (result.command == Command::Sample) name_checkpoint(arguments);
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);
@@ -127,6 +144,9 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   const Rows in_flags = flags.apply(result.options, result.problems);
   settle_rivals(file.given, in_flags, result);
   settle_resume(in_flags, result);
+  result.asked_for = in_flags;
+  if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
+  if (result.command == Command::Sample) settle_sample(result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
   check_requirements(given, result);

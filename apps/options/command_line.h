@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "options/commands.h"
+#include "options/configuration_file.h"
 #include "options/options.h"
 
 namespace trainer {
@@ -13,7 +14,10 @@ struct CommandLine {
   Command command = Command::Train;
   Options options;                    // valid when there are no problems
   std::vector<std::string> problems;  // every one that was found, of flags, file and ranges, a sentence each
+  Rows asked_for = {};                // what was given on the command line, or in the file that --config names
   std::string answer;  // not empty where help or the version was asked for, and nothing else is to be done
+
+  bool asks(const char* flag) const { return asked_for.contains(row_of(flag)); }
 };
 
 // Reads `arguments`, without the program's name. The first may be a command; without one it is `train`. Help is in

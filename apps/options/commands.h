@@ -28,9 +28,10 @@ inline constexpr std::array<CommandEntry, 4> kCommands = {{
      "Turns text into files of tokens, so that runs on it begin at once.",
      "  fsdp-train prepare --text books --tokenizer train:4096 --output tokens\n"
      "  fsdp-train prepare --text a.txt --validation b.txt --output tokens --threads 2\n"},
-    {Command::Sample, "sample", "--checkpoint FOLDER [OPTIONS]", "Lets a trained model write.",
-     "  fsdp-train sample --checkpoint run-1/step-500 --prompt 'Once upon a time'\n"
-     "  fsdp-train sample --checkpoint run-1/step-500 --temperature 0\n"},
+    {Command::Sample, "sample", "(RUN | CHECKPOINT | MODEL) [OPTIONS]", "Lets a trained model write.",
+     "  fsdp-train sample run-1 --prompt 'Once upon a time'\n"
+     "  fsdp-train sample run-1/step-500 --samples 3 --temperature 0.7\n"
+     "  echo 'Once upon a time' | fsdp-train sample run-1/model\n"},
     {Command::Report, "report", "RUN... [OPTIONS]", "Shows runs in one HTML page.",
      "  fsdp-train report run-1\n"
      "  fsdp-train report run-1 run-2 --output compared.html\n"},

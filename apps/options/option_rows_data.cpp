@@ -45,10 +45,11 @@ std::vector<Group> data_and_model_groups() {
          "Holds this share of the training data back for validation, where --validation names nothing."},
         {"--tokenizer", &O::tokenizer,
          Form{names_a_tokenizer,
-              "bytes, a model's file, or train: and a vocabulary of 260 to 1000000, such as train:4096"},
+              "bytes, a tokenizer's file or folder, or train: and a vocabulary of 260 to 1000000, such as train:4096"},
          kTrain | kPrepare | kSample, "TOKENIZER", "",
-         "Makes tokens of a text: bytes; the file of a sentencepiece model; or train:VOCABULARY, which trains one of "
-         "that size on the text."},
+         "Makes tokens of a text: bytes; a sentencepiece model; a tokenizer.json of Hugging Face, or a folder with "
+         "one, or with vocab.json and merges.txt; or train:VOCABULARY, which trains a sentencepiece model of that size "
+         "on the text."},
         {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
          "Keeps the tokens of texts, and trained tokenizers, in this folder."},
         {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "",

@@ -28,7 +28,8 @@ std::vector<Group> output_groups() {
          "Number of checkpoints that are kept, the newest of this run. 0 keeps all."},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
-         "written by its model."},
+         "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "
+         "or that comes from Hugging Face; there the flag may be left out before the folder."},
         {"--resume", &O::resume, Anything{}, kTrain, "RUN", "",
          "Goes on with the run in this folder, with its options from RUN/config.toml and those given here; or from one "
          "of its checkpoints, RUN/step-N. auto goes on with the run in --run, if there is one; never does not. Data, "
@@ -46,12 +47,15 @@ std::vector<Group> output_groups() {
        {{"--sample-every", &O::sample_every, from(0, kMany), kTrain, "STEPS", "at the end", "Steps between samples."},
         {"--sample-length", &O::sample_length, from(0, kMany), kTrainAndSample, "TOKENS", "",
          "Number of tokens that the model writes."},
+        {"--samples", &O::samples, from(1, kMany), kSample, "N", "",
+         "Writes this many samples, each with the next seed."},
         {"--temperature", &O::temperature, kNotNegative, kTrainAndSample, "X", "",
          "Temperature at which tokens are drawn. 0 always takes the likeliest."},
         {"--top-k", &O::top_k, from(0, kMany), kTrainAndSample, "TOKENS", "",
          "Number of likeliest tokens of which one is drawn. 0 draws from all."},
         {"--prompt", &O::prompt, Anything{}, kTrainAndSample, "TEXT", "a new line",
-         "Text that a sample begins with."}}},
+         "Text that a sample begins with. sample reads it from standard input where it is -, or where it is not given "
+         "and standard input is a pipe or a file."}}},
   };
 }
 

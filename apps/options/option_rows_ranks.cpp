@@ -16,7 +16,7 @@ std::vector<Group> rank_groups() {
        {{"--ranks", &O::ranks, from(1, 1024), kTrain, "PROCESSES", "",
          "Number of processes that share the model. Under torchrun, SLURM or Open MPI theirs counts."},
         {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "THREADS", "the cores shared evenly",
-         "Number of threads per rank. In prepare, 1 encodes unless this says otherwise."},
+         "Number of threads per rank. prepare encodes with so many, all cores unless this says otherwise."},
         {"--timeout", &O::timeout, from(1, kMany), kTrainAndSample, "SECONDS", "",
          "Seconds that a rank waits for another before the job ends."}}},
       {"Sharding",

@@ -99,6 +99,7 @@ struct Options {
 
   int64_t sample_every = 0;
   int64_t sample_length = 400;
+  int64_t samples = 1;
   double temperature = 0.8;
   int64_t top_k = 40;
   std::string prompt = "\n";

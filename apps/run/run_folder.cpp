@@ -68,8 +68,9 @@ std::string record_problem(const Options& options) {
 
 // The files that a run writes beside its record would replace those that somebody else made, a model's for one.
 std::string foreign_files_problem(const std::string& run) {
-  constexpr std::array kWritten = {"config.json", "config.toml",       "tokenizer.json",         "tokenizer.model",
-                                   "sample.txt",  "model/config.json", "model/model.safetensors"};
+  constexpr std::array kWritten = {
+      "config.json", "config.toml",       "tokenizer.json",          "tokenizer.model",
+      "sample.txt",  "model/config.json", "model/model.safetensors", "model/tokenizer.json"};
   const auto has = [&](const char* name) {
     std::error_code ignored;
     return fs::exists(fs::symlink_status(fs::path(run) / name, ignored));

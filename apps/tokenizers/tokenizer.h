@@ -19,9 +19,13 @@ class Tokenizer {
 
   virtual std::string name() const = 0;  // "bytes", or the path of a model
   virtual int64_t vocabulary() const = 0;
-  // Ids of 0 .. vocabulary()-1. Text that is cut at the ends of its lines gives the same tokens as in one piece, but
-  // for sentencepiece models that begin each text with a space of their own.
+  // Ids of 0 .. vocabulary()-1. Text that is cut at the end of a line, before one that begins with no space, gives the
+  // same tokens as in one piece, but for models that begin each text with a space of their own.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The tokens of each text; `threads` work on them.
+  virtual std::vector<std::vector<int32_t>> encode_several(std::span<const std::string_view> texts, int threads) const;
+  // How many texts encode_several wants at a time, so that no thread waits long for the others.
+  virtual size_t texts_at_once(int threads) const;
   // The text of the tokens; control tokens have none. Throws fsdp::Error for an id outside of the vocabulary.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
   // The token that ends a document, if there is one.
@@ -36,8 +40,9 @@ class Tokenizer {
   virtual File file() const = 0;
 };
 
-// "bytes"; or the path of a sentencepiece model, of a file that this program wrote, or of a folder that holds one of
-// them as tokenizer.model or tokenizer.json. Throws fsdp::Error that names what is missing, damaged or unknown.
+// "bytes"; or the path of a sentencepiece model, of a tokenizer.json of Hugging Face, of a file that this program
+// wrote, or of a folder that holds one of them as tokenizer.model or tokenizer.json, or vocab.json and merges.txt.
+// Throws fsdp::Error that names what is missing, damaged or unknown.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name);
 
 // Whether make_tokenizer would find one in `folder`.

@@ -3,6 +3,7 @@
 #include "files/durable_file.h"
 #include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
+#include "training/export_tokenizer.h"
 
 namespace trainer {
 
@@ -13,6 +14,9 @@ void export_model(Training& training) {
   fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
   if (training.world.rank() != 0) return;
   fsdp::files::write_durably(folder / "config.json", models::hugging_face_config(training.options.model));
+  if (const auto& tokenizer = training.corpus.tokenizer) {
+    export_tokenizer(folder, *tokenizer, training.options.model.context);
+  }
 }
 
 }  // namespace trainer

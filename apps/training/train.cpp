@@ -89,9 +89,12 @@ int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
     return signal;
   }
   if (options.export_model) export_model(training);
-  const std::string written =
-      tokenizer != nullptr ? generate(training.model, *tokenizer, options, training.world.device()) : std::string();
-  if (report != nullptr) report->finish(loop.steps_done(), written);
+  SharedSample sample;
+  if (tokenizer != nullptr) sample = generate_together(training.world, training.model, *tokenizer, options);
+  if (report == nullptr) return 0;
+  if (!sample.problem.empty())
+    report->event(loop.steps_done(), fmt::format("no sample could be written: {}", sample.problem));
+  report->finish(loop.steps_done(), sample.text);
   return 0;
 }
 

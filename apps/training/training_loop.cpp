@@ -151,11 +151,12 @@ bool TrainingLoop::save(bool due_by_clock) {
 
 void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
-  const std::string text =
-      generate(training_.model, *training_.corpus.tokenizer, training_.options, training_.world.device());
+  const SharedSample sample =
+      generate_together(training_.world, training_.model, *training_.corpus.tokenizer, training_.options);
   if (report_ == nullptr) return;
+  if (!sample.problem.empty()) return event(fmt::format("no sample could be written: {}", sample.problem));
   try {
-    report_->sample(steps_done_, text);
+    report_->sample(steps_done_, sample.text);
   } catch (const fsdp::Error& error) {
     event(fmt::format("the sample could not be kept, training goes on: {}", error.what()));
   }

@@ -41,6 +41,27 @@ TARGETS = {
                           train("--data", "{}/tokens-llmc", "--run", "{}/other", "--steps", "1")),
 }
 
+# Where a Python has the package tokenizers.
+HUGGING_FACE_TARGETS = {
+    "tokenizer-hugging-face": Target("hugging_face/tokenizer.json",
+                                     train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1", "--tokenizer",
+                                           "{}/hugging_face/tokenizer.json")),
+}
+
+
+def hugging_face_tokenizer():
+    """A tokenizer.json of GPT-2's kind, with a merge and a token that ends a text."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    characters = [chr(byte) for byte in shown] + [chr(256 + other) for other in range(256 - len(shown))]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    end = {"id": 257, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
+           "normalized": False, "special": True}
+    vocabulary = {token: number for number, token in enumerate([*characters, "th", "<|endoftext|>"])}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+            "pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level,
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": ["t h"]}}
+
+
 # Where the program was built with sentencepiece.
 SENTENCEPIECE_TARGETS = {
     "tokenizer-model": Target("spm/tokenizer.model", train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "1",

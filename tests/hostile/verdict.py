@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from hostile.mutations import MUTATIONS
-from hostile.targets import SENTENCEPIECE_TARGETS, TARGETS, TINY
+from hostile.targets import HUGGING_FACE_TARGETS, SENTENCEPIECE_TARGETS, TARGETS, TINY, hugging_face_tokenizer
 
 MOST_SECONDS = 60  # a hang; a case takes about one
 MOST_BYTES = 2 << 30  # of memory; with the whole files a quarter of it is taken
@@ -82,6 +82,15 @@ def whole_files(program, folder):
                                "--tokenizer", "train:270"), folder)
     if code == 0 and (folder / "spm" / "tokenizer.model").exists():
         TARGETS.update(SENTENCEPIECE_TARGETS)
+    (folder / "hugging_face").mkdir()
+    tokenizer = folder / "hugging_face" / "tokenizer.json"
+    tokenizer.write_text(json.dumps(hugging_face_tokenizer()))
+    code, output, _ = run(program, ("prepare", "--text", text, "--output", str(folder / "hugging_face" / "tokens"),
+                                    "--tokenizer", str(tokenizer)), folder)
+    if code == 0:
+        TARGETS.update(HUGGING_FACE_TARGETS)
+    elif "needs Python with the package tokenizers" not in output:
+        raise SystemExit(f"a whole tokenizer.json was refused:\n{output}")
     for target in TARGETS.values():
         with tempfile.TemporaryDirectory() as copy:
             place = pathlib.Path(copy) / "files"

@@ -40,6 +40,8 @@ std::vector<int64_t> encoded(const TemporaryFolder& folder, const TextPart& part
 
 TEST(Cut, IsAfterTheLastLineThenBeforeTheLastWordThenBetweenCharacters) {
   EXPECT_EQ(cut_of("one\ntwo\nthr"), 8u);
+  EXPECT_EQ(cut_of("one two\nthr\n f"), 8u);         // a token may hold the second newline and the space
+  EXPECT_EQ(cut_of("one\na long line\n thr"), 16u);  // the other cut would leave less than half
   EXPECT_EQ(cut_of("one two thr"), 7u);
   EXPECT_EQ(cut_of(" onetwothr"), 9u);
   EXPECT_EQ(cut_of("abc\xe2\x82"), 3u);         // the first two of three bytes

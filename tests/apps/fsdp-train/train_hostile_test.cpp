@@ -130,7 +130,7 @@ TEST_F(TrainHostile, SamplesOnAsManyRanksAsThereAreShards) {
     folder_.write("run/step-2/manifest.json", manifest);
     replaced_in_manifest("run/step-2/manifest.json", "\"shards\": 2", std::string("\"shards\": ") + shards);
     const Ending ending = run_train(sample);
-    EXPECT_EQ(ending.code, 1) << ending.output;
+    EXPECT_EQ(ending.code, 2) << ending.output;
     EXPECT_THAT(ending.output, HasSubstr(message));
   }
 }

@@ -85,6 +85,47 @@ TEST_P(LanguageModels, NextTokenLogitsAreTheLastOfForward) {
   EXPECT_TRUE(torch::allclose(model->next_token_logits(tokens), model->forward(tokens).select(1, -1), 1e-5, 1e-6));
 }
 
+// Sums of one row and of many are added in another order by LibTorch's products: a few last bits of fp32, in logits of
+// order 1, hence 1e-5.
+void expect_close(const torch::Tensor& cached, const torch::Tensor& whole) {
+  EXPECT_TRUE(torch::allclose(cached, whole, 1e-5, 1e-5)) << (cached - whole).abs().max().item<double>();
+}
+
+TEST_P(LanguageModels, CachedLogitsAreThoseOfTheWholeForward) {
+  ModelConfig config = tiny(GetParam());
+  config.context = 150;  // the cache grows on the way
+  config.initializer_range = 0.2;
+  for (int64_t key_value_heads : {1, 2, 4}) {
+    if (GetParam() == Family::Llama) config.key_value_heads = key_value_heads;
+    const auto model = make(config);
+    model->eval();
+    const auto tokens = some_tokens(2, 150);
+    KeyValueCache cache(config.layers);
+    EXPECT_TRUE(torch::equal(model->next_token_logits(tokens.narrow(1, 0, 7), cache),
+                             model->next_token_logits(tokens.narrow(1, 0, 7))));
+    for (int64_t next = 7; next < 150;) {
+      const int64_t count = next % 50 == 0 ? 5 : 1;
+      const auto cached = model->next_token_logits(tokens.narrow(1, next, count), cache);
+      next += count;
+      EXPECT_EQ(cache.length(), next);
+      expect_close(cached, model->next_token_logits(tokens.narrow(1, 0, next)));
+    }
+  }
+}
+
+TEST_P(LanguageModels, ATruncatedCacheGoesOnAnotherWay) {
+  const auto model = make(tiny(GetParam()));
+  model->eval();
+  const auto tokens = some_tokens(1, 12);
+  KeyValueCache cache(3);
+  model->next_token_logits(tokens, cache);
+  cache.truncate(4);
+  const auto other = torch::cat({tokens.narrow(1, 0, 4), some_tokens(1, 1)}, 1);
+  expect_close(model->next_token_logits(other.narrow(1, 4, 1), cache), model->next_token_logits(other));
+  EXPECT_THAT(message_of<fsdp::Error>([&] { model->next_token_logits(some_tokens(1, 8), cache); }),
+              HasSubstr("a sequence of 13 tokens is longer than the model's context of 12"));
+}
+
 TEST_P(LanguageModels, ATiedHeadIsTheTokenEmbedding) {
   const auto model = make(tiny(GetParam()));
   const char* name = GetParam() == Family::Gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";

@@ -49,17 +49,19 @@ TEST(Tokenizer, OfBytesIsFoundInItsFolder) {
 
 TEST(Tokenizer, ErrorsNameTheThing) {
   TemporaryFolder folder;
-  EXPECT_THAT(error_of(folder / "none.model"),
-              HasSubstr("none.model' does not exist. Name bytes, a sentencepiece model"));
+  EXPECT_THAT(
+      error_of(folder / "none.model"),
+      HasSubstr("none.model' does not exist. Name bytes, a sentencepiece model, a tokenizer.json of Hugging Face"));
   EXPECT_THAT(error_of("byte"), HasSubstr("tokenizer 'byte' does not exist"));
   EXPECT_THAT(error_of(""), HasSubstr("tokenizer '' does not exist"));
   EXPECT_THAT(error_of(folder.path()), HasSubstr("holds neither tokenizer.model nor tokenizer.json"));
   EXPECT_THAT(error_of(folder.write("empty.model", "")), HasSubstr("empty.model' is empty"));
-  EXPECT_THAT(error_of(folder.write("foreign.json", "{\"version\": \"1.0\", \"model\": {}}")),
-              HasSubstr("foreign.json' is JSON, but not {\"tokenizer\": \"bytes\"}, all that is read in this form"));
+  EXPECT_THAT(error_of(folder.write("foreign.json", "{\"version\": \"1.0\"}")),
+              HasSubstr("foreign.json' is JSON, but neither a tokenizer.json of Hugging Face, which has a 'model', nor "
+                        "{\"tokenizer\": \"bytes\"}"));
   EXPECT_THAT(error_of(folder.write("cut.json", "{\"tokenizer\": \"by")), HasSubstr("cut.json' is damaged: "));
   EXPECT_THAT(error_of(folder.write("more.json", "{\"tokenizer\": \"bytes\", \"tokens\": 7}")),
-              HasSubstr("is JSON, but not"));
+              HasSubstr("is JSON, but neither"));
   EXPECT_THAT(error_of(folder.write("deep.json", "{\"tokenizer\":" + std::string(200'000, '['))),
               HasSubstr("deep.json' is damaged: its values nest deeper than 64 levels"));
   const std::string large = folder.write("large.model", "x");

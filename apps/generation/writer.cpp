@@ -1,0 +1,84 @@
+#include "generation/writer.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trainer {
+
+namespace {
+
+// One of the scores' indices, scores [vocabulary].
+int32_t draw(const torch::Tensor& scores, const Options& options, at::Generator& generator) {
+  if (options.temperature == 0.0) return static_cast<int32_t>(scores.argmax().item<int64_t>());
+  const int64_t count = options.top_k == 0 ? scores.numel() : std::min(options.top_k, scores.numel());
+  auto [values, indices] = scores.topk(count);
+  auto chosen = torch::multinomial(torch::softmax((values - values[0]) / options.temperature, 0), 1, false, generator);
+  return static_cast<int32_t>(indices[chosen.item<int64_t>()].item<int64_t>());
+}
+
+}  // namespace
+
+std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<int32_t> tokens = tokenizer.encode(prompt);
+  if (!tokens.empty()) return tokens;
+  if (const auto end = tokenizer.end_of_text()) return {*end};
+  return tokenizer.encode("\n");
+}
+
+Writer::Writer(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
+               const Options& options, torch::Device device)
+    : model_(model),
+      options_(options),
+      device_(device),
+      was_training_(model.is_training()),
+      known_(std::min(model.config().vocabulary, tokenizer.vocabulary())),
+      end_(tokenizer.end_of_text()),
+      prompt_(std::move(prompt)),
+      cache_(model.config().layers) {
+  model_.eval();
+}
+
+Writer::~Writer() { model_.train(was_training_); }
+
+int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
+  torch::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  std::vector<int32_t> tokens = prompt_;
+  int64_t written = 0;
+  for (; written < options_.sample_length; ++written) {
+    const torch::Tensor scores = written == 0 ? scores_of_prompt() : scores_of_next(tokens);
+    if (!scores.isfinite().all().item<bool>()) break;
+    const int32_t token = draw(scores, options_, generator);
+    if (token == end_) break;
+    take(token);
+    tokens.push_back(token);
+  }
+  return written;
+}
+
+torch::Tensor Writer::scores_after(std::vector<int32_t>::const_iterator first,
+                                   std::vector<int32_t>::const_iterator last) {
+  const torch::Tensor tokens = torch::tensor(std::vector<int64_t>(first, last)).unsqueeze(0).to(device_);
+  return model_.next_token_logits(tokens, cache_)[0].narrow(0, 0, known_).to(torch::kCPU, torch::kFloat32);
+}
+
+torch::Tensor Writer::scores_of_prompt() {
+  cache_.truncate(prompt_length_);
+  if (prompt_length_ > 0) return prompt_scores_;
+  prompt_length_ = std::min(static_cast<int64_t>(prompt_.size()), model_.config().context);
+  return prompt_scores_ = scores_after(prompt_.end() - prompt_length_, prompt_.end());
+}
+
+torch::Tensor Writer::scores_of_next(const std::vector<int32_t>& tokens) {
+  const int64_t context = model_.config().context;
+  if (cache_.length() < context) return scores_after(tokens.end() - 1, tokens.end());
+  // Positions are those of the first tokens again, so all that is kept has to be computed anew: now and then, for half
+  // of the context, instead of for each token.
+  cache_.truncate(0);
+  prompt_length_ = 0;
+  return scores_after(tokens.end() - std::max<int64_t>(context / 2, 1), tokens.end());
+}
+
+}  // namespace trainer

@@ -1,0 +1,42 @@
+#include "training/export_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "apps/tokenizers/byte_level.h"
+#include "apps/tokenizers/sentences.h"
+#include "support/required.h"
+#include "support/temporary_folder.h"
+#include "tokenizers/bytes.h"
+#include "tokenizers/hugging_face.h"
+
+namespace trainer {
+namespace {
+
+TEST(ExportTokenizer, WritesWhatTransformersReads) {
+  if (!tokenizers::has_hugging_face()) FSDP_SKIP_TEST("no Python has the package tokenizers (pip install tokenizers)");
+  TemporaryFolder folder;
+  const std::string json = some_byte_level().tokenizer_json();
+  export_tokenizer(folder.path(), *tokenizers::make_hugging_face(json, "test"), 128);
+  EXPECT_EQ(read_bytes(folder / "tokenizer.json"), json);
+  const auto configuration = nlohmann::json::parse(read_bytes(folder / "tokenizer_config.json"));
+  EXPECT_EQ(configuration["eos_token"], "<|endoftext|>");
+  EXPECT_EQ(configuration["model_max_length"], 128);
+  EXPECT_EQ(configuration["tokenizer_class"], "PreTrainedTokenizerFast");
+}
+
+TEST(ExportTokenizer, WritesASentencepieceModel) {
+  if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
+  TemporaryFolder folder;
+  const std::string model = tokenizers::train_sentencepiece(lines_of(some_text(2000)), 400);
+  export_tokenizer(folder.path(), *tokenizers::make_sentencepiece(model, "test"), 128);
+  EXPECT_EQ(read_bytes(folder / "tokenizer.model"), model);
+}
+
+TEST(ExportTokenizer, WritesNothingForBytes) {
+  TemporaryFolder folder;
+  export_tokenizer(folder.path(), *tokenizers::make_bytes(), 128);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace trainer
