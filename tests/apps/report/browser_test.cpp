@@ -187,15 +187,15 @@ TEST_F(Browser, SavesAChartAsTableAndAsPictures) {
     const saved = {};
     URL.createObjectURL = blob => { saved.blob = blob; return 'data:,'; };
     HTMLAnchorElement.prototype.click = function() { saved.name = this.download; };
-    const save = kind => document.querySelector(`.chart button[data-kind=${kind}]`).click();
+    const press = kind => document.querySelector(`.chart button[data-kind=${kind}]`).click();
     (async () => {
-      save('CSV');
+      press('CSV');
       const [heads, first] = (await saved.blob.text()).split('\n');
       const table = saved.name;
-      save('SVG');
+      press('SVG');
       const picture = new DOMParser().parseFromString(await saved.blob.text(), 'image/svg+xml');
       const curves = [...picture.querySelectorAll('path')].filter(path => path.getAttribute('stroke') !== 'none');
-      save('PNG');
+      press('PNG');
       while (!saved.name.endsWith('.png')) await new Promise(done => setTimeout(done, 5));
       document.title = `${table}: ${heads}; ${first.slice(0, 12)}; ${picture.documentElement.tagName} ` +
           `${curves.length > 1} ${/class=/.test(new XMLSerializer().serializeToString(picture))}; ${saved.blob.type}`;
