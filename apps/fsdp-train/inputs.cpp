@@ -91,7 +91,7 @@ Inputs read_inputs(const Options& options) {
     collect_problems(inputs.problems, [&] { inputs.corpus = open(options); });
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
-  if (options.dry_run) return inputs;
+  if (options.dry_run || options.eval_only) return inputs;
   for (const std::string& problem : run_folder_problems(options)) inputs.problems.push_back(problem);
   return inputs;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "console/terminal.h"
+#include "fsdp-train/evaluated.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/prepare.h"
 #include "generation/sample_command.h"
@@ -16,6 +17,7 @@
 #include "planning/dry_run.h"
 #include "report/page.h"
 #include "run/problems.h"
+#include "training/evaluate_command.h"
 #include "training/train.h"
 
 namespace {
@@ -49,6 +51,23 @@ int run_train(Options options, Problems problems) {
   if (!options.dry_run) return trainer::train(options, inputs.corpus, problems);
   trainer::print(trainer::dry_run_text(resolved, windows));
   return 0;
+}
+
+int run_evaluation(Options options, Problems problems) {
+  append(problems, trainer::choose_evaluated(options));
+  trainer::Inputs inputs = trainer::read_inputs(options);
+  append(problems, inputs.problems);
+  if (problems.empty()) append(problems, trainer::encode_text(options, inputs));
+  if (inputs.corpus.training) {
+    const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
+    if (!problem.empty()) problems.push_back(problem);
+  }
+  if (problems.empty() && !inputs.corpus.validation) {
+    problems.emplace_back(
+        "there is nothing to evaluate on: the data is too short to hold anything back. Name some with --validation.");
+  }
+  if (!problems.empty() && !trainer::is_started_as_rank()) return refuse(problems, options);
+  return trainer::evaluate_command(options, inputs.corpus, problems);
 }
 
 int run_prepare(const Options& options, Problems problems) {
@@ -89,7 +108,7 @@ int run(const trainer::CommandLine& line) {
     case Command::Train:
       break;
   }
-  return run_train(line.options, line.problems);
+  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line.options, line.problems);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "options/configuration_file.h"
 #include "options/did_you_mean.h"
 #include "options/flags.h"
+#include "options/frozen.h"
 #include "options/help.h"
 #include "options/model_choice.h"
 #include "options/option_value.h"
@@ -68,20 +69,55 @@ void check_requirements(const Rows& given, CommandLine& result) {
       {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."}};
   for (const Requirement& requirement : requirements) {
     const bool met = std::any_of(requirement.flags.begin(), requirement.flags.end(),
-                                 [&](const char* flag) { return given.contains(row_of(flag)); });
+                                 [&](const char* flag) { return given.contains(row_of(flag)); }) ||
+                     (result.options.eval_only && !result.options.data.empty());
     if (requirement.command == result.command && !met) result.problems.push_back(requirement.problem);
   }
 }
 
-// A model is sampled as it was trained, unless a file says otherwise.
+namespace fs = std::filesystem;
+
+// The configuration in a run's folder; empty: there is none.
+std::string configuration_in(const fs::path& run) {
+  std::error_code ignored;
+  const fs::path file = run / "config.toml";
+  return fs::exists(file, ignored) ? file.string() : "";
+}
+
+// Of the run that a checkpoint is of. --eval-only takes a run as well.
+std::string configuration_of(const fs::path& checkpoint) {
+  const std::string inside = configuration_in(checkpoint);
+  return inside.empty() ? configuration_in((checkpoint / "").parent_path().parent_path()) : inside;
+}
+
+// A model is sampled and evaluated as it was trained, unless a file says otherwise.
 std::string configuration_for(Command command, const Flags& flags) {
   std::string path = flags.text_of("--config");
-  if (command != Command::Sample || !path.empty()) return path;
-  const std::filesystem::path checkpoint = flags.text_of("--checkpoint");
-  if (checkpoint.empty()) return "";
-  std::error_code ignored;
-  const auto beside = (checkpoint / "").parent_path().parent_path() / "config.toml";
-  return std::filesystem::exists(beside, ignored) ? beside.string() : "";
+  const bool evaluates = command == Command::Train && !flags.text_of("--eval-only").empty();
+  if ((command != Command::Sample && !evaluates) || !path.empty()) return path;
+  if (const std::string checkpoint = flags.text_of("--checkpoint"); !checkpoint.empty()) {
+    return configuration_of(checkpoint);
+  }
+  if (!evaluates || !flags.text_of("--init-from").empty()) return "";
+  const std::string run = flags.text_of("--run");
+  return configuration_in(run.empty() ? Options().run : run);
+}
+
+// With --eval-only, a run's configuration says how its model is made and what its data is, not where it began, nor how
+// short its validations were.
+void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLine& result) {
+  Options& options = result.options;
+  if (!options.eval_only) return;
+  const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
+  for (const char* flag : {"--checkpoint", "--init-from"}) {
+    if (!names_configuration && !given(flag)) reset(*row_of(flag), options);
+  }
+  if (!given("--validation-windows")) options.validation_windows = 0;
+  // Data to validate with is enough.
+  const bool is_other_data = given("--validation") && !given("--text") && !given("--data");
+  if (!is_other_data) return;
+  options.text.clear();
+  options.data = options.validation;
 }
 
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
@@ -119,6 +155,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   }
   const Rows in_flags = flags.apply(result.options, result.problems);
   settle_rivals(file.given, in_flags, result);
+  settle_evaluation(in_flags, !flags.text_of("--config").empty(), result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
   check_requirements(given, result);
@@ -126,6 +163,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   ModelChoice choice = choose_model(result.options.model_options);
   result.options.model = choice.config;
   append(result.problems, choice.problems);
+  if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
   spell_out(result.options);
   append(result.problems, contradictions(result.options));
   append(result.problems, resolve(result.options, {.ranks = result.options.ranks}));

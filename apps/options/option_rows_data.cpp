@@ -31,7 +31,12 @@ std::vector<Group> data_and_model_groups() {
          "TOML file of options: a key is a flag's name with _ for -, under the [section] in brackets here; flags come "
          "before it, and it before the defaults. A run's own is RUN/config.toml"},
         {"--dry-run", &O::dry_run, Anything{}, kTrain, "", "",
-         "say what the model, a step and its memory come to, and stop; needs no text, writes nothing"}}},
+         "say what the model, a step and its memory come to, and stop; needs no text, writes nothing"},
+        {"--eval-only", &O::eval_only, Anything{}, kTrain, "", "",
+         "Print the validation loss and the perplexity of weights, and stop. The weights are those of --checkpoint, of "
+         "--init-from, or of the newest checkpoint in --run; a run's own configuration says the rest. All validation "
+         "data is used unless --validation-windows says otherwise. Nothing is written."},
+        {"--json", &O::json, Anything{}, kTrain, "", "", "With --eval-only: print one line of JSON instead of text."}}},
       {"Data",
        "data",
        {{"--text", &O::text, Anything{}, kTrainAndPrepare, "PATH", "none",
@@ -74,6 +79,19 @@ std::vector<Group> data_and_model_groups() {
         {"--dropout", &M::dropout, kBelowOne, kTrain, "", "the model's", "probability that a value is dropped"},
         {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "", "the model's",
          "base of the rotary embedding's wave lengths"}}},
+      {"Low-rank adapters",
+       "model",
+       {{"--lora", &M::lora, from(1, kSize), kTrainAndSample, "", "none",
+         "Rank of the adapters (LoRA). Only these are trained, small matrices beside the layers of --lora-targets; the "
+         "weights of --init-from stay as they are. With --export, RUN/model has them merged, and RUN/adapter is for "
+         "the Python package peft."},
+        {"--lora-alpha", &M::lora_alpha, kAboveZero, kTrainAndSample, "", "twice the rank",
+         "Scale of the adapters: what they give is multiplied by alpha / rank."},
+        {"--lora-targets", &M::lora_targets, Anything{}, kTrainAndSample, "NAMES",
+         "c_attn for GPT-2; q_proj,v_proj for Llama",
+         "Linear layers that get an adapter, by the ends of their names, with commas between them; or all."},
+        {"--lora-dropout", &M::lora_dropout, kBelowOne, kTrain, "", "0",
+         "Probability that a value that goes into an adapter is dropped in training."}}},
   };
 }
 

@@ -23,6 +23,9 @@ std::vector<Group> output_groups() {
         {"--save-every", &O::save_every, from(0, kMany), kTrain, "steps", "at the end", "between checkpoints"},
         {"--save-minutes", &O::save_minutes, kNotNegative, kTrain, "minutes", "never", "between checkpoints"},
         {"--keep", &O::keep, from(0, kMany), kTrain, "checkpoints", "all", "of this run, the newest; 0: all"},
+        {"--no-best", &O::no_best, Anything{}, kTrain, "", "",
+         "Do not keep RUN/best, the checkpoint with the lowest validation loss. It is kept where --validate-every asks "
+         "for several."},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "a checkpoint to go on from, with whatever else is given, or to write from"},
         {"--resume", &O::resume, Anything{}, kTrain, "WHAT", "",
@@ -31,6 +34,8 @@ std::vector<Group> output_groups() {
          "of a step, seed and optimizer have to be those of the checkpoint"},
         {"--export", &O::export_model, Anything{}, kTrain, "", "",
          "write RUN/model at the end, a folder that Hugging Face's transformers reads"},
+        {"--export-best", &O::export_best, Anything{}, kTrain, "", "",
+         "With --export: write the weights of RUN/best instead of those of the last step."},
         {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "steps that are traced, for Perfetto"},
         {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
          "the folder for tokens, or the HTML page"},

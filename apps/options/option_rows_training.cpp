@@ -31,6 +31,9 @@ std::vector<Group> training_groups() {
          "without a better loss after which training stops; 0: never"},
         {"--on-nonfinite", &O::on_nonfinite, words(kOnNonfinite), kTrain, "WHAT", "",
          "on a loss or gradient that is not finite; fp16's loss scale skips its own"},
+        {"--freeze", &O::freeze, Anything{}, kTrain, "PATTERNS", "none",
+         "Parameters that are not trained: patterns of their names (* and ?), or the names of modules, with commas "
+         "between them, such as transformer.wte,transformer.h.0. They need no gradient and no optimizer state."},
         {"--seed", &O::seed, from(0, std::numeric_limits<int64_t>::max()), kTrainAndSample, "", "",
          "of the first weights, the order of the data and what is drawn"}}},
       {"Optimizer",

@@ -1,10 +1,12 @@
 #include "options/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "console/units.h"
+#include "options/frozen.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
 
@@ -34,6 +36,24 @@ std::string epochs_text(const Options& options, const data::Corpus& corpus) {
   return fmt::format("{:.3g}: the training data holds {} tokens", epochs, grouped(corpus.training->size()));
 }
 
+// Which parameters are trained, where not all are.
+std::string trained_text(const Options& options, const std::set<std::string>& frozen) {
+  int64_t trained = 0;
+  for (const models::Unit& unit : models::units(options.model)) {
+    for (const models::Parameter& parameter : unit.parameters) {
+      if (!frozen.contains(parameter.name)) trained += parameter.numel();
+    }
+  }
+  const int64_t all = models::parameter_numel(options.model);
+  std::string text = fmt::format("{} of the parameters ({:.2g} %)", grouped(trained),
+                                 100.0 * static_cast<double>(trained) / static_cast<double>(all));
+  if (const auto& lora = options.model.lora) {
+    text += fmt::format(": adapters of rank {}, alpha {}, at {}", lora->rank, lora->alpha,
+                        fmt::join(lora->targets, ", "));
+  }
+  return text;
+}
+
 nlohmann::ordered_json json_of(const Row& row, const Options& options) {
   const std::optional<Scalar> value = value_of(row, options);
   if (value) return std::visit([](const auto& one) { return nlohmann::ordered_json(one); }, *value);
@@ -57,6 +77,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   row("model",
       fmt::format("{}, {} parameters: {} layers of width {}, {} heads, context {}", models::name_of(model.family),
                   grouped(models::parameter_numel(model)), model.layers, model.width, model.heads, model.context));
+  if (const auto frozen = frozen_parameters(options); !frozen.empty()) row("trained", trained_text(options, frozen));
   row("ranks", fmt::format("{}; threads a rank: {}", options.ranks, options.threads));
   row("sharding", options.strategy + (options.shard_group_size == 0
                                           ? std::string()

@@ -47,11 +47,6 @@ std::string earlier_run_problem(const Options& options) try {
   return error.what();
 }
 
-bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
-  std::error_code ignored;
-  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
-}
-
 // A run's record replaces all that came after the checkpoint in its folder: the checkpoint has to be this run's own.
 std::string record_problem(const Options& options) {
   const std::string checkpoint = named_checkpoint(options);
@@ -116,6 +111,11 @@ std::string text_folder_problem(const Options& options) {
 }
 
 }  // namespace
+
+bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
+  std::error_code ignored;
+  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
+}
 
 std::string named_checkpoint(const Options& options) {
   if (!options.checkpoint.empty()) return options.checkpoint;

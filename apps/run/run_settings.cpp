@@ -1,6 +1,7 @@
 #include "run/run_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fsdp/error.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ constexpr const char* kStep = "the tokens of a step";
 // With another of these a run is another one.
 constexpr std::array kKept = {
     kData,      kStep,     "--seed",      "--optimizer",       "--model",      "--context",    "--width",
-    "--layers", "--heads", "--mlp-width", "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings"};
+    "--layers", "--heads", "--mlp-width", "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings", "--freeze", "--lora", "--lora-alpha", "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
@@ -60,6 +61,9 @@ void add_model(const models::ModelConfig& model, RunSettings& settings) {
   settings["--mlp-width"] = fmt::format("{}", model.mlp_width_or_default());
   settings["--vocabulary"] = fmt::format("{}", model.vocabulary);
   settings["--rope-theta"] = fmt::format("{}", model.rope_theta);
+  const bool has_lora = model.lora.has_value();
+  settings["--lora-alpha"] = has_lora ? fmt::format("{}", model.lora->alpha) : "not given";
+  settings["--lora-targets"] = has_lora ? fmt::format("{}", fmt::join(model.lora->targets, ",")) : "not given";
   settings["--tie-embeddings"] = fmt::format("{}", model.tied_embeddings);
 }
 

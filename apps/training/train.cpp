@@ -5,11 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "console/terminal.h"
 #include "data/text_files.h"
 #include "generation/generate.h"
 #include "models/hugging_face_weights.h"
+#include "options/frozen.h"
 #include "options/resolve.h"
 #include "options/settings.h"
 #include "planning/peak_flops.h"
@@ -64,11 +66,26 @@ std::string done_text(const Options& options) {
                      options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "");
 }
 
+// Loses the weights of the last step where the best are asked for: it is the last thing that a run does.
+void export_run(Training& training) {
+  if (!training.options.export_model) return;
+  if (training.options.export_best) load_best(training);
+  export_model(training);
+}
+
+// Before the model is sharded: then no gradient is kept for these, and no optimizer state.
+void freeze(models::LanguageModel& model, const std::set<std::string>& names) {
+  for (auto& parameter : model.named_parameters()) {
+    if (names.contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
+}
+
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
 int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   const auto model = models::make_model(options.model);
   model->to(world.device());
+  freeze(*model, frozen_parameters(options));
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   RunOptimizer optimizer(options, sharded);
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
@@ -85,7 +102,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
-    if (options.export_model) export_model(training);  // a signal may have come between the last step and this
+    export_run(training);  // a signal may have come between the last step and this
     if (world.rank() == 0) print(done_text(options));
     return 0;
   }
@@ -102,10 +119,10 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     if (report) report->stopped(loop.steps_done());
     return signal;
   }
-  if (options.export_model) export_model(training);
   const std::string written =
       corpus.tokenizer != nullptr ? generate(*model, *corpus.tokenizer, options, world.device()) : std::string();
-  if (report) report->finish(loop.steps_done(), written);
+  export_run(training);
+  if (report) report->finish(loop.steps_done(), written, loop.best());
   return 0;
 }
 

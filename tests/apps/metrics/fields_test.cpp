@@ -49,6 +49,9 @@ TEST(Fields, AreWrittenAllAndInTheirOrder) {
   std::vector<std::string> of_event;
   for (const Field& field : event_fields()) of_event.emplace_back(field.name);
   EXPECT_EQ(names_in(Event{}), of_event);
+  std::vector<std::string> of_evaluation;
+  for (const Field& field : evaluation_fields()) of_evaluation.emplace_back(field.name);
+  EXPECT_EQ(names_in(EvaluationRecord{}), of_evaluation);
 }
 
 TEST(Fields, KeepEveryBitOfANumber) {
@@ -126,6 +129,7 @@ void expect_documented(const std::string& heading, std::span<const Field> fields
 TEST(Fields, AreThoseOfTheDocumentation) {
   expect_documented("## A step", step_fields());
   expect_documented("## An event", event_fields());
+  expect_documented("## An evaluation", evaluation_fields());
 }
 
 }  // namespace
