@@ -38,17 +38,17 @@ void choose_checkpoint(Options& options) {
   }
 }
 
-// A checkpoint is loaded by as many ranks as it has shards, or by several such groups.
+// One shard is loaded by any number of ranks, each of which holds the model; several by as many ranks as saved them.
 void choose_ranks(Options& options) {
-  const int64_t shards = shards_of(options.checkpoint);
+  const int64_t shards = shards_of(options.checkpoint), ranks = ranks_of(options.checkpoint);
   options.strategy = "full-shard";
   options.shard_group_size = shards;
-  if (is_started_as_rank() || options.ranks % shards == 0) return;
+  if (is_started_as_rank() || shards == 1 || options.ranks == ranks) return;
   if (options.ranks != 1) {
-    throw fsdp::Error(fmt::format("checkpoint '{}' has {} shards, and --ranks is {}. Use --ranks {}, or a multiple.",
-                                  options.checkpoint, shards, options.ranks, shards));
+    throw fsdp::Error(fmt::format("checkpoint '{}' was saved by {} ranks, and --ranks is {}. Use --ranks {}.",
+                                  options.checkpoint, ranks, options.ranks, ranks));
   }
-  options.ranks = shards;
+  options.ranks = ranks;
 }
 
 // The one that was trained for the run, whose text may be gone.

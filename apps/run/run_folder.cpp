@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "data/sources.h"
 #include "files/reading.h"
 #include "run/checkpoints.h"
 
@@ -95,10 +96,12 @@ std::string foreign_lock_problem(const std::string& run) try {
 }
 
 // Where every file is text to learn from, what a run writes would be, too, and the next one would have other data.
-std::string text_folder_problem(const Options& options) {
+std::string text_folder_problem(const Options& options) try {
   std::error_code ignored;
   const fs::path run = fs::weakly_canonical(options.run, ignored);
-  for (const std::string& text : {options.text, options.validation}) {
+  std::vector<std::string> texts = {options.validation};
+  for (const data::Source& source : data::sources_in(options.text)) texts.push_back(source.path);
+  for (const std::string& text : texts) {
     if (!fs::is_directory(text, ignored)) continue;
     const fs::path folder = fs::weakly_canonical(text, ignored);
     if (std::mismatch(folder.begin(), folder.end(), run.begin(), run.end()).first != folder.end()) continue;
@@ -108,6 +111,8 @@ std::string text_folder_problem(const Options& options) {
         options.run, text);
   }
   return "";
+} catch (const fsdp::Error&) {
+  return "";  // weights that are wrong are said where the texts are opened
 }
 
 }  // namespace

@@ -25,8 +25,9 @@ constexpr const char* kStep = "the tokens of a step";
 
 // With another of these a run is another one.
 constexpr std::array kKept = {
-    kData,      kStep,     "--seed",      "--optimizer",       "--model",      "--context",    "--width",
-    "--layers", "--heads", "--mlp-width", "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings", "--freeze", "--lora", "--lora-alpha", "--lora-targets"};
+    kData,      kStep,     "--seed",       "--optimizer",       "--model",      "--context",    "--width",
+    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings",
+    "--freeze", "--lora",  "--lora-alpha", "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
@@ -85,6 +86,11 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
   }
   add_model(options.model, settings);
   settings[kData] = identity_of(*corpus.training);
+  if (corpus.sources.size() > 1) {
+    for (const data::CorpusSource& source : corpus.sources) {
+      settings[kData] += fmt::format(", {} of weight {}", grouped(source.tokens.tokens), source.tokens.weight);
+    }
+  }
   settings[kStep] = grouped(options.tokens_per_step());
   return settings;
 }

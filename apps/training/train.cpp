@@ -92,8 +92,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
   sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
   const auto epochs = static_cast<int64_t>(std::ceil(options.epochs.value_or(0)));  // 0: as many as needed
-  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed),
-                              epochs);
+  const data::DataOrder order(corpus.ordered(), options.model.context, static_cast<uint64_t>(options.seed), epochs);
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   Training training{world, options, corpus, settings, order, *model, sharded, optimizer, scaler};
@@ -129,7 +128,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
 std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
-  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const int64_t windows = corpus.windows(options.model.context);
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
   return resolve(options, {.ranks = world.size(), .windows = windows});

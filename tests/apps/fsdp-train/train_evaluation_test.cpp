@@ -47,7 +47,7 @@ TEST_F(TrainEvaluation, IsTheSameOnAnyNumberOfRanks) {
   const std::string model = folder_ / "run/model";
   const std::string from_weights =
       "--model " + model + " --init-from " + model + " --text " + text_ + " --tie-embeddings true --ranks ";
-  json expected = evaluated("--run " + (folder_ / "run"));
+  const json expected = evaluated("--run " + (folder_ / "run"));
   for (const std::string& ranks : {"2", "3"}) {
     // A checkpoint of one rank is loaded by each of several.
     EXPECT_EQ(evaluated("--run " + (folder_ / "run") + " --ranks " + ranks), expected);
@@ -56,9 +56,16 @@ TEST_F(TrainEvaluation, IsTheSameOnAnyNumberOfRanks) {
     EXPECT_EQ(found["weights"], model);
     EXPECT_EQ(found["step"], 0);
   }
-  ASSERT_EQ(tiny("two", "--steps 3 --ranks 2 --batch 1").code, 0);
-  expected = evaluated("--run " + (folder_ / "two"));  // as many ranks as the checkpoint has shards
-  EXPECT_EQ(evaluated("--run " + (folder_ / "two") + " --ranks 4"), expected);
+  // The model with the same weights, in several shards.
+  for (const std::string& job :
+       {"--ranks 2 --batch 1", "--ranks 4 --batch 1 --strategy hybrid-shard --shard-group-size 2"}) {
+    fs::remove_all(folder_ / "sharded");
+    ASSERT_EQ(tiny("sharded", "--steps 3 --export " + job).code, 0);
+    const json found = evaluated("--run " + (folder_ / "sharded"));
+    const std::string same = folder_ / "sharded/model";
+    EXPECT_EQ(found["validation_loss"],
+              evaluated("--model " + same + " --init-from " + same + " --text " + text_)["validation_loss"]);
+  }
 }
 
 TEST_F(TrainEvaluation, WritesNothing) {
@@ -87,7 +94,8 @@ TEST_F(TrainEvaluation, SaysWhatIsMissing) {
   EXPECT_THAT(refused("--dry-run --text " + text_), HasSubstr("--eval-only and --dry-run are both given"));
   EXPECT_THAT(run_train("--json --text " + text_).output, HasSubstr("--json is given without --eval-only"));
   ASSERT_EQ(tiny("run", "--steps 1 --ranks 2").code, 0);
-  EXPECT_THAT(refused("--run " + (folder_ / "run") + " --ranks 3"), HasSubstr("has 2 shards, and --ranks is 3"));
+  EXPECT_THAT(refused("--run " + (folder_ / "run") + " --ranks 3"),
+              HasSubstr("was saved by 2 ranks, and --ranks is 3"));
   EXPECT_THAT(refused("--run " + (folder_ / "run") + " --validation-fraction 0"),
               HasSubstr("there is nothing to evaluate on"));
 }
