@@ -111,9 +111,8 @@ int64_t ModelConfig::mlp_width_or_default() const {
 }
 
 bool Lora::is_for(const std::string& layer) const {
-  return std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
-    return layer == target || layer.ends_with("." + target);
-  });
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const std::string& target) { return layer == target || layer.ends_with("." + target); });
 }
 
 const char* name_of(Family family) { return family == Family::Gpt2 ? "GPT-2" : "Llama"; }

@@ -21,7 +21,7 @@ int64_t common_numel(Range a, Range b) {
 struct UnitSizes {
   int64_t used = 0;     // with each parameter padded
   int64_t trained = 0;  // of these, what its gradients take
-  int64_t slice = 0;  // that each rank adds up
+  int64_t slice = 0;    // that each rank adds up
   int64_t full = 0;
   int64_t shard = 0;
 };

@@ -114,7 +114,7 @@ int64_t shards_of(const fs::path& folder) {
 
 int64_t ranks_of(const fs::path& folder) {
   const std::string name = name_of_manifest(folder);
-  return fsdp::files::whole_number(read_manifest(folder), "ranks", name, 1, kMostShards);
+  return fsdp::files::whole_number(read_manifest(folder), "world_size", name, 1, kMostShards);
 }
 
 void remove_checkpoint(const fs::path& folder) {

@@ -93,9 +93,8 @@ std::vector<torch::Tensor> read_all(const engine::Model& model, const std::vecto
   for (const auto& unit : model.units()) {
     for (const engine::Shape& shape : unit->shapes) {
       const size_t i = values.size();
-      values.push_back(wanted[i].absent
-                           ? torch::Tensor()
-                           : read_piece(sources[i], model.parameters()[i], shape, wanted[i].transposed));
+      values.push_back(wanted[i].absent ? torch::Tensor()
+                                        : read_piece(sources[i], model.parameters()[i], shape, wanted[i].transposed));
     }
   }
   for (size_t i = values.size(); i < sources.size(); ++i) {

@@ -286,7 +286,8 @@ TEST_P(PretrainedOnRanks, OtherValuesAreWrittenInPlaceOfAParameter) {
     };
     save_pretrained(path("written"), sharded, {.transposed = {"first.weight"}, .written = written});
     const Tensors saved = read_safetensors(path("written/model.safetensors"));
-    EXPECT_TRUE(torch::equal(saved.at("first.weight").t(), values.at("first.weight") + values.at("first.bias").unsqueeze(1)));
+    EXPECT_TRUE(
+        torch::equal(saved.at("first.weight").t(), values.at("first.weight") + values.at("first.bias").unsqueeze(1)));
     EXPECT_TRUE(torch::equal(saved.at("first.bias"), values.at("first.bias")));
     expect_state(sharded, values);  // the model's own have not changed
 

@@ -180,8 +180,9 @@ TEST_F(TrainAdapters, SayWhatIsWrong) {
                               "transformer.h.0.attn?"),
                     HasSubstr("--lora-alpha is given without --lora")));
   EXPECT_THAT(output("--freeze '*'"), HasSubstr("leaves no parameter to train"));
-  EXPECT_THAT(output("--lora 2 --lora-targets c_atn"),
-              HasSubstr("'c_atn' is no linear layer of the blocks, which have c_attn, c_fc, c_proj; did you mean c_attn?"));
+  EXPECT_THAT(
+      output("--lora 2 --lora-targets c_atn"),
+      HasSubstr("'c_atn' is no linear layer of the blocks, which have c_attn, c_fc, c_proj; did you mean c_attn?"));
   EXPECT_THAT(output("--lora 0"), HasSubstr("--lora is 0; it must be"));
 }
 

@@ -47,8 +47,7 @@ fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
 
 void expect_planned(fsdp::World& world, const Options& options, bool copies = false) {
   const fsdp::MemoryReport found = held(world, options);
-  const auto plans =
-      plan_memory(parts_of(options.model, frozen_parameters(options)).units, planned_sharding(options));
+  const auto plans = plan_memory(parts_of(options.model, frozen_parameters(options)).units, planned_sharding(options));
   const MemoryPlan& planned = plans.at(world.rank());
   EXPECT_EQ(found.parameter_bytes, planned.parameters);
   EXPECT_EQ(found.gradient_bytes, planned.gradients);
