@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "data/byte_tokens.h"
 #include "data/cache.h"
 #include "data/file_list.h"
+#include "data/sources.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
 
@@ -105,9 +107,7 @@ Corpus open_tokens(const CorpusOptions& options) {
   return corpus;
 }
 
-}  // namespace
-
-Corpus open_text(const CorpusOptions& options, const OnProgress& progress) {
+Corpus open_one_text(const CorpusOptions& options, const OnProgress& progress) {
   const fs::path cache = options.cache.empty() ? cache_folder() : options.cache;
   auto text = std::make_shared<const TextFiles>(options.data);
   Tokenizer tokenizer;
@@ -128,8 +128,81 @@ Corpus open_text(const CorpusOptions& options, const OnProgress& progress) {
   return corpus;
 }
 
+// The same tokens mean the same in all sources.
+void check_tokenizers(const std::vector<Corpus>& parts, const std::vector<Source>& sources) {
+  const auto bytes_of = [](const Corpus& part) {
+    return part.tokenizer ? part.tokenizer->file().bytes : std::string();
+  };
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (bytes_of(parts[i]) == bytes_of(parts[0])) continue;
+    throw fsdp::Error(
+        fmt::format("data '{}' and '{}' were made with different tokenizers. Make both with the same one.",
+                    sources[0].path, sources[i].path));
+  }
+}
+
+Corpus joined_corpus(std::vector<Corpus> parts, const std::vector<Source>& sources, bool validation_is_common) {
+  check_tokenizers(parts, sources);
+  Corpus all{.tokenizer = parts[0].tokenizer};
+  std::vector<Tokens> training, validation;
+  int64_t first = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t size = parts[i].training->size();
+    all.sources.push_back({sources[i].path, {.first = first, .tokens = size, .weight = sources[i].weight}});
+    first += size;
+    training.push_back(parts[i].training);
+    if (parts[i].validation && (i == 0 || !validation_is_common)) validation.push_back(parts[i].validation);
+    append(all.passed_over, parts[i].passed_over);
+  }
+  all.training = joined(std::move(training));
+  if (!validation.empty()) all.validation = joined(std::move(validation));
+  return all;
+}
+
+// Each of the sources by `open`, as one.
+template <typename Open>
+Corpus open_each(const CorpusOptions& options, Open open) {
+  const std::vector<Source> sources = sources_in(options.data);
+  if (sources.size() > 1 && options.trained_vocabulary > 0) {
+    throw fsdp::Error(
+        fmt::format("data '{}': no tokenizer can be trained on several texts at once. Train it on one with `prepare`, "
+                    "and name its file with --tokenizer.",
+                    options.data));
+  }
+  std::vector<Corpus> parts;
+  for (const Source& source : sources) {
+    CorpusOptions one = options;
+    one.data = source.path;
+    parts.push_back(open(one));
+  }
+  Corpus all = joined_corpus(std::move(parts), sources, !options.validation.empty());
+  DataOrder check_weights(all.ordered(), options.context, /*seed=*/0);
+  return all;
+}
+
+}  // namespace
+
+Corpus open_text(const CorpusOptions& options, const OnProgress& progress) {
+  return open_each(options, [&](const CorpusOptions& one) { return open_one_text(one, progress); });
+}
+
 Corpus open_corpus(const CorpusOptions& options, const OnProgress& progress) {
-  return names_token_files(options.data) ? open_tokens(options) : open_text(options, progress);
+  return open_each(options, [&](const CorpusOptions& one) {
+    return names_token_files(one.data) ? open_tokens(one) : open_one_text(one, progress);
+  });
+}
+
+std::vector<OrderedSource> Corpus::ordered() const {
+  std::vector<OrderedSource> ordered;
+  if (sources.empty()) ordered.push_back({.tokens = training->size()});
+  for (const CorpusSource& source : sources) ordered.push_back(source.tokens);
+  return ordered;
+}
+
+int64_t Corpus::windows(int64_t context) const {
+  int64_t windows = 0;
+  for (const OrderedSource& source : ordered()) windows += std::max<int64_t>(0, source.tokens - 1) / context;
+  return windows;
 }
 
 std::string vocabulary_problem(const Corpus& corpus, int64_t vocabulary) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/data_order.h"
 #include "data/encode.h"
 #include "data/token_source.h"
 #include "tokenizers/tokenizer.h"
@@ -13,7 +14,8 @@
 namespace data {
 
 struct CorpusOptions {
-  std::string data = {};        // a text file, a folder of them, or token files (names_token_files, token_file.h)
+  std::string data = {};        // a text file, a folder of them, or token files (names_token_files, token_file.h); or
+                                // several of them with weights (sources.h)
   std::string validation = {};  // the same, to validate with; empty: what the data holds for that, or the end of it
   double validation_fraction = 0.05;  // of the end, where the data itself holds nothing to validate with
   std::string tokenizer = {};         // make_tokenizer's; empty: the one beside token files, and bytes for a text
@@ -23,11 +25,23 @@ struct CorpusOptions {
   int threads = 1;                    // that encode
 };
 
+// A source among the tokens to train on.
+struct CorpusSource {
+  std::string path;
+  OrderedSource tokens;
+};
+
 struct Corpus {
   Tokens training = nullptr;
   Tokens validation = nullptr;                                       // null: there is nothing to validate with
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer = nullptr;  // null: token files that came without
   std::vector<std::string> passed_over = {};                         // in the folders of texts (text_files.h)
+  std::vector<CorpusSource> sources = {};  // one after the other in `training`; empty: it is one
+
+  // For DataOrder.
+  std::vector<OrderedSource> ordered() const;
+  // Windows of context + 1 tokens to train on; none lies in two sources.
+  int64_t windows(int64_t context) const;
 };
 
 // Opens text or token files, whatever the data is. Throws fsdp::Error that names what is missing, damaged, too short

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <thread>
 
+#include "data/sources.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
 #include "fsdp-train/prepare_bar.h"
@@ -27,10 +29,19 @@ constexpr std::string_view kTrainWord = "train:";  // of --tokenizer
 
 const std::string& data_of(const Options& options) { return options.text.empty() ? options.data : options.text; }
 
+// None where their weights are wrong, which is said when they are opened.
+std::vector<data::Source> sources_of(const Options& options) try {
+  return data::sources_in(data_of(options));
+} catch (const fsdp::Error&) {
+  return {};
+}
+
 // Whether a tokenizer, which may have to be trained, reads a text: that may take long.
 bool encodes(const Options& options) {
-  const bool is_text = !options.text.empty() || !data::names_token_files(options.data);
-  return is_text && options.tokenizer != "bytes";
+  if (options.tokenizer == "bytes") return false;
+  if (!options.text.empty()) return true;
+  const std::vector<data::Source> sources = sources_of(options);
+  return std::ranges::any_of(sources, [](const auto& source) { return !data::names_token_files(source.path); });
 }
 
 // Of the tokenizer that is to be trained; 0: none is.
@@ -64,7 +75,12 @@ data::Corpus open(const Options& options, const data::CorpusOptions& corpus, con
 
 // Problems that can be found before a text is encoded.
 void check_text(const Options& options, std::vector<std::string>& problems) {
-  collect_problems_of(data_flag(options), problems, [&] { data::TextFiles text(data_of(options)); });
+  collect_problems_of(data_flag(options), problems, [&] { data::sources_in(data_of(options)); });
+  for (const data::Source& source : sources_of(options)) {
+    if (!options.text.empty() || !data::names_token_files(source.path)) {
+      collect_problems_of(data_flag(options), problems, [&] { data::TextFiles text(source.path); });
+    }
+  }
   if (!options.validation.empty()) {
     collect_problems_of("--validation", problems, [&] { data::TextFiles text(options.validation); });
   }
@@ -135,7 +151,7 @@ std::vector<std::string> checkpoint_problems(const Options& options) {
 }
 
 std::optional<int64_t> Inputs::windows(int64_t context) const {
-  return corpus.training ? std::optional(windows_in(corpus.training->size(), context)) : std::nullopt;
+  return corpus.training ? std::optional(corpus.windows(context)) : std::nullopt;
 }
 
 Inputs read_inputs(const Options& options) {
@@ -146,7 +162,7 @@ Inputs read_inputs(const Options& options) {
   const std::string weights = weights_problem(options.model_options.init_from);
   if (!weights.empty()) inputs.problems.push_back(weights);
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
-  if (options.dry_run) return inputs;
+  if (options.dry_run || options.eval_only) return inputs;
   for (const std::string& problem : run_folder_problems(options)) inputs.problems.push_back(problem);
   return inputs;
 }

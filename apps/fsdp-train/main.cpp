@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "console/terminal.h"
+#include "fsdp-train/evaluated.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/prepare.h"
 #include "fsdp-train/report_command.h"
@@ -15,6 +16,7 @@
 #include "options/resolve.h"
 #include "planning/dry_run.h"
 #include "run/problems.h"
+#include "training/evaluate_command.h"
 #include "training/train.h"
 
 namespace {
@@ -54,6 +56,23 @@ int run_train(Options options, Problems problems) {
   return 0;
 }
 
+int run_evaluation(Options options, Problems problems) {
+  append(problems, trainer::choose_evaluated(options));
+  trainer::Inputs inputs = trainer::read_inputs(options);
+  append(problems, inputs.problems);
+  if (problems.empty()) append(problems, trainer::encode_text(options, inputs));
+  if (inputs.corpus.training) {
+    const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
+    if (!problem.empty()) problems.push_back(problem);
+  }
+  if (problems.empty() && !inputs.corpus.validation) {
+    problems.emplace_back(
+        "there is nothing to evaluate on: the data is too short to hold anything back. Name some with --validation.");
+  }
+  if (!problems.empty() && !trainer::is_started_as_rank()) return refuse(problems, options);
+  return trainer::evaluate_command(options, inputs.corpus, problems);
+}
+
 int run_prepare(const Options& options, Problems problems) {
   const trainer::PrepareOptions prepare = trainer::prepare_options(options);
   if (problems.empty()) append(problems, trainer::prepare_problems(prepare));
@@ -85,7 +104,7 @@ int run(const trainer::CommandLine& line) {
     case Command::Train:
       break;
   }
-  return run_train(line.options, line.problems);
+  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line.options, line.problems);
 }
 
 }  // namespace

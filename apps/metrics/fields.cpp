@@ -16,7 +16,7 @@ constexpr bool kAlways = true, kWhereKnown = false;
 constexpr bool kSame = true, kVaries = false;
 
 constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame},
-                                                {"loss", "nats a token", kAlways, kSame},
+                                                {"loss", "nats per token", kAlways, kSame},
                                                 {"grad_norm", "", kAlways, kSame},
                                                 {"lr", "", kAlways, kSame},
                                                 {"tokens_per_second", "tokens/s", kAlways, kVaries},
@@ -24,7 +24,7 @@ constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame
                                                 {"seconds", "s", kAlways, kVaries},
                                                 {"tokens", "tokens", kAlways, kSame},
                                                 {"step_seconds", "s", kAlways, kVaries},
-                                                {"validation_loss", "nats a token", kWhereKnown, kSame},
+                                                {"validation_loss", "nats per token", kWhereKnown, kSame},
                                                 {"loss_scale", "", kWhereKnown, kSame},
                                                 {"skipped", "", kWhereKnown, kSame},
                                                 {"learning_rates", "", kWhereKnown, kSame},
@@ -39,6 +39,12 @@ constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame
 
 constexpr std::array<Field, 3> kEventFields = {
     {{"step", "steps", kAlways, kSame}, {"event", "", kAlways, kSame}, {"seconds", "s", kAlways, kVaries}}};
+
+constexpr std::array<Field, 5> kEvaluationFields = {{{"weights", "", kAlways, kSame},
+                                                     {"step", "steps", kAlways, kSame},
+                                                     {"validation_loss", "nats per token", kAlways, kSame},
+                                                     {"perplexity", "", kAlways, kSame},
+                                                     {"tokens", "tokens", kAlways, kSame}}};
 
 void add_where_known(Json& json, const StepRecord& record) {
   if (record.validation_loss) json["validation_loss"] = *record.validation_loss;
@@ -66,6 +72,7 @@ void add_where_known(Json& json, const StepRecord& record) {
 
 std::span<const Field> step_fields() { return kStepFields; }
 std::span<const Field> event_fields() { return kEventFields; }
+std::span<const Field> evaluation_fields() { return kEvaluationFields; }
 
 Json to_json(const StepRecord& record) {
   Json json = {{"step", record.step},
@@ -82,6 +89,14 @@ Json to_json(const StepRecord& record) {
 }
 
 Json to_json(const Event& event) { return {{"step", event.step}, {"event", event.text}, {"seconds", event.seconds}}; }
+
+Json to_json(const EvaluationRecord& evaluation) {
+  return {{"weights", evaluation.weights},
+          {"step", evaluation.step},
+          {"validation_loss", evaluation.validation_loss},
+          {"perplexity", evaluation.perplexity},
+          {"tokens", evaluation.tokens}};
+}
 
 std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

@@ -1,5 +1,5 @@
-// The records of RUN/metrics.jsonl: their fields, in the order in which they are written. docs/metrics.md explains
-// each.
+// The records of RUN/metrics.jsonl, and the one of --eval-only --json: their fields, in the order in which they are
+// written. docs/metrics.md explains each.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,13 +18,15 @@ struct Field {
   bool reproducible;      // the same bits in a run that is repeated or resumed: neither time nor memory
 };
 
-// Of a step, and of an event.
+// Of a step, of an event, and of an evaluation.
 std::span<const Field> step_fields();
 std::span<const Field> event_fields();
+std::span<const Field> evaluation_fields();
 
 // A number that is not finite becomes null; every other number is read back as the same bits.
 nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const Event& event);
+nlohmann::ordered_json to_json(const EvaluationRecord& evaluation);
 
 // One line, without its end. What is not UTF-8 in it becomes U+FFFD.
 std::string line_of(const nlohmann::ordered_json& record);

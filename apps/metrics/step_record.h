@@ -44,6 +44,15 @@ struct StepRecord {
   std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own
 };
 
+// Of weights on validation data (--eval-only).
+struct EvaluationRecord {
+  std::string weights;         // the folder that they were read from
+  int64_t step = 0;            // steps that they were trained for; 0 where the folder does not say
+  double validation_loss = 0;  // mean over all tokens, in nats per token
+  double perplexity = 0;       // e to the power of the loss
+  int64_t tokens = 0;          // that were predicted
+};
+
 // An event that a person should know of: "checkpoint saved", "loss not finite".
 struct Event {
   int64_t step = 0;  // after which it happened

@@ -11,52 +11,16 @@
 
 #include "metrics/checksum.h"
 #include "metrics/fields.h"
+#include "metrics/protobuf.h"
 
 namespace trainer {
 
 namespace {
 
-template <typename Number>
-void add_little_endian(std::string& bytes, Number number) {
-  for (size_t i = 0; i < sizeof(Number); ++i) bytes += static_cast<char>(number >> (8 * i) & 0xff);
-}
-
 uint32_t masked_checksum(std::string_view bytes) {
   const uint32_t sum = crc32c(bytes);
   return std::rotr(sum, 15) + 0xA282EAD8u;
 }
-
-// A message in protocol buffers' encoding (https://protobuf.dev/programming-guides/encoding): fields by number.
-class Message {
- public:
-  void add_double(int field, double value) {
-    add_key(field, /*wire type*/ 1);
-    add_little_endian(bytes_, std::bit_cast<uint64_t>(value));
-  }
-  void add_float(int field, float value) {
-    add_key(field, 5);
-    add_little_endian(bytes_, std::bit_cast<uint32_t>(value));
-  }
-  void add_integer(int field, int64_t value) {
-    add_key(field, 0);
-    add_varint(static_cast<uint64_t>(value));
-  }
-  void add_bytes(int field, std::string_view value) {
-    add_key(field, 2);
-    add_varint(value.size());
-    bytes_ += value;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void add_key(int field, int wire_type) { add_varint(static_cast<uint64_t>(field << 3 | wire_type)); }
-  void add_varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
 
 // Field numbers of event.proto and summary.proto.
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
@@ -80,6 +44,12 @@ void add_scalar(Message& summary, const std::string& tag, const nlohmann::ordere
   value.add_bytes(kTag, tag);
   value.add_float(kSimpleValue, json.is_boolean() ? (json.get<bool>() ? 1.0f : 0.0f) : json.get<float>());
   summary.add_bytes(kValue, value.bytes());
+}
+
+// Curves that belong together have names with one beginning: TensorBoard puts them under one heading.
+std::string tag_of(const std::string& field) {
+  if (field == "loss") return "loss/train";
+  return field == "validation_loss" ? "loss/validation" : field;
 }
 
 // One that is not there yet: a process may go on with a run within the second in which it began.
@@ -113,7 +83,8 @@ std::string framed(const std::string& event) {
   return record;
 }
 
-TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done, Tell tell)
+TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done,
+                                 const Hyperparameters& hyperparameters, Tell tell)
     : path_(new_file(made(folder))), tell_(std::move(tell)), file_(path_, 0) {
   Message version = event_at(0);
   version.add_bytes(kFileVersion, "brain.Event:2");
@@ -123,6 +94,16 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t st
   Message start = event_at(steps_done + 1);
   start.add_bytes(kSessionLog, session.bytes());
   append(start.bytes());
+  append_summary(steps_done, session_start_value(hyperparameters, seconds_since_1970()));
+}
+
+void TensorBoardFile::end(int64_t steps_done) { append_summary(steps_done, session_end_value(seconds_since_1970())); }
+
+void TensorBoardFile::append_summary(int64_t step, const Message& value) {
+  Message summary, event = event_at(step);
+  summary.add_message(kValue, value);
+  event.add_message(kSummary, summary);
+  append(event.bytes());
 }
 
 void TensorBoardFile::write(const StepRecord& record) {
@@ -133,7 +114,7 @@ void TensorBoardFile::write(const StepRecord& record) {
     if (value.is_object()) {
       for (const auto& [part, number] : value.items()) add_scalar(summary, fmt::format("{}/{}", name, part), number);
     } else {
-      add_scalar(summary, name, value);
+      add_scalar(summary, tag_of(name), value);
     }
   }
   Message event = event_at(record.step);

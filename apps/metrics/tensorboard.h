@@ -1,4 +1,5 @@
-// The curves of a run for TensorBoard: an event file in its own format, one scalar per number of the step's record.
+// The curves and the hyperparameters of a run for TensorBoard: an event file in its own format, one scalar per number
+// of the step's record.
 //
 // A file is a row of records: length (u64), checksum of the length (u32), a protocol buffer `Event`, its checksum
 // (u32), all little-endian; a checksum is a rotated CRC-32C. Source: tensorflow/core/lib/io/record_writer.h and
@@ -9,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "metrics/hyperparameters.h"
 #include "metrics/output_file.h"
 #include "metrics/step_record.h"
 
@@ -21,14 +23,19 @@ class TensorBoardFile {
 
   // Makes `folder`, and in it a file of its own; a run that goes on after `steps_done` has one per process, and
   // TensorBoard forgets what others say of later steps. Throws fsdp::Error when it cannot be written.
-  TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done, Tell tell);
+  TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done, const Hyperparameters& hyperparameters,
+                  Tell tell);
 
-  // The tags are the field's names, "memory/parameters" for those of a part. TensorBoard's scalars are of 32 bits. When
+  // The tags are the fields' names, "memory/parameters" for those of a part, "loss/train" and "loss/validation".
+  // TensorBoard's scalars are of 32 bits. When
   // the disk is full it tells, and writes no more: RUN/metrics.jsonl has it all.
   void write(const StepRecord& record);
+  // The run is done, after so many steps; the table of hyperparameters says so.
+  void end(int64_t steps_done);
 
  private:
   void append(const std::string& event);
+  void append_summary(int64_t step, const Message& value);
 
   std::filesystem::path path_;
   Tell tell_;

@@ -18,8 +18,8 @@ nn::LayerNorm layer_norm(const ModelConfig& config) {
 Gpt2AttentionImpl::Gpt2AttentionImpl(const ModelConfig& config)
     : heads_(config.heads),
       dropout_(config.attention_dropout),
-      c_attn_(register_module("c_attn", nn::Linear(config.width, 3 * config.width))),
-      c_proj_(register_module("c_proj", nn::Linear(config.width, config.width))) {}
+      c_attn_(register_module("c_attn", AdaptableLinear(config.width, 3 * config.width))),
+      c_proj_(register_module("c_proj", AdaptableLinear(config.width, config.width))) {}
 
 torch::Tensor Gpt2AttentionImpl::forward(const torch::Tensor& x, const CachedLayer& place) {
   const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
@@ -30,8 +30,8 @@ torch::Tensor Gpt2AttentionImpl::forward(const torch::Tensor& x, const CachedLay
 }
 
 Gpt2MlpImpl::Gpt2MlpImpl(const ModelConfig& config)
-    : c_fc_(register_module("c_fc", nn::Linear(config.width, config.mlp_width_or_default()))),
-      c_proj_(register_module("c_proj", nn::Linear(config.mlp_width_or_default(), config.width))) {}
+    : c_fc_(register_module("c_fc", AdaptableLinear(config.width, config.mlp_width_or_default()))),
+      c_proj_(register_module("c_proj", AdaptableLinear(config.mlp_width_or_default(), config.width))) {}
 
 torch::Tensor Gpt2MlpImpl::forward(const torch::Tensor& x) { return c_proj_(torch::gelu(c_fc_(x), "tanh")); }
 

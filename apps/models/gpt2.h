@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include "models/adaptable_linear.h"
 #include "models/key_value_cache.h"
 #include "models/language_model.h"
 
@@ -18,7 +19,7 @@ class Gpt2AttentionImpl : public torch::nn::Module {
  private:
   int64_t heads_;
   double dropout_;
-  torch::nn::Linear c_attn_, c_proj_;
+  AdaptableLinear c_attn_, c_proj_;
 };
 TORCH_MODULE(Gpt2Attention);
 
@@ -28,7 +29,7 @@ class Gpt2MlpImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);  // [batch, length, width], as the result
 
  private:
-  torch::nn::Linear c_fc_, c_proj_;
+  AdaptableLinear c_fc_, c_proj_;
 };
 TORCH_MODULE(Gpt2Mlp);
 

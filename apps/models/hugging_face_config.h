@@ -25,6 +25,10 @@ ConfigFile read_hugging_face_config(const std::filesystem::path& path);
 // was found and what is accepted.
 ConfigFile parse_hugging_face_config(const std::string& text);
 
+// The text of the adapter_config.json of peft for the adapters of `config`, which has some; `base`: where the weights
+// lie that they were trained on, empty where nobody knows.
+std::string adapter_config(const ModelConfig& config, const std::string& base);
+
 // The text of a config.json that transformers, old and new, reads as `config`.
 std::string hugging_face_config(const ModelConfig& config);
 

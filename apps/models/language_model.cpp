@@ -47,11 +47,29 @@ torch::Tensor LanguageModel::loss(const torch::Tensor& tokens, const torch::Tens
   return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
 }
 
+namespace {
+
+std::shared_ptr<LanguageModel> make_base(const ModelConfig& config) {
+  if (config.family == Family::Gpt2) return std::make_shared<Gpt2Impl>(config);
+  return std::make_shared<LlamaImpl>(config);
+}
+
+// After the base has its first weights, which are therefore those of a model without adapters.
+void add_adapters(LanguageModel& model, const Lora& lora) {
+  for (const auto& module : model.named_modules()) {
+    auto* linear = module.value()->as<AdaptableLinearImpl>();
+    if (linear != nullptr && lora.is_for(module.key())) linear->add_adapter(lora);
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
   const std::vector<std::string> found = problems(config);
   if (!found.empty()) throw fsdp::Error(fmt::format("no model can have this config: {}", fmt::join(found, " ")));
-  if (config.family == Family::Gpt2) return std::make_shared<Gpt2Impl>(config);
-  return std::make_shared<LlamaImpl>(config);
+  const std::shared_ptr<LanguageModel> model = make_base(config);
+  if (config.lora) add_adapters(*model, *config.lora);
+  return model;
 }
 
 }  // namespace models

@@ -43,7 +43,8 @@ class LanguageModel : public torch::nn::Module {
   ModelConfig config_;
 };
 
-// A model with first weights from LibTorch's default generator, on the CPU and in fp32. Throws fsdp::Error with all
+// A model with first weights from LibTorch's default generator, on the CPU and in fp32; the base has the same with and
+// without adapters. Throws fsdp::Error with all
 // problems of the config.
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
 

@@ -8,7 +8,9 @@ namespace nn = torch::nn;
 
 namespace {
 
-nn::Linear linear(int64_t in, int64_t out, bool bias) { return nn::Linear(nn::LinearOptions(in, out).bias(bias)); }
+AdaptableLinear linear(int64_t in, int64_t out, bool bias) {
+  return AdaptableLinear(nn::LinearOptions(in, out).bias(bias));
+}
 
 // [batch, length, heads * head_width] -> [batch, heads, length, head_width]
 torch::Tensor divided(const torch::Tensor& projected, int64_t heads, int64_t head_width) {
@@ -71,7 +73,9 @@ LlamaImpl::LlamaImpl(const ModelConfig& config) : LanguageModel(config), frequen
   layers_ = model->register_module("layers", nn::ModuleList());
   for (int64_t layer = 0; layer < config.layers; ++layer) layers_->push_back(LlamaBlock(config));
   norm_ = model->register_module("norm", RmsNorm(config));
-  if (!config.tied_embeddings) lm_head_ = register_module("lm_head", linear(config.width, config.vocabulary, false));
+  if (!config.tied_embeddings) {
+    lm_head_ = register_module("lm_head", nn::Linear(nn::LinearOptions(config.width, config.vocabulary).bias(false)));
+  }
   initialise();
 }
 

@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include "models/adaptable_linear.h"
 #include "models/key_value_cache.h"
 #include "models/language_model.h"
 #include "models/rotary_embedding.h"
@@ -32,7 +33,7 @@ class LlamaAttentionImpl : public torch::nn::Module {
  private:
   int64_t heads_, key_value_heads_, head_width_;
   double dropout_;
-  torch::nn::Linear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
+  AdaptableLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
 };
 TORCH_MODULE(LlamaAttention);
 
@@ -42,7 +43,7 @@ class LlamaMlpImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);  // [batch, length, width], as the result
 
  private:
-  torch::nn::Linear gate_proj_, up_proj_, down_proj_;
+  AdaptableLinear gate_proj_, up_proj_, down_proj_;
 };
 TORCH_MODULE(LlamaMlp);
 

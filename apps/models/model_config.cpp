@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace models {
@@ -60,6 +61,15 @@ void check_heads(const ModelConfig& config, Problems& problems) {
       fmt::format("key_value_heads {} does not divide heads {}, which are to share them.", shared, config.heads));
 }
 
+void check_lora(const ModelConfig& config, Problems& problems) {
+  const Lora& lora = *config.lora;
+  constexpr int64_t kWidest = 1'000'000;
+  problems.within("lora.rank", lora.rank, kWidest);
+  problems.positive("lora.alpha", lora.alpha);
+  problems.share("lora.dropout", lora.dropout);
+  problems.require(!lora.targets.empty(), "lora.targets is empty; it must name a layer.");
+}
+
 void check_gpt2(const ModelConfig& config, Problems& problems) {
   const int64_t shared = config.key_value_heads_or_default();
   problems.require(shared == config.heads,
@@ -100,6 +110,11 @@ int64_t ModelConfig::mlp_width_or_default() const {
   return ((8 * width + 2) / 3 + kMultiple - 1) / kMultiple * kMultiple;
 }
 
+bool Lora::is_for(const std::string& layer) const {
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const std::string& target) { return layer == target || layer.ends_with("." + target); });
+}
+
 const char* name_of(Family family) { return family == Family::Gpt2 ? "GPT-2" : "Llama"; }
 
 std::vector<std::string> problems(const ModelConfig& config) {
@@ -112,6 +127,7 @@ std::vector<std::string> problems(const ModelConfig& config) {
   problems.share("embedding_dropout", config.embedding_dropout);
   problems.share("attention_dropout", config.attention_dropout);
   problems.share("residual_dropout", config.residual_dropout);
+  if (config.lora) check_lora(config, problems);
   if (config.family == Family::Gpt2) {
     check_gpt2(config, problems);
   } else {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,19 @@ struct RopeScaling {
   double high_frequency_factor = 4;  // and below original_context / this short
   int64_t original_context = 8192;   // tokens that the model was trained to see before
   bool operator==(const RopeScaling&) const = default;
+};
+
+// Low-rank adapters (Hu et al., 2021, https://arxiv.org/abs/2106.09685): beside W x, a linear layer of the blocks gives
+// alpha / rank * B A x, with A [rank, in] and B [out, rank].
+struct Lora {
+  int64_t rank = 8;
+  double alpha = 16;
+  double dropout = 0;                     // share of A's input that is set to 0 in training
+  std::vector<std::string> targets = {};  // layers that have one, by the ends of their names: "q_proj", "mlp.c_proj"
+
+  bool operator==(const Lora&) const = default;
+  double scale() const { return alpha / static_cast<double>(rank); }
+  bool is_for(const std::string& layer) const;  // by its whole name
 };
 
 struct ModelConfig {
@@ -51,6 +65,7 @@ struct ModelConfig {
   // Of the vocabulary, where it has them.
   std::optional<int64_t> begin_token = std::nullopt;  // a text begins with it
   std::vector<int64_t> end_tokens = {};               // a text ends with one of them
+  std::optional<Lora> lora = std::nullopt;
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -93,6 +108,12 @@ std::vector<Unit> units(const ModelConfig& config);
 // The names of the parameters of these kinds: patterns for an optimizer's groups.
 std::vector<std::string> names_of(const ModelConfig& config, const std::vector<ParameterKind>& kinds);
 
+// The names of the linear layers of the blocks, which may have adapters.
+std::vector<std::string> linear_layers(const ModelConfig& config);
+
+// Whether a parameter is an adapter's.
+bool is_adapter(const std::string& parameter);
+
 // Parameter elements; a tied head counts once.
 int64_t parameter_numel(const ModelConfig& config);
 
@@ -100,6 +121,7 @@ int64_t parameter_numel(const ModelConfig& config);
 // T for N parameters that multiply (all but embeddings that are only looked up), L layers, H heads of width Q and T
 // tokens; attention counts in full, though half of it is masked (PaLM, https://arxiv.org/abs/2204.02311, appendix B;
 // nanoGPT counts alike).
-double flops_per_token(const ModelConfig& config, int64_t length);
+// Of the parameters in `frozen`, by name, no gradient is computed: 4 each instead of 6.
+double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen = {});
 
 }  // namespace models

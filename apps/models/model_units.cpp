@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "models/model_config.h"
 
@@ -66,6 +67,33 @@ Parameters llama_block(const ModelConfig& config, const std::string& name) {
   return block;
 }
 
+// The name of the layer that a matrix is the weight of.
+std::string layer_of(const Parameter& matrix) { return matrix.name.substr(0, matrix.name.rfind('.')); }
+
+// As the block has them where layers have adapters: after the layer's own parameters.
+Parameters with_adapters(const Lora& lora, const Parameters& block) {
+  Parameters all;
+  std::optional<Parameter> adapted;  // the weight of the layer that is being passed
+  const auto end_layer = [&] {
+    if (!adapted) return;
+    const std::string layer = layer_of(*adapted);
+    all.push_back({layer + ".lora_A.weight", {lora.rank, adapted->shape[1]}, ParameterKind::Matrix});
+    all.push_back({layer + ".lora_B.weight", {adapted->shape[0], lora.rank}, ParameterKind::Matrix});
+    adapted.reset();
+  };
+  for (const Parameter& parameter : block) {
+    if (adapted && parameter.name != layer_of(*adapted) + ".bias") end_layer();
+    all.push_back(parameter);
+    if (parameter.kind == ParameterKind::Matrix && lora.is_for(layer_of(parameter))) adapted = parameter;
+  }
+  end_layer();
+  return all;
+}
+
+Parameters block_of(const ModelConfig& config, const std::string& name) {
+  return config.family == Family::Gpt2 ? gpt2_block(config, name) : llama_block(config, name);
+}
+
 template <typename Range>
 int64_t sum_of_numels(const Range& parts) {
   return std::accumulate(parts.begin(), parts.end(), int64_t{0},
@@ -76,6 +104,20 @@ int64_t sum_of_numels(const Range& parts) {
 int64_t looked_up_numel(const ModelConfig& config) {
   const int64_t positions = config.family == Family::Gpt2 ? config.context * config.width : 0;
   return positions + (config.tied_embeddings ? 0 : config.vocabulary * config.width);
+}
+
+// Of those in `frozen` that multiply.
+int64_t frozen_multiplied_numel(const ModelConfig& config, const std::set<std::string>& frozen) {
+  int64_t numel = 0;
+  for (const Unit& unit : units(config)) {
+    for (const Parameter& parameter : unit.parameters) {
+      const bool is_head = parameter.kind == ParameterKind::Embedding && config.tied_embeddings &&
+                           !parameter.name.ends_with("wpe.weight");
+      const bool multiplies = parameter.kind != ParameterKind::Embedding || is_head;
+      if (multiplies && frozen.contains(parameter.name)) numel += parameter.numel();
+    }
+  }
+  return numel;
 }
 
 }  // namespace
@@ -91,7 +133,8 @@ std::vector<Unit> units(const ModelConfig& config) {
   std::vector<Unit> units{{"root", gpt2 ? gpt2_root(config) : llama_root(config)}};
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string name = fmt::format("{}.{}", gpt2 ? "transformer.h" : "model.layers", layer);
-    units.push_back({name, gpt2 ? gpt2_block(config, name) : llama_block(config, name)});
+    const Parameters block = block_of(config, name);
+    units.push_back({name, config.lora ? with_adapters(*config.lora, block) : block});
   }
   return units;
 }
@@ -106,12 +149,30 @@ std::vector<std::string> names_of(const ModelConfig& config, const std::vector<P
   return names;
 }
 
+std::vector<std::string> linear_layers(const ModelConfig& config) {
+  ModelConfig plain = config;
+  plain.lora.reset();
+  const std::vector<Unit> all = units(plain);
+  std::vector<std::string> names;
+  for (size_t unit = 1; unit < all.size(); ++unit) {
+    for (const Parameter& parameter : all[unit].parameters) {
+      if (parameter.kind == ParameterKind::Matrix) names.push_back(layer_of(parameter));
+    }
+  }
+  return names;
+}
+
+bool is_adapter(const std::string& parameter) {
+  return parameter.ends_with(".lora_A.weight") || parameter.ends_with(".lora_B.weight");
+}
+
 int64_t parameter_numel(const ModelConfig& config) { return sum_of_numels(units(config)); }
 
-double flops_per_token(const ModelConfig& config, int64_t length) {
+double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen) {
   const auto multiplied = static_cast<double>(parameter_numel(config) - looked_up_numel(config));
+  const auto without_gradient = static_cast<double>(frozen_multiplied_numel(config, frozen));
   const auto attended = static_cast<double>(config.layers * config.heads * config.head_width_or_default());
-  return 6 * multiplied + 12 * attended * static_cast<double>(length);
+  return 6 * multiplied - 2 * without_gradient + 12 * attended * static_cast<double>(length);
 }
 
 }  // namespace models

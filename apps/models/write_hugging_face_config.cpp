@@ -79,4 +79,20 @@ std::string hugging_face_config(const ModelConfig& config) {
   return json.dump(2) + "\n";
 }
 
+std::string adapter_config(const ModelConfig& config, const std::string& base) {
+  const Lora& lora = *config.lora;
+  const OrderedJson json = {{"peft_type", "LORA"},
+                            {"task_type", "CAUSAL_LM"},
+                            {"base_model_name_or_path", base.empty() ? OrderedJson(nullptr) : OrderedJson(base)},
+                            {"r", lora.rank},
+                            {"lora_alpha", lora.alpha},
+                            {"lora_dropout", lora.dropout},
+                            {"target_modules", lora.targets},
+                            {"fan_in_fan_out", config.family == Family::Gpt2},  // its matrices are [in, out] there
+                            {"bias", "none"},
+                            {"inference_mode", true}};
+  // Paths need not be UTF-8, JSON must be.
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
 }  // namespace models

@@ -8,6 +8,7 @@
 #include "options/configuration_file.h"
 #include "options/did_you_mean.h"
 #include "options/flags.h"
+#include "options/frozen.h"
 #include "options/help.h"
 #include "options/model_choice.h"
 #include "options/option_value.h"
@@ -76,16 +77,26 @@ void check_requirements(const Rows& given, CommandLine& result) {
       {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."}};
   for (const Requirement& requirement : requirements) {
     const bool met = std::any_of(requirement.flags.begin(), requirement.flags.end(),
-                                 [&](const char* flag) { return given.contains(row_of(flag)); });
+                                 [&](const char* flag) { return given.contains(row_of(flag)); }) ||
+                     (result.options.eval_only && !result.options.data.empty());
     if (requirement.command == result.command && !met) result.problems.push_back(requirement.problem);
   }
 }
 
-// A model is sampled, and a run goes on, as it was trained, unless a file says otherwise.
+// The configuration to evaluate with: that of the run that a checkpoint is of, or of the run that is named.
+std::string configuration_to_evaluate(const Flags& flags) {
+  if (const std::string checkpoint = flags.text_of("--checkpoint"); !checkpoint.empty()) {
+    return configuration_of_run(checkpoint);
+  }
+  return flags.text_of("--init-from").empty() ? configuration_of_run(flags.text_of("--run")) : "";
+}
+
+// A model is sampled and evaluated, and a run goes on, as it was trained, unless a file says otherwise.
 std::string configuration_for(Command command, const Flags& flags) {
   const std::string path = flags.text_of("--config");
   if (!path.empty()) return path;
   if (command == Command::Sample) return configuration_to_sample(flags.text_of("--checkpoint"));
+  if (command == Command::Train && !flags.text_of("--eval-only").empty()) return configuration_to_evaluate(flags);
   const std::string resume = flags.text_of("--resume");
   return resume == "auto" || resume == "never" ? "" : configuration_of_run(resume);
 }
@@ -101,6 +112,23 @@ void settle_sample(CommandLine& line) {
   if (!line.asks("--threads")) options.threads = 0;
   const bool is_exported = sample_form(options.checkpoint) == SampleForm::Exported;
   if (is_exported && !line.asks("--model")) options.model_options.model = options.checkpoint;
+}
+
+// With --eval-only, a run's configuration says how its model is made and what its data is, not where it began, nor how
+// short its validations were.
+void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLine& result) {
+  Options& options = result.options;
+  if (!options.eval_only) return;
+  const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
+  for (const char* flag : {"--checkpoint", "--init-from"}) {
+    if (!names_configuration && !given(flag)) reset(*row_of(flag), options);
+  }
+  if (!given("--validation-windows")) options.validation_windows = 0;
+  // Data to validate with is enough.
+  const bool is_other_data = given("--validation") && !given("--text") && !given("--data");
+  if (!is_other_data) return;
+  options.text.clear();
+  options.data = options.validation;
 }
 
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
@@ -147,6 +175,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   result.asked_for = in_flags;
   if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
   if (result.command == Command::Sample) settle_sample(result);
+  settle_evaluation(in_flags, !flags.text_of("--config").empty(), result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
   check_requirements(given, result);
@@ -154,6 +183,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   ModelChoice choice = choose_model(result.options.model_options);
   result.options.model = choice.config;
   append(result.problems, choice.problems);
+  if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
   spell_out(result.options);
   append(result.problems, contradictions(result.options));
   append(result.problems, resolve(result.options, {.ranks = result.options.ranks}));

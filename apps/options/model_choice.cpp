@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "models/hugging_face_config.h"
 #include "models/model_sizes.h"
 #include "models/toml_config.h"
 #include "options/did_you_mean.h"
+#include "options/frozen.h"
 #include "options/option_value.h"
 
 namespace trainer {
@@ -74,6 +77,49 @@ std::string with_flags(const std::string& problem, const ModelOptions& options) 
   return flags.empty() ? problem : fmt::format("{}: {}", fmt::join(flags, ", "), problem);
 }
 
+std::string last_name(const std::string& layer) { return layer.substr(layer.rfind('.') + 1); }
+
+std::vector<std::string> default_targets(models::Family family) {
+  if (family == models::Family::Gpt2) return {"c_attn"};
+  return {"q_proj", "v_proj"};
+}
+
+// Those of --lora-targets; each has to be a layer's.
+std::vector<std::string> targets_of(const ModelOptions& options, ModelChoice& choice) {
+  const std::vector<std::string> layers = models::linear_layers(choice.config);
+  std::set<std::string> names;
+  for (const std::string& layer : layers) names.insert(last_name(layer));
+  const std::vector<std::string> all(names.begin(), names.end());
+  if (options.lora_targets.empty()) return default_targets(choice.config.family);
+  if (options.lora_targets == "all") return all;
+  const std::vector<std::string> targets = names_in(options.lora_targets);
+  for (const std::string& target : targets) {
+    const models::Lora one{.targets = {target}};
+    if (std::ranges::any_of(layers, [&](const std::string& layer) { return one.is_for(layer); })) continue;
+    choice.problems.push_back(
+        with_hint(fmt::format("--lora-targets: '{}' is no linear layer of the blocks, which have {}", target,
+                              fmt::join(all, ", ")),
+                  did_you_mean(target, all)));
+  }
+  return targets;
+}
+
+void set_lora(const ModelOptions& options, ModelChoice& choice) {
+  auto refuse = [&](bool given, const char* flag) {
+    if (given) choice.problems.push_back(fmt::format("{} is given without --lora, whose adapters it is about.", flag));
+  };
+  if (!options.lora) {
+    refuse(options.lora_alpha.has_value(), "--lora-alpha");
+    refuse(!options.lora_targets.empty(), "--lora-targets");
+    refuse(options.lora_dropout.has_value(), "--lora-dropout");
+    return;
+  }
+  choice.config.lora = {.rank = *options.lora,
+                        .alpha = options.lora_alpha.value_or(2 * static_cast<double>(*options.lora)),
+                        .dropout = options.lora_dropout.value_or(0),
+                        .targets = targets_of(options, choice)};
+}
+
 }  // namespace
 
 ModelChoice choose_model(const ModelOptions& options) {
@@ -94,6 +140,7 @@ ModelChoice choose_model(const ModelOptions& options) {
   if (options.dropout) set_dropout(*options.dropout, config);
   if (!choice.problems.empty()) return choice;
   for (const std::string& problem : models::problems(config)) choice.problems.push_back(with_flags(problem, options));
+  if (choice.problems.empty()) set_lora(options, choice);
   return choice;
 }
 

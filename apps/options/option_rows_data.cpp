@@ -32,7 +32,14 @@ std::vector<Group> data_and_model_groups() {
          "brackets here. Flags come before the file, and the file before the defaults. A run's own is "
          "RUN/config.toml."},
         {"--dry-run", &O::dry_run, Anything{}, kTrain, "", "",
-         "Prints what the model, a step and its memory come to, and stops. Needs no text, and writes nothing."}}},
+         "Prints what the model, a step and its memory come to, and stops. Needs no text, and writes nothing."},
+        {"--eval-only", &O::eval_only, Anything{}, kTrain, "", "",
+         "Prints the validation loss and the perplexity of weights, and stops. The weights are those of --checkpoint, "
+         "of --init-from, or of the newest checkpoint in --run; a run's own configuration says the rest. All "
+         "validation "
+         "data is used unless --validation-windows says otherwise. Nothing is written."},
+        {"--json", &O::json, Anything{}, kTrain, "", "",
+         "Prints one line of JSON instead of text, with --eval-only."}}},
       {"Data",
        "data",
        {{"--text", &O::text, Anything{}, kTrainAndPrepare, "PATH", "none",
@@ -83,6 +90,19 @@ std::vector<Group> data_and_model_groups() {
          "Probability with which a value is dropped, below 1."},
         {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "X", "the model's",
          "Base of the rotary embedding's wavelengths."}}},
+      {"Low-rank adapters",
+       "model",
+       {{"--lora", &M::lora, from(1, kSize), kTrainAndSample, "RANK", "none",
+         "Rank of the adapters (LoRA). Only these are trained, small matrices beside the layers of --lora-targets; the "
+         "weights of --init-from stay as they are. With --export, RUN/model has them merged, and RUN/adapter is for "
+         "the Python package peft."},
+        {"--lora-alpha", &M::lora_alpha, kAboveZero, kTrainAndSample, "ALPHA", "twice the rank",
+         "Scale of the adapters: their results are multiplied by alpha / rank."},
+        {"--lora-targets", &M::lora_targets, Anything{}, kTrainAndSample, "NAMES",
+         "c_attn for GPT-2; q_proj,v_proj for Llama",
+         "Linear layers that get an adapter, by the ends of their names, with commas between them; or all."},
+        {"--lora-dropout", &M::lora_dropout, kBelowOne, kTrain, "P", "0",
+         "Probability with which a value that goes into an adapter is dropped in training, below 1."}}},
   };
 }
 

@@ -26,6 +26,9 @@ std::vector<Group> output_groups() {
         {"--save-minutes", &O::save_minutes, kNotNegative, kTrain, "MINUTES", "never", "Minutes between checkpoints."},
         {"--keep", &O::keep, from(0, kMany), kTrain, "CHECKPOINTS", "all",
          "Number of checkpoints that are kept, the newest of this run. 0 keeps all."},
+        {"--no-best", &O::no_best, Anything{}, kTrain, "", "",
+         "Does not keep RUN/best, the checkpoint with the lowest validation loss. It is kept where --validate-every "
+         "asks for several."},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
          "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "
@@ -36,6 +39,8 @@ std::vector<Group> output_groups() {
          "model, tokens per step, seed and optimizer stay those of the run."},
         {"--export", &O::export_model, Anything{}, kTrain, "", "",
          "Writes RUN/model at the end, a folder that Hugging Face's transformers reads."},
+        {"--export-best", &O::export_best, Anything{}, kTrain, "", "",
+         "Writes the weights of RUN/best instead of those of the last step, with --export."},
         {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "Traces these steps, for Perfetto."},
         {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
          "Folder for the tokens, or file for the HTML page."},

@@ -32,6 +32,9 @@ std::vector<Group> training_groups() {
         {"--on-nonfinite", &O::on_nonfinite, words(kOnNonfinite), kTrain, "ACTION", "",
          "Stops at a loss or a gradient that is not finite, or skips its step. The loss scale of fp16 skips steps of "
          "its own."},
+        {"--freeze", &O::freeze, Anything{}, kTrain, "PATTERNS", "none",
+         "Leaves parameters untrained: patterns of their names (* and ?), or the names of modules, with commas between "
+         "them, such as transformer.wte,transformer.h.0. They need no gradient and no optimizer state."},
         {"--seed", &O::seed, from(0, std::numeric_limits<int64_t>::max()), kTrainAndSample, "N", "",
          "Seed of the first weights, of the order of the data and of all that is drawn."}}},
       {"Optimizer",

@@ -35,11 +35,16 @@ struct ModelOptions {
   std::optional<int64_t> vocabulary, context, width, layers, heads, key_value_heads, mlp_width;
   std::optional<bool> tie_embeddings;
   std::optional<double> dropout, rope_theta;
+  std::optional<int64_t> lora;  // the rank of low-rank adapters; none: there are none
+  std::optional<double> lora_alpha, lora_dropout;
+  std::string lora_targets;  // empty: as model_choice.h says
 };
 
 struct Options {
   std::string config;  // the file that the options below were read from
   bool dry_run = false;
+  bool eval_only = false;
+  bool json = false;  // how the result of an evaluation is printed
 
   std::string text;  // what is trained on: text, or tokens in `data`
   std::string data;
@@ -71,6 +76,7 @@ struct Options {
   int64_t patience = 0;                           // 0: no early stop
   std::string on_nonfinite = "stop";              // one of kOnNonfinite
   int64_t seed = 1;
+  std::string freeze;  // patterns of parameters that are not trained, with commas between them (frozen.h)
 
   std::string optimizer = "adamw";  // one of kOptimizers
   double beta1 = 0.9, beta2 = 0.99, eps = 1e-8;
@@ -90,12 +96,14 @@ struct Options {
   std::string resume = "auto";  // or never, or the folder of a run or a checkpoint
   int64_t log_every = 0;        // 0: every few seconds
   int64_t validate_every = 0;
-  int64_t validation_windows = 64;
+  int64_t validation_windows = 64;  // 0: all there are, which --eval-only means unless it is told otherwise
   int64_t save_every = 0;
   double save_minutes = 0;
   int64_t keep = 0;  // 0: all
+  bool no_best = false;
   std::optional<StepRange> trace_steps;
   bool export_model = false;
+  bool export_best = false;  // of the best checkpoint, not of the last step
 
   int64_t sample_every = 0;
   int64_t sample_length = 400;
@@ -112,6 +120,9 @@ struct Options {
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
+  // The last validation alone compares with nothing.
+  bool keeps_best() const { return validate_every > 0 && !no_best; }
+  std::string best_folder() const { return run + "/best"; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
   LearningRate learning_rate() const {
     return {.peak = lr,

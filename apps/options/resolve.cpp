@@ -90,6 +90,11 @@ std::vector<std::string> contradictions(const Options& options) {
   check(options.patience == 0 || options.validate_every > 0,
         fmt::format("--patience {} counts validations, and there is none before the end. Give --validate-every.",
                     options.patience));
+  check(!options.json || options.eval_only, "--json is given without --eval-only, whose result it is about.");
+  check(!options.eval_only || !options.dry_run, "--eval-only and --dry-run are both given. Leave one out.");
+  check(!options.export_best || options.export_model, "--export-best is given without --export.");
+  check(!options.export_best || options.keeps_best(),
+        "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best.");
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
   const int64_t group = options.shard_group_size;

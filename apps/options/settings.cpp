@@ -1,11 +1,13 @@
 #include "options/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "console/paragraph.h"
 #include "console/units.h"
+#include "options/frozen.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
 
@@ -30,10 +32,50 @@ std::string step_text(const Options& options) {
 }
 
 std::string epochs_text(const Options& options, const data::Corpus& corpus) {
-  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const int64_t windows = corpus.windows(options.model.context);
   const double epochs = static_cast<double>(options.steps) * static_cast<double>(options.step_shape().windows()) /
                         static_cast<double>(windows);
   return fmt::format("{:.3g}: the training data holds {} tokens", epochs, grouped(corpus.training->size()));
+}
+
+// Which parameters are trained, where not all are.
+std::string trained_text(const Options& options, const std::set<std::string>& frozen) {
+  int64_t trained = 0;
+  for (const models::Unit& unit : models::units(options.model)) {
+    for (const models::Parameter& parameter : unit.parameters) {
+      if (!frozen.contains(parameter.name)) trained += parameter.numel();
+    }
+  }
+  const int64_t all = models::parameter_numel(options.model);
+  std::string text = fmt::format("{} of the parameters ({:.2g} %)", grouped(trained),
+                                 100.0 * static_cast<double>(trained) / static_cast<double>(all));
+  if (const auto& lora = options.model.lora) {
+    text +=
+        fmt::format(": adapters of rank {}, alpha {}, at {}", lora->rank, lora->alpha, fmt::join(lora->targets, ", "));
+  }
+  return text;
+}
+
+struct SourceLine {
+  std::string path, text;
+};
+
+// Of several sources their tokens, shares and epochs.
+std::vector<SourceLine> source_lines(const Options& options, const data::Corpus& corpus) {
+  if (corpus.sources.size() < 2) return {};
+  double weights = 0;
+  for (const data::CorpusSource& source : corpus.sources) weights += source.tokens.weight;
+  const data::DataOrder order(corpus.ordered(), options.model.context, static_cast<uint64_t>(options.seed));
+  const std::vector<double> epochs = order.epochs_of(options.steps * options.step_shape().windows());
+  std::vector<SourceLine> lines;
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    const data::OrderedSource& tokens = corpus.sources[i].tokens;
+    lines.push_back(
+        {corpus.sources[i].path, fmt::format("{} tokens, weight {}, {:.1f} % of the training, {:.3g} epochs",
+                                             short_number(static_cast<double>(tokens.tokens)), tokens.weight,
+                                             100 * tokens.weight / weights, epochs[i])});
+  }
+  return lines;
 }
 
 nlohmann::ordered_json json_of(const Row& row, const Options& options) {
@@ -56,11 +98,13 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
       fmt::format("{}: {} tokens to train on, {} for validation", options.text.empty() ? options.data : options.text,
                   short_number(static_cast<double>(corpus.training->size())),
                   short_number(static_cast<double>(held_back))));
+  for (const auto& [path, text] : source_lines(options, corpus)) row("", fmt::format("{}: {}", path, text));
   row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
                             grouped(model.vocabulary)));
   row("model", fmt::format("{}, {} parameters: {} of width {}, {}, context {}", models::name_of(model.family),
                            grouped(models::parameter_numel(model)), counted(model.layers, "layer"), model.width,
                            counted(model.heads, "head"), model.context));
+  if (const auto frozen = frozen_parameters(options); !frozen.empty()) row("trained", trained_text(options, frozen));
   row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
   row("sharding",
       options.strategy + (options.shard_group_size == 0

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "console/units.h"
+#include "options/frozen.h"
 #include "planning/memory_plan.h"
 #include "planning/model_parts.h"
 
@@ -80,7 +81,8 @@ std::string memory_text(const Options& options, const ModelParts& parts) {
 
 std::string step_text(const Options& options, std::optional<int64_t> windows) {
   const auto tokens = static_cast<double>(options.tokens_per_step()), steps = static_cast<double>(options.steps);
-  const double flops = models::flops_per_token(options.model, options.model.context) * tokens;
+  const double flops =
+      models::flops_per_token(options.model, options.model.context, frozen_parameters(options)) * tokens;
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));
   text += fmt::format("  {} x {} x {} x {} tokens\n", counted(options.ranks, "rank"),
@@ -101,7 +103,7 @@ std::string step_text(const Options& options, std::optional<int64_t> windows) {
 }  // namespace
 
 std::string dry_run_text(const Options& options, std::optional<int64_t> windows) {
-  const ModelParts parts = parts_of(options.model);
+  const ModelParts parts = parts_of(options.model, frozen_parameters(options));
   return fmt::format("{}\n{}\n{}\nA dry run: nothing was built or written.\n", model_text(options, parts),
                      memory_text(options, parts), step_text(options, windows));
 }

@@ -19,15 +19,19 @@ int64_t common_numel(ElementRange a, ElementRange b) {
 
 // A unit as it lies in memory, in elements.
 struct UnitSizes {
-  int64_t used = 0;   // with each parameter padded: what its gradients take
-  int64_t slice = 0;  // that each rank adds up
+  int64_t used = 0;     // with each parameter padded
+  int64_t trained = 0;  // of these, what its gradients take
+  int64_t slice = 0;    // that each rank adds up
   int64_t full = 0;
   int64_t shard = 0;
 };
 
 UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
   UnitSizes sizes;
-  for (const PlannedParameter& parameter : unit) sizes.used += rounded_up(parameter.numel);
+  for (const PlannedParameter& parameter : unit) {
+    sizes.used += rounded_up(parameter.numel);
+    if (parameter.is_trained) sizes.trained += rounded_up(parameter.numel);
+  }
   sizes.slice = rounded_up((sizes.used + sharding.ranks - 1) / sharding.ranks);
   sizes.full = sizes.slice * sharding.ranks;
   sizes.shard = sizes.full / sharding.group;
@@ -43,21 +47,33 @@ ElementRange shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, i
 int64_t state_numel(const PlannedUnit& unit, ElementRange shard, bool muon) {
   int64_t numel = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {
-    const int64_t tensors = muon && parameter.is_layer_matrix ? 1 : 2;
+    const int64_t tensors = !parameter.is_trained ? 0 : muon && parameter.is_layer_matrix ? 1 : 2;
     numel += tensors * common_numel({offset, offset + parameter.numel}, shard);
     offset += rounded_up(parameter.numel);
   }
   return numel;
 }
 
+// The sums of a shard's gradients; one rank alone keeps those that autograd makes, which have no padding.
+int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padded) {
+  int64_t numel = 0, offset = 0;
+  for (const PlannedParameter& parameter : unit) {
+    const int64_t padded = rounded_up(parameter.numel);
+    if (parameter.is_trained) numel += is_padded ? common_numel({offset, offset + padded}, shard) : parameter.numel;
+    offset += padded;
+  }
+  return numel;
+}
+
 // Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
-  int64_t all_full = 0, largest_full = 0, all_used = 0, largest_used = 0;
+  int64_t all_full = 0, largest_full = 0, all_trained = 0, largest_trained = 0, trained_units = 0;
   for (const UnitSizes& unit : units) {
     all_full += unit.full;
-    all_used += unit.used;
+    all_trained += unit.trained;
+    trained_units += unit.trained > 0 ? 1 : 0;
     largest_full = std::max(largest_full, unit.full);
-    largest_used = std::max(largest_used, unit.used);
+    largest_trained = std::max(largest_trained, unit.trained);
   }
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
@@ -65,9 +81,10 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
       all_full / sharding.group * (kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0));
   if (sharding.ranks == 1) return plan;
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
-  const int64_t buffers = std::min<int64_t>(3, count);
+  const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
-    plan.full_gradients = sharding.reduce_bytes * (sharding.full_for_the_step ? all_used : buffers * largest_used);
+    plan.full_gradients =
+        sharding.reduce_bytes * (sharding.full_for_the_step ? all_trained : buffers * largest_trained);
   if (sharding.group > 1) {
     const int64_t copied = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
     plan.copies = sharding.param_bytes * copied;
@@ -103,9 +120,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
     for (size_t i = 0; i < units.size(); ++i) {
       const ElementRange shard = shard_of(sizes[i], sharding, rank);
       plan.optimizer += kFloatBytes * state_numel(units[i], shard, sharding.muon);
-      // One rank alone keeps what autograd makes, which has no padding.
-      plan.gradients +=
-          kFloatBytes * (sharding.ranks == 1 ? numel_of(units[i]) : common_numel({0, sizes[i].used}, shard));
+      plan.gradients += kFloatBytes * gradient_numel(units[i], shard, sharding.ranks > 1);
     }
   }
   return plans;

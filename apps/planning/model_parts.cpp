@@ -11,10 +11,10 @@ bool is_layer_matrix(const models::Parameter& parameter, bool in_block) {
   return in_block && parameter.kind == models::ParameterKind::Matrix;
 }
 
-PlannedUnit planned(const models::Unit& unit, bool is_block) {
+PlannedUnit planned(const models::Unit& unit, bool is_block, const std::set<std::string>& frozen) {
   PlannedUnit planned;
   for (const models::Parameter& parameter : unit.parameters) {
-    planned.push_back({parameter.numel(), is_layer_matrix(parameter, is_block)});
+    planned.push_back({parameter.numel(), is_layer_matrix(parameter, is_block), !frozen.contains(parameter.name)});
   }
   return planned;
 }
@@ -38,7 +38,7 @@ int64_t numel_of(const PlannedUnit& unit) {
                          [](int64_t sum, const PlannedParameter& parameter) { return sum + parameter.numel; });
 }
 
-ModelParts parts_of(const models::ModelConfig& config) {
+ModelParts parts_of(const models::ModelConfig& config, const std::set<std::string>& frozen) {
   const std::vector<models::Unit> units = models::units(config);
   ModelParts parts;
   for (const models::Parameter& parameter : units.front().parameters) {
@@ -46,7 +46,7 @@ ModelParts parts_of(const models::ModelConfig& config) {
     (is_embedding ? parts.embeddings_numel : parts.head_numel) += parameter.numel();
   }
   for (size_t i = 0; i < units.size(); ++i) {
-    parts.units.push_back(planned(units[i], i > 0));
+    parts.units.push_back(planned(units[i], i > 0, frozen));
     if (i > 0) parts.blocks_numel += units[i].numel();
   }
   parts.activation_numel = config.layers * kept_numel(config);

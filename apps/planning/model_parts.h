@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "models/model_config.h"
@@ -11,6 +13,7 @@ namespace trainer {
 struct PlannedParameter {
   int64_t numel = 0;
   bool is_layer_matrix = false;  // what Muon steps; all else is AdamW's
+  bool is_trained = true;        // has a gradient, and state of the optimizer
 };
 
 // A unit as `fsdp::shard` makes it: its parameters in their order.
@@ -28,6 +31,7 @@ struct ModelParts {
   int64_t numel() const { return embeddings_numel + blocks_numel + head_numel; }
 };
 
-ModelParts parts_of(const models::ModelConfig& config);
+// `frozen`: names of the parameters that are not trained.
+ModelParts parts_of(const models::ModelConfig& config, const std::set<std::string>& frozen = {});
 
 }  // namespace trainer

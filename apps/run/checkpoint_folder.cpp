@@ -112,6 +112,11 @@ int64_t shards_of(const fs::path& folder) {
   return shards;
 }
 
+int64_t ranks_of(const fs::path& folder) {
+  const std::string name = name_of_manifest(folder);
+  return fsdp::files::whole_number(read_manifest(folder), "world_size", name, 1, kMostShards);
+}
+
 void remove_checkpoint(const fs::path& folder) {
   const std::vector<fs::path> entries = entries_of(folder);
   remove_file(folder / kManifest);

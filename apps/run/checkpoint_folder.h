@@ -25,6 +25,10 @@ bool is_replaceable(const std::filesystem::path& folder);
 // manifest that is damaged or claims what the folder does not hold.
 int64_t shards_of(const std::filesystem::path& folder);
 
+// By how many ranks it was saved; where it has several shards, as many load them. Throws fsdp::Error for a manifest
+// that is damaged.
+int64_t ranks_of(const std::filesystem::path& folder);
+
 // Removes the manifest first, with which it stops being a checkpoint, then its shards, and the folder. Throws
 // fsdp::Error when one cannot be removed, and when other files lie in the folder: these stay.
 void remove_checkpoint(const std::filesystem::path& folder);

@@ -45,6 +45,7 @@ std::map<std::string, std::string> to_notes(const ResumeState& state) {
   return {{"loss_scale", fmt::format("{}", state.loss_scale)},
           {"finite_steps", fmt::format("{}", state.finite_steps)},
           {"best_validation_loss", fmt::format("{}", state.best_validation_loss)},
+          {"best_step", fmt::format("{}", state.best_step)},
           {"validations_since_best", fmt::format("{}", state.validations_since_best)}};
 }
 
@@ -53,6 +54,7 @@ ResumeState from_notes(const std::map<std::string, std::string>& notes) {
   read(notes, "loss_scale", kScale, state.loss_scale);
   read(notes, "finite_steps", kCount, state.finite_steps);
   read(notes, "best_validation_loss", kLoss, state.best_validation_loss);
+  read(notes, "best_step", kCount, state.best_step);
   read(notes, "validations_since_best", kCount, state.validations_since_best);
   return state;
 }

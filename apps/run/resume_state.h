@@ -12,6 +12,7 @@ struct ResumeState {
   double loss_scale = 0;  // of an fp16 run; 0: it had none
   int64_t finite_steps = 0;
   double best_validation_loss = std::numeric_limits<double>::infinity();
+  int64_t best_step = 0;  // after which it was measured; 0: none was
   int64_t validations_since_best = 0;
 };
 

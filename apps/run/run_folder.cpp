@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "data/sources.h"
 #include "files/reading.h"
 #include "run/checkpoints.h"
 #include "run/fresh_folder.h"
@@ -46,11 +47,6 @@ std::string earlier_run_problem(const Options& options) try {
       options.run, checkpoints.front().filename().string());
 } catch (const fsdp::Error& error) {
   return error.what();
-}
-
-bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
-  std::error_code ignored;
-  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
 }
 
 // A run's record replaces all that came after the checkpoint in its folder: the checkpoint has to be this run's own.
@@ -102,10 +98,12 @@ std::string foreign_lock_problem(const std::string& run) try {
 }
 
 // Where every file is text to learn from, what a run writes would be, too, and the next one would have other data.
-std::string text_folder_problem(const Options& options) {
+std::string text_folder_problem(const Options& options) try {
   std::error_code ignored;
   const fs::path run = fs::weakly_canonical(options.run, ignored);
-  for (const std::string& text : {options.text, options.validation}) {
+  std::vector<std::string> texts = {options.validation};
+  for (const data::Source& source : data::sources_in(options.text)) texts.push_back(source.path);
+  for (const std::string& text : texts) {
     if (!fs::is_directory(text, ignored)) continue;
     const fs::path folder = fs::weakly_canonical(text, ignored);
     if (std::mismatch(folder.begin(), folder.end(), run.begin(), run.end()).first != folder.end()) continue;
@@ -115,9 +113,16 @@ std::string text_folder_problem(const Options& options) {
         options.run, text);
   }
   return "";
+} catch (const fsdp::Error&) {
+  return "";  // weights that are wrong are said where the texts are opened
 }
 
 }  // namespace
+
+bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
+  std::error_code ignored;
+  return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
+}
 
 std::string named_checkpoint(const Options& options) {
   if (!options.checkpoint.empty()) return options.checkpoint;

@@ -1,6 +1,7 @@
 #include "run/run_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fsdp/error.h>
 
 #include <algorithm>
@@ -24,8 +25,9 @@ constexpr const char* kStep = "the tokens of a step";
 
 // With another of these a run is another one.
 constexpr std::array kKept = {
-    kData,      kStep,     "--seed",      "--optimizer",       "--model",      "--context",    "--width",
-    "--layers", "--heads", "--mlp-width", "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings"};
+    kData,      kStep,     "--seed",       "--optimizer",       "--model",      "--context",    "--width",
+    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings",
+    "--freeze", "--lora",  "--lora-alpha", "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
@@ -60,6 +62,9 @@ void add_model(const models::ModelConfig& model, RunSettings& settings) {
   settings["--mlp-width"] = fmt::format("{}", model.mlp_width_or_default());
   settings["--vocabulary"] = fmt::format("{}", model.vocabulary);
   settings["--rope-theta"] = fmt::format("{}", model.rope_theta);
+  const bool has_lora = model.lora.has_value();
+  settings["--lora-alpha"] = has_lora ? fmt::format("{}", model.lora->alpha) : "not given";
+  settings["--lora-targets"] = has_lora ? fmt::format("{}", fmt::join(model.lora->targets, ",")) : "not given";
   settings["--tie-embeddings"] = fmt::format("{}", model.tied_embeddings);
 }
 
@@ -81,6 +86,11 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
   }
   add_model(options.model, settings);
   settings[kData] = identity_of(*corpus.training);
+  if (corpus.sources.size() > 1) {
+    for (const data::CorpusSource& source : corpus.sources) {
+      settings[kData] += fmt::format(", {} of weight {}", grouped(source.tokens.tokens), source.tokens.weight);
+    }
+  }
   settings[kStep] = grouped(options.tokens_per_step());
   return settings;
 }

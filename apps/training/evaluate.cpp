@@ -11,43 +11,81 @@ namespace {
 
 constexpr int64_t kBatch = 8;  // windows
 
-// The first tokens of batch `number` of `windows` windows, which lie evenly among the `available` ones.
-std::vector<int64_t> starts_of(int64_t number, int64_t windows, int64_t available, int64_t context) {
+// One forward pass: windows of one length.
+struct Pass {
   std::vector<int64_t> starts;
-  for (int64_t i = number * kBatch; i < std::min((number + 1) * kBatch, windows); ++i) {
-    starts.push_back(i * available / windows * context);
+  int64_t length;
+  int64_t tokens() const { return static_cast<int64_t>(starts.size()) * length; }
+};
+
+// The passes of an evaluation, by number. Which rank runs one does not matter.
+class Passes {
+ public:
+  // `windows` as in Evaluation
+  Passes(int64_t tokens, int64_t context, int64_t windows)
+      : context_(context),
+        available_((tokens - 1) / context),
+        windows_(windows == 0 ? available_ : std::min(windows, available_)),
+        rest_(windows == 0 ? (tokens - 1) % context : 0) {}
+
+  int64_t count() const { return full() + (rest_ > 0 ? 1 : 0); }
+
+  Pass at(int64_t number) const {
+    if (number == full()) return {{available_ * context_}, rest_};
+    Pass pass{.starts = {}, .length = context_};
+    for (int64_t i = number * kBatch; i < std::min((number + 1) * kBatch, windows_); ++i) {
+      pass.starts.push_back(i * available_ / windows_ * context_);
+    }
+    return pass;
   }
-  return starts;
+
+ private:
+  int64_t full() const { return (windows_ + kBatch - 1) / kBatch; }
+
+  int64_t context_, available_, windows_;
+  int64_t rest_;  // tokens after the last window
+};
+
+// The sum of the losses of its tokens.
+double sum_of(const Evaluation& evaluation, const Pass& pass) {
+  const data::Batch batch =
+      data::make_batch(evaluation.tokens, pass.starts, pass.length, evaluation.model.config().vocabulary);
+  const torch::Device device = evaluation.world.device();
+  const auto loss = evaluation.model.loss(batch.tokens.to(device), batch.targets.to(device));
+  return loss.item<double>() * static_cast<double>(pass.tokens());
 }
 
 }  // namespace
 
-std::optional<double> validation_loss(Training& training) {
-  if (training.corpus.validation == nullptr) return std::nullopt;
-  const data::TokenSource& tokens = *training.corpus.validation;
-  const auto& [context, vocabulary] = std::pair(training.options.model.context, training.options.model.vocabulary);
-  const int64_t available = (tokens.size() - 1) / context;
-  if (available < 1) return std::nullopt;
-  const int64_t windows = std::min(training.options.validation_windows, available);
-  const int64_t batches = (windows + kBatch - 1) / kBatch, ranks = training.world.size();
-  const torch::Device device = training.world.device();
+std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
+  const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows);
+  const int64_t count = passes.count(), ranks = evaluation.world.size();
+  if (count < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
-  training.model.eval();
-  std::vector<double> sums;  // of the batches' losses, in their order
-  // A rank for which nothing is left computes the last batch once more: gathers need all ranks.
-  for (int64_t first = 0; first < batches; first += ranks) {
-    const int64_t number = std::min(first + training.world.rank(), batches - 1);
-    const std::vector<int64_t> starts = starts_of(number, windows, available, context);
-    const data::Batch batch = data::make_batch(tokens, starts, context, vocabulary);
-    const double loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device)).item<double>();
-    const auto all =
-        training.world.all_gather(torch::tensor({loss * static_cast<double>(starts.size())}, torch::kFloat64));
-    for (int64_t rank = 0; rank < std::min(ranks, batches - first); ++rank) sums.push_back(all[rank].item<double>());
+  evaluation.model.eval();
+  double sum = 0;  // in the order of the passes
+  int64_t tokens = 0;
+  // A rank for which nothing is left computes the last pass once more: gathers need all ranks.
+  for (int64_t first = 0; first < count; first += ranks) {
+    const double own = sum_of(evaluation, passes.at(std::min(first + evaluation.world.rank(), count - 1)));
+    const auto all = evaluation.world.all_gather(torch::tensor({own}, torch::kFloat64));
+    const int64_t here = std::min(ranks, count - first);
+    for (int64_t rank = 0; rank < here; ++rank) {
+      sum += all[rank].item<double>();
+      tokens += passes.at(first + rank).tokens();
+    }
+    if (evaluation.on_progress) evaluation.on_progress(first + here, count);
   }
-  training.model.train();
-  double sum = 0;
-  for (double one : sums) sum += one;
-  return sum / static_cast<double>(windows);
+  evaluation.model.train();
+  return MeanLoss{.nats = sum / static_cast<double>(tokens), .tokens = tokens};
+}
+
+std::optional<double> validation_loss(Training& training) {
+  const data::TokenSource* tokens = training.corpus.validation.get();
+  // Without a whole window nothing is held back.
+  if (tokens == nullptr || tokens->size() <= training.options.model.context) return std::nullopt;
+  const auto loss = mean_loss({training.world, training.model, *tokens, training.options.validation_windows});
+  return loss ? std::optional(loss->nats) : std::nullopt;
 }
 
 }  // namespace trainer

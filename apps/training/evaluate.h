@@ -1,15 +1,36 @@
 // The loss on text that is not trained on.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 
+#include "data/token_source.h"
+#include "models/language_model.h"
 #include "training/training.h"
 
 namespace trainer {
 
-// The mean loss over --validation-windows windows spread evenly over the held-back tokens, fewer where they have fewer;
-// none when nothing is held back. The ranks share the work; the result has the same digits on any number of them. A
-// collective.
+struct MeanLoss {
+  double nats;     // per token
+  int64_t tokens;  // that were predicted
+};
+
+struct Evaluation {
+  fsdp::World& world;
+  models::LanguageModel& model;
+  const data::TokenSource& tokens;
+  // Of the model's context, spread evenly over the tokens, fewer where they have fewer; 0: every token but the first
+  // is predicted, those at the end in a shorter window.
+  int64_t windows = 0;
+  std::function<void(int64_t done, int64_t total)> on_progress = nullptr;  // in passes; may be empty
+};
+
+// None where the tokens have no window. The ranks share the work; the result has the same bits on any number of them.
+// The model is in training mode afterwards. A collective. Throws fsdp::Error for a token that the model does not have.
+std::optional<MeanLoss> mean_loss(const Evaluation& evaluation);
+
+// Over --validation-windows windows of the validation data; none where there is no such data.
 std::optional<double> validation_loss(Training& training);
 
 }  // namespace trainer

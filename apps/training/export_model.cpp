@@ -7,16 +7,38 @@
 
 namespace trainer {
 
-std::filesystem::path model_folder(const Options& options) { return std::filesystem::path(options.run) / "model"; }
+namespace fs = std::filesystem;
+
+fs::path model_folder(const Options& options) { return fs::path(options.run) / "model"; }
+
+namespace {
+
+// The adapters alone, for who has the weights that they were trained on.
+void export_adapter(Training& training) {
+  const Options& options = training.options;
+  const fs::path folder = fs::path(options.run) / "adapter";
+  fsdp::save_pretrained(folder, training.sharded, models::adapter_options(options.model));
+  if (training.world.rank() != 0) return;
+  std::error_code ignored;
+  const std::string& base = options.model_options.init_from;
+  fsdp::files::write_durably(
+      folder / "adapter_config.json",
+      models::adapter_config(options.model, base.empty() ? base : fs::absolute(base, ignored).string()));
+  fs::rename(folder / "model.safetensors", folder / "adapter_model.safetensors");
+}
+
+}  // namespace
 
 void export_model(Training& training) {
-  const std::filesystem::path folder = model_folder(training.options);
+  const fs::path folder = model_folder(training.options);
   fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
-  if (training.world.rank() != 0) return;
-  fsdp::files::write_durably(folder / "config.json", models::hugging_face_config(training.options.model));
-  if (const auto& tokenizer = training.corpus.tokenizer) {
-    export_tokenizer(folder, *tokenizer, training.options.model.context);
+  if (training.world.rank() == 0) {
+    fsdp::files::write_durably(folder / "config.json", models::hugging_face_config(training.options.model));
+    if (const auto& tokenizer = training.corpus.tokenizer) {
+      export_tokenizer(folder, *tokenizer, training.options.model.context);
+    }
   }
+  if (training.options.model.lora) export_adapter(training);
 }
 
 }  // namespace trainer

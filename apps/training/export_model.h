@@ -10,7 +10,8 @@ namespace trainer {
 // RUN/model.
 std::filesystem::path model_folder(const Options& options);
 
-// Writes it as transformers reads it: the weights as they are, and config.json. A collective. Throws fsdp::Error.
+// Writes it as transformers reads it: the weights, with adapters merged into them, and config.json; and the adapters to
+// RUN/adapter, as the Python package peft reads them. A collective. Throws fsdp::Error.
 void export_model(Training& training);
 
 }  // namespace trainer

@@ -13,7 +13,9 @@
 #include "metrics/plot.h"
 #include "metrics/process_memory.h"
 #include "options/configuration_file.h"
+#include "options/frozen.h"
 #include "options/settings.h"
+#include "run/run_hyperparameters.h"
 
 namespace trainer {
 
@@ -44,10 +46,12 @@ Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, c
                double peak_flops)
     : options_(options),
       peak_flops_(peak_flops),
+      flops_per_token_(models::flops_per_token(options.model, options.model.context, frozen_parameters(options))),
       terminal_(standard_output()),
       progress_(options.steps, options.log_every, terminal_),
       metrics_(made(options.run) / "metrics.jsonl", start.step, [this](const std::string& text) { tell(text); }),
-      tensorboard_(fs::path(options.run) / "tensorboard", start.step, [this](const std::string& text) { tell(text); }),
+      tensorboard_(fs::path(options.run) / "tensorboard", start.step, hyperparameters_of(options),
+                   [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
       last_(began_) {
   write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
@@ -65,8 +69,7 @@ void Report::add_speed(StepRecord& record) {
   record.seconds = seconds_since_beginning();
   record.seconds_left = static_cast<double>(options_.steps - record.step) * seconds_a_step_;
   record.tokens_per_second = tokens / training_seconds_;
-  record.mfu =
-      models::flops_per_token(options_.model, options_.model.context) * tokens / (record.step_seconds * peak_flops_);
+  record.mfu = flops_per_token_ * tokens / (record.step_seconds * peak_flops_);
   const ProcessMemory memory = process_memory();
   record.memory_bytes = memory.resident_bytes;
   record.peak_memory_bytes = memory.peak_bytes;
@@ -99,8 +102,9 @@ void Report::keep_sample(const std::string& sample) try {
   tell(fmt::format("the sample could not be kept: {}", error.what()));
 }
 
-void Report::finish(int64_t steps_done, const std::string& sample) {
+void Report::finish(int64_t steps_done, const std::string& sample, const std::string& best) {
   progress_.finish();
+  tensorboard_.end(steps_done);
   keep_sample(sample);
   draw(fmt::format("\nloss, nats per token, by step:\n\n{}",
                    plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
@@ -113,6 +117,7 @@ void Report::finish(int64_t steps_done, const std::string& sample) {
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
   print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_flops_), options_.checkpoint_folder(steps_done)));
+  if (!best.empty()) print(fmt::format("best:       {}\n", best));
 }
 
 void Report::end(int64_t steps_done, EndStatus status, const std::string& reason) {

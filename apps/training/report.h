@@ -33,9 +33,9 @@ class Report {
   void tell(const std::string& text) { progress_.tell(text); }
   // Text that the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
-  // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. What cannot be written is told,
-  // if that can be.
-  void finish(int64_t steps_done, const std::string& sample);
+  // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. `best`: the best checkpoint, for
+  // people; empty: there is none. What cannot be written is told, if that can be.
+  void finish(int64_t steps_done, const std::string& sample, const std::string& best);
   // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
   void stopped(int64_t steps_done);
 
@@ -49,7 +49,7 @@ class Report {
   double seconds_since_beginning() const;
 
   Options options_;
-  double peak_flops_;
+  double peak_flops_, flops_per_token_;
   Terminal terminal_;
   Progress progress_;
   MetricsFile metrics_;

@@ -12,6 +12,7 @@
 #include "files/json.h"
 #include "run/checkpoint_folder.h"
 #include "run/first_rank.h"
+#include "run/run_folder.h"
 
 namespace trainer {
 
@@ -151,26 +152,45 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
   return {};
 }
 
-}  // namespace
-
-std::string save_run(Training& training, ResumeState state, int64_t steps_done) {
-  const Options& options = training.options;
-  if (options.scales_loss()) {
+// Saves to a folder of the run, and moves aside what lies there and is no checkpoint.
+std::string save_to(const fs::path& folder, Training& training, ResumeState state, int64_t steps_done) try {
+  if (training.options.scales_loss()) {
     state.loss_scale = training.scaler.state().scale;
     state.finite_steps = training.scaler.state().finite_steps;
   }
   Notes notes = to_notes(state);
   notes[kSettings] = to_note(training.settings);
-  const fs::path folder = options.checkpoint_folder(steps_done);
-  try {
-    const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
-    if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
-    fsdp::save_checkpoint(
-        folder,
-        {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
-  } catch (const fsdp::Error& error) {
-    return error.what();
-  }
+  const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
+  if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
+  fsdp::save_checkpoint(
+      folder,
+      {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
+  return "";
+} catch (const fsdp::Error& error) {
+  return error.what();
+}
+
+// Of another run, whose validation losses need not be of this run's data.
+bool is_of_other_run(Training& training) {
+  const Options& options = training.options;
+  const auto answer = [&] { return is_of_run(options.checkpoint, options.run) ? "" : "yes"; };
+  return !from_first_rank(training.world, answer).empty();
+}
+
+}  // namespace
+
+std::string save_best(Training& training, const ResumeState& state, int64_t steps_done) {
+  return save_to(training.options.best_folder(), training, state, steps_done);
+}
+
+void load_best(Training& training) {
+  fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded});
+}
+
+std::string save_run(Training& training, const ResumeState& state, int64_t steps_done) {
+  const Options& options = training.options;
+  std::string problem = save_to(options.checkpoint_folder(steps_done), training, state, steps_done);
+  if (!problem.empty()) return problem;
   try {
     if (training.world.rank() == 0) {
       set_later_checkpoints_aside(options.run, steps_done);
@@ -184,7 +204,14 @@ std::string save_run(Training& training, ResumeState state, int64_t steps_done) 
 
 Resumed resume_run(Training& training) {
   const Options& options = training.options;
-  if (!options.checkpoint.empty()) return load(training, options.checkpoint, Settings::Free);
+  if (!options.checkpoint.empty()) {
+    Resumed resumed = load(training, options.checkpoint, Settings::Free);
+    if (is_of_other_run(training)) {
+      resumed.state.best_validation_loss = ResumeState().best_validation_loss;
+      resumed.state.best_step = resumed.state.validations_since_best = 0;
+    }
+    return resumed;
+  }
   if (options.resume == "never") return {};
   if (options.resume != "auto") return load(training, options.resume, Settings::Kept);
   return load_newest(training, agreed_checkpoints(training.world, options.run));

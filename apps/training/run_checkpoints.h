@@ -10,9 +10,15 @@
 
 namespace trainer {
 
+// Saves RUN/best with the state. Returns what went wrong, as save_run does. A collective.
+std::string save_best(Training& training, const ResumeState& state, int64_t steps_done);
+
+// Loads the weights of RUN/best. Throws fsdp::Error. A collective.
+void load_best(Training& training);
+
 // Saves RUN/step-N with the state, and removes old ones as --keep asks. Returns what went wrong, the same on every
 // rank, empty when nothing did: a full disk need not end a run. A collective.
-std::string save_run(Training& training, ResumeState state, int64_t steps_done);
+std::string save_run(Training& training, const ResumeState& state, int64_t steps_done);
 
 struct Resumed {
   int64_t steps_done = 0;

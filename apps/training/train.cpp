@@ -6,12 +6,14 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "console/terminal.h"
 #include "data/text_files.h"
 #include "generation/generate.h"
 #include "metrics/process_memory.h"
 #include "models/hugging_face_weights.h"
+#include "options/frozen.h"
 #include "options/resolve.h"
 #include "options/settings.h"
 #include "planning/peak_flops.h"
@@ -79,6 +81,13 @@ std::string done_text(const Options& options) {
                      options.run);
 }
 
+// Loses the weights of the last step where the best are asked for: it is the last thing that a run does.
+void export_run(Training& training) {
+  if (!training.options.export_model) return;
+  if (training.options.export_best) load_best(training);
+  export_model(training);
+}
+
 // To the end, or to the signal that it returns.
 int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
   const Options& options = training.options;
@@ -88,13 +97,13 @@ int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
     if (report != nullptr) report->stopped(loop.steps_done());
     return signal;
   }
-  if (options.export_model) export_model(training);
   SharedSample sample;
   if (tokenizer != nullptr) sample = generate_together(training.world, training.model, *tokenizer, options);
+  export_run(training);
   if (report == nullptr) return 0;
   if (!sample.problem.empty())
     report->event(loop.steps_done(), fmt::format("no sample could be written: {}", sample.problem));
-  report->finish(loop.steps_done(), sample.text);
+  report->finish(loop.steps_done(), sample.text, loop.best());
   return 0;
 }
 
@@ -112,6 +121,13 @@ int run_recorded(Training& training, const Resumed& resumed, Report* report) {
   }
 }
 
+// Before the model is sharded: then no gradient is kept for these, and no optimizer state.
+void freeze(models::LanguageModel& model, const std::set<std::string>& names) {
+  for (auto& parameter : model.named_parameters()) {
+    if (names.contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
+}
+
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
 int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
   TensorMemory tensor_memory(world.device());  // before any tensor
@@ -119,14 +135,14 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   const auto model = models::make_model(options.model);
   model->to(world.device());
+  freeze(*model, frozen_parameters(options));
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   RunOptimizer optimizer(options, sharded);
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
   sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
   const auto epochs = static_cast<int64_t>(std::ceil(options.epochs.value_or(0)));  // 0: as many as needed
-  const data::DataOrder order(corpus.training->size(), options.model.context, static_cast<uint64_t>(options.seed),
-                              epochs);
+  const data::DataOrder order(corpus.ordered(), options.model.context, static_cast<uint64_t>(options.seed), epochs);
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   Training training{world,   options,   corpus, settings,      order,        *model,
@@ -137,7 +153,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
     check_done(world, options, resumed);
-    if (options.export_model) export_model(training);  // a signal may have come between the last step and this
+    export_run(training);  // a signal may have come between the last step and this
     if (world.rank() == 0) print(done_text(options));
     return 0;
   }
@@ -156,7 +172,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
 std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
-  const int64_t windows = windows_in(corpus.training->size(), options.model.context);
+  const int64_t windows = corpus.windows(options.model.context);
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
   return resolve(options, {.ranks = world.size(), .windows = windows});

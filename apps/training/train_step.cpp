@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 bool has_dropout(const models::ModelConfig& model) {
-  return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0;
+  return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0 ||
+         (model.lora && model.lora->dropout > 0);
 }
 
 // The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step

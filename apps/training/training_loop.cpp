@@ -44,7 +44,7 @@ void TrainingLoop::step() {
   agree_on_stop();
   const bool validates =
       is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps;
-  if (validates) validate(outcome.record);
+  const bool is_best = validates && validate(outcome.record);
   if (report_ != nullptr) {
     outcome.record.memory = memory();
     outcome.record.step_seconds += report_seconds_;
@@ -55,6 +55,7 @@ void TrainingLoop::step() {
   }
   event(outcome.event);
   find_slow_rank(outcome.ranks);
+  if (is_best) save_best();  // before RUN/step-N, whose notes say that it is there
   const bool saved = save(outcome.ranks.front().save_is_due);
   const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
   if (samples) write_sample();
@@ -74,8 +75,9 @@ void TrainingLoop::stop_if_asked_meanwhile() {
 
 void TrainingLoop::announce_end() {
   if (patience_is_over()) {
-    event(fmt::format("stops early: the validation loss was best, {:.4f}, {} validations ago",
-                      state_.best_validation_loss, state_.validations_since_best));
+    event(fmt::format("stops early: the validation loss was lowest, {:.4f}, at step {}, {} validations ago{}",
+                      state_.best_validation_loss, state_.best_step, state_.validations_since_best,
+                      training_.options.keeps_best() ? "; that checkpoint is " + training_.options.best_folder() : ""));
   }
   if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
 }
@@ -102,15 +104,30 @@ void TrainingLoop::write_trace() {
   trace_.reset();
 }
 
-void TrainingLoop::validate(StepRecord& record) {
+bool TrainingLoop::validate(StepRecord& record) {
   record.validation_loss = validation_loss(training_);
-  if (!record.validation_loss) return;
+  if (!record.validation_loss) return false;
   if (*record.validation_loss < state_.best_validation_loss) {
     state_.best_validation_loss = *record.validation_loss;
+    state_.best_step = steps_done_;
     state_.validations_since_best = 0;
-    return;
+    return true;
   }
   ++state_.validations_since_best;
+  return false;
+}
+
+void TrainingLoop::save_best() {
+  if (!training_.options.keeps_best()) return;
+  const std::string problem = trainer::save_best(training_, state_, steps_done_);
+  if (problem.empty()) return;
+  event(fmt::format("the best checkpoint could not be saved, training goes on: {}", problem));
+}
+
+std::string TrainingLoop::best() const {
+  if (!training_.options.keeps_best() || state_.best_step == 0) return "";
+  return fmt::format("{}, step {}, validation loss {:.4f}", training_.options.best_folder(), state_.best_step,
+                     state_.best_validation_loss);
 }
 
 bool TrainingLoop::patience_is_over() const {

@@ -22,13 +22,17 @@ class TrainingLoop {
   // for none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
   int run();
   int64_t steps_done() const { return steps_done_; }
+  // The best validation so far, and the checkpoint that is kept of it, for people; empty: there is none.
+  std::string best() const;
 
  private:
   bool is_done() const { return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps; }
   void step();
   void begin_trace();
   void write_trace();
-  void validate(StepRecord& record);
+  // Whether the loss is the lowest so far.
+  bool validate(StepRecord& record);
+  void save_best();
   bool patience_is_over() const;
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);

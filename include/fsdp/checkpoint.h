@@ -50,6 +50,12 @@ struct PretrainedOptions {
   std::vector<std::string> transposed = {};
   // Patterns of names in the files: passed over where the model has nothing of that name.
   std::vector<std::string> ignored = {};
+  // Patterns of the model's names that the files do not have: loading leaves them as they are, saving leaves them out.
+  std::vector<std::string> absent = {};
+  // Saving: the values to write in place of the parameter `name`, of its shape; undefined: its own. `whole` gives any
+  // parameter of the unit that `name` is in, whole and in fp32, to be read. Rank 0 calls it, for each parameter.
+  using Whole = std::function<torch::Tensor(const std::string& name)>;
+  std::function<torch::Tensor(const std::string& name, const Whole& whole)> written = nullptr;
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json

@@ -41,7 +41,9 @@ class Match {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
+  // Null for what the files do not have.
   PretrainedFiles::Tensor find(const PretrainedTensor& wanted) {
+    if (wanted.absent) return {};
     auto named = files_.tensors().find(wanted.name_in_file);
     if (named == files_.tensors().end() && wanted.name_in_file.starts_with(options_.optional_prefix)) {
       named = files_.tensors().find(wanted.name_in_file.substr(options_.optional_prefix.size()));
@@ -84,19 +86,20 @@ torch::Tensor read_piece(const PretrainedFiles::Tensor& source, const ShardedPar
   return laid_out.as_strided({laid_out.numel()}, {1}).slice(0, parameter.offset, parameter.offset + numel).clone();
 }
 
-// Of every parameter this rank's piece, then every buffer.
+// Of every parameter this rank's piece, then every buffer; undefined for what the files do not have.
 std::vector<torch::Tensor> read_all(const engine::Model& model, const std::vector<PretrainedTensor>& wanted,
                                     const std::vector<PretrainedFiles::Tensor>& sources) {
   std::vector<torch::Tensor> values;
   for (const auto& unit : model.units()) {
     for (const engine::Shape& shape : unit->shapes) {
       const size_t i = values.size();
-      values.push_back(read_piece(sources[i], model.parameters()[i], shape, wanted[i].transposed));
+      values.push_back(wanted[i].absent ? torch::Tensor()
+                                        : read_piece(sources[i], model.parameters()[i], shape, wanted[i].transposed));
     }
   }
   for (size_t i = values.size(); i < sources.size(); ++i) {
-    const torch::Tensor whole = sources[i].file->read(*sources[i].entry);
-    values.push_back(wanted[i].transposed ? whole.t() : whole);
+    const torch::Tensor whole = wanted[i].absent ? torch::Tensor() : sources[i].file->read(*sources[i].entry);
+    values.push_back(wanted[i].transposed && whole.defined() ? whole.t() : whole);
   }
   return values;
 }
@@ -120,10 +123,12 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   });
   model.begin_write("load_pretrained");
   const size_t parameters = model.parameters().size();
-  for (size_t i = 0; i < parameters; ++i) torch::Tensor(model.parameters()[i].piece).copy_(values[i]);
+  for (size_t i = 0; i < parameters; ++i) {
+    if (values[i].defined()) torch::Tensor(model.parameters()[i].piece).copy_(values[i]);
+  }
   model.publish();
   for (size_t i = parameters; i < values.size(); ++i) {
-    torch::Tensor(model.buffers()[i - parameters].second).copy_(values[i]);
+    if (values[i].defined()) torch::Tensor(model.buffers()[i - parameters].second).copy_(values[i]);
   }
 }
 

@@ -16,6 +16,7 @@ namespace {
 void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector<std::string>& problems) {
   std::map<std::string, std::string> users;
   for (const PretrainedTensor& tensor : tensors) {
+    if (tensor.absent) continue;
     const auto [user, fresh] = users.emplace(tensor.name_in_file, tensor.name);
     if (fresh) continue;
     problems.push_back(
@@ -24,13 +25,17 @@ void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector
 }
 
 // A pattern with a slip of the pen would leave a square matrix as it is, and nobody would notice.
-void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const std::vector<std::string>& transposed,
+void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const PretrainedOptions& options,
                          std::vector<std::string>& problems) {
-  for (const std::string& pattern : transposed) {
-    const bool used =
-        std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) { return matches(pattern, tensor.name); });
-    if (!used) problems.push_back(fmt::format("the pattern '{}' of transposed matches no parameter", pattern));
-  }
+  const auto find_unused = [&](const std::vector<std::string>& patterns, const char* option) {
+    for (const std::string& pattern : patterns) {
+      const auto used = [&](const PretrainedTensor& tensor) { return matches(pattern, tensor.name); };
+      if (std::any_of(tensors.begin(), tensors.end(), used)) continue;
+      problems.push_back(fmt::format("the pattern '{}' of {} matches no parameter", pattern, option));
+    }
+  };
+  find_unused(options.transposed, "transposed");
+  find_unused(options.absent, "absent");
   for (const PretrainedTensor& tensor : tensors) {
     if (!tensor.transposed || tensor.shape.size() == 2) continue;
     problems.push_back(
@@ -51,7 +56,8 @@ std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, cons
                        .name_in_file = options.name_in_file ? options.name_in_file(name) : name,
                        .shape = std::move(shape),
                        .type = type,
-                       .transposed = matches_any(options.transposed, name)});
+                       .transposed = matches_any(options.transposed, name),
+                       .absent = matches_any(options.absent, name)});
   };
   for (const ShardedParameter& parameter : model.parameters()) {
     add(parameter.name, parameter.shape, parameter.piece.scalar_type());
@@ -59,7 +65,7 @@ std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, cons
   for (const auto& [name, buffer] : model.buffers()) add(name, buffer.sizes().vec(), buffer.scalar_type());
   std::vector<std::string> problems;
   find_shared_names(tensors, problems);
-  find_wrong_patterns(tensors, options.transposed, problems);
+  find_wrong_patterns(tensors, options, problems);
   throw_if_any(problems, "PretrainedOptions do not fit the model", "Change the options.");
   return tensors;
 }

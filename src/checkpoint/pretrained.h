@@ -15,6 +15,7 @@ struct PretrainedTensor {
   std::vector<int64_t> shape;  // the model's
   torch::ScalarType type;      // of what the model keeps, which is written
   bool transposed = false;     // in the file
+  bool absent = false;         // from the file
   std::vector<int64_t> shape_in_file() const;
 };
 

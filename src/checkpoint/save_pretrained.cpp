@@ -39,6 +39,16 @@ class WholeTensors {
     return first ? model_.units()[unit]->view(full_, index) : torch::Tensor();
   }
 
+  // On rank 0, a parameter of the unit that the last one was of.
+  torch::Tensor beside(const std::string& name) const {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const auto& [unit, index] = places_[i];
+      if (model_.parameters()[i].name == name && unit == gathered_) return model_.units()[unit]->view(full_, index);
+    }
+    throw Error(fmt::format("'written' of PretrainedOptions asks for {}, which is no parameter of unit {}", name,
+                            gathered_ ? model_.units()[*gathered_]->name : "none"));
+  }
+
  private:
   engine::Model& model_;
   std::vector<std::pair<size_t, size_t>> places_;  // of the parameters: the unit, and the number within it
@@ -46,10 +56,12 @@ class WholeTensors {
   torch::Tensor full_;
 };
 
-// Numbers of the tensors, those of the widest elements first, otherwise in their order.
+// Numbers of the tensors that the file has, those of the widest elements first, otherwise in their order.
 std::vector<size_t> order_of(const std::vector<PretrainedTensor>& tensors) {
-  std::vector<size_t> order(tensors.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].absent) order.push_back(i);
+  }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return c10::elementSize(tensors[a].type) > c10::elementSize(tensors[b].type);
   });
@@ -61,6 +73,19 @@ std::vector<SafetensorsWriter::Announced> announced(const std::vector<Pretrained
   std::vector<SafetensorsWriter::Announced> announced;
   for (size_t i : order) announced.push_back({tensors[i].name_in_file, tensors[i].type, tensors[i].shape_in_file()});
   return announced;
+}
+
+// Number `i` of the tensors, as the file is to have it. `value`: the model's own.
+torch::Tensor written(const PretrainedOptions& options, const PretrainedTensor& tensor, torch::Tensor value,
+                      const WholeTensors& whole, bool is_parameter) {
+  if (options.written && is_parameter) {
+    const auto other = options.written(tensor.name, [&](const std::string& name) { return whole.beside(name); });
+    FSDP_CHECK(!other.defined() || other.sizes() == value.sizes(),
+               "'written' of PretrainedOptions gave {} the shape {}, expected {}", tensor.name, other.sizes().vec(),
+               value.sizes().vec());
+    if (other.defined()) value = other.to(value.scalar_type());
+  }
+  return tensor.transposed ? value.t() : value;
 }
 
 }  // namespace
@@ -92,7 +117,7 @@ void save_pretrained(const std::filesystem::path& directory, ShardedModel& shard
     const torch::Tensor tensor = whole.get(i);
     if (!first || failure) continue;
     try {
-      out->write(tensors[i].transposed ? tensor.t() : tensor);
+      out->write(written(options, tensors[i], tensor, whole, i < model.parameters().size()));
     } catch (...) {
       failure = std::current_exception();
     }

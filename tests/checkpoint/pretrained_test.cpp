@@ -253,6 +253,55 @@ TEST_F(Pretrained, AFileThatOneRankCannotReadIsAnErrorOnAll) {
   });
 }
 
+TEST_P(PretrainedOnRanks, ParametersThatTheFilesDoNotHaveStayAsTheyAre) {
+  run_ranks(GetParam(), [&](World& world) {
+    SmallModel model;
+    const Tensors values = fill(*model, 1);
+    auto sharded = shard(*model, world);
+    save_pretrained(path("part"), sharded, {.absent = {"first.*"}});
+    const Tensors saved = read_safetensors(path("part/model.safetensors"));
+    EXPECT_EQ(saved.size(), values.size() - 2);
+    EXPECT_FALSE(saved.contains("first.weight"));
+
+    SmallModel other;
+    Tensors expected = fill(*other, 50);
+    for (const auto& [name, tensor] : saved) expected[name] = tensor;
+    auto loaded = shard(*other, world);
+    load_pretrained(path("part"), loaded, {.absent = {"first.*"}});
+    expect_state(loaded, expected);
+    // A tensor that is there although the options say otherwise is left over.
+    save_pretrained(path("whole"), sharded);
+    EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("whole"), loaded, {.absent = {"first.*"}}); }),
+                HasSubstr("first.weight is in the files and not in the model"));
+  });
+}
+
+TEST_P(PretrainedOnRanks, OtherValuesAreWrittenInPlaceOfAParameter) {
+  run_ranks(GetParam(), [&](World& world) {
+    SmallModel model;
+    const Tensors values = fill(*model, 1);
+    auto sharded = shard(*model, world);
+    const auto written = [](const std::string& name, const PretrainedOptions::Whole& whole) {
+      return name == "first.weight" ? whole(name) + whole("first.bias").unsqueeze(1) : torch::Tensor();
+    };
+    save_pretrained(path("written"), sharded, {.transposed = {"first.weight"}, .written = written});
+    const Tensors saved = read_safetensors(path("written/model.safetensors"));
+    EXPECT_TRUE(
+        torch::equal(saved.at("first.weight").t(), values.at("first.weight") + values.at("first.bias").unsqueeze(1)));
+    EXPECT_TRUE(torch::equal(saved.at("first.bias"), values.at("first.bias")));
+    expect_state(sharded, values);  // the model's own have not changed
+
+    const auto wrong_shape = [](const std::string&, const PretrainedOptions::Whole&) { return torch::ones({1}); };
+    EXPECT_THAT(message_of<Error>([&] { save_pretrained(path("wrong"), sharded, {.written = wrong_shape}); }),
+                HasSubstr("the shape [1], expected"));
+    const auto wrong_name = [](const std::string&, const PretrainedOptions::Whole& whole) { return whole("none"); };
+    EXPECT_THAT(message_of<Error>([&] { save_pretrained(path("wrong"), sharded, {.written = wrong_name}); }),
+                HasSubstr("asks for none, which is no parameter of unit"));
+    world.barrier();
+    EXPECT_FALSE(fs::exists(path("wrong/model.safetensors")));
+  });
+}
+
 TEST_F(Pretrained, OptionsThatDoNotFitTheModelAreErrors) {
   run_ranks(1, [&](World& world) {
     SmallModel model;
@@ -268,6 +317,7 @@ TEST_F(Pretrained, OptionsThatDoNotFitTheModelAreErrors) {
     EXPECT_THAT(refusal({.transposed = {"*wieght"}}), HasSubstr("'*wieght' of transposed matches no parameter"));
     EXPECT_THAT(refusal({.transposed = {"first.*"}}),
                 HasSubstr("first.bias is to be transposed and has shape [21], expected 2 dimensions"));
+    EXPECT_THAT(refusal({.absent = {"none*"}}), HasSubstr("'none*' of absent matches no parameter"));
     EXPECT_FALSE(fs::exists(path("model")));
   });
 }

@@ -96,5 +96,61 @@ TEST(DataOrder, LastsLongWithManyEpochs) {
   EXPECT_EQ(order.steps(shape), ((int64_t{1} << 40) - 1) << 10);
 }
 
+// Sources of 37 and 11 windows, three of the first for one of the second.
+const std::vector<OrderedSource> kSources = {{.first = 0, .tokens = kTokens, .weight = 3},
+                                             {.first = kTokens, .tokens = 11 * kContext + 1, .weight = 1}};
+
+std::vector<int64_t> windows_of_sources(int64_t count, const StepShape& shape = {.batch = 1}) {
+  const DataOrder order(kSources, kContext, 7);
+  std::vector<int64_t> starts;
+  for (int64_t step = 0; static_cast<int64_t>(starts.size()) < count; ++step) {
+    for (int64_t b = 0; b < shape.micro_batches; ++b) {
+      for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+        for (int64_t start : order.window_starts(shape, step, rank, b)) starts.push_back(start);
+      }
+    }
+  }
+  return starts;
+}
+
+TEST(DataOrderOfSources, TakesFromEachByItsWeight) {
+  const std::vector<int64_t> starts = windows_of_sources(2 * DataOrder::kCycle);
+  int64_t of_second = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (starts[i] >= kTokens) ++of_second;
+    const auto taken = static_cast<int64_t>(i) + 1;
+    EXPECT_LE(std::abs(4 * of_second - taken), 4) << "after " << taken;  // as evenly as whole windows can be
+  }
+  EXPECT_EQ(of_second, 2 * DataOrder::kCycle / 4);
+}
+
+TEST(DataOrderOfSources, VisitsEachWindowOfASourceOnceAnEpoch) {
+  std::vector<int64_t> second;
+  for (int64_t start : windows_of_sources(4 * 33)) {
+    if (start >= kTokens) second.push_back(start);
+  }
+  ASSERT_EQ(second.size(), 33u);
+  std::vector<int64_t> expected;
+  for (int64_t window = 0; window < 11; ++window) expected.push_back(kTokens + window * kContext);
+  for (size_t epoch = 0; epoch < 3; ++epoch) {
+    const auto begin = second.begin() + static_cast<std::ptrdiff_t>(11 * epoch);
+    EXPECT_THAT(std::vector<int64_t>(begin, begin + 11), testing::UnorderedElementsAreArray(expected));
+  }
+  const std::vector<double> epochs = DataOrder(kSources, kContext, 7).epochs_of(4 * 33);
+  EXPECT_THAT(epochs, testing::ElementsAre(99.0 / 37, 3.0));
+}
+
+TEST(DataOrderOfSources, IsTheSameForAnyDivisionOfAStep) {
+  const auto expected = windows_of_sources(240, {.ranks = 1, .micro_batches = 4, .batch = 3});
+  EXPECT_EQ(windows_of_sources(240, {.ranks = 2, .micro_batches = 2, .batch = 3}), expected);
+  EXPECT_EQ(windows_of_sources(240, {.ranks = 4, .micro_batches = 1, .batch = 3}), expected);
+}
+
+TEST(DataOrderOfSources, RefusesAWeightThatCountsForNothing) {
+  std::vector<OrderedSource> sources = kSources;
+  sources[1].weight = 1e-9;
+  EXPECT_THROW(DataOrder(sources, kContext, 7), fsdp::Error);
+}
+
 }  // namespace
 }  // namespace data

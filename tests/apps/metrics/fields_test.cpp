@@ -57,6 +57,9 @@ TEST(Fields, AreWrittenAllAndInTheirOrder) {
   EXPECT_EQ(names_in(ProcessEnd{.reason = "why"}), of_end);
   of_end.pop_back();  // the reason, where there is one
   EXPECT_EQ(names_in(ProcessEnd{}), of_end);
+  std::vector<std::string> of_evaluation;
+  for (const Field& field : evaluation_fields()) of_evaluation.emplace_back(field.name);
+  EXPECT_EQ(names_in(EvaluationRecord{}), of_evaluation);
 }
 
 TEST(Fields, KeepEveryBitOfANumber) {
@@ -136,6 +139,7 @@ TEST(Fields, AreThoseOfTheDocumentation) {
   expect_documented("## An event", event_fields());
   expect_documented("## The beginning of a process", start_fields());
   expect_documented("## The end of a process", end_fields());
+  expect_documented("## An evaluation", evaluation_fields());
 }
 
 }  // namespace

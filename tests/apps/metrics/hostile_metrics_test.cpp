@@ -161,7 +161,7 @@ TEST(HostileMetrics, HaveATensorBoardFileOfTheirOwn) {
   TemporaryFolder folder;
   const std::string precious = folder.write("precious", "text");
   fs::create_symlink(precious, folder / "tensorboard");
-  EXPECT_THROW(TensorBoardFile(folder / "tensorboard", 0, [](const std::string&) {}), fsdp::Error);
+  EXPECT_THROW(TensorBoardFile(folder / "tensorboard", 0, {}, [](const std::string&) {}), fsdp::Error);
   EXPECT_EQ(read_bytes(precious), "text");
 }
 

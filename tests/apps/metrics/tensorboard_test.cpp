@@ -41,8 +41,12 @@ class TensorBoardReader : public testing::Test {
     }
   }
 
-  json scalars() const {
-    const Ending ending = run_command(FSDP_PYTHON " " FSDP_READ_EVENTS " " + (folder_ / "board"));
+  json scalars() const { return read("scalars", folder_ / "board"); }
+  // One entry for each run that the plugin finds below a folder.
+  json sessions() const { return read("hyperparameters", folder_.path()); }
+
+  static json read(const std::string& what, const std::string& folder) {
+    const Ending ending = run_command(FSDP_PYTHON " " FSDP_READ_EVENTS " " + what + " " + folder);
     EXPECT_EQ(ending.code, 0) << ending.output;
     // The last line; those before are what TensorBoard has to say.
     return json::parse(ending.output.substr(ending.output.rfind('\n') + 1), nullptr, /*allow_exceptions=*/false);
@@ -74,46 +78,65 @@ void expect_value(const json& found, int64_t step, double value) {
 
 TEST_F(TensorBoardReader, FindsEveryNumberOfEveryStep) {
   {
-    TensorBoardFile file(folder_ / "board", 0, kTellNobody);
+    TensorBoardFile file(folder_ / "board", 0, {}, kTellNobody);
     for (int64_t step = 1; step <= 200; ++step) file.write(record_of(step));
   }
   const json found = scalars();
-  ASSERT_EQ(found["loss"].size(), 200u);
-  ASSERT_EQ(found["validation_loss"].size(), 100u);
+  ASSERT_EQ(found["loss/train"].size(), 200u);
+  ASSERT_EQ(found["loss/validation"].size(), 100u);
   for (int64_t step = 1; step <= 200; ++step) {
     const auto at = static_cast<size_t>(step - 1);
     const StepRecord record = record_of(step);
-    expect_value(found["loss"][at], step, record.loss);
+    expect_value(found["loss/train"][at], step, record.loss);
     expect_value(found["grad_norm"][at], step, record.grad_norm);
     expect_value(found["memory_bytes"][at], step, 7e9);
     expect_value(found["skipped"][at], step, step == 3 ? 1 : 0);
     expect_value(found["memory/parameters"][at], step, 100);
     expect_value(found["learning_rates/matrices"][at], step, 0.02);
-    if (step % 2 == 0) expect_value(found["validation_loss"][at / 2], step, *record.validation_loss);
+    if (step % 2 == 0) expect_value(found["loss/validation"][at / 2], step, *record.validation_loss);
   }
   const nlohmann::ordered_json first = to_json(record_of(1));
   for (const auto& [name, value] : first.items()) {
     if (value.is_number() && name != "step") {
-      EXPECT_TRUE(found.contains(name)) << name;
+      EXPECT_TRUE(found.contains(name == "loss" ? "loss/train" : name)) << name;
     }
   }
 }
 
 TEST_F(TensorBoardReader, SeesAResumedRunAsOneCurve) {
   {
-    TensorBoardFile file(folder_ / "board", 0, kTellNobody);
+    TensorBoardFile file(folder_ / "board", 0, {}, kTellNobody);
     for (int64_t step = 1; step <= 8; ++step) file.write(StepRecord{.step = step, .loss = 1});
   }
-  TensorBoardFile file(folder_ / "board", 5, kTellNobody);  // steps 6 to 8 came after the checkpoint
+  TensorBoardFile file(folder_ / "board", 5, {}, kTellNobody);  // steps 6 to 8 came after the checkpoint
   for (int64_t step = 6; step <= 9; ++step) file.write(StepRecord{.step = step, .loss = 2});
-  const json loss = scalars()["loss"];
+  const json loss = scalars()["loss/train"];
   ASSERT_EQ(loss.size(), 9u);
   for (int64_t step = 1; step <= 9; ++step) expect_value(loss[static_cast<size_t>(step - 1)], step, step <= 5 ? 1 : 2);
 }
 
+TEST_F(TensorBoardReader, FindsTheHyperparametersOfEachRunWithItsLosses) {
+  for (const double lr : {0.5, 0.25}) {
+    TensorBoardFile file(folder_ / (lr == 0.5 ? "a" : "b"), 0,
+                         {{"lr", lr}, {"optimizer", std::string("muon")}, {"tie_embeddings", true}}, kTellNobody);
+    for (int64_t step = 1; step <= 3; ++step) file.write(StepRecord{.step = step, .loss = lr / 2});
+    file.write(StepRecord{.step = 4, .loss = lr, .validation_loss = 2 * lr});
+    if (lr == 0.5) file.end(4);
+  }
+  const json found = sessions();
+  ASSERT_EQ(found.size(), 2u) << found;
+  for (const auto& [run, lr] : {std::pair("a", 0.5), std::pair("b", 0.25)}) {
+    const json& session = found[run];
+    EXPECT_EQ(session["hyperparameters"], json({{"lr", lr}, {"optimizer", "muon"}, {"tie_embeddings", true}}));
+    EXPECT_EQ(session["metrics"]["loss/train"], lr);
+    EXPECT_EQ(session["metrics"]["loss/validation"], 2 * lr);
+    EXPECT_EQ(session["is_done"], lr == 0.5);
+  }
+}
+
 TEST(TensorBoard, ThatCannotBeWrittenIsAnError) {
   TemporaryFolder folder;
-  EXPECT_THROW(TensorBoardFile(folder.write("file", "") + "/board", 0, kTellNobody), fsdp::Error);
+  EXPECT_THROW(TensorBoardFile(folder.write("file", "") + "/board", 0, {}, kTellNobody), fsdp::Error);
 }
 
 }  // namespace

@@ -194,10 +194,11 @@ TEST_P(LanguageModels, DropoutFollowsTheSeedAndEndsWithTraining) {
 
 // Memory is computed from the lists, without the model.
 TEST_P(LanguageModels, HaveTheParametersThatTheirUnitsList) {
-  for (bool tied : {true, false}) {
+  for (const auto& [tied, adapted] : {std::pair(true, true), {false, true}, {true, false}, {false, false}}) {
     ModelConfig config = tiny(GetParam(), tied);
     config.attention_bias = tied;
     config.mlp_bias = !tied;
+    if (adapted) config.lora = Lora{.rank = 3, .targets = {"c_attn", "mlp.c_proj", "q_proj", "o_proj", "down_proj"}};
     run_ranks(1, [&](fsdp::World& world) {
       const auto model = make(config);
       const auto sharded = fsdp::shard(*model, world, {.units = fsdp::units_of<Gpt2BlockImpl, LlamaBlockImpl>()});
@@ -213,6 +214,20 @@ TEST_P(LanguageModels, HaveTheParametersThatTheirUnitsList) {
       }
       EXPECT_EQ(i, sharded.parameters().size());
     });
+  }
+}
+
+// The base has the first weights that it has without, and the adapters add nothing yet.
+TEST_P(LanguageModels, BeginTheSameWithAdapters) {
+  ModelConfig config = tiny(GetParam());
+  const auto plain = make(config);
+  config.lora = Lora{.rank = 3, .dropout = 0.5, .targets = {"c_attn", "q_proj", "down_proj"}};
+  const auto adapted = make(config);
+  const auto tokens = some_tokens(2, 12);
+  EXPECT_TRUE(torch::equal(adapted->forward(tokens), plain->forward(tokens)));
+  EXPECT_GT(adapted->parameters().size(), plain->parameters().size());
+  for (const auto& parameter : plain->named_parameters()) {
+    EXPECT_TRUE(torch::equal(adapted->named_parameters()[parameter.key()], parameter.value())) << parameter.key();
   }
 }
 

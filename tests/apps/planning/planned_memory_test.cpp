@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "models/language_model.h"
+#include "options/frozen.h"
 #include "planning/memory_plan.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
@@ -23,6 +24,9 @@ Options small_run(const fsdp::World& world) {
 // At the end of the backward of the third step.
 fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
   const auto model = models::make_model(options.model);
+  for (auto& parameter : model->named_parameters()) {
+    if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
   std::unique_ptr<fsdp::Optimizer> optimizer;
   if (options.optimizer == "muon") {
@@ -43,7 +47,7 @@ fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
 
 void expect_planned(fsdp::World& world, const Options& options, bool copies = false) {
   const fsdp::MemoryReport found = held(world, options);
-  const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options));
+  const auto plans = plan_memory(parts_of(options.model, frozen_parameters(options)).units, planned_sharding(options));
   const MemoryPlan& planned = plans.at(world.rank());
   EXPECT_EQ(found.parameter_bytes, planned.parameters);
   EXPECT_EQ(found.gradient_bytes, planned.gradients);
@@ -91,6 +95,21 @@ TEST(PlannedMemoryOf, Muon) {
     Options options = small_run(world);
     options.optimizer = "muon";
     expect_planned(world, options);
+  });
+}
+
+TEST(PlannedMemoryOf, FrozenParametersAndAdapters) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : {"full-shard", "shard-grad-op", "shard-optimizer", "no-shard"}) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      options.freeze = "transformer.h.1,*.mlp.*";
+      expect_planned(world, options);
+      options.freeze = "";
+      options.model.lora = models::Lora{.rank = 3, .targets = {"c_attn", "mlp.c_proj"}};
+      expect_planned(world, options);
+    }
   });
 }
 

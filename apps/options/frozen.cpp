@@ -1,0 +1,81 @@
+#include "options/frozen.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "options/did_you_mean.h"
+
+namespace trainer {
+
+namespace {
+
+// A pattern of names, or the name of a module that the parameter lies in.
+bool is_named(const std::string& pattern, const std::string& parameter) {
+  return fnmatch(pattern.c_str(), parameter.c_str(), FNM_NOESCAPE) == 0 || parameter.starts_with(pattern + ".");
+}
+
+std::vector<std::string> parameters_of(const Options& options) {
+  std::vector<std::string> names;
+  for (const models::Unit& unit : models::units(options.model)) {
+    for (const models::Parameter& parameter : unit.parameters) names.push_back(parameter.name);
+  }
+  return names;
+}
+
+// Patterns that people may have meant: parameters, the modules around them, and each part of a name between stars.
+std::vector<std::string> possible_patterns(const std::vector<std::string>& parameters) {
+  std::set<std::string> patterns;
+  for (const std::string& name : parameters) {
+    patterns.insert(name);
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      patterns.insert(name.substr(0, dot));
+      patterns.insert(name.substr(0, dot) + ".*");
+      patterns.insert("*" + name.substr(dot));
+      patterns.insert("*" + name.substr(dot, name.find('.', dot + 1) - dot) + ".*");
+    }
+  }
+  return {patterns.begin(), patterns.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream text(list);
+  for (std::string name; std::getline(text, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+std::set<std::string> frozen_parameters(const Options& options) {
+  const std::vector<std::string> patterns = names_in(options.freeze);
+  std::set<std::string> frozen;
+  if (patterns.empty() && !options.model.lora) return frozen;
+  for (const std::string& parameter : parameters_of(options)) {
+    const auto is_named_by = [&](const std::string& pattern) { return is_named(pattern, parameter); };
+    const bool is_base = options.model.lora && !models::is_adapter(parameter);
+    if (is_base || std::ranges::any_of(patterns, is_named_by)) frozen.insert(parameter);
+  }
+  return frozen;
+}
+
+std::vector<std::string> freeze_problems(const Options& options) {
+  std::vector<std::string> problems;
+  if (options.freeze.empty()) return problems;
+  const std::vector<std::string> parameters = parameters_of(options);
+  for (const std::string& pattern : names_in(options.freeze)) {
+    if (std::ranges::any_of(parameters, [&](const std::string& name) { return is_named(pattern, name); })) continue;
+    problems.push_back(with_hint(fmt::format("--freeze: '{}' matches no parameter of the model", pattern),
+                                 did_you_mean(pattern, possible_patterns(parameters))));
+  }
+  if (problems.empty() && frozen_parameters(options).size() == parameters.size()) {
+    problems.push_back(fmt::format("--freeze {} leaves no parameter to train.", options.freeze));
+  }
+  return problems;
+}
+
+}  // namespace trainer

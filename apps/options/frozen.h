@@ -1,0 +1,21 @@
+// Which parameters are not trained.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "options/options.h"
+
+namespace trainer {
+
+// Names that stand between commas.
+std::vector<std::string> names_in(const std::string& list);
+
+// By name: those that --freeze names, and with --lora all that are no adapter's.
+std::set<std::string> frozen_parameters(const Options& options);
+
+// A sentence for each pattern that matches nothing, and where nothing is left to train.
+std::vector<std::string> freeze_problems(const Options& options);
+
+}  // namespace trainer

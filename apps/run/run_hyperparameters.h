@@ -1,0 +1,12 @@
+// What TensorBoard's table of hyperparameters says of a run.
+#pragma once
+
+#include "metrics/hyperparameters.h"
+#include "options/options.h"
+
+namespace trainer {
+
+// The options that say how a run is trained, as far as they are set, by their keys in files: "lr", "shard_group_size".
+Hyperparameters hyperparameters_of(const Options& options);
+
+}  // namespace trainer

@@ -1,0 +1,103 @@
+#include "training/evaluate_command.h"
+
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+
+#include <cmath>
+
+#include "console/terminal.h"
+#include "console/units.h"
+#include "data/text_files.h"
+#include "metrics/fields.h"
+#include "models/hugging_face_weights.h"
+#include "run/checkpoint_folder.h"
+#include "run/problems.h"
+#include "run/refuse_together.h"
+#include "run/sharding.h"
+#include "run/shared_flag.h"
+#include "training/evaluate.h"
+
+namespace trainer {
+
+namespace {
+
+// Fills the model and returns the step of the checkpoint, 0 for weights from elsewhere.
+int64_t load_weights(const Options& options, fsdp::ShardedModel& sharded) {
+  if (options.checkpoint.empty()) {
+    fsdp::load_pretrained(options.model_options.init_from, sharded, models::pretrained_options(options.model));
+    return 0;
+  }
+  const int64_t step = fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
+  check_step_in_name(options.checkpoint, step);
+  return step;
+}
+
+EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data::Corpus& corpus) {
+  const auto model = models::make_model(options.model);
+  model->to(world.device());
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  EvaluationRecord record;
+  record.weights = options.checkpoint.empty() ? options.model_options.init_from : options.checkpoint;
+  record.step = load_weights(options, sharded);
+  const bool shows_progress = world.rank() == 0 && standard_output().interactive && !options.json;
+  const auto show = [](int64_t done, int64_t total) {
+    draw(done < total ? fmt::format("\revaluated {:.0f} %", std::floor(100.0 * static_cast<double>(done) / total))
+                      : std::string("\r\033[K"));
+  };
+  const auto loss = mean_loss({.world = world,
+                               .model = *model,
+                               .tokens = *corpus.validation,
+                               .windows = options.validation_windows,
+                               .on_progress = shows_progress ? show : decltype(Evaluation::on_progress)()});
+  record.validation_loss = loss->nats;
+  record.perplexity = std::exp(loss->nats);
+  record.tokens = loss->tokens;
+  return record;
+}
+
+std::string data_text(const Options& options, const data::Corpus& corpus) {
+  const std::string& training = options.text.empty() ? options.data : options.text;
+  const std::string text = options.validation.empty() ? "the end of " + training : options.validation;
+  return fmt::format("{}: {} tokens to validate with", text, grouped(corpus.validation->size()));
+}
+
+std::string text_of(const EvaluationRecord& record, const Options& options, const data::Corpus& corpus) {
+  std::string text;
+  auto row = [&](const char* name, const std::string& value) { text += fmt::format("  {:<14}{}\n", name, value); };
+  row("weights", record.weights + (record.step > 0 ? fmt::format(", step {}", record.step) : ""));
+  row("model", fmt::format("{}, {} parameters", models::name_of(options.model.family),
+                           grouped(models::parameter_numel(options.model))));
+  row("data", data_text(options, corpus));
+  row("ranks", fmt::format("{}", options.ranks));
+  return text +
+         fmt::format("\nvalidation loss {:.4f} nats per token ({:.4f} bits), perplexity {:.4f}, over {} tokens\n",
+                     record.validation_loss, record.validation_loss / std::log(2.0), record.perplexity,
+                     grouped(record.tokens));
+}
+
+}  // namespace
+
+int evaluate_command(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
+  constexpr int kThrew = 1;
+  SharedFlag bad_input, refused;
+  auto rank = [&](fsdp::World& world) {
+    if (refuse_together(world, problems)) return refused.set();
+    Options options = given;
+    options.ranks = world.size();
+    if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
+    try {
+      const EvaluationRecord record = evaluate(world, options, corpus);
+      if (world.rank() != 0) return;
+      print(options.json ? line_of(to_json(record)) + "\n" : text_of(record, options, corpus));
+    } catch (const fsdp::Error&) {
+      bad_input.set();
+      throw;
+    }
+  };
+  const int code = fsdp::launch(
+      {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
+      rank);
+  return refused.is_set() || (bad_input.is_set() && code == kThrew) ? kUsageError : code;
+}
+
+}  // namespace trainer
