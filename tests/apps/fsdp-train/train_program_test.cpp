@@ -34,7 +34,7 @@ TEST_F(TrainProgram, LeavesMetricsACheckpointAndASample) {
   EXPECT_EQ(json::parse(read_bytes(folder_ / "run/config.json"))["ranks"], 2);
   EXPECT_THAT(read_bytes(folder_ / "run/sample.txt"), testing::StartsWith("And"));
   for (const char* part :
-       {"parameters", "step 1/5", "step 5/5", "loss, nats a token", "sample:\n\nAnd", "run/step-5"}) {
+       {"parameters", "step 1/5", "step 5/5", "loss, nats per token", "sample:\n\nAnd", "run/step-5"}) {
     EXPECT_THAT(ending.output, HasSubstr(part));
   }
   EXPECT_FALSE(has_control_characters(ending.output)) << ending.output;
