@@ -45,8 +45,8 @@ TrainProgram::TrainProgram() {
 
 std::string TrainProgram::tiny_arguments(const std::string& run, const std::string& more) const {
   const std::vector<std::pair<std::string, std::string>> arguments = {
-      {"--text", text_}, {"--run", folder_ / run}, {"--context", "16"}, {"--width", "16"},
-      {"--layers", "2"}, {"--heads", "2"},         {"--batch", "2"},    {"--threads", "1"},
+      {"--text", text_},   {"--run", folder_ / run},  {"--context", "16"}, {"--width", "16"},
+      {"--layers", "2"},   {"--heads", "2"},          {"--batch", "2"},    {"--threads", "1"},
       {"--timeout", "60"}, {"--sample-length", "20"}, {"--warmup", "0"}};
   std::string text;
   for (const auto& [flag, value] : arguments) {
