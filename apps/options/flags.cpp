@@ -13,9 +13,16 @@ namespace trainer {
 
 namespace {
 
-constexpr const char* kNoValue = "\x01";  // that no shell hands over by accident
+// That no shell hands over by accident. CLI11 takes an empty value for none.
+constexpr const char *kNoValue = "\x01", *kEmpty = "\x02";
 
-void set(const Row& row, const std::string& text, Options& options, std::vector<std::string>& problems) {
+std::string with_empty_shown(const std::string& argument) {
+  const bool has_empty_value = argument.starts_with("--") && argument.ends_with('=');
+  return argument.empty() || has_empty_value ? argument + kEmpty : argument;
+}
+
+void set(const Row& row, const std::string& given, Options& options, std::vector<std::string>& problems) {
+  const std::string text = given == kEmpty ? "" : given;
   const std::string problem = text == kNoValue ? " needs a value." : assign(row, options, scalar_of(row, text));
   if (!problem.empty()) problems.push_back(row.flag + problem);
 }
@@ -53,6 +60,7 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
 FlagsAnswer Flags::parse(std::vector<std::string> arguments) {
   FlagsAnswer answer;
   std::ranges::transform(arguments, arguments.begin(), with_dashes);
+  std::ranges::transform(arguments, arguments.begin(), with_empty_shown);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app_.parse(arguments);
@@ -71,7 +79,7 @@ std::string Flags::text_of(const std::string& flag) const {
   for (const auto& [row, option] : options_) {
     if (flag != row->flag || option->count() == 0) continue;
     const std::string& text = option->results().back();
-    return text == kNoValue ? "" : text;
+    return text == kNoValue || text == kEmpty ? "" : text;
   }
   return "";
 }
