@@ -5,6 +5,7 @@
 
 #include "apps/report/sample_runs.h"
 #include "files/file_lock.h"
+#include "metrics/metrics.h"
 #include "report/facts.h"
 #include "report/page.h"
 #include "support/temporary_folder.h"
