@@ -102,9 +102,10 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
 int sample_command(const SampleInputs& inputs, const Options& given) {
   constexpr int kUsageError = 2, kThrew = 1;
   Options options = given;
-  options.ranks = inputs.shards;
-  options.strategy = options.ranks == 1 ? "no-shard" : "full-shard";
-  options.shard_group_size = 0;
+  options.ranks = inputs.ranks;
+  const bool has_replicas = inputs.ranks > inputs.shards;
+  options.strategy = inputs.ranks == 1 ? "no-shard" : has_replicas ? "hybrid-shard" : "full-shard";
+  options.shard_group_size = has_replicas ? inputs.shards : 0;
   if (!options.model_options.vocabulary && !inputs.is_exported) {
     options.model.vocabulary = std::max(options.model.vocabulary, inputs.tokenizer->vocabulary());
   }

@@ -40,7 +40,9 @@ void find_model(const fs::path& named, SampleInputs& inputs) {
         "Face with config.json and model.safetensors. Name a run, or a folder in it such as RUN/step-300.",
         named.string()));
   }
-  if (!inputs.is_exported) inputs.shards = shards_of(inputs.folder);
+  if (inputs.is_exported) return;
+  inputs.shards = shards_of(inputs.folder);
+  if (inputs.shards > 1) inputs.ranks = ranks_of(inputs.folder);
 }
 
 std::string tokenizer_name(const CommandLine& line, const SampleInputs& inputs) {

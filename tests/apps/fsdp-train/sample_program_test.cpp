@@ -41,6 +41,11 @@ TEST_F(SampleProgram, WritesWithARunACheckpointAndAnExportedModel) {
   EXPECT_EQ(plain("model --prompt And"), text);
 }
 
+TEST_F(SampleProgram, WritesWithACheckpointOfReplicas) {
+  ASSERT_EQ(tiny("run", "--ranks 4 --strategy hybrid-shard --shard-group-size 2 --steps 2 --prompt And").code, 0);
+  EXPECT_EQ(sample("--checkpoint " + (folder_ / "run")), read_bytes(folder_ / "run/sample.txt") + "\n");
+}
+
 TEST_F(SampleProgram, ReadsThePromptFromStandardInput) {
   ASSERT_EQ(tiny("run", "--steps 2").code, 0);
   const std::string start = FSDP_TRAIN_PROGRAM " sample " + (folder_ / "run") + " --threads 1 --sample-length 20";
