@@ -27,39 +27,45 @@ void wait_for(const torch::Device& device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
-// The shortest time of a product of two matrices of this width, in seconds.
-double seconds_of_product(int64_t width, int in_a_row, const torch::TensorOptions& options) {
-  constexpr int kTries = 3;  // the first makes what products need
+// What all ranks do at the same time, in operations per second: products of two matrices of this width, the second one
+// transposed, as a linear layer takes its weight. Ranks that share cores share them here, too, as the window is long
+// beside the turns that the system gives them.
+double rate_together(fsdp::World& world, int64_t width, int in_a_row, const torch::TensorOptions& options) {
+  constexpr double kWindow = 0.1;  // seconds
   const torch::Tensor left = torch::ones({width, width}, options), right = torch::ones({width, width}, options);
-  double shortest = 0;
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  torch::mm(left, right.t());  // makes what products need
+  wait_for(options.device());
+  world.barrier();
+  const Clock::time_point begin = Clock::now();
+  double seconds = 0, products = 0;
+  do {
+    for (int product = 0; product < in_a_row; ++product) torch::mm(left, right.t());
     wait_for(options.device());
-    const Clock::time_point begin = Clock::now();
-    for (int product = 0; product < in_a_row; ++product) torch::mm(left, right);
-    wait_for(options.device());
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / in_a_row;
-    shortest = attempt == 0 ? seconds : std::min(shortest, seconds);
-  }
-  return shortest;
+    products += in_a_row;
+    seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  } while (seconds < kWindow);
+  const double cube = static_cast<double>(width) * static_cast<double>(width) * static_cast<double>(width);
+  torch::Tensor rate = torch::tensor({2 * cube * products / seconds}, torch::kFloat64);
+  world.all_reduce_(rate);
+  return rate.item<double>();
 }
 
 }  // namespace
 
 double measured_peak_flops(fsdp::World& world, torch::ScalarType dtype) {
   // A machine without instructions for the dtype need not do the larger ones, which take eight times as long each.
-  constexpr double kLongest = 0.05;  // seconds
+  constexpr double kLongest = 0.05;  // seconds per product
   const torch::NoGradGuard no_grad;
   const torch::Device device = world.device();
   const auto [widths, in_a_row] = measurement_on(device);
-  world.barrier();
-  double best = 0, shortest = 0;
-  for (size_t i = 0; i < widths.size() && shortest < kLongest; ++i) {
-    shortest = seconds_of_product(widths[i], in_a_row, torch::dtype(dtype).device(device));
-    best = std::max(best, 2.0 * static_cast<double>(widths[i] * widths[i] * widths[i]) / shortest);
+  double best = 0;
+  for (int64_t width : widths) {
+    const double rate = rate_together(world, width, in_a_row, torch::dtype(dtype).device(device));
+    best = std::max(best, rate);
+    const double operations = 2 * static_cast<double>(width) * static_cast<double>(width) * static_cast<double>(width);
+    if (world.size() * operations / rate > kLongest) break;  // the same on every rank
   }
-  torch::Tensor rate = torch::tensor({best}, torch::kFloat64);
-  world.all_reduce_(rate);
-  return rate.item<double>();
+  return best;
 }
 
 }  // namespace trainer
