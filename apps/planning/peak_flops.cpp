@@ -31,7 +31,7 @@ void wait_for(const torch::Device& device) {
 // transposed, as a linear layer takes its weight. Ranks that share cores share them here, too, as the window is long
 // beside the turns that the system gives them.
 double rate_together(fsdp::World& world, int64_t width, int in_a_row, const torch::TensorOptions& options) {
-  constexpr double kWindow = 0.1;  // seconds
+  constexpr double kWindow = 0.05;  // seconds
   const torch::Tensor left = torch::ones({width, width}, options), right = torch::ones({width, width}, options);
   torch::mm(left, right.t());  // makes what products need
   wait_for(options.device());
