@@ -31,7 +31,7 @@ inline constexpr std::array<CommandEntry, 4> kCommands = {{
     {Command::Sample, "sample", "(RUN | CHECKPOINT | MODEL) [OPTIONS]", "Lets a trained model write.",
      "  fsdp-train sample run-1 --prompt 'Once upon a time'\n"
      "  fsdp-train sample run-1/step-500 --samples 3 --temperature 0.7\n"
-     "  echo 'Once upon a time' | fsdp-train sample run-1/model\n"},
+     "  fsdp-train sample run-1/model --prompt -\n"},
     {Command::Report, "report", "RUN... [OPTIONS]", "Shows runs in one HTML page.",
      "  fsdp-train report run-1\n"
      "  fsdp-train report run-1 run-2 --output compared.html\n"},

@@ -58,7 +58,7 @@ std::vector<Group> output_groups() {
          "Temperature at which tokens are drawn. 0 always takes the likeliest."},
         {"--top-k", &O::top_k, from(0, kMany), kTrainAndSample, "TOKENS", "",
          "Number of likeliest tokens of which one is drawn. 0 draws from all."},
-        {"--prompt", &O::prompt, Anything{}, kTrainAndSample, "TEXT", "a new line",
+        {"--prompt", &O::prompt, Anything{.may_be_empty = true}, kTrainAndSample, "TEXT", "a new line",
          "Text that a sample begins with. sample reads it from standard input where it is -, or where it is not given "
          "and standard input is a pipe or a file."}}},
   };

@@ -19,7 +19,9 @@ using Target = std::variant<bool Options::*, int64_t Options::*, double Options:
                             std::optional<int64_t> ModelOptions::*, std::optional<double> ModelOptions::*>;
 
 // The values that an option may have.
-struct Anything {};
+struct Anything {
+  bool may_be_empty = false;
+};
 struct WholeNumbers {
   int64_t lowest, highest;  // both allowed
 };

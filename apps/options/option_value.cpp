@@ -84,7 +84,8 @@ std::string put(const Scalar& given, const Check& check, double& target) {
 std::string put(const Scalar& given, const Check& check, std::string& target) {
   const auto* value = std::get_if<std::string>(&given);
   if (!value) return fmt::format(": {} is not a text; put it in quotes.", quoted(given));
-  if (value->empty()) return " needs a value.";
+  const auto* anything = std::get_if<Anything>(&check);
+  if (value->empty() && (anything == nullptr || !anything->may_be_empty)) return " needs a value.";
   std::string problem = problem_with(check, *value);
   if (problem.empty()) target = *value;
   return problem;

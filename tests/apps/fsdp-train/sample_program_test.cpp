@@ -3,6 +3,7 @@
 
 #include "apps/columns.h"
 #include "apps/fsdp-train/train_program.h"
+#include "files/printable.h"
 
 namespace {
 
@@ -16,6 +17,9 @@ class SampleProgram : public TrainProgram {
   // In a shell, as the standard input of run_command is empty.
   static Ending in_shell(const std::string& script) { return run_command("sh -c \"" + script + "\""); }
 
+  // Control characters and what is no UTF-8 are made visible.
+  static std::string shown(const std::string& text) { return fsdp::files::printable_lines(text) + "\n"; }
+
   static std::string sample(const std::string& arguments) {
     const Ending ending = run_train("sample --threads 1 --sample-length 20 " + arguments);
     EXPECT_EQ(ending.code, 0) << ending.output;
@@ -25,7 +29,7 @@ class SampleProgram : public TrainProgram {
 
 TEST_F(SampleProgram, WritesWithARunACheckpointAndAnExportedModel) {
   ASSERT_EQ(tiny("run", "--ranks 2 --steps 5 --lr 0.01 --export --prompt And").code, 0);
-  const std::string run = folder_ / "run", text = read_bytes(folder_ / "run/sample.txt") + "\n";
+  const std::string run = folder_ / "run", text = shown(read_bytes(folder_ / "run/sample.txt"));
   EXPECT_THAT(text, StartsWith("And"));
   EXPECT_EQ(sample("--checkpoint " + run), text);
   EXPECT_EQ(sample("--checkpoint " + run + "/step-5"), text);
@@ -43,7 +47,7 @@ TEST_F(SampleProgram, WritesWithARunACheckpointAndAnExportedModel) {
 
 TEST_F(SampleProgram, WritesWithACheckpointOfReplicas) {
   ASSERT_EQ(tiny("run", "--ranks 4 --strategy hybrid-shard --shard-group-size 2 --steps 2 --prompt And").code, 0);
-  EXPECT_EQ(sample("--checkpoint " + (folder_ / "run")), read_bytes(folder_ / "run/sample.txt") + "\n");
+  EXPECT_EQ(sample("--checkpoint " + (folder_ / "run")), shown(read_bytes(folder_ / "run/sample.txt")));
 }
 
 TEST_F(SampleProgram, ReadsThePromptFromStandardInput) {

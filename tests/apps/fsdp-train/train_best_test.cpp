@@ -41,7 +41,8 @@ class TrainBest : public TrainProgram {
   }
 
   // Rates so high that the loss falls at first and rises later.
-  const std::string job_ = "--steps 12 --ranks 2 --lr 0.3 --schedule constant --validate-every 1 ";
+  const std::string training_ = "--ranks 2 --lr 0.3 --schedule constant --validate-every 1 ",
+                    job_ = training_ + "--steps 12 ";
 };
 
 TEST_F(TrainBest, IsTheLowestOfAll) {
@@ -70,7 +71,7 @@ TEST_F(TrainBest, ComesBackAfterAKill) {
 }
 
 TEST_F(TrainBest, IsWhatPatienceEndsWithAndSamplesAndExportsTake) {
-  const Ending ending = tiny("run", job_ + "--steps 50 --patience 2 --export --export-best");
+  const Ending ending = tiny("run", training_ + "--steps 50 --patience 2 --export --export-best");
   ASSERT_EQ(ending.code, 0) << ending.output;
   EXPECT_THAT(ending.output, AllOf(HasSubstr("stops early: the validation loss was lowest"),
                                    HasSubstr("that checkpoint is " + (folder_ / "run/best"))));
@@ -85,7 +86,7 @@ TEST_F(TrainBest, IsWhatPatienceEndsWithAndSamplesAndExportsTake) {
 TEST_F(TrainBest, BelongsToItsRun) {
   ASSERT_EQ(tiny("run", job_).code, 0);
   // A run that goes on elsewhere has a best checkpoint of its own, however its losses compare.
-  ASSERT_EQ(tiny("other", job_ + "--steps 14 --checkpoint " + (folder_ / "run/step-12")).code, 0);
+  ASSERT_EQ(tiny("other", training_ + "--steps 14 --checkpoint " + (folder_ / "run/step-12")).code, 0);
   expect_best("other");
 }
 

@@ -122,8 +122,9 @@ TEST(Options, OfOtherTrainersAreKnown) {
 
 TEST(Options, ATokenizerIsTrainedWithAVocabularyThatCanBe) {
   for (const char* bad : {"train:3", "train:259", "train:2M", "train:", "train:x"}) {
-    EXPECT_THAT(problems_of({"--text", "a", "--tokenizer", bad}),
-                ElementsAre(HasSubstr("it must be bytes, a model's file, or train: and a vocabulary of 260 to")));
+    EXPECT_THAT(
+        problems_of({"--text", "a", "--tokenizer", bad}),
+        ElementsAre(HasSubstr("it must be bytes, a tokenizer's file or folder, or train: and a vocabulary of 260 to")));
   }
   EXPECT_THAT(problems_of({"--text", "a", "--tokenizer", "train:260"}), IsEmpty());
 }
