@@ -18,6 +18,7 @@ Options small_run(const fsdp::World& world) {
   Options options;
   options.model = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
   options.ranks = world.size();
+  options.micro_batches = 2;
   return options;
 }
 
@@ -40,7 +41,8 @@ fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
       optimizer->zero_grad();
     }
     const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8});
-    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) model->loss(tokens, tokens).backward();
+    for (int micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch)
+      model->loss(tokens, tokens).backward();
   }
   return sharded.memory();
 }
@@ -85,6 +87,18 @@ TEST(PlannedMemoryOf, GroupsOfRanks) {
       Options options = small_run(world);
       options.strategy = strategy;
       options.shard_group_size = 2;
+      expect_planned(world, options);
+    }
+  });
+}
+
+TEST(PlannedMemoryOf, StepsOfOneMicroBatch) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      options.micro_batches = 1;
       expect_planned(world, options);
     }
   });
