@@ -167,8 +167,10 @@ void Executor::finish_reduction(const Action& action) {
   unit.collectives->wait_reduce();
   if (unit.gradients.held_by_autograd()) {
     // A gradient that autograd still adds to comes late, or never.
-    unit.collectives->wait_sum();
-    unit.sum.leave(unit.gradients.buffer());
+    if (unit.sum.sum().values.is_alias_of(unit.gradients.buffer())) {
+      unit.collectives->wait_sum();
+      unit.sum.leave(unit.gradients.buffer());
+    }
     arena_.gradients.give_away(action.buffer);
   } else {
     arena_.gradients.release(action.buffer);
