@@ -128,7 +128,7 @@ Corpus open_one_text(const CorpusOptions& options, const OnProgress& progress) {
   return corpus;
 }
 
-// The same tokens mean the same in all sources.
+// Throws Error unless all sources have one tokenizer.
 void check_tokenizers(const std::vector<Corpus>& parts, const std::vector<Source>& sources) {
   const auto bytes_of = [](const Corpus& part) {
     return part.tokenizer ? part.tokenizer->file().bytes : std::string();

@@ -13,7 +13,7 @@ namespace data {
 
 namespace {
 
-// What follows the last colon, if it may be a weight: no folder or file name goes on with it.
+// The text behind the last colon, if it may be a weight, which has no slash.
 std::optional<std::string> weight_in(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || text.find('/', colon) != std::string::npos) return std::nullopt;

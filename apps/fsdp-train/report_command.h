@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// What keeps the report from being written at all, a sentence each.
+// The problems that keep the report from being written at all, a sentence each.
 std::vector<std::string> report_problems(const Options& options);
 
 // Writes the page, once or, with --watch, as long as a run goes on. Returns the exit code: 128 + a signal that ended

@@ -1,4 +1,4 @@
-// What `fsdp-train sample` needs, found and read before ranks are started.
+// The inputs of `fsdp-train sample`, found and read before ranks are started.
 #pragma once
 
 #include <filesystem>
