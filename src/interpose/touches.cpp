@@ -7,17 +7,23 @@
 
 namespace fsdp::interpose {
 
+Touches::Others& Touches::others() {
+  if (!others_) others_ = std::make_unique<Others>();
+  return *others_;
+}
+
 void Touches::add_to_next(UnitStorage& storage, bool written) {
-  if (!next_) next_ = std::make_unique<Touches>();
-  next_->add(storage, written);
+  std::unique_ptr<Touches>& next = others().next;
+  if (!next) next = std::make_unique<Touches>();
+  next->add(storage, written);
 }
 
 void Touches::add_piece(const at::Tensor& tensor, bool written) {
   PieceStorage* storage = PieceStorage::of(tensor);
   if (storage == nullptr) return;
-  auto known =
-      std::find_if(pieces_.begin(), pieces_.end(), [&](const auto& one) { return one.link == storage->link(); });
-  if (known == pieces_.end()) known = pieces_.insert(known, {storage->link(), {}});
+  std::vector<PieceTouch>& pieces = others().pieces;
+  auto known = std::ranges::find_if(pieces, [&](const auto& one) { return one.link == storage->link(); });
+  if (known == pieces.end()) known = pieces.insert(known, {storage->link(), {}});
   if (storage->holds() == PieceStorage::Holds::Gradients) {
     known->use.gradients.push_back({storage, written, tensor.nbytes() == storage->nbytes()});
   } else {
@@ -26,7 +32,7 @@ void Touches::add_piece(const at::Tensor& tensor, bool written) {
 }
 
 void Touches::tell_listeners_of_pieces(const char* operation) const {
-  for (const PieceTouch& piece : pieces_) {
+  for (const PieceTouch& piece : others_->pieces) {
     if (piece.link->listener == nullptr) continue;
     PieceUse use = piece.use;
     for (const Touches* each = this; each != nullptr && !each->empty(); each = each->next()) {

@@ -43,19 +43,26 @@ class Touches {
   const UnitStorage& first() const { return *first_; }
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
-  const Touches* next() const { return next_.get(); }
+  const Touches* next() const { return others_ ? others_->next.get() : nullptr; }
   // Tells the listeners of the pieces among the arguments.
   void announce_pieces(const char* operation) const {
-    if (!pieces_.empty()) tell_listeners_of_pieces(operation);
+    if (others_) tell_listeners_of_pieces(operation);
   }
 
  private:
+  // Most operators have none of these.
+  struct Others {
+    std::unique_ptr<Touches> next;
+    std::vector<PieceTouch> pieces;
+  };
+
   void add(UnitStorage& storage, bool written) {
     if (first_ == nullptr) first_ = &storage;
     if (first_->link() != storage.link()) return add_to_next(storage, written);
     if (std::find(units_.begin(), units_.end(), storage.unit()) == units_.end()) units_.push_back(storage.unit());
     if (written && !written_) written_ = storage.unit();
   }
+  Others& others();
   void add_to_next(UnitStorage& storage, bool written);
   void add_piece(const at::Tensor& tensor, bool written);
   void tell_listeners_of_pieces(const char* operation) const;
@@ -63,8 +70,7 @@ class Touches {
   const UnitStorage* first_ = nullptr;  // held by the arguments
   c10::SmallVector<int, 4> units_;
   std::optional<int> written_;
-  std::unique_ptr<Touches> next_;
-  std::vector<PieceTouch> pieces_;
+  std::unique_ptr<Others> others_;
 };
 
 // Tells the listeners that an operator begins, and that it ends. In between the key is unseen: what the operator calls

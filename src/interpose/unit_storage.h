@@ -34,7 +34,7 @@ class UnitStorage final : public c10::StorageImpl {
   void unbind();
   // The message goes to and fro, since every operator allows and forbids: no copy, no allocation.
   void allow_access() {
-    if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_.swap(*message);
+    if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_ = std::move(*message);
     clear_data_ptr_access_error_msg_();
   }
   void forbid_access() {
