@@ -27,27 +27,42 @@ void wait_for(const torch::Device& device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
-// What all ranks do at the same time, in operations per second: products of two matrices of this width, the second one
-// transposed, as a linear layer takes its weight. Ranks that share cores share them here, too, as the window is long
-// beside the turns that the system gives them.
-double rate_together(fsdp::World& world, int64_t width, int in_a_row, const torch::TensorOptions& options) {
+struct Counted {
+  double products;
+  double seconds;  // until all ranks had done theirs
+};
+
+// What this rank does while all work: products of two matrices of this width, the second one transposed, as a linear
+// layer takes its weight.
+Counted count_products(fsdp::World& world, int64_t width, int in_a_row, const torch::TensorOptions& options) {
   constexpr double kWindow = 0.05;  // seconds
   const torch::Tensor left = torch::ones({width, width}, options), right = torch::ones({width, width}, options);
   torch::mm(left, right.t());  // makes what products need
   wait_for(options.device());
   world.barrier();
   const Clock::time_point begin = Clock::now();
-  double seconds = 0, products = 0;
+  const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  double products = 0;
   do {
     for (int product = 0; product < in_a_row; ++product) torch::mm(left, right.t());
     wait_for(options.device());
     products += in_a_row;
-    seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  } while (seconds < kWindow);
+  } while (seconds() < kWindow);
+  world.barrier();
+  return {products, seconds()};
+}
+
+// In operations per second. Ranks that share cores may begin one after the other: the time is that of the rank that
+// began first, until the last one ended.
+double rate_together(fsdp::World& world, int64_t width, int in_a_row, const torch::TensorOptions& options) {
+  const Counted here = count_products(world, width, in_a_row, options);
+  double products = 0, seconds = 0;
+  for (const torch::Tensor& rank : world.all_gather(torch::tensor({here.products, here.seconds}, torch::kFloat64))) {
+    products += rank[0].item<double>();
+    seconds = std::max(seconds, rank[1].item<double>());
+  }
   const double cube = static_cast<double>(width) * static_cast<double>(width) * static_cast<double>(width);
-  torch::Tensor rate = torch::tensor({2 * cube * products / seconds}, torch::kFloat64);
-  world.all_reduce_(rate);
-  return rate.item<double>();
+  return 2 * cube * products / seconds;
 }
 
 }  // namespace
