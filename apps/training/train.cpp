@@ -25,6 +25,7 @@
 #include "run/sharding.h"
 #include "run/shared_flag.h"
 #include "run/shared_value.h"
+#include "run/threads_before.h"
 #include "training/export_model.h"
 #include "training/process_start.h"
 #include "training/report.h"
@@ -171,8 +172,12 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
-std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
+std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, const data::Corpus& corpus) {
   const int64_t windows = corpus.windows(options.model.context);
+  options.ranks = world.size();
+  if (options.threads == 0) {
+    options.threads = std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
+  }
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
   return resolve(options, {.ranks = world.size(), .windows = windows});
