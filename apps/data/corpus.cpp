@@ -13,6 +13,7 @@
 #include "data/sources.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
+#include "files/printable.h"
 
 namespace data {
 
@@ -36,14 +37,19 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
 }
 
 Corpus open_bytes(const CorpusOptions& options, const std::shared_ptr<const TextFiles>& text, Tokenizer tokenizer) {
-  Corpus corpus{.training = byte_tokens(text), .tokenizer = std::move(tokenizer), .passed_over = text->passed_over()};
+  Corpus corpus{.training = byte_tokens(text),
+                .tokenizer = std::move(tokenizer),
+                .passed_over = text->passed_over(),
+                .facts = text->facts()};
   if (options.validation.empty()) {
+    corpus.held_back = options.validation_fraction;
     TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
     corpus.training = std::move(split.training);
     corpus.validation = std::move(split.validation);
   } else {
     const auto validation = std::make_shared<const TextFiles>(options.validation);
     append(corpus.passed_over, validation->passed_over());
+    corpus.facts = together(corpus.facts, validation->facts());
     corpus.validation = byte_tokens(validation);
   }
   return corpus;
@@ -60,6 +66,10 @@ struct Texts {
     }
   }
 
+  TextFacts facts() const {
+    return validation ? together(text->facts(), validation->facts()) : text->facts();
+  }
+
   std::shared_ptr<const TextFiles> text;
   std::optional<TextFiles> validation;
   TextSplit split;
@@ -69,6 +79,8 @@ Corpus open_encoded(const CorpusOptions& options, const TextSplit& text, Tokeniz
                     const OnProgress& progress) {
   const fs::path folder = cached_token_folder(cache, text, *tokenizer, options.threads, progress);
   Corpus corpus{.training = open_token_files({folder / "train.bin"}), .tokenizer = std::move(tokenizer)};
+  corpus.facts.not_utf8 = files_not_utf8_of(folder);
+  if (options.validation.empty()) corpus.held_back = options.validation_fraction;
   if (text.validation.size() > 0) corpus.validation = open_token_files({folder / "val.bin"});
   if (corpus.validation && options.validation.empty()) {
     corpus.validation = held_back(std::move(corpus.validation), options.context);
@@ -84,6 +96,12 @@ Tokenizer tokenizer_beside(const std::string& data) {
   return tokenizers::has_tokenizer(found) ? tokenizers::make_tokenizer(found.string()) : nullptr;
 }
 
+// As files that this program wrote are.
+bool is_listed(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file.parent_path() / kFileList, ignored);
+}
+
 Corpus open_tokens(const CorpusOptions& options) {
   if (options.trained_vocabulary > 0) {
     throw fsdp::Error(
@@ -92,6 +110,10 @@ Corpus open_tokens(const CorpusOptions& options) {
   const TokenFiles files = find_token_files(options.data);
   check_listed_files_if_any(options.data);
   Corpus corpus{.training = open_token_files(files.training)};
+  if (TokenFile(files.training.front()).kind() == TokenKind::kNanoGpt && !is_listed(files.training.front())) {
+    corpus.headerless = files.training.front().filename().string();
+  }
+  corpus.facts.not_utf8 = files_not_utf8_of(options.data);
   corpus.tokenizer =
       options.tokenizer.empty() ? tokenizer_beside(options.data) : tokenizers::make_tokenizer(options.tokenizer);
   if (!options.validation.empty()) {
@@ -99,6 +121,7 @@ Corpus open_tokens(const CorpusOptions& options) {
   } else if (!files.validation.empty()) {
     corpus.validation = held_back(open_token_files(files.validation), options.context);
   } else {
+    corpus.held_back = options.validation_fraction;
     TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
     corpus.training = std::move(split.training);
     corpus.validation = std::move(split.validation);
@@ -121,6 +144,9 @@ Corpus open_one_text(const CorpusOptions& options, const OnProgress& progress) {
     const Texts texts(std::move(text), options);
     if (!tokenizer) tokenizer = cached_tokenizer(cache, texts.split.training, options.trained_vocabulary);
     corpus = open_encoded(options, texts.split, std::move(tokenizer), cache, progress);
+    TextFacts facts = texts.facts();
+    facts.not_utf8 = corpus.facts.not_utf8;  // as it was found in encoding
+    corpus.facts = std::move(facts);
     corpus.passed_over = texts.text->passed_over();
     if (texts.validation) append(corpus.passed_over, texts.validation->passed_over());
   }
@@ -143,7 +169,10 @@ void check_tokenizers(const std::vector<Corpus>& parts, const std::vector<Source
 
 Corpus joined_corpus(std::vector<Corpus> parts, const std::vector<Source>& sources, bool validation_is_common) {
   check_tokenizers(parts, sources);
-  Corpus all{.tokenizer = parts[0].tokenizer};
+  Corpus all{.tokenizer = parts[0].tokenizer,
+             .facts = parts[0].facts,
+             .held_back = parts[0].held_back,
+             .headerless = parts[0].headerless};
   std::vector<Tokens> training, validation;
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -153,6 +182,8 @@ Corpus joined_corpus(std::vector<Corpus> parts, const std::vector<Source>& sourc
     training.push_back(parts[i].training);
     if (parts[i].validation && (i == 0 || !validation_is_common)) validation.push_back(parts[i].validation);
     append(all.passed_over, parts[i].passed_over);
+    if (i > 0) all.facts = together(all.facts, parts[i].facts);
+    if (all.headerless.empty()) all.headerless = parts[i].headerless;
   }
   all.training = joined(std::move(training));
   if (!validation.empty()) all.validation = joined(std::move(validation));
@@ -203,6 +234,21 @@ int64_t Corpus::windows(int64_t context) const {
   int64_t windows = 0;
   for (const OrderedSource& source : ordered()) windows += std::max<int64_t>(0, source.tokens - 1) / context;
   return windows;
+}
+
+std::vector<std::string> data_notes(const Corpus& corpus) {
+  const bool keeps_bytes = corpus.tokenizer && corpus.tokenizer->name() == "bytes";
+  std::vector<std::string> notes = fact_lines(corpus.facts, keeps_bytes);
+  if (!corpus.headerless.empty()) {
+    notes.push_back(fmt::format("read {} as uint16, as nanoGPT writes tokens: it has no header",
+                                fsdp::files::printable(corpus.headerless)));
+  }
+  if (corpus.held_back > 0) {
+    notes.push_back(corpus.validation
+                        ? fmt::format("held back the last {:.3g} % for validation", 100 * corpus.held_back)
+                        : "held back nothing for validation: the data is too short");
+  }
+  return notes;
 }
 
 std::string vocabulary_problem(const Corpus& corpus, int64_t vocabulary) {

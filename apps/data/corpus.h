@@ -36,6 +36,9 @@ struct Corpus {
   Tokens validation = nullptr;                                       // null: there is nothing to validate with
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer = nullptr;  // null: token files that came without
   std::vector<std::string> passed_over = {};                         // in the folders of texts (text_files.h)
+  TextFacts facts = {};                                              // of texts, and of those that tokens were made of
+  double held_back = 0;         // the share of the end that is to be validated with; 0: the data has its own, or none
+  std::string headerless = {};  // a token file that is nanoGPT's as far as nothing in it says otherwise; empty: none
   std::vector<CorpusSource> sources = {};  // one after the other in `training`; empty: it is one
 
   // For DataOrder.
@@ -50,6 +53,9 @@ Corpus open_corpus(const CorpusOptions& options, const OnProgress& progress = {}
 
 // As above, for what is known to be text, whatever it is called.
 Corpus open_text(const CorpusOptions& options, const OnProgress& progress = {});
+
+// What was skipped in the data, and assumed of it, a short line each; none where there is nothing to say.
+std::vector<std::string> data_notes(const Corpus& corpus);
 
 // Why a model of this vocabulary cannot be trained on the data: a sentence, empty when it can as far as the tokenizer
 // tells. Token files may hold other tokens; make_batch (batch.h) finds them.

@@ -21,6 +21,7 @@
 #include "run/fresh_folder.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
+#include "run/run_data.h"
 #include "run/run_lock.h"
 #include "run/sharding.h"
 #include "run/shared_flag.h"
@@ -165,6 +166,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     const ProcessStart start = process_start(world, options, resumed.steps_done);
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
+    report->data(data_record_of(corpus, resumed.steps_done));
     report->begin(resumed.steps_done);
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
