@@ -13,7 +13,6 @@
 #include "data/sources.h"
 #include "data/text_files.h"
 #include "data/token_file.h"
-#include "files/printable.h"
 
 namespace data {
 
@@ -66,9 +65,7 @@ struct Texts {
     }
   }
 
-  TextFacts facts() const {
-    return validation ? together(text->facts(), validation->facts()) : text->facts();
-  }
+  TextFacts facts() const { return validation ? together(text->facts(), validation->facts()) : text->facts(); }
 
   std::shared_ptr<const TextFiles> text;
   std::optional<TextFiles> validation;
@@ -234,21 +231,6 @@ int64_t Corpus::windows(int64_t context) const {
   int64_t windows = 0;
   for (const OrderedSource& source : ordered()) windows += std::max<int64_t>(0, source.tokens - 1) / context;
   return windows;
-}
-
-std::vector<std::string> data_notes(const Corpus& corpus) {
-  const bool keeps_bytes = corpus.tokenizer && corpus.tokenizer->name() == "bytes";
-  std::vector<std::string> notes = fact_lines(corpus.facts, keeps_bytes);
-  if (!corpus.headerless.empty()) {
-    notes.push_back(fmt::format("read {} as uint16, as nanoGPT writes tokens: it has no header",
-                                fsdp::files::printable(corpus.headerless)));
-  }
-  if (corpus.held_back > 0) {
-    notes.push_back(corpus.validation
-                        ? fmt::format("held back the last {:.3g} % for validation", 100 * corpus.held_back)
-                        : "held back nothing for validation: the data is too short");
-  }
-  return notes;
 }
 
 std::string vocabulary_problem(const Corpus& corpus, int64_t vocabulary) {

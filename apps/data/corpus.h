@@ -54,9 +54,6 @@ Corpus open_corpus(const CorpusOptions& options, const OnProgress& progress = {}
 // As above, for what is known to be text, whatever it is called.
 Corpus open_text(const CorpusOptions& options, const OnProgress& progress = {});
 
-// What was skipped in the data, and assumed of it, a short line each; none where there is nothing to say.
-std::vector<std::string> data_notes(const Corpus& corpus);
-
 // Why a model of this vocabulary cannot be trained on the data: a sentence, empty when it can as far as the tokenizer
 // tells. Token files may hold other tokens; make_batch (batch.h) finds them.
 std::string vocabulary_problem(const Corpus& corpus, int64_t vocabulary);

@@ -122,8 +122,8 @@ void TextFiles::add_folder(const fs::path& folder) {
   std::string others;
   for (const std::string& line : skipped_lines(facts_)) others += fmt::format(" It {}.", line);
   if (!passed_over_.empty()) others += " Passed over: " + passed_over_.front();
-  throw fsdp::Error(
-      fmt::format("{} is a folder without a text file. Name one that holds text, or a file.{}", name_of(folder), others));
+  throw fsdp::Error(fmt::format("{} is a folder without a text file. Name one that holds text, or a file.{}",
+                                name_of(folder), others));
 }
 
 void TextFiles::add_if_text(const fs::path& path, const std::string& name) try {

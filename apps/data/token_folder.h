@@ -1,6 +1,6 @@
 // A folder with the tokens of a text: train.bin, val.bin where text is held back, the tokenizer's own file, text.json
-// with what was found while the text was read, and the list of these (file_list.h). It is what `prepare` leaves and what
-// caches hold; find_token_files (token_file.h) and make_tokenizer read it.
+// with what was found while the text was read, and the list of these (file_list.h). It is what `prepare` leaves and
+// what caches hold; find_token_files (token_file.h) and make_tokenizer read it.
 //
 //   {"files_not_utf8": 1, "first_not_utf8": "poems/a.txt, byte 17"}
 #pragma once

@@ -134,11 +134,11 @@ void run_prepare(const PrepareOptions& options) {
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   const bool holds_back = options.validation_text.empty() && prepared.tokens.validation > 0;
   const std::string share = holds_back ? fmt::format(" (the last {:.3g} %)", 100 * options.validation_fraction) : "";
-  print(fmt::format("{}: {} tokens to train on, {} to validate with{}, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
-                    options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), share,
-                    prepared.vocabulary, options.kind, short_bytes(static_cast<size_t>(prepared.bytes)),
-                    duration(seconds),
-                    short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds, 1e-6)))));
+  print(fmt::format(
+      "{}: {} tokens to train on, {} to validate with{}, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
+      options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), share, prepared.vocabulary,
+      options.kind, short_bytes(static_cast<size_t>(prepared.bytes)), duration(seconds),
+      short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds, 1e-6)))));
 }
 
 }  // namespace trainer

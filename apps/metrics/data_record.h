@@ -16,8 +16,8 @@ struct DataRecord {
   int64_t training_tokens = 0;  // that there are
   int64_t validation_tokens = 0;
   double held_back = 0;  // the share of the data's end that is validated with; 0: it has validation data of its own
-  std::optional<std::string> tokenizer = std::nullopt;  // none: the tokens came without
-  std::optional<int64_t> vocabulary = std::nullopt;     // the tokenizer's
+  std::optional<std::string> tokenizer = std::nullopt;        // none: the tokens came without
+  std::optional<int64_t> vocabulary = std::nullopt;           // the tokenizer's
   int64_t hidden = 0, binary = 0, empty = 0, unreadable = 0;  // entries of folders of texts that were skipped
   int64_t crlf = 0;                                           // files whose lines end with CR LF
   std::optional<int64_t> not_utf8 = std::nullopt;             // files; none: the text was not read as a whole

@@ -1,5 +1,5 @@
-// Options in a TOML file (https://toml.io/en/v1.0.0): sections as in the table, keys as the flags without dashes. Before
-// the sections may stand paths_relative_to = "file" (option_paths.h).
+// Options in a TOML file (https://toml.io/en/v1.0.0): sections as in the table, keys as the flags without dashes.
+// Before the sections may stand paths_relative_to = "file" (option_paths.h).
 #pragma once
 
 #include <set>

@@ -87,7 +87,8 @@ std::string configuration_toml(const Options& resolved) {
   Options options = resolved;
   options.steps = options.most_steps.value_or(options.steps);
   std::string text =
-      "# The options that were chosen for a run. Those behind a # were not: they have their defaults, or followed from\n"
+      "# The options that were chosen for a run. Those behind a # were not: they have their defaults, or followed "
+      "from\n"
       "# others. To make the run again: fsdp-train --config THIS_FILE --run OTHER\n"
       "paths_relative_to = \"file\"\n";
   std::string section;

@@ -7,6 +7,7 @@
 
 #include "console/paragraph.h"
 #include "console/units.h"
+#include "data/data_notes.h"
 #include "options/frozen.h"
 #include "options/option_value.h"
 #include "options/resolve.h"

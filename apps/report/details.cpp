@@ -34,7 +34,8 @@ std::vector<CheckpointRecord> checkpoints_there(const RunMetrics& metrics) {
 
 std::string checkpoint_row(const CheckpointRecord& saved) {
   return fmt::format(
-      "<tr><td>{}</td><td class=\"number\">step {}</td><td class=\"number\">{}</td><td class=\"number\">saved in {:.3g} "
+      "<tr><td>{}</td><td class=\"number\">step {}</td><td class=\"number\">{}</td><td class=\"number\">saved in "
+      "{:.3g} "
       "s</td></tr>\n",
       html(saved.folder), grouped(saved.step), short_bytes(static_cast<size_t>(std::max<int64_t>(saved.bytes, 0))),
       saved.save_seconds);

@@ -1,5 +1,5 @@
-// The parts of a report that are words: events, checkpoints, samples and what could not be read. Each is HTML, and empty where there
-// is nothing to show.
+// The parts of a report that are words: events, checkpoints, samples and what could not be read. Each is HTML, and
+// empty where there is nothing to show.
 #pragma once
 
 #include <string>

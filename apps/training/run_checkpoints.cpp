@@ -217,8 +217,7 @@ SavedCheckpoint save_run(Training& training, const ResumeState& state, int64_t s
 }
 
 std::string told_of(const CheckpointRecord& saved, const std::string& run) {
-  const std::string removed =
-      saved.removed.empty() ? "" : fmt::format("; removed {}", fmt::join(saved.removed, ", "));
+  const std::string removed = saved.removed.empty() ? "" : fmt::format("; removed {}", fmt::join(saved.removed, ", "));
   return fmt::format("saved {}/{}, {} in {:.2g} s{}", run, saved.folder, short_bytes(static_cast<size_t>(saved.bytes)),
                      saved.save_seconds, removed);
 }

@@ -12,8 +12,8 @@
 namespace trainer {
 
 struct SavedCheckpoint {
-  std::string problem = {};       // what went wrong, the same on every rank; empty: nothing did
-  CheckpointRecord record = {};   // in rank 0, but for its time in the run
+  std::string problem = {};      // what went wrong, the same on every rank; empty: nothing did
+  CheckpointRecord record = {};  // in rank 0, but for its time in the run
 };
 
 // Saves RUN/best with the state, as save_run does. A collective.

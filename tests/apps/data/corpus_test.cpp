@@ -7,6 +7,7 @@
 #include "apps/data/support.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/cache.h"
+#include "data/data_notes.h"
 #include "support/message_of.h"
 #include "support/required.h"
 #include "support/temporary_folder.h"
@@ -95,10 +96,9 @@ TEST_F(CorpusTest, SaysWhatWasSkippedAndAssumed) {
   folder_.write("text/a.txt", "0123456789\r\n");
   folder_.write("text/.hidden", "0123456789");
   CorpusOptions given = options(folder_ / "text");
-  EXPECT_THAT(data_notes(open_corpus(given)),
-              ElementsAre("skipped 1 hidden file or folder, .hidden",
-                          "kept CR LF at the ends of lines, in 1 file, a.txt",
-                          "held back nothing for validation: the data is too short"));
+  EXPECT_THAT(data_notes(open_corpus(given)), ElementsAre("skipped 1 hidden file or folder, .hidden",
+                                                          "kept CR LF at the ends of lines, in 1 file, a.txt",
+                                                          "held back nothing for validation: the data is too short"));
   given.validation_fraction = 0.5;
   EXPECT_EQ(data_notes(open_corpus(given)).back(), "held back the last 50 % for validation");
   given.validation_fraction = 0;

@@ -78,14 +78,17 @@ TEST(TextFiles, KnowWhatWasSkippedInTheirFolder) {
   folder.write(".git/config", "hidden\n");
   folder.write("deep/.DS_Store", "hidden\n");
   folder.write("deep/b.txt", "second\r\nthird\r\n");
-  folder.write("c-binary", std::string("\x7f" "ELF\0", 5));
+  folder.write("c-binary", std::string("\x7f"
+                                       "ELF\0",
+                                       5));
   folder.write("d-empty", "");
   folder.write("e-empty", "");
   folder.write("\x1b-mixed", "a\nb\r\n");
   fs::create_directory_symlink("deep", folder / ".link");
   const TextFiles text(folder.path());
   EXPECT_EQ(read_all(text), "a\nb\r\nfirst\nsecond\r\nthird\r\n");
-  const TextFacts expected{.hidden = {3, ".git"}, .binary = {1, "c-binary"}, .empty = {2, "d-empty"}, .crlf = {1, "deep/b.txt"}};
+  const TextFacts expected{
+      .hidden = {3, ".git"}, .binary = {1, "c-binary"}, .empty = {2, "d-empty"}, .crlf = {1, "deep/b.txt"}};
   EXPECT_EQ(text.facts().hidden, expected.hidden);
   EXPECT_EQ(text.facts().binary, expected.binary);
   EXPECT_EQ(text.facts().empty, expected.empty);

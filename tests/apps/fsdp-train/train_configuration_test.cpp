@@ -55,8 +55,7 @@ TEST_F(TrainFromAnyFolder, ARunIsMadeAgainAndGoesOnWhereverItsProjectIs) {
   ASSERT_EQ(begin("first", 4).code, 0);
   const std::string moved = folder_ / "moved";
   fs::rename(project_, moved);
-  const Ending again =
-      run_in("/", "--config " + moved + "/runs/whole/config.toml --run " + (folder_ / "again"));
+  const Ending again = run_in("/", "--config " + moved + "/runs/whole/config.toml --run " + (folder_ / "again"));
   ASSERT_EQ(again.code, 0) << again.output;
   EXPECT_EQ(losses_of(folder_ / "again"), losses_of(moved + "/runs/whole"));
   const Ending rest = run_in("/", "--resume " + moved + "/runs/first --steps 6");
@@ -86,8 +85,8 @@ TEST_F(TrainFromAnyFolder, AnErrorNamesThePathThatWasTried) {
 TEST_F(TrainConfiguration, HoldsWhatWasChosenAlone) {
   ASSERT_EQ(tiny("first", "--steps 20 --schedule wsd --warmup 0").code, 0);
   const std::string saved = read_bytes(folder_ / "first/config.toml");
-  EXPECT_THAT(saved, AllOf(HasSubstr("\nsteps = 20\n"), HasSubstr("\n# decay_steps = 2\n"), HasSubstr("\n# lr = 0.001\n"),
-                           HasSubstr("\nthreads = 1\n")));
+  EXPECT_THAT(saved, AllOf(HasSubstr("\nsteps = 20\n"), HasSubstr("\n# decay_steps = 2\n"),
+                           HasSubstr("\n# lr = 0.001\n"), HasSubstr("\nthreads = 1\n")));
   const Ending longer =
       run_train("--config " + (folder_ / "first/config.toml") + " --steps 40 --run " + (folder_ / "second"));
   ASSERT_EQ(longer.code, 0) << longer.output;

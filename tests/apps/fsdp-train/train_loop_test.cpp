@@ -103,8 +103,9 @@ TEST_F(TrainLoop, RecordsEveryCheckpoint) {
   EXPECT_EQ(events_of(folder_ / "run", "checkpoint").back()["removed"], json::array({"step-3"}));
   const Ending report = run_train("report " + (folder_ / "run"));
   ASSERT_EQ(report.code, 0) << report.output;
-  EXPECT_THAT(read_bytes(folder_ / "run/report.html"),
-              AllOf(HasSubstr("<h2>Checkpoints</h2>"), HasSubstr("<td>step-5</td>"), Not(HasSubstr("<td>step-3</td>"))));
+  EXPECT_THAT(
+      read_bytes(folder_ / "run/report.html"),
+      AllOf(HasSubstr("<h2>Checkpoints</h2>"), HasSubstr("<td>step-5</td>"), Not(HasSubstr("<td>step-3</td>"))));
 }
 
 TEST_F(TrainLoop, SavesByTheClock) {

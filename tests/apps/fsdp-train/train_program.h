@@ -12,8 +12,8 @@
 
 Ending run_train(const std::string& arguments);
 
-// Records of RUN/metrics.jsonl of steps, and of events that are told: none before the file is there, and no line that is
-// still being written.
+// Records of RUN/metrics.jsonl of steps, and of events that are told: none before the file is there, and no line that
+// is still being written.
 std::vector<nlohmann::json> metrics_of(const std::string& run);
 // Those of another kind: "run_start", "data", "checkpoint".
 std::vector<nlohmann::json> events_of(const std::string& run, const std::string& event);

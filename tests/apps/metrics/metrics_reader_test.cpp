@@ -41,9 +41,15 @@ TEST(MetricsReader, GivesBackWhatWasWritten) {
 
 TEST(MetricsReader, GivesBackCheckpointsAndData) {
   TemporaryFolder folder;
-  const CheckpointRecord saved{
-      .step = 1, .seconds = 2.5, .folder = "step-1", .bytes = 1 << 20, .save_seconds = 0.125, .kept = 1, .removed = {"a"}};
-  const DataRecord data{.training_tokens = 900, .validation_tokens = 100, .held_back = 0.1, .vocabulary = 256, .crlf = 2};
+  const CheckpointRecord saved{.step = 1,
+                               .seconds = 2.5,
+                               .folder = "step-1",
+                               .bytes = 1 << 20,
+                               .save_seconds = 0.125,
+                               .kept = 1,
+                               .removed = {"a"}};
+  const DataRecord data{
+      .training_tokens = 900, .validation_tokens = 100, .held_back = 0.1, .vocabulary = 256, .crlf = 2};
   {
     MetricsFile file(folder / "m", 0, [](const std::string&) {});
     file.write(data);
@@ -66,12 +72,12 @@ TEST(MetricsReader, GivesBackCheckpointsAndData) {
 
 TEST(MetricsReader, TakesDefaultsForFieldsOfOtherTypes) {
   TemporaryFolder folder;
-  const RunMetrics metrics = read_metrics(
-      folder.write("m", R"({"step":1,"event":"checkpoint","folder":3,"bytes":1e300,"best":"no","removed":[1,"a",{}]})"
-                        "\n"
-                        R"({"step":1,"event":"data","tokenizer":[],"vocabulary":"many","hidden":-0.5,"held_back":"all"})"
-                        "\n" +
-                            kTwoSteps));
+  const RunMetrics metrics = read_metrics(folder.write(
+      "m", R"({"step":1,"event":"checkpoint","folder":3,"bytes":1e300,"best":"no","removed":[1,"a",{}]})"
+           "\n"
+           R"({"step":1,"event":"data","tokenizer":[],"vocabulary":"many","hidden":-0.5,"held_back":"all"})"
+           "\n" +
+               kTwoSteps));
   ASSERT_THAT(metrics.checkpoints, SizeIs(1));
   EXPECT_EQ(metrics.checkpoints[0].folder, "");
   EXPECT_EQ(metrics.checkpoints[0].bytes, 0);

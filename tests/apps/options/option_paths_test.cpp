@@ -62,7 +62,8 @@ TEST_F(OptionPaths, AreSeenFromOtherFolders) {
   }
   EXPECT_EQ(path_from(run, "/a/b"), "/a/b");
   EXPECT_EQ(path_from("/some/folder", "../text.txt"), "/some/text.txt");
-  EXPECT_EQ(path_from(folder_.path().parent_path(), "other.txt"), (folder_.path().parent_path() / "other.txt").string());
+  EXPECT_EQ(path_from(folder_.path().parent_path(), "other.txt"),
+            (folder_.path().parent_path() / "other.txt").string());
 }
 
 TEST_F(OptionPaths, OfARunGoWithIt) {
@@ -108,7 +109,8 @@ TEST_F(OptionPaths, InOtherFilesAreRelativeToTheWorkingFolder) {
 // What followed from the steps follows from other steps anew.
 TEST_F(OptionPaths, AreSavedWithoutWhatFollows) {
   saved({"--text", "a.txt", "--steps", "50", "--schedule", "wsd", "--optimizer", "muon", "--lr", "0.01"});
-  const CommandLine more = parse_command_line({"--config", "runs/first/config.toml", "--steps", "1000", "--lr", "0.02"});
+  const CommandLine more =
+      parse_command_line({"--config", "runs/first/config.toml", "--steps", "1000", "--lr", "0.02"});
   EXPECT_THAT(more.problems, IsEmpty());
   EXPECT_EQ(more.options.warmup, 100);
   EXPECT_EQ(more.options.decay_steps, 100);

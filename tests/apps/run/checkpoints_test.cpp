@@ -95,8 +95,8 @@ TEST_F(Checkpoints, KeepWhatIsNoneOfThem) {
   fs::create_directories(run_ / "step-2/more");
   const RemovedCheckpoints removed = remove_old_checkpoints(run_, 1);
   EXPECT_THAT(removed.folders, ElementsAre(run_ / "step-3"));
-  EXPECT_THAT(removed.problems, ElementsAre(AllOf(HasSubstr("step-2'"), HasSubstr("its folder stays"),
-                                                  HasSubstr("'notes.txt'"))));
+  EXPECT_THAT(removed.problems,
+              ElementsAre(AllOf(HasSubstr("step-2'"), HasSubstr("its folder stays"), HasSubstr("'notes.txt'"))));
   EXPECT_TRUE(fs::exists(run_ / "step-0/manifest.json"));
   EXPECT_TRUE(fs::exists(run_ / "step-1/shard-00001-of-00001.safetensors"));
   EXPECT_EQ(read_bytes(run_ / "step-2/notes.txt"), "precious");
