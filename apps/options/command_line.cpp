@@ -138,6 +138,7 @@ Choices choices_of(const ConfigurationFile& file, const Rows& in_flags, const Op
   for (const Row* row : file.given) chosen.flags.insert(row->flag);
   for (const Row* row : file.relative) chosen.relative.insert(row->flag);
   for (const Row* row : in_flags) {
+    if (!row->in_file()) continue;
     const std::optional<Scalar> value = value_of(*row, options);
     const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
     chosen.flags.insert(row->flag);

@@ -99,8 +99,10 @@ fs::path folder_of_file(const fs::path& file) {
 std::string path_from(const fs::path& folder, const std::string& path) {
   if (fs::path(path).is_absolute()) return path;
   const std::string whole = joined_path(folder, path);
-  const fs::path near = fs::path(whole).lexically_relative(working_folder());
-  return near.empty() || *near.begin() == ".." ? whole : near.string();
+  const fs::path here = working_folder();
+  const fs::path near = fs::path(whole).lexically_relative(here);
+  const bool lies_here = here.has_relative_path() && !near.empty() && *near.begin() != "..";  // all lies in the root
+  return lies_here ? near.string() : whole;
 }
 
 std::string path_seen_from(const fs::path& folder, const std::string& path) {

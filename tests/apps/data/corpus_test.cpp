@@ -216,7 +216,10 @@ TEST_F(EncodedCorpusTest, IsEncodedOnce) {
 
 TEST_F(EncodedCorpusTest, SaysTheSameOfTokensInTheCache) {
   const CorpusOptions given = trained(folder_.write("a.txt", some_text(2000) + "caf\xe9\n"));
-  const std::vector<std::string> notes = data_notes(open_corpus(given));
+  const Corpus corpus = open_corpus(given);
+  const std::vector<int64_t> wide = read_all(*corpus.validation);
+  EXPECT_THAT(corpus.tokenizer->decode(std::vector<int32_t>(wide.begin(), wide.end())), HasSubstr("caf\xef\xbf\xbd\n"));
+  const std::vector<std::string> notes = data_notes(corpus);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("replaced by U+FFFD bytes that are no UTF-8, in 1 file, a.txt, byte "),
                                  "held back the last 5 % for validation"));
   EXPECT_EQ(data_notes(open_corpus(given)), notes);

@@ -90,7 +90,7 @@ TEST_F(TrainLoop, RecordsEveryCheckpoint) {
     EXPECT_GT(record["save_seconds"], 0);
     if (folder == "best") continue;
     EXPECT_EQ("step-" + std::to_string(record["step"].get<int64_t>()), folder);
-    EXPECT_EQ(record["kept"], std::min<int64_t>(record["step"], 2));
+    EXPECT_EQ(record["kept"], std::min<int64_t>(record["step"].get<int64_t>(), 2));
     EXPECT_EQ(record.value("removed", json::array()).size(), record["step"] > 2 ? 1u : 0u);
   }
   EXPECT_THAT(folders, ElementsAre("step-1", "best", "step-2", "step-3", "best", "step-4"));

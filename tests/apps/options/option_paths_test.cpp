@@ -62,6 +62,9 @@ TEST_F(OptionPaths, AreSeenFromOtherFolders) {
   }
   EXPECT_EQ(path_from(run, "/a/b"), "/a/b");
   EXPECT_EQ(path_from("/some/folder", "../text.txt"), "/some/text.txt");
+  fs::current_path("/");
+  EXPECT_EQ(path_from("/some/folder", "../text.txt"), "/some/text.txt");
+  fs::current_path(folder_.path());
   EXPECT_EQ(path_from(folder_.path().parent_path(), "other.txt"),
             (folder_.path().parent_path() / "other.txt").string());
 }
