@@ -85,7 +85,8 @@ void encode_text(benchmark::State& state, const Files& files, const tokenizers::
   double tokens = 0;
   for (auto _ : state) {
     data::TokenWriter writer(files.encoded(), data::TokenKind::kNanoGpt);
-    data::encode(data::all_of(text), tokenizer, /*threads=*/1, writer, {});
+    data::Utf8Check check;
+    data::encode(data::all_of(text), tokenizer, /*threads=*/1, writer, check, {});
     writer.commit();
     tokens += static_cast<double>(writer.size());
   }

@@ -36,14 +36,19 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
 }
 
 Corpus open_bytes(const CorpusOptions& options, const std::shared_ptr<const TextFiles>& text, Tokenizer tokenizer) {
-  Corpus corpus{.training = byte_tokens(text), .tokenizer = std::move(tokenizer), .passed_over = text->passed_over()};
+  Corpus corpus{.training = byte_tokens(text),
+                .tokenizer = std::move(tokenizer),
+                .passed_over = text->passed_over(),
+                .facts = text->facts()};
   if (options.validation.empty()) {
+    corpus.held_back = options.validation_fraction;
     TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
     corpus.training = std::move(split.training);
     corpus.validation = std::move(split.validation);
   } else {
     const auto validation = std::make_shared<const TextFiles>(options.validation);
     append(corpus.passed_over, validation->passed_over());
+    corpus.facts = together(corpus.facts, validation->facts());
     corpus.validation = byte_tokens(validation);
   }
   return corpus;
@@ -60,6 +65,8 @@ struct Texts {
     }
   }
 
+  TextFacts facts() const { return validation ? together(text->facts(), validation->facts()) : text->facts(); }
+
   std::shared_ptr<const TextFiles> text;
   std::optional<TextFiles> validation;
   TextSplit split;
@@ -69,6 +76,8 @@ Corpus open_encoded(const CorpusOptions& options, const TextSplit& text, Tokeniz
                     const OnProgress& progress) {
   const fs::path folder = cached_token_folder(cache, text, *tokenizer, options.threads, progress);
   Corpus corpus{.training = open_token_files({folder / "train.bin"}), .tokenizer = std::move(tokenizer)};
+  corpus.facts.not_utf8 = files_not_utf8_of(folder);
+  if (options.validation.empty()) corpus.held_back = options.validation_fraction;
   if (text.validation.size() > 0) corpus.validation = open_token_files({folder / "val.bin"});
   if (corpus.validation && options.validation.empty()) {
     corpus.validation = held_back(std::move(corpus.validation), options.context);
@@ -84,6 +93,12 @@ Tokenizer tokenizer_beside(const std::string& data) {
   return tokenizers::has_tokenizer(found) ? tokenizers::make_tokenizer(found.string()) : nullptr;
 }
 
+// As files that this program wrote are.
+bool is_listed(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file.parent_path() / kFileList, ignored);
+}
+
 Corpus open_tokens(const CorpusOptions& options) {
   if (options.trained_vocabulary > 0) {
     throw fsdp::Error(
@@ -92,6 +107,10 @@ Corpus open_tokens(const CorpusOptions& options) {
   const TokenFiles files = find_token_files(options.data);
   check_listed_files_if_any(options.data);
   Corpus corpus{.training = open_token_files(files.training)};
+  if (TokenFile(files.training.front()).kind() == TokenKind::kNanoGpt && !is_listed(files.training.front())) {
+    corpus.headerless = files.training.front().filename().string();
+  }
+  corpus.facts.not_utf8 = files_not_utf8_of(options.data);
   corpus.tokenizer =
       options.tokenizer.empty() ? tokenizer_beside(options.data) : tokenizers::make_tokenizer(options.tokenizer);
   if (!options.validation.empty()) {
@@ -99,6 +118,7 @@ Corpus open_tokens(const CorpusOptions& options) {
   } else if (!files.validation.empty()) {
     corpus.validation = held_back(open_token_files(files.validation), options.context);
   } else {
+    corpus.held_back = options.validation_fraction;
     TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
     corpus.training = std::move(split.training);
     corpus.validation = std::move(split.validation);
@@ -121,6 +141,9 @@ Corpus open_one_text(const CorpusOptions& options, const OnProgress& progress) {
     const Texts texts(std::move(text), options);
     if (!tokenizer) tokenizer = cached_tokenizer(cache, texts.split.training, options.trained_vocabulary);
     corpus = open_encoded(options, texts.split, std::move(tokenizer), cache, progress);
+    TextFacts facts = texts.facts();
+    facts.not_utf8 = corpus.facts.not_utf8;  // as it was found in encoding
+    corpus.facts = std::move(facts);
     corpus.passed_over = texts.text->passed_over();
     if (texts.validation) append(corpus.passed_over, texts.validation->passed_over());
   }
@@ -143,7 +166,10 @@ void check_tokenizers(const std::vector<Corpus>& parts, const std::vector<Source
 
 Corpus joined_corpus(std::vector<Corpus> parts, const std::vector<Source>& sources, bool validation_is_common) {
   check_tokenizers(parts, sources);
-  Corpus all{.tokenizer = parts[0].tokenizer};
+  Corpus all{.tokenizer = parts[0].tokenizer,
+             .facts = parts[0].facts,
+             .held_back = parts[0].held_back,
+             .headerless = parts[0].headerless};
   std::vector<Tokens> training, validation;
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -153,6 +179,8 @@ Corpus joined_corpus(std::vector<Corpus> parts, const std::vector<Source>& sourc
     training.push_back(parts[i].training);
     if (parts[i].validation && (i == 0 || !validation_is_common)) validation.push_back(parts[i].validation);
     append(all.passed_over, parts[i].passed_over);
+    if (i > 0) all.facts = together(all.facts, parts[i].facts);
+    if (all.headerless.empty()) all.headerless = parts[i].headerless;
   }
   all.training = joined(std::move(training));
   if (!validation.empty()) all.validation = joined(std::move(validation));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "data/utf8.h"
+
 namespace data {
 
 namespace {
@@ -35,7 +37,9 @@ std::optional<TextPieces::Piece> TextPieces::next() {
   if (next_ >= part_.last) return std::nullopt;
   const int64_t end_of_file = part_.text->end_of_file(next_);
   const int64_t end = std::min(end_of_file, part_.last);
-  Piece piece{.text = std::string(static_cast<size_t>(std::min(end - next_, kPieceBytes)), '\0'), .ends_file = false};
+  Piece piece{.text = std::string(static_cast<size_t>(std::min(end - next_, kPieceBytes)), '\0'),
+              .ends_file = false,
+              .first = next_};
   part_.text->read(next_, piece.text);
   if (next_ + static_cast<int64_t>(piece.text.size()) < end) piece.text.resize(cut_of(piece.text));
   next_ += static_cast<int64_t>(piece.text.size());
@@ -53,14 +57,25 @@ std::vector<std::string_view> texts_of(const std::vector<TextPieces::Piece>& pie
 
 }  // namespace
 
+void Utf8Check::look(const TextFiles& text, const TextPieces::Piece& piece) {
+  const size_t valid = valid_utf8_bytes(piece.text);
+  if (valid == piece.text.size()) return;
+  const int64_t end = text.end_of_file(piece.first);
+  if (text_ == &text && end_ == end) return;
+  text_ = &text;
+  end_ = end;
+  files_.add(text.place(piece.first + static_cast<int64_t>(valid)));
+}
+
 void encode(const TextPart& part, const tokenizers::Tokenizer& tokenizer, int threads, TokenWriter& writer,
-            const OnProgress& progress) {
+            Utf8Check& check, const OnProgress& progress) {
   const std::optional<int32_t> end_of_text = tokenizer.end_of_text();
   TextPieces pieces(part);
   int64_t done = 0;
   for (std::optional<TextPieces::Piece> piece = pieces.next(); piece;) {
     std::vector<TextPieces::Piece> together;
     for (; piece && together.size() < tokenizer.texts_at_once(threads); piece = pieces.next()) {
+      check.look(*part.text, *piece);
       together.push_back(std::move(*piece));
     }
     const std::vector<std::string_view> texts = texts_of(together);

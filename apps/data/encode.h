@@ -29,6 +29,7 @@ class TextPieces {
   struct Piece {
     std::string text;
     bool ends_file;
+    int64_t first;  // where it begins
   };
   std::optional<Piece> next();
 
@@ -37,12 +38,25 @@ class TextPieces {
   int64_t next_;
 };
 
+// Finds files that are not UTF-8, as their pieces come by in their order.
+class Utf8Check {
+ public:
+  void look(const TextFiles& text, const TextPieces::Piece& piece);
+  const Seen& files() const { return files_; }
+
+ private:
+  Seen files_;
+  const TextFiles* text_ = nullptr;  // of the last one
+  int64_t end_ = -1;
+};
+
 // Told of the bytes that are done and of all; may throw, and so end the work.
 using OnProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Appends the tokens of the text, and after each of its files the token that ends a text, if the tokenizer has one.
-// `threads` encode pieces at the same time; the tokens do not depend on how many. `progress` may be empty.
+// `threads` encode pieces at the same time; the tokens do not depend on how many. `check` sees all of the text.
+// `progress` may be empty.
 void encode(const TextPart& part, const tokenizers::Tokenizer& tokenizer, int threads, TokenWriter& writer,
-            const OnProgress& progress);
+            Utf8Check& check, const OnProgress& progress);
 
 }  // namespace data

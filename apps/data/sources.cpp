@@ -20,6 +20,12 @@ std::optional<std::string> weight_in(const std::string& text) {
   return text.substr(colon + 1);
 }
 
+bool is_list(const std::string& text) {
+  std::error_code ignored;
+  const bool may_be = text.find(',') != std::string::npos && text.find(':') != std::string::npos;
+  return may_be && !std::filesystem::exists(text, ignored);
+}
+
 Source source_in(const std::string& part, const std::string& all) {
   const std::optional<std::string> weight = weight_in(part);
   if (!weight) {
@@ -39,13 +45,24 @@ Source source_in(const std::string& part, const std::string& all) {
 }  // namespace
 
 std::vector<Source> sources_in(const std::string& text) {
-  std::error_code ignored;
-  const bool is_list = text.find(',') != std::string::npos && text.find(':') != std::string::npos;
-  if (!is_list || std::filesystem::exists(text, ignored)) return {{.path = text}};
+  if (!is_list(text)) return {{.path = text}};
   std::vector<Source> sources;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) sources.push_back(source_in(part, text));
   return sources;
+}
+
+std::string with_source_paths(const std::string& text,
+                              const std::function<std::string(const std::string& path)>& replace) {
+  if (!is_list(text)) return replace(text);
+  std::string result;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::optional<std::string> weight = weight_in(part);
+    const std::string end = weight ? ":" + *weight : "";
+    result += (result.empty() ? "" : ",") + replace(part.substr(0, part.size() - end.size())) + end;
+  }
+  return result;
 }
 
 }  // namespace data

@@ -35,11 +35,18 @@ size_t read_some(const fs::path& path, int64_t first, std::span<char> bytes) {
   return count;
 }
 
-bool looks_like_text(const fs::path& path) {
+std::string beginning_of(const fs::path& path) {
   std::string beginning(kLookedAt, '\0');
   beginning.resize(read_some(path, 0, beginning));
-  return !beginning.empty() && beginning.find('\0') == std::string::npos;
+  return beginning;
 }
+
+bool ends_lines_with_crlf(const std::string& beginning) {
+  const size_t newline = beginning.find('\n');
+  return newline != std::string::npos && newline > 0 && beginning[newline - 1] == '\r';
+}
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 bool ends_with_newline(const fs::path& path, int64_t size) {
   char last = 0;
@@ -50,6 +57,7 @@ bool ends_with_newline(const fs::path& path, int64_t size) {
 struct Found {
   std::vector<fs::path> entries;  // neither folders nor links to one
   std::vector<std::string> passed_over;
+  std::vector<std::string> hidden;  // below the root
 };
 
 // Lists one folder after the other: a tree may be deeper than a stack.
@@ -63,7 +71,9 @@ Found entries_under(const fs::path& root) {
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
       std::error_code unknown;
       const fs::path& path = entry->path();
-      if (entry->symlink_status(unknown).type() == fs::file_type::directory) {
+      if (is_hidden(path)) {
+        found.hidden.push_back(path.lexically_relative(root).generic_string());
+      } else if (entry->symlink_status(unknown).type() == fs::file_type::directory) {
         folders.push_back(path);
       } else if (fs::is_directory(path, unknown)) {
         found.passed_over.push_back(fmt::format("{} is a link to a folder; name that one instead.", name_of(path)));
@@ -77,6 +87,7 @@ Found entries_under(const fs::path& root) {
   // Directories list their entries in any order; the same data must follow from the same files.
   std::sort(found.entries.begin(), found.entries.end(),
             [](const fs::path& a, const fs::path& b) { return a.generic_string() < b.generic_string(); });
+  std::sort(found.hidden.begin(), found.hidden.end());
   return found;
 }
 
@@ -97,21 +108,30 @@ TextFiles::TextFiles(const fs::path& path) {
   } else {
     add(path, "", /*ended_by_newline=*/false);
     if (size() == 0) throw fsdp::Error(fmt::format("{} is empty.", name_of(path)));
+    if (ends_lines_with_crlf(beginning_of(path))) facts_.crlf.add(files::printable(path.filename().string()));
   }
 }
 
 void TextFiles::add_folder(const fs::path& folder) {
   Found found = entries_under(folder);
   passed_over_ = std::move(found.passed_over);
+  for (const std::string& name : found.hidden) facts_.hidden.add(files::printable(name));
   for (const fs::path& path : found.entries) add_if_text(path, path.lexically_relative(folder).generic_string());
   std::sort(passed_over_.begin(), passed_over_.end());
   if (!files_.empty()) return;
+  std::string others;
+  for (const std::string& line : skipped_lines(facts_)) others += fmt::format(" It {}.", line);
+  if (!passed_over_.empty()) others += " Passed over: " + passed_over_.front();
   throw fsdp::Error(fmt::format("{} is a folder without a text file. Name one that holds text, or a file.{}",
-                                name_of(folder), passed_over_.empty() ? "" : " Passed over: " + passed_over_.front()));
+                                name_of(folder), others));
 }
 
 void TextFiles::add_if_text(const fs::path& path, const std::string& name) try {
-  if (looks_like_text(path)) add(path, name, /*ended_by_newline=*/true);
+  const std::string beginning = beginning_of(path);
+  if (beginning.empty()) return facts_.empty.add(files::printable(name));
+  if (beginning.find('\0') != std::string::npos) return facts_.binary.add(files::printable(name));
+  add(path, name, /*ended_by_newline=*/true);
+  if (ends_lines_with_crlf(beginning)) facts_.crlf.add(files::printable(name));
 } catch (const fsdp::Error& error) {
   passed_over_.emplace_back(error.what());
 }
@@ -134,6 +154,12 @@ int64_t TextFiles::end_of_file(int64_t position) const { return file_at(position
 std::string TextFiles::where(int64_t position) const {
   const File& file = file_at(position);
   return fmt::format("{}, byte {}", name_of(file.path), position - file.begin);
+}
+
+std::string TextFiles::place(int64_t position) const {
+  const File& file = file_at(position);
+  const std::string name = file.name.empty() ? file.path.filename().string() : file.name;
+  return fmt::format("{}, byte {}", files::printable(name), position - file.begin);
 }
 
 void TextFiles::read_file(const File& file, int64_t first, std::span<char> bytes) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/mapped_file.h"
+#include "data/text_facts.h"
 
 namespace data {
 
@@ -17,20 +18,25 @@ namespace data {
 class TextFiles {
  public:
   // `path`: a file, whose bytes are the text as they are; or a folder, of which every file that looks like text (no NUL
-  // byte in its first 8 KiB) is a part, in the order of their paths, each ended by a newline. Links to files are
-  // followed, and those to folders are not. Throws fsdp::Error that names what is missing, unreadable or empty.
+  // byte in its first 8 KiB) is a part, in the order of their paths, each ended by a newline. Hidden files and folders
+  // in it, whose names begin with a dot, are not. Links to files are followed, and those to folders are not. Throws
+  // fsdp::Error that names what is missing, unreadable or empty.
   explicit TextFiles(const std::filesystem::path& path);
 
   int64_t size() const { return files_.back().end; }  // bytes
   // Entries of the folder that could be no part of the text, a sentence each: files that may not be read, links that
-  // lead nowhere or to a folder, pipes. In the order of their paths. Files that do not look like text are not among
-  // them.
+  // lead nowhere or to a folder, pipes. In the order of their paths. Files that do not look like text, and what is
+  // hidden, are not among them: they are facts.
   const std::vector<std::string>& passed_over() const { return passed_over_; }
+  // As far as they are known without reading more than the files' beginnings.
+  const TextFacts& facts() const { return facts_; }
   // The bytes from `first` on; 0 <= first and first + bytes.size() <= size(). Throws fsdp::Error when a file has become
   // shorter, or cannot be read any more.
   void read(int64_t first, std::span<char> bytes) const;
   // For messages: "text 'a.txt', byte 17".
   std::string where(int64_t position) const;
+  // As above, below the path, and shown with nothing before it: "poems/a.txt, byte 17".
+  std::string place(int64_t position) const;
 
   // The end of the file that holds `position`.
   int64_t end_of_file(int64_t position) const;
@@ -53,6 +59,7 @@ class TextFiles {
 
   std::vector<File> files_;
   std::vector<std::string> passed_over_;
+  TextFacts facts_;
 };
 
 // Bytes `first` .. `last - 1` of a text.

@@ -26,7 +26,9 @@ using trainer::Options;
 using Problems = std::vector<std::string>;
 
 int refuse(const Problems& problems, const Options& options) {
-  trainer::print_problems(problems, options.config);
+  const std::string paths =
+      options.config_paths.empty() ? "" : fmt::format(", whose paths are relative to {},", options.config_paths);
+  trainer::print_problems(problems, options.config.empty() ? "" : options.config + paths);
   return trainer::kUsageError;
 }
 

@@ -43,6 +43,10 @@ struct Texts {
     return all;
   }
 
+  data::TextFacts facts() const {
+    return validation ? data::together(text.facts(), validation->facts()) : text.facts();
+  }
+
   data::TextFiles text;
   std::optional<data::TextFiles> validation;
   data::TextSplit split;
@@ -110,10 +114,13 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
   const data::TokenCounts tokens = data::write_token_folder(
       {.path = options.out, .kind = data::token_kind(options.kind), .threads = static_cast<int>(options.threads)},
       split, *tokenizer, progress);
+  data::TextFacts facts = texts.facts();
+  facts.not_utf8 = tokens.not_utf8;
   return {.bytes = split.training.size() + split.validation.size(),
           .tokens = tokens,
           .vocabulary = tokenizer->vocabulary(),
-          .passed_over = texts.passed_over()};
+          .passed_over = texts.passed_over(),
+          .notes = data::fact_lines(facts, /*keeps_bytes=*/tokenizer->name() == "bytes")};
 }
 
 void run_prepare(const PrepareOptions& options) {
@@ -123,12 +130,15 @@ void run_prepare(const PrepareOptions& options) {
     return prepare(options, bar.on_progress());
   }();
   print(data::passed_over_text(prepared.passed_over));
+  for (const std::string& note : prepared.notes) print(note + "\n");
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  print(fmt::format("{}: {} tokens to train on, {} to validate with, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
-                    options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation),
-                    prepared.vocabulary, options.kind, short_bytes(static_cast<size_t>(prepared.bytes)),
-                    duration(seconds),
-                    short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds, 1e-6)))));
+  const bool holds_back = options.validation_text.empty() && prepared.tokens.validation > 0;
+  const std::string share = holds_back ? fmt::format(" (the last {:.3g} %)", 100 * options.validation_fraction) : "";
+  print(fmt::format(
+      "{}: {} tokens to train on, {} to validate with{}, vocabulary {}, kind {}; {} of text in {} ({}/s)\n",
+      options.out, grouped(prepared.tokens.training), grouped(prepared.tokens.validation), share, prepared.vocabulary,
+      options.kind, short_bytes(static_cast<size_t>(prepared.bytes)), duration(seconds),
+      short_bytes(static_cast<size_t>(static_cast<double>(prepared.bytes) / std::max(seconds, 1e-6)))));
 }
 
 }  // namespace trainer

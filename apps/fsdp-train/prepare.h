@@ -26,6 +26,7 @@ struct Prepared {
   data::TokenCounts tokens = {};
   int64_t vocabulary = 0;
   std::vector<std::string> passed_over = {};  // in folders of texts (data/text_files.h)
+  std::vector<std::string> notes = {};        // what was skipped and assumed, a short line each
 };
 
 // Everything that is wrong with the options and with what they name, a sentence each. Writes nothing.
@@ -36,7 +37,7 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options);
 // throw to end the work.
 Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress);
 
-// As above, with a bar on terminals, and one line when it is done.
+// As above, with a bar on terminals, and one line when it is done, after those of what was skipped.
 void run_prepare(const PrepareOptions& options);
 
 }  // namespace trainer

@@ -90,6 +90,10 @@ void MetricsFile::write(const ProcessStart& start) { write_line(line_of(to_json(
 
 void MetricsFile::write(const ProcessEnd& end) { write_line(line_of(to_json(end))); }
 
+void MetricsFile::write(const DataRecord& data) { write_line(line_of(to_json(data))); }
+
+void MetricsFile::write(const CheckpointRecord& checkpoint) { write_line(line_of(to_json(checkpoint))); }
+
 void MetricsFile::write_line(const std::string& line) {
   waiting_ += line;
   waiting_ += '\n';

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "metrics/checkpoint_record.h"
+#include "metrics/data_record.h"
 #include "metrics/output_file.h"
 #include "metrics/process_record.h"
 #include "metrics/step_record.h"
@@ -33,6 +35,8 @@ class MetricsFile {
   void write(const Event& event);
   void write(const ProcessStart& start);
   void write(const ProcessEnd& end);
+  void write(const DataRecord& data);
+  void write(const CheckpointRecord& checkpoint);
 
   // The losses of the run, one per record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }

@@ -53,6 +53,8 @@ class Table {
     const Json& text = record["event"];
     if (text == kRunStart) return result_.processes.push_back({.start = start_from(record), .end = std::nullopt});
     if (text == kRunEnd) return add_end(end_from(record));
+    if (text == kCheckpointEvent) return result_.checkpoints.push_back(checkpoint_from(record));
+    if (text == kDataEvent) return static_cast<void>(result_.data = data_from(record));
     const auto seconds = record.find("seconds");
     const bool has_seconds = seconds != record.end() && seconds->is_number();
     result_.events.push_back({.step = step,
@@ -70,6 +72,7 @@ class Table {
     result_.steps.erase(first, result_.steps.end());
     for (auto& [name, column] : result_.columns) column.resize(std::min(column.size(), result_.steps.size()));
     while (!result_.events.empty() && result_.events.back().step >= step) result_.events.pop_back();
+    std::erase_if(result_.checkpoints, [&](const CheckpointRecord& saved) { return saved.step >= step; });
   }
 
   void add_number(const std::string& name, const Json& value) {

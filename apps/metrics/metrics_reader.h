@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "metrics/checkpoint_record.h"
+#include "metrics/data_record.h"
 #include "metrics/process_record.h"
 #include "metrics/step_record.h"
 
@@ -24,6 +26,8 @@ struct RunMetrics {
   // not; those of an object are "memory.parameters", and yes is 1.
   std::map<std::string, std::vector<double>> columns;
   std::vector<Event> events;
+  std::vector<CheckpointRecord> checkpoints;  // all that were saved, in their order
+  std::optional<DataRecord> data;             // of the last process that told
   std::vector<RunProcess> processes;  // in their order; none in a record that was made before there were such records
   std::vector<std::string> problems;  // what had to be left out, a sentence each with file and line
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "metrics/record_fields.h"
+
 namespace trainer {
 
 using Json = nlohmann::ordered_json;
@@ -41,17 +43,6 @@ constexpr std::array<Field, 6> kEndFields = {{{"step", "steps", kKnown, kRepeats
 
 constexpr std::array<std::pair<EndStatus, const char*>, 3> kWords = {
     {{EndStatus::Finished, "finished"}, {EndStatus::Stopped, "stopped"}, {EndStatus::Failed, "failed"}}};
-
-void read_field(const Json& record, const char* name, std::string& value) {
-  const auto found = record.find(name);
-  if (found != record.end() && found->is_string()) value = found->get<std::string>();
-}
-
-// A double may be beyond what a whole number holds, and its conversion undefined.
-void read_field(const Json& record, const char* name, int64_t& value) {
-  const auto found = record.find(name);
-  if (found != record.end() && found->is_number_integer()) value = found->get<int64_t>();
-}
 
 }  // namespace
 
@@ -119,8 +110,7 @@ ProcessEnd end_from(const Json& record) {
   ProcessEnd end{.step = record.at("step"), .status = EndStatus::Failed};
   read_field(record, "time", end.time);
   read_field(record, "reason", end.reason);
-  const auto seconds = record.find("seconds");
-  if (seconds != record.end() && seconds->is_number()) end.seconds = seconds->get<double>();
+  read_field(record, "seconds", end.seconds);
   std::string word;
   read_field(record, "status", word);
   for (const auto& [status, name] : kWords) {

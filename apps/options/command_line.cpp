@@ -11,6 +11,7 @@
 #include "options/frozen.h"
 #include "options/help.h"
 #include "options/model_choice.h"
+#include "options/option_paths.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
 #include "options/run_choice.h"
@@ -131,11 +132,27 @@ void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLi
   options.data = options.validation;
 }
 
+// Of the file and of the flags before it, as they were given.
+Choices choices_of(const ConfigurationFile& file, const Rows& in_flags, const Options& options) {
+  Choices chosen;
+  for (const Row* row : file.given) chosen.flags.insert(row->flag);
+  for (const Row* row : file.relative) chosen.relative.insert(row->flag);
+  for (const Row* row : in_flags) {
+    if (!row->in_file()) continue;
+    const std::optional<Scalar> value = value_of(*row, options);
+    const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
+    chosen.flags.insert(row->flag);
+    chosen.relative.erase(row->flag);
+    if (text != nullptr && names_relative_path(*row, *text)) chosen.relative.insert(row->flag);
+  }
+  return chosen;
+}
+
 void append(std::vector<std::string>& problems, const std::vector<std::string>& more) {
   problems.insert(problems.end(), more.begin(), more.end());
 }
 
-// A shape that no name stands for is saved in full with the run.
+// A shape that no name stands for is shown in full.
 void spell_out(Options& options) {
   ModelOptions& spelled = options.model_options;
   if (!spelled.model.empty()) return;
@@ -168,8 +185,10 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
     file = read_configuration(path, result.options);
     append(result.problems, file.problems);
     result.options.config = path;
+    if (!file.relative.empty()) result.options.config_paths = file.paths;
   }
   const Rows in_flags = flags.apply(result.options, result.problems);
+  result.options.chosen = choices_of(file, in_flags, result.options);
   settle_rivals(file.given, in_flags, result);
   settle_resume(in_flags, result);
   result.asked_for = in_flags;

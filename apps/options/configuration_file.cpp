@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "options/did_you_mean.h"
+#include "options/option_paths.h"
 #include "options/option_value.h"
 #include "toml/guarded.h"
 
@@ -15,15 +16,21 @@ namespace trainer {
 
 namespace {
 
+constexpr const char *kPathsKey = "paths_relative_to", *kFileWord = "file", *kWorkingFolderWord = "working-folder";
+
 class Reader {
  public:
   Reader(const std::string& path, Options& options, ConfigurationFile& file)
       : path_(path), options_(options), file_(file) {}
 
   void read() {
+    file_.paths = absolute_path(".");
     try {
       const toml::table root = guarded_toml::read(path_, fmt::format("configuration '{}'", path_));
-      for (const auto& [key, node] : root) read_section(key, node);
+      if (const toml::node* node = root.get(kPathsKey)) read_paths_key(*node);
+      for (const auto& [key, node] : root) {
+        if (key.str() != kPathsKey) read_section(key, node);
+      }
     } catch (const fsdp::Error& error) {
       file_.problems.emplace_back(error.what());
     } catch (const toml::parse_error& error) {
@@ -45,12 +52,22 @@ class Reader {
     found_.push_back({at, fmt::format("{}:{}:{}: {}", path_, at.line, at.column, problem)});
   }
 
+  // Before all others: it says what they mean.
+  void read_paths_key(const toml::node& node) {
+    const std::string word = node.value_or(std::string());
+    is_from_file_ = word == kFileWord;
+    if (is_from_file_) file_.paths = folder_of_file(path_).string();
+    if (is_from_file_ || word == kWorkingFolderWord) return;
+    add(node.source().begin, fmt::format("{} must be \"{}\" or \"{}\".", kPathsKey, kFileWord, kWorkingFolderWord));
+  }
+
   void read_section(const toml::key& key, const toml::node& node) {
     const std::string name(key.str());
     const toml::table* table = node.as_table();
     if (!table) {
       return add(key.source().begin,
-                 with_hint(fmt::format("'{}' stands outside of every section", name), elsewhere(name)));
+                 with_hint(fmt::format("'{}' stands outside of every section", name),
+                           elsewhere(name).empty() ? did_you_mean(name, {kPathsKey}) : elsewhere(name)));
     }
     std::vector<std::string> sections;
     for (const Row& row : option_rows()) {
@@ -88,7 +105,7 @@ class Reader {
     file_.given.insert(&row);
     Scalar value;
     if (const auto* text = node.as_string()) {
-      value = text->get();
+      value = with_paths_from_here(row, text->get());
     } else if (const auto* whole = node.as_integer()) {
       value = whole->get();
     } else if (const auto* number = node.as_floating_point()) {
@@ -103,7 +120,15 @@ class Reader {
     if (!problem.empty()) add(node.source().begin, row.path() + problem);
   }
 
+  std::string with_paths_from_here(const Row& row, const std::string& text) {
+    if (!names_relative_path(row, text)) return text;
+    file_.relative.insert(&row);
+    if (!is_from_file_) return text;
+    return with_paths(row, text, [&](const std::string& path) { return path_from(file_.paths, path); });
+  }
+
   std::string path_;
+  bool is_from_file_ = false;
   Options& options_;
   ConfigurationFile& file_;
   std::vector<Found> found_;

@@ -1,7 +1,10 @@
 // The settings saved with a run, as configuration_file.cpp reads them.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "options/configuration_file.h"
+#include "options/option_paths.h"
 #include "options/option_value.h"
 #include "toml/guarded.h"
 
@@ -55,22 +58,47 @@ bool follows_from_another(const Row& row, const Options& options) {
   return false;
 }
 
+// Under a launcher the number of ranks is its choice.
+bool is_chosen(const Row& row, const Options& options) {
+  const bool is_ranks = row.flag == std::string("--ranks");
+  return (options.chosen.flags.contains(row.flag) && !follows_from_another(row, options)) ||
+         (is_ranks && options.ranks != Options().ranks);
+}
+
+// Paths that were given as relative ones go with the folder of the run, unless that was named from elsewhere.
+std::string path_to_save(const Row& row, const std::string& path, const Options& options) {
+  const Choices& chosen = options.chosen;
+  if (row.flag == std::string("--run")) return ".";
+  const bool run_moves_along = !chosen.flags.contains("--run") || chosen.relative.contains("--run");
+  if (!run_moves_along || !chosen.relative.contains(row.flag)) return absolute_path(path);
+  return path_seen_from(folder_of_file(std::filesystem::path(options.run) / "config.toml"), path);
+}
+
+std::optional<Scalar> value_to_save(const Row& row, const Options& options) {
+  const std::optional<Scalar> value = value_of(row, options);
+  const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
+  if (text == nullptr) return value;
+  return with_paths(row, *text, [&](const std::string& path) { return path_to_save(row, path, options); });
+}
+
 }  // namespace
 
 std::string configuration_toml(const Options& resolved) {
   Options options = resolved;
   options.steps = options.most_steps.value_or(options.steps);
   std::string text =
-      "# The options of a run, those that were not given included. To run it again:\n"
-      "# fsdp-train train --config THIS_FILE\n";
+      "# The options that were chosen for a run. Those behind a # were not: they have their defaults, or followed "
+      "from\n"
+      "# others. To make the run again: fsdp-train --config THIS_FILE --run OTHER\n"
+      "paths_relative_to = \"file\"\n";
   std::string section;
   for (const Row& row : option_rows()) {
-    if (!row.in_file() || !row.is_for(Command::Train) || follows_from_another(row, options)) continue;
-    const std::optional<Scalar> value = value_of(row, options);
+    if (!row.in_file() || !row.is_for(Command::Train)) continue;
+    const std::optional<Scalar> value = value_to_save(row, options);
     if (!value) continue;
     if (section != row.section) text += fmt::format("\n[{}]\n", row.section);
     section = row.section;
-    text += line_of(row, *value);
+    text += (is_chosen(row, options) ? "" : "# ") + line_of(row, *value);
   }
   return text;
 }

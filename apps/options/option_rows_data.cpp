@@ -29,7 +29,8 @@ std::vector<Group> data_and_model_groups() {
        "",
        {{"--config", &O::config, Anything{}, kTrain | kPrepare | kSample, "FILE", "none",
          "Reads options from a TOML file: a key is a flag's name with _ for -, under the [section] that stands in "
-         "brackets here. Flags come before the file, and the file before the defaults. A run's own is "
+         "brackets here. Flags come before the file, and the file before the defaults. Paths in it are relative to the "
+         "working folder, or to its own where it begins with paths_relative_to = \"file\". A run's own is "
          "RUN/config.toml."},
         {"--dry-run", &O::dry_run, Anything{}, kTrain, "", "",
          "Prints what the model, a step and its memory come to, and stops. Needs no text, and writes nothing."},

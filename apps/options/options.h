@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,17 @@ struct ModelOptions {
   std::string lora_targets;  // empty: as model_choice.h says
 };
 
+// The options that somebody chose, on the command line or in a file, by their flags. All others have their defaults, or
+// follow from these.
+struct Choices {
+  std::set<std::string> flags;
+  std::set<std::string> relative;  // those of them that name a path which was relative where it was written
+};
+
 struct Options {
-  std::string config;  // the file that the options below were read from
+  std::string config;        // the file that the options below were read from
+  std::string config_paths;  // the folder that relative paths in it are relative to; empty: it has none
+  Choices chosen;
   bool dry_run = false;
   bool eval_only = false;
   bool json = false;  // how the result of an evaluation is printed

@@ -7,6 +7,7 @@
 
 #include "console/paragraph.h"
 #include "console/units.h"
+#include "data/data_notes.h"
 #include "options/frozen.h"
 #include "options/option_value.h"
 #include "options/resolve.h"
@@ -29,6 +30,14 @@ std::string step_text(const Options& options) {
                   options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
+}
+
+std::string tokens_text(const Options& options, const data::Corpus& corpus) {
+  const int64_t vocabulary = options.model.vocabulary;
+  if (!corpus.tokenizer) return fmt::format("of unknown text, a vocabulary of {}", grouped(vocabulary));
+  const int64_t used = corpus.tokenizer->vocabulary();
+  return fmt::format("{}, a vocabulary of {}{}", corpus.tokenizer->name(), grouped(vocabulary),
+                     used < vocabulary ? fmt::format(", of which the tokenizer has {}", grouped(used)) : "");
 }
 
 std::string epochs_text(const Options& options, const data::Corpus& corpus) {
@@ -99,8 +108,8 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
                   short_number(static_cast<double>(corpus.training->size())),
                   short_number(static_cast<double>(held_back))));
   for (const auto& [path, text] : source_lines(options, corpus)) row("", fmt::format("{}: {}", path, text));
-  row("tokens", fmt::format("{}, a vocabulary of {}", corpus.tokenizer ? corpus.tokenizer->name() : "of unknown text",
-                            grouped(model.vocabulary)));
+  for (const std::string& note : data::data_notes(corpus)) row("", note);
+  row("tokens", tokens_text(options, corpus));
   row("model", fmt::format("{}, {} parameters: {} of width {}, {}, context {}", models::name_of(model.family),
                            grouped(models::parameter_numel(model)), counted(model.layers, "layer"), model.width,
                            counted(model.heads, "head"), model.context));

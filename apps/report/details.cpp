@@ -11,11 +11,39 @@ namespace trainer {
 
 namespace {
 
-constexpr size_t kShownEvents = 200;
+constexpr size_t kShownEvents = 200, kShownCheckpoints = 100;
 
 std::string section(const char* id, const char* title, const std::string& content) {
   if (content.empty()) return "";
   return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", id, title, content);
+}
+
+// The last of each folder, but for those that were removed since.
+std::vector<CheckpointRecord> checkpoints_there(const RunMetrics& metrics) {
+  std::vector<CheckpointRecord> there;
+  const auto forget = [&](const std::string& folder) {
+    std::erase_if(there, [&](const CheckpointRecord& other) { return other.folder == folder; });
+  };
+  for (const CheckpointRecord& saved : metrics.checkpoints) {
+    forget(saved.folder);
+    for (const std::string& folder : saved.removed) forget(folder);
+    there.push_back(saved);
+  }
+  return there;
+}
+
+std::string checkpoint_row(const CheckpointRecord& saved) {
+  return fmt::format(
+      "<tr><td>{}</td><td class=\"number\">step {}</td><td class=\"number\">{}</td><td class=\"number\">saved in "
+      "{:.3g} "
+      "s</td></tr>\n",
+      html(saved.folder), grouped(saved.step), short_bytes(static_cast<size_t>(std::max<int64_t>(saved.bytes, 0))),
+      saved.save_seconds);
+}
+
+std::string heading_of(const std::vector<RunFolder>& runs, size_t i) {
+  if (runs.size() == 1) return "";
+  return fmt::format("<h3><span class=\"swatch run-{}\"></span>{}</h3>\n", i % 8, html(runs[i].name));
 }
 
 }  // namespace
@@ -39,12 +67,25 @@ std::string events_section(const std::vector<RunFolder>& runs) {
           fmt::format("<tr><td class=\"number\">step {}</td><td>{}</td></tr>\n", grouped(event.step), html(event.text));
     }
     if (rows.empty()) continue;
-    if (runs.size() > 1) {
-      content += fmt::format("<h3><span class=\"swatch run-{}\"></span>{}</h3>\n", i % 8, html(runs[i].name));
-    }
+    content += heading_of(runs, i);
     content += fmt::format("<div class=\"scroll tall\"><table><tbody>{}</tbody></table></div>\n", rows);
   }
   return section("events", "Events", content);
+}
+
+std::string checkpoints_section(const std::vector<RunFolder>& runs) {
+  std::string content;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::vector<CheckpointRecord> there = checkpoints_there(runs[i].metrics);
+    if (there.empty()) continue;
+    const size_t first = there.size() - std::min(there.size(), kShownCheckpoints);
+    content += heading_of(runs, i);
+    if (first > 0) content += fmt::format("<p>The last {} of {}.</p>\n", there.size() - first, there.size());
+    std::string rows;
+    for (size_t k = first; k < there.size(); ++k) rows += checkpoint_row(there[k]);
+    content += fmt::format("<div class=\"scroll tall\"><table><tbody>{}</tbody></table></div>\n", rows);
+  }
+  return section("checkpoints", "Checkpoints", content);
 }
 
 std::string samples_section(const std::vector<RunFolder>& runs) {

@@ -1,5 +1,5 @@
-// The parts of a report that are words: events, samples and what could not be read. Each is HTML, and empty where there
-// is nothing to show.
+// The parts of a report that are words: events, checkpoints, samples and what could not be read. Each is HTML, and
+// empty where there is nothing to show.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 namespace trainer {
 
 std::string events_section(const std::vector<RunFolder>& runs);
+std::string checkpoints_section(const std::vector<RunFolder>& runs);  // those that are there
 std::string samples_section(const std::vector<RunFolder>& runs);
 std::string problems_section(const std::vector<RunFolder>& runs);
 

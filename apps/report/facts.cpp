@@ -60,6 +60,14 @@ std::string processes_text(const std::vector<RunProcess>& processes) {
   return fmt::format("{}, from steps {}", processes.size(), fmt::join(first_steps, ", "));
 }
 
+std::string data_fact(const std::optional<DataRecord>& data) {
+  if (!data) return "";
+  const int64_t skipped = data->hidden + data->binary + data->empty + data->unreadable;
+  return fmt::format("{} tokens to train on, {} to validate with{}", grouped(data->training_tokens),
+                     grouped(data->validation_tokens),
+                     skipped > 0 ? fmt::format("; {} entries of its folders skipped", grouped(skipped)) : "");
+}
+
 using Facts = std::vector<std::pair<const char*, std::string>>;
 
 Facts facts_of(const RunFolder& run) {
@@ -70,6 +78,7 @@ Facts facts_of(const RunFolder& run) {
   const ProcessStart& last = processes.back().start;
   return {{"Model", last.model},
           {"Parameters", grouped(last.parameters)},
+          {"Data", data_fact(run.metrics.data)},
           {"Ranks", ranks_text(run, last)},
           {"Machine", machine_text(last)},
           {"Began", readable(processes.front().start.time)},

@@ -83,6 +83,7 @@ std::string report_page(const std::vector<RunFolder>& runs, const PageOptions& o
                  {"problems", problems_section(runs)},
                  {"configuration", configuration_section(runs, options.groups)},
                  {"events", events_section(runs)},
+                 {"checkpoints", checkpoints_section(runs)},
                  {"samples", samples_section(runs)},
                  {"curves", curves_json(runs)},
                  {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",

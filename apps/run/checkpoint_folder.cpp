@@ -117,6 +117,18 @@ int64_t ranks_of(const fs::path& folder) {
   return fsdp::files::whole_number(read_manifest(folder), "world_size", name, 1, kMostShards);
 }
 
+int64_t bytes_of_checkpoint(const fs::path& folder) try {
+  int64_t bytes = 0;
+  for (const fs::path& entry : entries_of(folder)) {
+    std::error_code error;
+    const uintmax_t size = belongs_to_checkpoint(entry) ? fs::file_size(entry, error) : 0;
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+} catch (const fsdp::Error&) {
+  return 0;
+}
+
 void remove_checkpoint(const fs::path& folder) {
   const std::vector<fs::path> entries = entries_of(folder);
   remove_file(folder / kManifest);

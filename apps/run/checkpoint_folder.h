@@ -29,6 +29,9 @@ int64_t shards_of(const std::filesystem::path& folder);
 // that is damaged.
 int64_t ranks_of(const std::filesystem::path& folder);
 
+// Of the files that belong to it; 0 where they cannot be listed.
+int64_t bytes_of_checkpoint(const std::filesystem::path& folder);
+
 // Removes the manifest first, with which it stops being a checkpoint, then its shards, and the folder. Throws
 // fsdp::Error when one cannot be removed, and when other files lie in the folder: these stay.
 void remove_checkpoint(const std::filesystem::path& folder);

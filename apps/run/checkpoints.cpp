@@ -1,7 +1,6 @@
 #include "run/checkpoints.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <fsdp/error.h>
 
 #include <algorithm>
@@ -58,16 +57,19 @@ std::string make_way_for(const fs::path& checkpoint) {
                      set_aside(checkpoint, kAside).string());
 }
 
-void remove_old_checkpoints(const fs::path& run, int64_t keep) {
-  if (keep == 0) return;
+RemovedCheckpoints remove_old_checkpoints(const fs::path& run, int64_t keep) {
+  RemovedCheckpoints removed;
+  if (keep == 0) return removed;
   std::vector<fs::path> own = checkpoints_of(run);
-  if (own.size() <= static_cast<size_t>(keep)) return;
+  if (own.size() <= static_cast<size_t>(keep)) return removed;
   std::erase_if(own, [](const fs::path& folder) { return !is_checkpoint(folder); });
-  std::vector<std::string> problems;
   for (size_t i = static_cast<size_t>(keep); i < own.size(); ++i) {
-    collect_problems(problems, [&] { remove_checkpoint(own[i]); });
+    collect_problems(removed.problems, [&] {
+      remove_checkpoint(own[i]);
+      removed.folders.push_back(own[i]);
+    });
   }
-  if (!problems.empty()) throw fsdp::Error(fmt::format("{}", fmt::join(problems, "\n")));
+  return removed;
 }
 
 }  // namespace trainer

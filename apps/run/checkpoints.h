@@ -22,8 +22,12 @@ void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step)
 std::string make_way_for(const std::filesystem::path& checkpoint);
 
 // Removes all but the newest `keep` checkpoints of a run; 0 keeps all. What only looks like one, a symbolic link and
-// files that are no part of a checkpoint stay. Throws fsdp::Error when one cannot be removed as a whole.
-void remove_old_checkpoints(const std::filesystem::path& run, int64_t keep);
+// files that are no part of a checkpoint stay. What cannot be removed as a whole is a problem.
+struct RemovedCheckpoints {
+  std::vector<std::filesystem::path> folders;  // that are gone
+  std::vector<std::string> problems;           // a sentence each
+};
+RemovedCheckpoints remove_old_checkpoints(const std::filesystem::path& run, int64_t keep);
 
 // When a checkpoint is due by the clock.
 class SaveTimer {

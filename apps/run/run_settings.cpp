@@ -14,13 +14,14 @@
 #include "data/fingerprint.h"
 #include "files/json.h"
 #include "files/printable.h"
+#include "options/option_paths.h"
 #include "options/option_value.h"
 
 namespace trainer {
 
 namespace {
 
-constexpr const char* kData = "the training data";
+constexpr const char *kData = "the training data", *kValidation = "the validation data";
 constexpr const char* kStep = "the tokens of a step";
 
 // With another of these a run is another one.
@@ -68,6 +69,12 @@ void add_model(const models::ModelConfig& model, RunSettings& settings) {
   settings["--tie-embeddings"] = fmt::format("{}", model.tied_embeddings);
 }
 
+// Files may have moved, or be named from another folder; what is in them is compared by itself.
+bool is_same(const std::string& name, const std::string& saved, const std::string& given) {
+  const Row* row = row_of(name);
+  return saved == given || (row != nullptr && names_same_files(*row, saved, given));
+}
+
 void add(const std::string& name, const std::string& saved, const std::string& given, SettingsDifference& result) {
   std::string& text = has(kKept, name) ? result.kept : result.free;
   if (!text.empty()) text += "; ";
@@ -91,6 +98,7 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
       settings[kData] += fmt::format(", {} of weight {}", grouped(source.tokens.tokens), source.tokens.weight);
     }
   }
+  settings[kValidation] = corpus.validation ? identity_of(*corpus.validation) : "none";
   settings[kStep] = grouped(options.tokens_per_step());
   return settings;
 }
@@ -116,7 +124,7 @@ SettingsDifference difference(const RunSettings& saved, const RunSettings& given
   SettingsDifference result;
   for (const auto& [name, value] : given) {
     const auto found = saved.find(name);
-    if (found != saved.end() && found->second != value) add(name, found->second, value, result);
+    if (found != saved.end() && !is_same(name, found->second, value)) add(name, found->second, value, result);
   }
   return result;
 }

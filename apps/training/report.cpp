@@ -82,6 +82,12 @@ void Report::event(int64_t step, const std::string& text) {
   tell(fmt::format("step {}: {}", step, text));
 }
 
+void Report::checkpoint(CheckpointRecord record, const std::string& text) {
+  record.seconds = seconds_since_beginning();
+  metrics_.write(record);
+  if (!text.empty()) tell(fmt::format("step {}: {}", record.step, text));
+}
+
 void Report::step(StepRecord record) {
   add_speed(record);
   step_times_.add(record);

@@ -29,6 +29,10 @@ class Report {
   void step(StepRecord record);
   // An event after `step` steps, for the record and for who watches: "checkpoint saved".
   void event(int64_t step, const std::string& text);
+  // For the record alone.
+  void data(const DataRecord& record) { metrics_.write(record); }
+  // A checkpoint that was saved, with all but its time; and a line for who watches, where there is a text.
+  void checkpoint(CheckpointRecord record, const std::string& text);
   // For who watches alone.
   void tell(const std::string& text) { progress_.tell(text); }
   // Text that the model wrote after `step` steps: RUN/sample-N.txt.

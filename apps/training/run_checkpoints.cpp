@@ -1,9 +1,11 @@
 #include "training/run_checkpoints.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
@@ -170,6 +172,15 @@ std::string save_to(const fs::path& folder, Training& training, ResumeState stat
   return error.what();
 }
 
+SavedCheckpoint save_timed(const fs::path& folder, Training& training, const ResumeState& state, int64_t steps_done) {
+  const auto begin = std::chrono::steady_clock::now();
+  SavedCheckpoint saved{.problem = save_to(folder, training, state, steps_done),
+                        .record = {.step = steps_done, .folder = folder.filename().string()}};
+  saved.record.save_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (saved.problem.empty() && training.world.rank() == 0) saved.record.bytes = bytes_of_checkpoint(folder);
+  return saved;
+}
+
 // Of another run, whose validation losses need not be of this run's data.
 bool is_of_other_run(Training& training) {
   const Options& options = training.options;
@@ -179,27 +190,36 @@ bool is_of_other_run(Training& training) {
 
 }  // namespace
 
-std::string save_best(Training& training, const ResumeState& state, int64_t steps_done) {
-  return save_to(training.options.best_folder(), training, state, steps_done);
+SavedCheckpoint save_best(Training& training, const ResumeState& state, int64_t steps_done) {
+  SavedCheckpoint saved = save_timed(training.options.best_folder(), training, state, steps_done);
+  saved.record.best = true;
+  return saved;
 }
 
 void load_best(Training& training) {
   fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded});
 }
 
-std::string save_run(Training& training, const ResumeState& state, int64_t steps_done) {
+SavedCheckpoint save_run(Training& training, const ResumeState& state, int64_t steps_done) {
   const Options& options = training.options;
-  std::string problem = save_to(options.checkpoint_folder(steps_done), training, state, steps_done);
-  if (!problem.empty()) return problem;
+  SavedCheckpoint saved = save_timed(options.checkpoint_folder(steps_done), training, state, steps_done);
+  if (!saved.problem.empty() || training.world.rank() != 0) return saved;
   try {
-    if (training.world.rank() == 0) {
-      set_later_checkpoints_aside(options.run, steps_done);
-      remove_old_checkpoints(options.run, options.keep);
-    }
+    set_later_checkpoints_aside(options.run, steps_done);
+    const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
+    for (const fs::path& folder : removed.folders) saved.record.removed.push_back(folder.filename().string());
+    for (const std::string& problem : removed.problems) print_error(problem + "\n");
+    saved.record.kept = static_cast<int64_t>(checkpoints_of(options.run).size());
   } catch (const std::exception& error) {
     print_error(fmt::format("{}\n", error.what()));
   }
-  return "";
+  return saved;
+}
+
+std::string told_of(const CheckpointRecord& saved, const std::string& run) {
+  const std::string removed = saved.removed.empty() ? "" : fmt::format("; removed {}", fmt::join(saved.removed, ", "));
+  return fmt::format("saved {}/{}, {} in {:.2g} s{}", run, saved.folder, short_bytes(static_cast<size_t>(saved.bytes)),
+                     saved.save_seconds, removed);
 }
 
 Resumed resume_run(Training& training) {

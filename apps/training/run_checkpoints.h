@@ -4,21 +4,30 @@
 #include <cstdint>
 #include <string>
 
+#include "metrics/checkpoint_record.h"
 #include "run/checkpoints.h"
 #include "run/resume_state.h"
 #include "training/training.h"
 
 namespace trainer {
 
-// Saves RUN/best with the state. Returns what went wrong, as save_run does. A collective.
-std::string save_best(Training& training, const ResumeState& state, int64_t steps_done);
+struct SavedCheckpoint {
+  std::string problem = {};      // what went wrong, the same on every rank; empty: nothing did
+  CheckpointRecord record = {};  // in rank 0, but for its time in the run
+};
+
+// Saves RUN/best with the state, as save_run does. A collective.
+SavedCheckpoint save_best(Training& training, const ResumeState& state, int64_t steps_done);
 
 // Loads the weights of RUN/best. Throws fsdp::Error. A collective.
 void load_best(Training& training);
 
-// Saves RUN/step-N with the state, and removes old ones as --keep asks. Returns what went wrong, the same on every
-// rank, empty when nothing did: a full disk need not end a run. A collective.
-std::string save_run(Training& training, const ResumeState& state, int64_t steps_done);
+// Saves RUN/step-N with the state, and removes old ones as --keep asks. It does not throw for what went wrong: a full
+// disk need not end a run. A collective.
+SavedCheckpoint save_run(Training& training, const ResumeState& state, int64_t steps_done);
+
+// "saved run-1/step-200, 10.4 MB in 0.21 s; removed step-100"
+std::string told_of(const CheckpointRecord& saved, const std::string& run);
 
 struct Resumed {
   int64_t steps_done = 0;

@@ -21,10 +21,12 @@
 #include "run/fresh_folder.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
+#include "run/run_data.h"
 #include "run/run_lock.h"
 #include "run/sharding.h"
 #include "run/shared_flag.h"
 #include "run/shared_value.h"
+#include "run/threads_before.h"
 #include "training/export_model.h"
 #include "training/process_start.h"
 #include "training/report.h"
@@ -164,6 +166,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     const ProcessStart start = process_start(world, options, resumed.steps_done);
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
+    report->data(data_record_of(corpus, resumed.steps_done));
     report->begin(resumed.steps_done);
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
@@ -171,8 +174,12 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
-std::vector<std::string> resolve_for_job(Options& options, const fsdp::World& world, const data::Corpus& corpus) {
+std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, const data::Corpus& corpus) {
   const int64_t windows = corpus.windows(options.model.context);
+  options.ranks = world.size();
+  if (options.threads == 0) {
+    options.threads = std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
+  }
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
   return resolve(options, {.ranks = world.size(), .windows = windows});

@@ -119,9 +119,9 @@ bool TrainingLoop::validate(StepRecord& record) {
 
 void TrainingLoop::save_best() {
   if (!training_.options.keeps_best()) return;
-  const std::string problem = trainer::save_best(training_, state_, steps_done_);
-  if (problem.empty()) return;
-  event(fmt::format("the best checkpoint could not be saved, training goes on: {}", problem));
+  const SavedCheckpoint saved = trainer::save_best(training_, state_, steps_done_);
+  if (saved.problem.empty()) return record(saved);
+  event(fmt::format("the best checkpoint could not be saved, training goes on: {}", saved.problem));
 }
 
 std::string TrainingLoop::best() const {
@@ -154,14 +154,14 @@ bool TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
   announce_end();
-  const std::string problem = save_run(training_, state_, steps_done_);
-  if (problem.empty()) {
+  const SavedCheckpoint saved = save_run(training_, state_, steps_done_);
+  if (saved.problem.empty()) {
     saved_step_ = steps_done_;
-    tell(fmt::format("saved {}", training_.options.checkpoint_folder(steps_done_)));
+    record(saved);
   } else if (is_done()) {
-    throw fsdp::Error(problem);
+    throw fsdp::Error(saved.problem);
   } else {
-    event(fmt::format("the checkpoint could not be saved, training goes on: {}", problem));
+    event(fmt::format("the checkpoint could not be saved, training goes on: {}", saved.problem));
   }
   return true;
 }
@@ -190,9 +190,10 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
           {"program and LibTorch", training_.program_bytes}};
 }
 
-void TrainingLoop::tell(const std::string& text) {
-  // The last line says where the last one is.
-  if (report_ != nullptr && !is_done()) report_->tell(fmt::format("step {}: {}", steps_done_, text));
+void TrainingLoop::record(const SavedCheckpoint& saved) {
+  if (report_ == nullptr) return;
+  // The last lines of the run say where the last ones are.
+  report_->checkpoint(saved.record, is_done() ? "" : told_of(saved.record, training_.options.run));
 }
 
 void TrainingLoop::event(const std::string& text) {

@@ -42,8 +42,8 @@ class TrainingLoop {
   void announce_end();
   void write_sample();
   std::vector<MemoryPart> memory() const;
-  void tell(const std::string& text);   // to who watches
-  void event(const std::string& text);  // for the record as well
+  void record(const SavedCheckpoint& saved);
+  void event(const std::string& text);
 
   Training& training_;
   Report* report_;  // null on all ranks but the first

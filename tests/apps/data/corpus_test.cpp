@@ -7,6 +7,7 @@
 #include "apps/data/support.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/cache.h"
+#include "data/data_notes.h"
 #include "support/message_of.h"
 #include "support/required.h"
 #include "support/temporary_folder.h"
@@ -91,6 +92,45 @@ TEST_F(CorpusTest, TellsWhatIsNoTextInItsFolder) {
   EXPECT_EQ(open_corpus(given).passed_over.size(), 2u);
 }
 
+TEST_F(CorpusTest, SaysWhatWasSkippedAndAssumed) {
+  folder_.write("text/a.txt", "0123456789\r\n");
+  folder_.write("text/.hidden", "0123456789");
+  CorpusOptions given = options(folder_ / "text");
+  EXPECT_THAT(data_notes(open_corpus(given)), ElementsAre("skipped 1 hidden file or folder, .hidden",
+                                                          "kept CR LF at the ends of lines, in 1 file, a.txt",
+                                                          "held back nothing for validation: the data is too short"));
+  given.validation_fraction = 0.5;
+  EXPECT_EQ(data_notes(open_corpus(given)).back(), "held back the last 50 % for validation");
+  given.validation_fraction = 0;
+  EXPECT_EQ(data_notes(open_corpus(given)).size(), 2u);
+  given = options(folder_.write("b.txt", some_text(10)));
+  given.validation = folder_.write("c.txt", "0123456789");
+  EXPECT_EQ(data_notes(open_corpus(given)).size(), 0u);
+}
+
+TEST_F(CorpusTest, SaysHowItReadsTokensWithoutAHeader) {
+  CorpusOptions given = options(folder_.write("x_train.bin", bytes_of(std::vector<uint16_t>(100, 7))));
+  EXPECT_THAT(data_notes(open_corpus(given)),
+              ElementsAre("read x_train.bin as uint16, as nanoGPT writes tokens: it has no header",
+                          "held back the last 5 % for validation"));
+  given = options(folder_.write("y_train.bin", header_of(20240520, 1, 100) + std::string(200, 'x')));
+  EXPECT_EQ(data_notes(open_corpus(given)).size(), 1u);
+  const TextFiles text(folder_.write("a.txt", some_text(50)));
+  write_token_folder({.path = folder_ / "tokens"}, split_text(text, 0.1), *tokenizers::make_tokenizer("bytes"), {});
+  EXPECT_EQ(data_notes(open_corpus(options(folder_ / "tokens"))).size(), 0u);  // files.json lies beside them
+}
+
+TEST_F(CorpusTest, KnowsOfTokensWhetherTheirTextWasUtf8) {
+  const TextFiles text(folder_.write("a.txt", some_text(50) + "caf\xe9\n" + some_text(10)));
+  write_token_folder({.path = folder_ / "tokens"}, split_text(text, 0.1), *tokenizers::make_tokenizer("bytes"), {});
+  const Corpus corpus = open_corpus(options(folder_ / "tokens"));
+  EXPECT_EQ(corpus.facts.not_utf8, (Seen{1, "a.txt, byte " + std::to_string(some_text(50).size() + 3)}));
+  EXPECT_THAT(data_notes(corpus), ElementsAre(HasSubstr("kept bytes that are no UTF-8, in 1 file, a.txt, byte ")));
+  folder_.write("tokens/text.json", "[");
+  fs::remove(folder_ / "tokens/files.json");
+  EXPECT_FALSE(open_corpus(options(folder_ / "tokens")).facts.not_utf8.has_value());
+}
+
 TEST_F(CorpusTest, PartOfTheTokensIsHeldBack) {
   CorpusOptions given = options(folder_.write("x.bin", bytes_of(std::vector<uint16_t>(100, 7))));
   given.validation_fraction = 0.1;
@@ -172,6 +212,17 @@ TEST_F(EncodedCorpusTest, IsEncodedOnce) {
   EXPECT_GT(work(other), 0);
   folder_.write("a.txt", some_text(2001));
   EXPECT_GT(work(given), 0);
+}
+
+TEST_F(EncodedCorpusTest, SaysTheSameOfTokensInTheCache) {
+  const CorpusOptions given = trained(folder_.write("a.txt", some_text(2000) + "caf\xe9\n"));
+  const Corpus corpus = open_corpus(given);
+  const std::vector<int64_t> wide = read_all(*corpus.validation);
+  EXPECT_THAT(corpus.tokenizer->decode(std::vector<int32_t>(wide.begin(), wide.end())), HasSubstr("caf\xef\xbf\xbd\n"));
+  const std::vector<std::string> notes = data_notes(corpus);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("replaced by U+FFFD bytes that are no UTF-8, in 1 file, a.txt, byte "),
+                                 "held back the last 5 % for validation"));
+  EXPECT_EQ(data_notes(open_corpus(given)), notes);
 }
 
 TEST_F(EncodedCorpusTest, AModelIsTakenFromItsFile) {

@@ -33,7 +33,8 @@ class Pieces final : public tokenizers::Tokenizer {
 std::vector<int64_t> encoded(const TemporaryFolder& folder, const TextPart& part,
                              const tokenizers::Tokenizer& tokenizer, int threads) {
   TokenWriter writer(folder / "tokens.bin", TokenKind::kNanoGpt);
-  encode(part, tokenizer, threads, writer, {});
+  Utf8Check check;
+  encode(part, tokenizer, threads, writer, check, {});
   writer.commit();
   return read_all(TokenFile(folder / "tokens.bin"));
 }
@@ -92,18 +93,35 @@ TEST(Encode, GivesTheSameWithAnyNumberOfThreads) {
     EXPECT_THAT(encoded(folder, all_of(text), Pieces(), threads), ElementsAreArray(expected));
 }
 
+TEST(Encode, CountsFilesThatAreNotUtf8) {
+  TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 30'000; ++i) lines += "caf\xc3\xa9 " + std::to_string(i) + "\n";
+  folder.write("text/1", lines);
+  folder.write("text/2", "fine\n" + lines + "caf\xe9\n" + lines + "caf\xe9\n");  // in several pieces
+  folder.write("text/deep/3", "caf\xe9\n" + lines);
+  const TextFiles text(folder.path() / "text");
+  TokenWriter writer(folder / "tokens.bin", TokenKind::kNanoGpt);
+  Utf8Check check;
+  const int64_t middle = text.size() / 2;  // in the second file
+  encode({&text, 0, middle}, Pieces(), 2, writer, check, {});
+  encode({&text, middle, text.size()}, Pieces(), 2, writer, check, {});
+  EXPECT_EQ(check.files(), (Seen{2, "2, byte " + std::to_string(5 + lines.size() + 3)}));
+}
+
 TEST(Encode, TellsOfItsProgressAndCanBeEnded) {
   TemporaryFolder folder;
   const TextFiles text(folder.write("a", std::string(200'000, 'x')));
   std::vector<int64_t> done;
   TokenWriter writer(folder / "tokens.bin", TokenKind::kNanoGpt);
-  encode(all_of(text), Pieces(), 1, writer, [&](int64_t now, int64_t total) {
+  Utf8Check check;
+  encode(all_of(text), Pieces(), 1, writer, check, [&](int64_t now, int64_t total) {
     EXPECT_EQ(total, 200'000);
     done.push_back(now);
   });
   EXPECT_THAT(done, ElementsAre(65535, 131070, 196605, 200000));
   const auto stop = [](int64_t, int64_t) { throw fsdp::Error("stopped"); };
-  EXPECT_EQ(fsdp::testing::message_of([&] { encode(all_of(text), Pieces(), 2, writer, stop); }), "stopped");
+  EXPECT_EQ(fsdp::testing::message_of([&] { encode(all_of(text), Pieces(), 2, writer, check, stop); }), "stopped");
 }
 
 }  // namespace

@@ -34,6 +34,13 @@ TEST(Sources, AreOnePathWhereItIsThereOrHasNoList) {
   EXPECT_EQ(pairs_of("C:data"), (Pairs{{"C:data", 1}}));
 }
 
+TEST(Sources, KeepTheirWeightsWithOtherPaths) {
+  const auto there = [](const std::string& path) { return "/there/" + path; };
+  EXPECT_EQ(with_source_paths("a.txt:3,b/:1e3", there), "/there/a.txt:3,/there/b/:1e3");
+  EXPECT_EQ(with_source_paths("one,two", there), "/there/one,two");
+  EXPECT_EQ(with_source_paths("a:1,b", there), "/there/a:1,/there/b");  // which is an error where it is opened
+}
+
 TEST(Sources, WithoutAGoodWeightAreErrors) {
   const auto refusal = [](const std::string& text) { return message_of<fsdp::Error>([&] { sources_in(text); }); };
   EXPECT_THAT(refusal("a:1,b"), HasSubstr("'b' has no weight"));

@@ -72,6 +72,41 @@ TEST(TextFiles, WhatCannotBeATextIsPassedOverAndTold) {
   EXPECT_EQ(passed_over_text({}), "");
 }
 
+TEST(TextFiles, KnowWhatWasSkippedInTheirFolder) {
+  TemporaryFolder folder;
+  folder.write("a.txt", "first\n");
+  folder.write(".git/config", "hidden\n");
+  folder.write("deep/.DS_Store", "hidden\n");
+  folder.write("deep/b.txt", "second\r\nthird\r\n");
+  folder.write("c-binary", std::string("\x7f"
+                                       "ELF\0",
+                                       5));
+  folder.write("d-empty", "");
+  folder.write("e-empty", "");
+  folder.write("\x1b-mixed", "a\nb\r\n");
+  fs::create_directory_symlink("deep", folder / ".link");
+  const TextFiles text(folder.path());
+  EXPECT_EQ(read_all(text), "a\nb\r\nfirst\nsecond\r\nthird\r\n");
+  const TextFacts expected{
+      .hidden = {3, ".git"}, .binary = {1, "c-binary"}, .empty = {2, "d-empty"}, .crlf = {1, "deep/b.txt"}};
+  EXPECT_EQ(text.facts().hidden, expected.hidden);
+  EXPECT_EQ(text.facts().binary, expected.binary);
+  EXPECT_EQ(text.facts().empty, expected.empty);
+  EXPECT_EQ(text.facts().crlf, expected.crlf);
+  EXPECT_FALSE(text.facts().not_utf8.has_value());
+  EXPECT_EQ(text.passed_over().size(), 0u);
+  EXPECT_EQ(text.place(0), "\\x1b-mixed, byte 0");
+}
+
+TEST(TextFiles, ThatAreNamedMayBeHidden) {
+  TemporaryFolder folder;
+  folder.write(".hidden/a.txt", "first\r\n");
+  EXPECT_EQ(text_of(folder / ".hidden"), "first\r\n");
+  EXPECT_EQ(text_of(folder / ".hidden/a.txt"), "first\r\n");
+  EXPECT_EQ(TextFiles(folder / ".hidden/a.txt").facts().crlf, (Seen{1, "a.txt"}));
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("It skipped 1 hidden file or folder, .hidden."));
+}
+
 TEST(TextFiles, WhatMayNotBeReadIsPassedOverAndTold) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
   TemporaryFolder folder;

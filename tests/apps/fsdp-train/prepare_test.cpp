@@ -25,6 +25,7 @@ using fsdp::testing::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 class PrepareTest : public ::testing::Test {
  protected:
@@ -149,7 +150,24 @@ TEST_F(PrepareTest, SaysWhatItDidInOneLine) {
   const std::string output = testing::internal::GetCapturedStdout();
   EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1);
   EXPECT_FALSE(has_control_characters(output));
-  EXPECT_THAT(output, HasSubstr("to validate with, vocabulary 256, kind nanogpt; "));
+  EXPECT_THAT(output, HasSubstr("to validate with (the last 5 %), vocabulary 256, kind nanogpt; "));
+}
+
+TEST_F(PrepareTest, SaysWhatItSkipped) {
+  folder_.write("texts/a.txt", bytes_);
+  folder_.write("texts/.git/config", "x");
+  folder_.write("texts/latin.txt", "caf\xe9\r\n");
+  folder_.write("texts/model.bin", std::string(10, '\0'));
+  PrepareOptions given = options();
+  given.text = folder_ / "texts";
+  given.validation_text = text_;
+  testing::internal::CaptureStdout();
+  run_prepare(given);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              StartsWith("skipped 1 hidden file or folder, .git\nskipped 1 file that is no text, model.bin\n"
+                         "kept CR LF at the ends of lines, in 1 file, latin.txt\n"
+                         "kept bytes that are no UTF-8, in 1 file, latin.txt, byte 3\n" +
+                         given.out + ": "));
 }
 
 const Terminal kUtf8{.utf8 = true};

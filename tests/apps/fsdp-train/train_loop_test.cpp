@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 using TrainLoop = TrainProgram;
 
-std::vector<std::string> events_of(const std::string& run) {
+std::vector<std::string> told_events_of(const std::string& run) {
   std::vector<std::string> events;
   for (const json& record : metrics_of(run)) {
     if (record.contains("event")) events.push_back(record["event"]);
@@ -78,6 +78,36 @@ TEST_F(TrainLoop, KeepsTheNewestCheckpoints) {
   EXPECT_THAT(kept, testing::UnorderedElementsAre("step-4", "step-5"));
 }
 
+TEST_F(TrainLoop, RecordsEveryCheckpoint) {
+  const Ending ending = tiny("run", "--ranks 2 --steps 4 --save-every 1 --validate-every 2 --keep 2 --lr 0.01");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  std::vector<std::string> folders;
+  for (const json& record : events_of(folder_ / "run", "checkpoint")) {
+    const std::string folder = record["folder"];
+    folders.push_back(folder);
+    EXPECT_EQ(record["best"], folder == "best");
+    EXPECT_GT(record["bytes"], 1000);
+    EXPECT_GT(record["save_seconds"], 0);
+    if (folder == "best") continue;
+    EXPECT_EQ("step-" + std::to_string(record["step"].get<int64_t>()), folder);
+    EXPECT_EQ(record["kept"], std::min<int64_t>(record["step"].get<int64_t>(), 2));
+    EXPECT_EQ(record.value("removed", json::array()).size(), record["step"] > 2 ? 1u : 0u);
+  }
+  EXPECT_THAT(folders, ElementsAre("step-1", "best", "step-2", "step-3", "best", "step-4"));
+  for (const char* told : {"step 2: saved ", "run/best, ", "step 3: saved ", "; removed step-1\n"}) {
+    EXPECT_THAT(ending.output, HasSubstr(told));
+  }
+  EXPECT_THAT(ending.output, Not(HasSubstr("step 4: saved")));  // the last lines say where it is
+  // Each is recorded once by a run that goes on.
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 5 --save-every 1 --validate-every 2 --keep 2 --lr 0.01").code, 0);
+  EXPECT_EQ(events_of(folder_ / "run", "checkpoint").back()["removed"], json::array({"step-3"}));
+  const Ending report = run_train("report " + (folder_ / "run"));
+  ASSERT_EQ(report.code, 0) << report.output;
+  EXPECT_THAT(
+      read_bytes(folder_ / "run/report.html"),
+      AllOf(HasSubstr("<h2>Checkpoints</h2>"), HasSubstr("<td>step-5</td>"), Not(HasSubstr("<td>step-3</td>"))));
+}
+
 TEST_F(TrainLoop, SavesByTheClock) {
   ASSERT_EQ(tiny("run", "--steps 3 --save-minutes 1e-9").code, 0);
   for (const char* step : {"run/step-1", "run/step-2", "run/step-3"}) EXPECT_TRUE(fs::exists(folder_ / step));
@@ -87,7 +117,7 @@ TEST_F(TrainLoop, StopsWhenThePatienceRunsOut) {
   const Ending ending = tiny("run", "--ranks 2 --steps 50 --lr 1e-30 --validate-every 1 --patience 2");
   EXPECT_EQ(ending.code, 0) << ending.output;
   EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(3));
-  EXPECT_THAT(events_of(folder_ / "run"), ElementsAre(HasSubstr("stops early")));
+  EXPECT_THAT(told_events_of(folder_ / "run"), ElementsAre(HasSubstr("stops early")));
   EXPECT_TRUE(fs::exists(folder_ / "run/step-3/manifest.json"));
 }
 
@@ -103,8 +133,8 @@ TEST_F(TrainLoop, StopsAtALossThatIsNotFinite) {
 TEST_F(TrainLoop, PassesOverStepsThatAreNotFinite) {
   const Ending ending = tiny("run", "--ranks 2 --steps 4 --lr 1e30 --on-nonfinite skip --log-every 1");
   EXPECT_EQ(ending.code, 0) << ending.output;
-  EXPECT_THAT(events_of(folder_ / "run"), SizeIs(3));
-  EXPECT_THAT(events_of(folder_ / "run").front(), HasSubstr("no parameter was changed"));
+  EXPECT_THAT(told_events_of(folder_ / "run"), SizeIs(3));
+  EXPECT_THAT(told_events_of(folder_ / "run").front(), HasSubstr("no parameter was changed"));
   EXPECT_THAT(ending.output, HasSubstr("skipped"));
 }
 

@@ -1,6 +1,7 @@
 #include "apps/fsdp-train/train_program.h"
 
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "metrics/fields.h"
@@ -9,13 +10,27 @@ using nlohmann::json;
 
 Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
 
-std::vector<json> metrics_of(const std::string& run) {
+namespace {
+
+std::vector<json> all_records_of(const std::string& run) {
   std::ifstream file(run + "/metrics.jsonl");
   std::vector<json> records;
   for (std::string line; std::getline(file, line) && !file.eof();) records.push_back(json::parse(line));
-  std::erase_if(records, [](const json& record) {
-    return record.contains("event") && (record["event"] == "run_start" || record["event"] == "run_end");
-  });
+  return records;
+}
+
+}  // namespace
+
+std::vector<json> events_of(const std::string& run, const std::string& event) {
+  std::vector<json> records = all_records_of(run);
+  std::erase_if(records, [&](const json& record) { return record.value("event", "") != event; });
+  return records;
+}
+
+std::vector<json> metrics_of(const std::string& run) {
+  std::vector<json> records = all_records_of(run);
+  const std::set<std::string> of_other_kinds = {"run_start", "run_end", "data", "checkpoint"};
+  std::erase_if(records, [&](const json& record) { return of_other_kinds.contains(record.value("event", "")); });
   return records;
 }
 

@@ -12,9 +12,11 @@
 
 Ending run_train(const std::string& arguments);
 
-// Records of RUN/metrics.jsonl but for the beginnings and ends of processes: none before the file is there, and no line
-// that is still being written.
+// Records of RUN/metrics.jsonl of steps, and of events that are told: none before the file is there, and no line that
+// is still being written.
 std::vector<nlohmann::json> metrics_of(const std::string& run);
+// Those of another kind: "run_start", "data", "checkpoint".
+std::vector<nlohmann::json> events_of(const std::string& run, const std::string& event);
 std::vector<double> losses_of(const std::string& run);
 // The records of steps, without the fields that time and memory decide.
 std::vector<nlohmann::json> reproducible_steps_of(const std::string& run);

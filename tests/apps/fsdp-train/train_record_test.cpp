@@ -59,6 +59,26 @@ TEST_F(TrainProgram, RecordsWhatAStepTookAndHeld) {
   }
 }
 
+TEST_F(TrainProgram, RecordsItsData) {
+  folder_.write("texts/a.txt", read_bytes(text_) + "in the end\r\n");
+  folder_.write("texts/.hidden/b.txt", "not this");
+  folder_.write("texts/c", std::string(10, '\0'));
+  const Ending ending = tiny("run", "--ranks 2 --steps 1 --vocabulary 300 --text " + (folder_ / "texts"));
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  for (const char* told : {"skipped 1 hidden file or folder, .hidden\n", "skipped 1 file that is no text, c\n",
+                           "held back the last 5 % for validation\n", "of which the tokenizer has 256\n"}) {
+    EXPECT_THAT(ending.output, HasSubstr(told));
+  }
+  const std::vector<json> records = events_of(folder_ / "run", "data");
+  ASSERT_EQ(records.size(), 1u);
+  json record = records[0];
+  const int64_t tokens = record["training_tokens"].get<int64_t>() + record["validation_tokens"].get<int64_t>();
+  EXPECT_EQ(tokens, static_cast<int64_t>(read_bytes(folder_ / "texts/a.txt").size()));
+  for (const char* counted : {"training_tokens", "validation_tokens"}) record.erase(counted);
+  EXPECT_EQ(record, json::parse(R"({"step":0,"event":"data","seconds":0.0,"held_back":0.05,"tokenizer":"bytes",)"
+                                R"("vocabulary":256,"hidden":1,"binary":1,"empty":0,"unreadable":0,"crlf":0})"));
+}
+
 TEST_F(TrainProgram, ReportsOnARun) {
   ASSERT_EQ(tiny("run", "--ranks 1 --steps 3").code, 0);
   const Ending ending = run_train("report " + (folder_ / "run"));

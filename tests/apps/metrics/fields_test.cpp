@@ -9,6 +9,8 @@
 #include <random>
 #include <sstream>
 
+#include "metrics/checkpoint_record.h"
+#include "metrics/data_record.h"
 #include "metrics/process_record.h"
 #include "support/temporary_folder.h"
 
@@ -57,6 +59,12 @@ TEST(Fields, AreWrittenAllAndInTheirOrder) {
   EXPECT_EQ(names_in(ProcessEnd{.reason = "why"}), of_end);
   of_end.pop_back();  // the reason, where there is one
   EXPECT_EQ(names_in(ProcessEnd{}), of_end);
+  std::vector<std::string> of_checkpoint, of_data;
+  for (const Field& field : checkpoint_fields()) of_checkpoint.emplace_back(field.name);
+  EXPECT_EQ(names_in(CheckpointRecord{.removed = {"step-1"}}), of_checkpoint);
+  for (const Field& field : data_fields()) of_data.emplace_back(field.name);
+  EXPECT_EQ(names_in(DataRecord{.tokenizer = "bytes", .vocabulary = 256, .not_utf8 = 0, .assumed_dtype = "uint16"}),
+            of_data);
   std::vector<std::string> of_evaluation;
   for (const Field& field : evaluation_fields()) of_evaluation.emplace_back(field.name);
   EXPECT_EQ(names_in(EvaluationRecord{}), of_evaluation);
@@ -139,6 +147,8 @@ TEST(Fields, AreThoseOfTheDocumentation) {
   expect_documented("## An event", event_fields());
   expect_documented("## The beginning of a process", start_fields());
   expect_documented("## The end of a process", end_fields());
+  expect_documented("## A checkpoint", checkpoint_fields());
+  expect_documented("## The data of a process", data_fields());
   expect_documented("## An evaluation", evaluation_fields());
 }
 

@@ -39,6 +39,54 @@ TEST(MetricsReader, GivesBackWhatWasWritten) {
   EXPECT_THAT(metrics.problems, SizeIs(0));
 }
 
+TEST(MetricsReader, GivesBackCheckpointsAndData) {
+  TemporaryFolder folder;
+  const CheckpointRecord saved{.step = 1,
+                               .seconds = 2.5,
+                               .folder = "step-1",
+                               .bytes = 1 << 20,
+                               .save_seconds = 0.125,
+                               .kept = 1,
+                               .removed = {"a"}};
+  const DataRecord data{
+      .training_tokens = 900, .validation_tokens = 100, .held_back = 0.1, .vocabulary = 256, .crlf = 2};
+  {
+    MetricsFile file(folder / "m", 0, [](const std::string&) {});
+    file.write(data);
+    file.write(StepRecord{.step = 1, .loss = 2.5});
+    file.write(saved);
+    file.write(StepRecord{.step = 2, .loss = 2.5});
+    file.write(CheckpointRecord{.step = 2, .folder = "best", .best = true});
+  }
+  RunMetrics metrics = read_metrics(folder / "m");
+  ASSERT_THAT(metrics.checkpoints, SizeIs(2));
+  EXPECT_EQ(to_json(metrics.checkpoints[0]), to_json(saved));
+  EXPECT_TRUE(metrics.checkpoints[1].best);
+  ASSERT_TRUE(metrics.data.has_value());
+  EXPECT_EQ(to_json(*metrics.data), to_json(data));
+  EXPECT_THAT(metrics.events, SizeIs(0));
+  // A run that goes on from step 1 has not saved the others.
+  folder.write("m", read_bytes(folder / "m") + "{\"step\":2,\"loss\":1}\n");
+  EXPECT_THAT(read_metrics(folder / "m").checkpoints, SizeIs(1));
+}
+
+TEST(MetricsReader, TakesDefaultsForFieldsOfOtherTypes) {
+  TemporaryFolder folder;
+  const RunMetrics metrics = read_metrics(folder.write(
+      "m", R"({"step":1,"event":"checkpoint","folder":3,"bytes":1e300,"best":"no","removed":[1,"a",{}]})"
+           "\n"
+           R"({"step":1,"event":"data","tokenizer":[],"vocabulary":"many","hidden":-0.5,"held_back":"all"})"
+           "\n" +
+               kTwoSteps));
+  ASSERT_THAT(metrics.checkpoints, SizeIs(1));
+  EXPECT_EQ(metrics.checkpoints[0].folder, "");
+  EXPECT_EQ(metrics.checkpoints[0].bytes, 0);
+  EXPECT_FALSE(metrics.checkpoints[0].best);
+  EXPECT_THAT(metrics.checkpoints[0].removed, ElementsAre("a"));
+  EXPECT_EQ(metrics.data->hidden, 0);
+  EXPECT_EQ(metrics.data->held_back, 0);
+}
+
 TEST(MetricsReader, ReadsFieldsThatItDoesNotKnow) {
   TemporaryFolder folder;
   const RunMetrics metrics = read_metrics(

@@ -83,10 +83,24 @@ TEST_F(ConfigurationFileTest, DeepKeysAreAProblem) {
               ElementsAre("2:130: Keys, lists and tables nest deeper than 64 levels."));
 }
 
+TEST_F(ConfigurationFileTest, RefusesAnotherKindOfPaths) {
+  EXPECT_THAT(problems_of("paths_relative_to = 'here'\n"),
+              ElementsAre("1:21: paths_relative_to must be \"file\" or \"working-folder\"."));
+  EXPECT_THAT(problems_of("paths_relative_to = 3\n"), ElementsAre(HasSubstr("must be \"file\" or")));
+  EXPECT_THAT(problems_of("path_relative_to = 'file'\n"),
+              ElementsAre(HasSubstr("stands outside of every section; did you mean paths_relative_to?")));
+}
+
+Options chosen(Options options, std::set<std::string> flags) {
+  options.chosen.flags = std::move(flags);
+  return options;
+}
+
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {
-  const std::string text = configuration_toml(Options());
-  for (const char* part : {"\n[ranks]\n", "\n[training]\n", "\nlr = 0.001\n", "\nclip = 1.0\n", "\neps = 1e-08\n",
-                           "\nsteps = 300\n", "\nstrategy = \"full-shard\"\n", "\nprompt = \"\\u000A\"\n"}) {
+  const std::string text = configuration_toml(chosen(Options(), {"--lr", "--eps", "--prompt"}));
+  for (const char* part :
+       {"\n[ranks]\n", "\n[training]\n", "\nlr = 0.001\n", "\n# clip = 1.0\n", "\neps = 1e-08\n", "\n# steps = 300\n",
+        "\n# strategy = \"full-shard\"\n", "\nprompt = \"\\u000A\"\n", "\npaths_relative_to = \"file\"\n"}) {
     EXPECT_THAT(text, HasSubstr(part));
     EXPECT_EQ(text.find(part), text.rfind(part));
   }
@@ -97,15 +111,24 @@ TEST(ConfigurationToml, LeavesOutWhatFollows) {
   Options options;
   options.epochs = 2;
   options.target_tokens_per_step = 4096;
-  options.checkpoint = "run/step-3";
-  const std::string text = configuration_toml(options);
-  EXPECT_THAT(text, AllOf(HasSubstr("epochs = 2.0"), HasSubstr("tokens_per_step = 4096"), HasSubstr("checkpoint = ")));
-  EXPECT_THAT(text, AllOf(Not(HasSubstr("\nsteps =")), Not(HasSubstr("micro_batches")), Not(HasSubstr("resume"))));
+  options.warmup = 60;
+  const std::string text =
+      configuration_toml(chosen(options, {"--epochs", "--steps", "--tokens-per-step", "--micro-batches"}));
+  EXPECT_THAT(text, AllOf(HasSubstr("\nepochs = 2.0"), HasSubstr("\ntokens_per_step = 4096")));
+  EXPECT_THAT(text, AllOf(HasSubstr("\n# steps ="), HasSubstr("\n# micro_batches ="), HasSubstr("\n# warmup = 60\n")));
+}
+
+TEST(ConfigurationToml, HasTheRanksOfALauncher) {
+  Options options;
+  EXPECT_THAT(configuration_toml(options), HasSubstr("\n# ranks = 1\n"));
+  options.ranks = 4;
+  EXPECT_THAT(configuration_toml(options), HasSubstr("\nranks = 4\n"));
 }
 
 TEST(ConfigurationToml, SaysWhatItCannotHold) {
   Options options;
   options.prompt = "\xff";
+  options.chosen.flags = {"--prompt"};
   const TemporaryFolder folder;
   const std::string text = configuration_toml(options);
   EXPECT_THAT(text, HasSubstr("# prompt: not UTF-8, so it cannot be here; give --prompt\n"));

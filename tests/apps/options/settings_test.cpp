@@ -44,6 +44,17 @@ TEST_F(SettingsTable, FitsInto80Columns) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST_F(SettingsTable, SaysWhatIsPeculiarInTheData) {
+  Options options;
+  options.text = folder_.write("dos.txt", std::string(5000, 'x') + "\r\n");
+  options.model.vocabulary = 300;
+  EXPECT_THAT(resolve(options, {}), testing::IsEmpty());
+  const std::string text = settings_table(options, data::open_text({.data = options.text, .context = 128}));
+  EXPECT_THAT(text, HasSubstr("\n                 kept CR LF at the ends of lines, in 1 file, dos.txt\n"
+                              "                 held back the last 5 % for validation\n"));
+  EXPECT_THAT(text, HasSubstr("bytes, a vocabulary of 300, of which the tokenizer has 256\n"));
+}
+
 TEST_F(SettingsTable, CountsOneAndMany) {
   Options one;
   EXPECT_THAT(table(one), HasSubstr("1 rank, 1 thread per rank"));

@@ -30,6 +30,30 @@ TEST(Page, HoldsAllOfARun) {
   EXPECT_THAT(page, Not(HasSubstr("differs\"")));
 }
 
+TEST(Page, ListsTheCheckpointsThatAreThere) {
+  TemporaryFolder folder;
+  RunFolder run = read_run(write_sample_run(folder.path(), "first"));
+  EXPECT_THAT(report_page({run}), Not(HasSubstr("<h2>Checkpoints</h2>")));
+  run.metrics.checkpoints = {{.step = 100, .folder = "step-100", .bytes = 2'000'000, .save_seconds = 0.25},
+                             {.step = 100, .folder = "best", .best = true, .bytes = 2'000'000, .save_seconds = 0.25},
+                             {.step = 200, .folder = "best", .best = true, .bytes = 2'000'000, .save_seconds = 0.25},
+                             {.step = 200, .folder = "step-200<b>", .bytes = -1, .removed = {"step-100"}}};
+  const std::string page = report_page({run});
+  EXPECT_THAT(page, HasSubstr("<td>best</td><td class=\"number\">step 200</td><td class=\"number\">2.0 MB</td><td "
+                              "class=\"number\">saved in 0.25 s</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>step-200&lt;b&gt;</td><td class=\"number\">step 200</td><td class=\"number\">0 B"));
+  EXPECT_THAT(page, Not(HasSubstr("<td>step-100</td>")));
+}
+
+TEST(Page, SaysWhichDataItWas) {
+  TemporaryFolder folder;
+  RunFolder run = read_run(write_sample_run(folder.path(), "first", {.has_start = true}));
+  EXPECT_THAT(report_page({run}), Not(HasSubstr("to validate with")));
+  run.metrics.data = {.training_tokens = 9000, .validation_tokens = 1000, .hidden = 2, .unreadable = 1};
+  EXPECT_THAT(report_page({run}),
+              HasSubstr("9,000 tokens to train on, 1,000 to validate with; 3 entries of its folders skipped"));
+}
+
 // Files that a browser would fetch are named by an address, or by an attribute or a rule that takes one.
 TEST(Page, NamesNothingOutside) {
   TemporaryFolder folder;

@@ -31,6 +31,15 @@ TEST(CheckpointFolder, HasNotTheNameOfAnotherStep) {
               AllOf(HasSubstr("run/step-3"), HasSubstr("its manifest says step 0")));
 }
 
+TEST(CheckpointFolder, HasTheBytesOfItsOwnFiles) {
+  TemporaryFolder folder;
+  folder.write("step-3/manifest.json", "12345");
+  folder.write("step-3/shard-00001-of-00001.safetensors", "1234567890");
+  folder.write("step-3/notes.txt", "of somebody else");
+  EXPECT_EQ(bytes_of_checkpoint(folder / "step-3"), 15);
+  EXPECT_EQ(bytes_of_checkpoint(folder / "step-4"), 0);
+}
+
 class Shards : public testing::Test {
  protected:
   std::string message_for(const std::string& manifest) {

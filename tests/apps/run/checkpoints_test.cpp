@@ -8,7 +8,6 @@
 
 #include "run/checkpoint_folder.h"
 #include "run/resume_state.h"
-#include "support/message_of.h"
 #include "support/temporary_folder.h"
 
 namespace trainer {
@@ -57,9 +56,9 @@ TEST_F(Checkpoints, TheNewestAreKeptAndNothingElseIsTouched) {
   for (const char* name : {"step-1", "step-2", "step-3"}) make_checkpoint(run_ / name);
   fs::create_directories(run_ / "step-0");
   std::ofstream(run_ / "metrics.jsonl") << "{}\n";
-  remove_old_checkpoints(run_, 0);
+  EXPECT_THAT(remove_old_checkpoints(run_, 0).folders, IsEmpty());
   EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-3", run_ / "step-2", run_ / "step-1"));
-  remove_old_checkpoints(run_, 2);
+  EXPECT_THAT(remove_old_checkpoints(run_, 2).folders, ElementsAre(run_ / "step-1"));
   EXPECT_THAT(checkpoints_of(run_), ElementsAre(run_ / "step-3", run_ / "step-2"));
   EXPECT_FALSE(fs::exists(run_ / "step-1"));
   EXPECT_TRUE(fs::exists(run_ / "step-0"));
@@ -94,15 +93,17 @@ TEST_F(Checkpoints, KeepWhatIsNoneOfThem) {
   std::ofstream(run_ / "step-1/manifest.json") << R"({"name":"of another program"})";
   std::ofstream(run_ / "step-2/notes.txt") << "precious";
   fs::create_directories(run_ / "step-2/more");
-  const std::string told = fsdp::testing::message_of([&] { remove_old_checkpoints(run_, 1); });
-  EXPECT_THAT(told, AllOf(HasSubstr("step-2'"), HasSubstr("its folder stays"), HasSubstr("'notes.txt'")));
+  const RemovedCheckpoints removed = remove_old_checkpoints(run_, 1);
+  EXPECT_THAT(removed.folders, ElementsAre(run_ / "step-3"));
+  EXPECT_THAT(removed.problems,
+              ElementsAre(AllOf(HasSubstr("step-2'"), HasSubstr("its folder stays"), HasSubstr("'notes.txt'"))));
   EXPECT_TRUE(fs::exists(run_ / "step-0/manifest.json"));
   EXPECT_TRUE(fs::exists(run_ / "step-1/shard-00001-of-00001.safetensors"));
   EXPECT_EQ(read_bytes(run_ / "step-2/notes.txt"), "precious");
   EXPECT_TRUE(fs::exists(run_ / "step-2/more"));
   EXPECT_FALSE(fs::exists(run_ / "step-2/shard-00001-of-00001.safetensors"));
   EXPECT_FALSE(fs::exists(run_ / "step-3"));
-  EXPECT_EQ(fsdp::testing::message_of([&] { remove_old_checkpoints(run_, 1); }), "no error");
+  EXPECT_THAT(remove_old_checkpoints(run_, 1).problems, IsEmpty());
 }
 
 TEST_F(Checkpoints, AreReplacedAndAllElseMakesWayForThem) {

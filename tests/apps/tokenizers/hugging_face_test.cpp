@@ -97,7 +97,8 @@ TEST_F(HuggingFaceTest, ATextIsEncodedAsInOnePiece) {
   for (int threads : {1, 2}) {
     const std::string tokens = folder_ / ("tokens-" + std::to_string(threads) + ".bin");
     data::TokenWriter writer(tokens, data::TokenKind::kNanoGpt);
-    data::encode(data::all_of(files), *tokenizer, threads, writer, {});
+    data::Utf8Check check;
+    data::encode(data::all_of(files), *tokenizer, threads, writer, check, {});
     writer.commit();
     std::vector<int32_t> whole = tokenizer->encode(text);
     whole.push_back(*tokenizer->end_of_text());
