@@ -1,5 +1,6 @@
 #include <ATen/ops/_fused_adam.h>
 
+#include "base/error.h"
 #include "optim/rule_on_pieces.h"
 
 namespace fsdp {
@@ -9,13 +10,22 @@ namespace {
 using optim::Settings;
 using optim::UpdateBatch;
 
-void update(const UpdateBatch& batch, const Settings& with) {
-  at::_fused_adam_(batch.pieces, batch.gradients, batch.states[0], batch.states[1], /*max_exp_avg_sqs=*/{}, batch.steps,
-                   *with.lr, *with.beta1, *with.beta2, *with.weight_decay, *with.eps, /*amsgrad=*/false,
-                   /*maximize=*/false);
+void update(const UpdateBatch& batch, const Settings& with, bool amsgrad, bool maximize) {
+  const std::vector<torch::Tensor> largest = amsgrad ? batch.states[2] : std::vector<torch::Tensor>{};
+  at::_fused_adam_(batch.pieces, batch.gradients, batch.states[0], batch.states[1], largest, batch.steps, *with.lr,
+                   *with.beta1, *with.beta2, *with.weight_decay, *with.eps, amsgrad, maximize);
+}
+
+std::vector<optim::RuleState> states_of(const AdamOptions& options) {
+  std::vector<optim::RuleState> states = optim::adam_moments(options.state_dtype);
+  if (options.amsgrad) states.push_back({"max_exp_avg_sq", states[1].format});
+  return states;
 }
 
 optim::Rule adam_rule(const AdamOptions& options) {
+  FSDP_CHECK(!options.amsgrad || options.state_dtype != StateDtype::Block8,
+             "Adam: found amsgrad with state_dtype Block8, expected Float32 or BFloat16: the largest second moment of "
+             "each element would be that of its block at times. Leave amsgrad out, or keep the state in BFloat16.");
   return {.name = "Adam",
           .defaults = {.patterns = {},
                        .lr = options.lr,
@@ -23,8 +33,9 @@ optim::Rule adam_rule(const AdamOptions& options) {
                        .beta2 = options.beta2,
                        .eps = options.eps,
                        .weight_decay = options.weight_decay},
-          .states = {"exp_avg", "exp_avg_sq"},
-          .update = update};
+          .states = states_of(options),
+          .update = [amsgrad = options.amsgrad, maximize = options.maximize](
+                        const UpdateBatch& batch, const Settings& with) { update(batch, with, amsgrad, maximize); }};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Rule adamw_rule(const std::string& name, const AdamWOptions& options) {
                        .beta2 = options.beta2,
                        .eps = options.eps,
                        .weight_decay = options.weight_decay},
-          .states = {"exp_avg", "exp_avg_sq"},
+          .states = adam_moments(options.state_dtype),
           .update = update};
 }
 

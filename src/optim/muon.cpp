@@ -61,7 +61,7 @@ optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOpt
                    .lr = options.lr,
                    .weight_decay = options.weight_decay,
                    .momentum = options.momentum},
-      .states = {"momentum_buffer"},
+      .states = {{"momentum_buffer"}},
       .element_wise = false,
       .update = [=, wholes = std::make_shared<optim::WholeMatrices>(model->group())](
                     const UpdateBatch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};

@@ -7,6 +7,7 @@
 
 #include "engine/sharded_unit.h"
 #include "optim/settings.h"
+#include "optim/state_format.h"
 
 namespace fsdp::optim {
 
@@ -18,13 +19,13 @@ struct UpdateBatch {
   std::vector<torch::Tensor> pieces = {};
   std::vector<torch::Tensor> gradients = {};
   std::vector<torch::Tensor> steps = {};                // scalars: this step included
-  std::vector<std::vector<torch::Tensor>> states = {};  // for each of the rule's states, the pieces' tensors
+  std::vector<std::vector<torch::Tensor>> states = {};  // for each of the rule's states, the pieces' tensors in fp32
 };
 
 struct Rule {
-  std::string name;                 // for messages
-  Settings defaults;                // of a parameter in no group
-  std::vector<std::string> states;  // tensors like the piece that it keeps for each parameter, zero at first
+  std::string name;               // for messages
+  Settings defaults;              // of a parameter in no group
+  std::vector<RuleState> states;  // zero at first
   // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
   bool element_wise = true;
   std::function<void(const UpdateBatch&, const Settings&)> update;

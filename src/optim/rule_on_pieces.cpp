@@ -25,24 +25,27 @@ void merge(std::vector<Optimizer::ElementState>& into, const std::string& name,
   }
 }
 
-// Small enough that a block's gradients and optimizer state stay in a core's cache from one operation to the next. On a
-// GPU few calls matter more.
-int64_t block_numel(const torch::Device& device) {
-  return device.is_cpu() ? int64_t{1 << 17} * at::get_num_threads() : std::numeric_limits<int64_t>::max();
+// Small enough that a block's gradients and optimizer state, and the fp32 that is made of one that is packed, stay in a
+// core's cache from one operation to the next. On a GPU few calls matter more, and that fp32 is memory.
+int64_t block_numel(const torch::Device& device, bool packed) {
+  if (!device.is_cpu()) return packed ? int64_t{1} << 24 : std::numeric_limits<int64_t>::max();
+  return (packed ? int64_t{1 << 15} : int64_t{1 << 17}) * at::get_num_threads();
 }
 
-void append(UpdateBatch& to, const UpdateBatch& from, size_t i, int64_t begin, int64_t end) {
+void append(UpdateBatch& to, const UpdateBatch& from, const std::vector<KeptTensor>& kept, size_t i, int64_t begin,
+            int64_t end) {
   to.parameters.push_back(from.parameters[i]);
   to.pieces.push_back(from.pieces[i].slice(0, begin, end));
   to.gradients.push_back(from.gradients[i].slice(0, begin, end));
   to.steps.push_back(from.steps[i]);
   for (size_t state = 0; state < to.states.size(); ++state) {
-    to.states[state].push_back(from.states[state][i].slice(0, begin, end));
+    to.states[state].push_back(
+        from.states[state][i].slice(0, kept[state].numel_for(begin), kept[state].numel_for(end)));
   }
 }
 
 // The batch's elements, about so many in each.
-std::vector<UpdateBatch> blocks_of(const UpdateBatch& batch) {
+std::vector<UpdateBatch> blocks_of(const UpdateBatch& batch, const std::vector<KeptTensor>& kept, bool packed) {
   constexpr int64_t kAligned = 64;
   std::vector<UpdateBatch> blocks;
   int64_t room = 0;
@@ -52,10 +55,10 @@ std::vector<UpdateBatch> blocks_of(const UpdateBatch& batch) {
       if (room < kAligned) {
         blocks.push_back({.unit = batch.unit});
         blocks.back().states.resize(batch.states.size());
-        room = block_numel(batch.pieces[i].device());
+        room = block_numel(batch.pieces[i].device(), packed);
       }
       end = std::min(numel, begin + room / kAligned * kAligned);
-      append(blocks.back(), batch, i, begin, end);
+      append(blocks.back(), batch, kept, i, begin, end);
       room -= end - begin;
     }
   }
@@ -86,13 +89,14 @@ void cast_for_gathers(const UpdateBatch& batch) {
 
 RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std::vector<ParameterGroup> groups,
                            const std::vector<size_t>& members)
-    : model_(std::move(model)), rule_(std::move(rule)), groups_(std::move(groups)) {
+    : model_(std::move(model)), rule_(std::move(rule)), groups_(std::move(groups)), kept_(kept_tensors(rule_)) {
   check_settings(rule_.name, rule_.defaults, groups_);
   check_patterns(members);
+  check_devices(members);
   groups_.emplace_back();
   const auto& parameters = model_->parameters();
   members_.resize(groups_.size());
-  states_.assign(rule_.states.size(), std::vector<torch::Tensor>(parameters.size()));
+  states_.assign(kept_.size(), std::vector<torch::Tensor>(parameters.size()));
   steps_.resize(parameters.size());
   for (size_t i : members) {
     const auto named = [&](const ParameterGroup& group) { return matches_any(group.patterns, parameters[i].name); };
@@ -105,9 +109,12 @@ RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std:
 void RuleOnPieces::make_state(size_t parameter) {
   const torch::Tensor& piece = model_->parameters()[parameter].piece;
   const auto beside_piece = torch::TensorOptions(piece.device());
-  for (auto& state : states_) state[parameter] = torch::zeros({piece.numel()}, beside_piece);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    states_[i][parameter] = torch::zeros({kept_[i].numel_for(piece.numel())}, beside_piece.dtype(kept_[i].type));
+    bytes += static_cast<int64_t>(states_[i][parameter].nbytes());
+  }
   steps_[parameter] = torch::zeros({}, beside_piece);
-  const auto bytes = static_cast<int64_t>(states_.size() * piece.nbytes());
   bytes_ += bytes;
   model_->add_optimizer_bytes(bytes);
 }
@@ -125,15 +132,27 @@ void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   }
 }
 
+void RuleOnPieces::check_devices(const std::vector<size_t>& members) const {
+  const bool only_on_cpu = std::any_of(rule_.states.begin(), rule_.states.end(),
+                                       [](const RuleState& state) { return state.format->only_on_cpu; });
+  for (size_t i : members) {
+    const torch::Device device = model_->parameters()[i].piece.device();
+    FSDP_CHECK(!only_on_cpu || device.is_cpu(),
+               "{}: state_dtype Block8 is for ranks on the CPU, found {} on {}. Keep the state in BFloat16 or Float32.",
+               rule_.name, model_->parameters()[i].name, device.str());
+  }
+}
+
 void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
+  const bool packed = has_packed_states(rule_);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const UpdateBatch batch = batch_of(group, unit);
     if (batch.parameters.empty()) continue;
     at::_foreach_add_(batch.steps, 1);
     const Settings settings = resolve(rule_.defaults, groups_[group]);
-    for (const UpdateBatch& block : rule_.element_wise ? blocks_of(batch) : std::vector{batch}) {
+    for (const UpdateBatch& block : rule_.element_wise ? blocks_of(batch, kept_, packed) : std::vector{batch}) {
       for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
-      rule_.update(block, settings);
+      update_kept(rule_, block, settings);
       cast_for_gathers(block);
     }
   }
@@ -165,7 +184,7 @@ void RuleOnPieces::set_lr(double lr) {
 }
 
 void RuleOnPieces::add_to(Optimizer::State& state) const {
-  for (size_t i = 0; i < states_.size(); ++i) merge(state.elements, rule_.states[i], states_[i]);
+  for (size_t i = 0; i < states_.size(); ++i) merge(state.elements, kept_[i].name, states_[i]);
   merge(state.scalars, "step", steps_);
 }
 

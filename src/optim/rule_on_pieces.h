@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "optim/kept_states.h"
 #include "optim/rule.h"
 
 namespace fsdp::optim {
@@ -36,6 +37,7 @@ class RuleOnPieces {
 
  private:
   void check_patterns(const std::vector<size_t>& members) const;
+  void check_devices(const std::vector<size_t>& members) const;
   UpdateBatch batch_of(size_t group, const engine::ShardedUnit& unit);
   void make_state(size_t parameter);
 
@@ -43,7 +45,8 @@ class RuleOnPieces {
   Rule rule_;
   std::vector<ParameterGroup> groups_;              // the last has no patterns: what matches no other
   std::vector<std::vector<size_t>> members_;        // of each group
-  std::vector<std::vector<torch::Tensor>> states_;  // of each of the rule's states, per parameter
+  std::vector<KeptTensor> kept_;                    // of the rule's states
+  std::vector<std::vector<torch::Tensor>> states_;  // of each of those, per parameter
   std::vector<torch::Tensor> steps_;                // per parameter
   int64_t bytes_ = 0;
 };

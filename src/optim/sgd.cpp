@@ -54,7 +54,7 @@ optim::Rule sgd_rule(const SGDOptions& options) {
   const bool momentum = std::any_of(all.begin(), all.end(), [](const Settings& one) { return *one.momentum != 0; });
   return {.name = "SGD",
           .defaults = defaults,
-          .states = momentum ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
+          .states = momentum ? std::vector<optim::RuleState>{{"momentum_buffer"}} : std::vector<optim::RuleState>{},
           .update = [nesterov = options.nesterov](const UpdateBatch& batch, const Settings& with) {
             update(batch, with, nesterov);
           }};
