@@ -41,6 +41,9 @@ std::vector<Group> training_groups() {
        "training",
        {{"--optimizer", &O::optimizer, words(kOptimizers), kTrain, "OPTIMIZER", "",
          "Optimizer. Muon moves the matrices of the layers, with AdamW for all else."},
+        {"--optimizer-state", &O::optimizer_state, words(kOptimizerStates), kTrain, "DTYPE", "",
+         "Dtype in which AdamW keeps its two moments: 8, 4 or 2.125 bytes per parameter. 8bit has a scale per block of "
+         "64 elements, and is for ranks on the CPU."},
         {"--beta1", &O::beta1, kBelowOne, kTrain, "X", "", "Share of the mean gradient that AdamW keeps per step."},
         {"--beta2", &O::beta2, kBelowOne, kTrain, "X", "",
          "Share of the mean squared gradient that AdamW keeps per step."},

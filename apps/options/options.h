@@ -21,6 +21,7 @@ inline constexpr std::array<const char*, 6> kStrategies = {"full-shard", "shard-
 inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
 inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2", "llmc-llama3"};
 inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
+inline constexpr std::array<const char*, 3> kOptimizerStates = {"fp32", "bf16", "8bit"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
 
 // Steps, both ends included, counted from 1.
@@ -88,7 +89,8 @@ struct Options {
   int64_t seed = 1;
   std::string freeze;  // patterns of parameters that are not trained, with commas between them (frozen.h)
 
-  std::string optimizer = "adamw";  // one of kOptimizers
+  std::string optimizer = "adamw";       // one of kOptimizers
+  std::string optimizer_state = "fp32";  // of AdamW's moments; one of kOptimizerStates
   double beta1 = 0.9, beta2 = 0.99, eps = 1e-8;
   double weight_decay = 0.1;
   std::optional<double> muon_lr;  // none: as `lr`

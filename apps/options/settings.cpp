@@ -128,6 +128,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   row(options.optimizer == "muon" ? "Muon, AdamW" : "AdamW",
       fmt::format("betas {} and {}, weight decay {}, gradient clipped at {}", options.beta1, options.beta2,
                   options.weight_decay, options.clip));
+  if (options.optimizer_state != "fp32") row("moments", "kept in " + options.optimizer_state);
   row("seed", fmt::format("{}", options.seed));
   row("run", options.run);
   if (!options.checkpoint.empty()) row("goes on from", options.checkpoint);

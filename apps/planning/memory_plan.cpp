@@ -43,15 +43,16 @@ ElementRange shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, i
   return {begin, begin + sizes.shard};
 }
 
-// Without padding, as one tensor of state per parameter has it.
-int64_t state_numel(const PlannedUnit& unit, ElementRange shard, bool muon) {
-  int64_t numel = 0, offset = 0;
+// Of pieces, which have no padding.
+int64_t state_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSharding& sharding) {
+  int64_t bytes = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {
-    const int64_t tensors = !parameter.is_trained ? 0 : muon && parameter.is_layer_matrix ? 1 : 2;
-    numel += tensors * common_numel({offset, offset + parameter.numel}, shard);
+    const int64_t numel = common_numel({offset, offset + parameter.numel}, shard);
+    const bool one_tensor = sharding.muon && parameter.is_layer_matrix;
+    if (parameter.is_trained) bytes += one_tensor ? kFloatBytes * numel : 2 * sharding.moment.bytes(numel);
     offset += rounded_up(parameter.numel);
   }
-  return numel;
+  return bytes;
 }
 
 // The sums of a shard's gradients; one rank alone keeps those that autograd makes, which have no padding.
@@ -99,6 +100,8 @@ PlannedSharding planned_sharding(const Options& options) {
   const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
   const bool replicas_only = options.strategy == "no-shard";
   auto bytes_of = [](const std::string& dtype) { return dtype == "fp32" ? 4 : 2; };
+  const PlannedMoment moment = options.optimizer_state == "8bit" ? PlannedMoment{.per_element = 1, .per_block = 4}
+                                                                 : PlannedMoment{bytes_of(options.optimizer_state)};
   const int64_t group = options.shard_group_size == 0 ? options.ranks : options.shard_group_size;
   return {.ranks = options.ranks,
           .group = replicas_only ? 1 : group,
@@ -108,7 +111,8 @@ PlannedSharding planned_sharding(const Options& options) {
           .reduce_bytes = bytes_of(options.reduce_dtype),
           .buffers = options.buffers,
           .shares_buffers = !whole_step && !until_backward_ends,
-          .muon = options.optimizer == "muon"};
+          .muon = options.optimizer == "muon",
+          .moment = moment};
 }
 
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
@@ -119,7 +123,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     for (size_t i = 0; i < units.size(); ++i) {
       const ElementRange shard = shard_of(sizes[i], sharding, rank);
-      plan.optimizer += kFloatBytes * state_numel(units[i], shard, sharding.muon);
+      plan.optimizer += state_bytes(units[i], shard, sharding);
       plan.gradients += kFloatBytes * gradient_numel(units[i], shard, sharding.ranks > 1);
     }
   }

@@ -10,6 +10,13 @@
 
 namespace trainer {
 
+// What AdamW keeps of one moment of a piece, in bytes.
+struct PlannedMoment {
+  int64_t per_element = 4;
+  int64_t per_block = 0;  // of 64 elements
+  int64_t bytes(int64_t numel) const { return per_element * numel + per_block * ((numel + 63) / 64); }
+};
+
 // How the model is divided; all ranks are on one host and share memory.
 struct PlannedSharding {
   int64_t ranks = 1;
@@ -20,7 +27,8 @@ struct PlannedSharding {
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
   int64_t buffers = 2;             // full units at once where gathers copy, for the strategies that share them
   bool shares_buffers = true;
-  bool muon = false;  // its matrices have one tensor of state, all else two
+  bool muon = false;  // its matrices have one tensor of state in fp32, all else two moments
+  PlannedMoment moment = {};
 };
 
 PlannedSharding planned_sharding(const Options& options);

@@ -12,13 +12,19 @@ std::vector<std::string> without_decay(const Options& options) {
   return models::names_of(options.model, {Embedding, Norm, Bias});
 }
 
+fsdp::StateDtype state_dtype_of(const Options& options) {
+  if (options.optimizer_state == "8bit") return fsdp::StateDtype::Block8;
+  return options.optimizer_state == "bf16" ? fsdp::StateDtype::BFloat16 : fsdp::StateDtype::Float32;
+}
+
 fsdp::AdamWOptions adamw_options(const Options& options) {
   return {.lr = options.lr,
           .beta1 = options.beta1,
           .beta2 = options.beta2,
           .eps = options.eps,
           .weight_decay = options.weight_decay,
-          .groups = {{.patterns = without_decay(options), .weight_decay = 0.0}}};
+          .groups = {{.patterns = without_decay(options), .weight_decay = 0.0}},
+          .state_dtype = state_dtype_of(options)};
 }
 
 fsdp::MuonOptions muon_options(const Options& options, double lr) {

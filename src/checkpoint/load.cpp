@@ -43,6 +43,13 @@ void check_same_parameters(const std::string& directory, const Manifest& saved, 
              fmt::join(problems, "; "), count > kShown ? fmt::format("; and {} more", count - kShown) : "");
 }
 
+// The names of StateDtype, by the first tensor that each keeps a moment in.
+std::string state_dtype_of(torch::ScalarType type) {
+  if (type == torch::kInt8 || type == torch::kUInt8) return "Block8";
+  if (type == torch::kBFloat16) return "BFloat16";
+  return type == torch::kFloat32 ? "Float32" : toString(type);
+}
+
 // The entries of `wanted`, each of the wanted shape and dtype: compared before anything of them is read.
 std::vector<const SafetensorsFile::Entry*> find_wanted(const SafetensorsFile& file, const std::string& name,
                                                        const NamedTensors& wanted) {
@@ -54,6 +61,11 @@ std::vector<const SafetensorsFile::Entry*> find_wanted(const SafetensorsFile& fi
     FSDP_CHECK(one != entries.end(), "{}: {} is missing. Was the checkpoint saved with this optimizer?", name,
                tensor_name);
     const SafetensorsFile::Entry& entry = *one->second;
+    FSDP_CHECK(entry.type == tensor.scalar_type() || !tensor_name.starts_with("optimizer."),
+               "{}: the optimizer's state was kept as {}, and is kept as {} here ({}). Set state_dtype to {}, or load "
+               "the model alone.",
+               name, state_dtype_of(entry.type), state_dtype_of(tensor.scalar_type()), tensor_name,
+               state_dtype_of(entry.type));
     FSDP_CHECK(entry.shape == tensor.sizes().vec() && entry.type == tensor.scalar_type(),
                "{}: {} has shape {} of {}, expected {} of {}", name, tensor_name, entry.shape, toString(entry.type),
                tensor.sizes().vec(), toString(tensor.scalar_type()));

@@ -2,9 +2,13 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <array>
+
+#include "checkpoint/safetensors.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 
 namespace fsdp {
 namespace {
@@ -88,7 +92,73 @@ TEST(Checkpoint, HoldsTheStateOfEveryOptimizer) {
     expect_same_bits_after_loading<SGD>(world, SGDOptions{.lr = 0.1});
     expect_same_bits_after_loading<SGD>(world, SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
     expect_same_bits_after_loading<Muon>(world, MuonOptions{.lr = 1e-2});
+    for (StateDtype dtype : {StateDtype::BFloat16, StateDtype::Block8}) {
+      expect_same_bits_after_loading<AdamW>(world, AdamWOptions{.lr = 1e-2, .state_dtype = dtype});
+      expect_same_bits_after_loading<Adam>(world, AdamOptions{.lr = 1e-2, .state_dtype = dtype});
+    }
+    expect_same_bits_after_loading<Adam>(world, AdamOptions{.state_dtype = StateDtype::BFloat16, .amsgrad = true});
   });
+}
+
+TEST(Checkpoint, OfAnotherStateDtypeIsAnErrorThatNamesBoth) {
+  constexpr std::array kDtypes{std::pair{StateDtype::Float32, "Float32"}, std::pair{StateDtype::BFloat16, "BFloat16"},
+                               std::pair{StateDtype::Block8, "Block8"}};
+  run_ranks(2, [&](World& world) {
+    const auto directory = scratch("state-dtypes");
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    for (const auto& [saved, saved_name] : kDtypes) {
+      AdamW optimizer(sharded, {.state_dtype = saved});
+      save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer});
+      for (const auto& [wanted, wanted_name] : kDtypes) {
+        AdamW other(sharded, {.state_dtype = wanted});
+        const std::string message =
+            message_of([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &other}); });
+        if (wanted == saved) {
+          EXPECT_EQ(message, "no error");
+        } else {
+          EXPECT_THAT(message, AllOf(HasSubstr(std::string("state was kept as ") + saved_name),
+                                     HasSubstr(std::string("is kept as ") + wanted_name + " here")));
+        }
+      }
+    }
+    world.barrier();
+    if (world.rank() == 0) std::filesystem::remove_all(directory);
+  });
+}
+
+// NoShard holds the whole model on each rank: one file, whatever the number of ranks.
+TEST(Checkpoint, OfPackedStateGoesOnWithOtherRanksThatHoldTheSameShards) {
+  const fsdp::testing::ScratchDirectory scratch;
+  for (StateDtype dtype : {StateDtype::BFloat16, StateDtype::Block8}) {
+    const auto directory = scratch.path() / std::to_string(static_cast<int>(dtype));
+    const auto body = [&](int first, int last, World& world) {
+      auto model = make_gpt();
+      auto sharded = shard(*model.module, world, {.strategy = Strategy::NoShard});
+      sharded.set_gradient_divisor(6);
+      AdamW optimizer(sharded, {.lr = 1e-2, .state_dtype = dtype});
+      if (first > 0) load_checkpoint(directory / "middle", {.model = &sharded, .optimizer = &optimizer});
+      for (int step = first; step < last; ++step) {
+        for (int64_t b = world.rank(); b < 6; b += world.size()) model.loss(step * 6 + b).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      save_checkpoint(directory / (first > 0  ? "resumed"
+                                   : last > 2 ? "whole"
+                                              : "middle"),
+                      {.model = &sharded, .optimizer = &optimizer});
+    };
+    run_ranks(3, [&](World& world) { body(0, 2, world); });
+    run_ranks(2, [&](World& world) { body(2, 4, world); });
+    run_ranks(1, [&](World& world) {
+      body(0, 4, world);
+      const std::string file = "shard-00001-of-00001.safetensors";
+      const auto expected = checkpoint::read_safetensors(directory / "whole" / file);
+      const auto found = checkpoint::read_safetensors(directory / "resumed" / file);
+      EXPECT_EQ(expected.size(), found.size());
+      for (const auto& [name, tensor] : expected) EXPECT_TRUE(torch::equal(tensor, found.at(name))) << name;
+    });
+  }
 }
 
 TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {

@@ -39,8 +39,8 @@ void run_whole_backward(const TestModel& model, int step) {
 WholeOptimizer::WholeOptimizer(torch::nn::Module& module, WholeUpdate update) : update_(std::move(update)) {
   for (const auto& parameter : module.named_parameters()) {
     const torch::Tensor value = parameter.value().detach();
-    parameters_.push_back(
-        {parameter.key(), parameter.value(), torch::zeros({}), {torch::zeros_like(value), torch::zeros_like(value)}});
+    WholeParameter& whole = parameters_.emplace_back(parameter.key(), parameter.value(), torch::zeros({}));
+    for (int state = 0; state < 3; ++state) whole.states.push_back(torch::zeros_like(value));
   }
 }
 

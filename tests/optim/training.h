@@ -27,7 +27,7 @@ struct WholeParameter {
   std::string name;
   torch::Tensor value;                // with its gradient
   torch::Tensor steps;                // this one included
-  std::vector<torch::Tensor> states;  // two, like the value, zero at first
+  std::vector<torch::Tensor> states;  // three, like the value, zero at first
 };
 // One step of one parameter.
 using WholeUpdate = std::function<void(WholeParameter& parameter)>;

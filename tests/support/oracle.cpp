@@ -69,6 +69,17 @@ class Converted {
 
 }  // namespace
 
+void keep_as(const optim::StateFormat& format, const torch::Tensor& state) {
+  if (format.pack == nullptr) return;
+  torch::Tensor flat = state.as_strided({state.numel()}, {1});
+  Tensors kept;
+  for (const auto& tensor : format.tensors) {
+    kept.push_back(torch::zeros({tensor.numel_for(flat.numel())}, torch::TensorOptions(tensor.type)));
+  }
+  format.pack(flat, kept);
+  flat.copy_(format.unpack(kept));
+}
+
 Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training)
     : module_(std::move(module)), training_(training) {
   std::unordered_set<const at::TensorImpl*> seen;
@@ -114,6 +125,9 @@ double Unsharded::step(double loss_scale) {
   }
   at::_fused_adamw_(parameters, gradients, first, second, {}, counts, training_.lr, 0.9, 0.999, 1e-2, 1e-8, false,
                     false);
+  const auto moments = optim::adam_moments(training_.state_dtype);
+  for (const auto& moment : first) keep_as(*moments[0].format, moment);
+  for (const auto& moment : second) keep_as(*moments[1].format, moment);
   return norm;
 }
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "fsdp/optim.h"
+#include "optim/state_format.h"
 #include "support/models.h"
 
 namespace fsdp::testing_models {
@@ -20,10 +22,14 @@ struct Training {
   double clip_norm_type = 2.0;
   double lr = 1e-2;
   std::optional<torch::ScalarType> param_dtype = std::nullopt;  // the model runs in copies of this dtype
+  StateDtype state_dtype = StateDtype::Float32;
   int in_backward_every = 0;  // of so many steps on ranks, the last begins inside its last backward; 0: none
 };
 
 using Weights = std::vector<std::pair<std::string, torch::Tensor>>;
+
+// Does to a whole state, in the order of its memory, what it loses when an optimizer keeps it in that format.
+void keep_as(const optim::StateFormat& format, const torch::Tensor& state);
 
 // A module that is trained whole, in fp32; it runs in the dtypes that its parameters had. A parameter without a
 // gradient in a step (frozen, unused) is skipped and keeps its own step count; a tied one is there once.

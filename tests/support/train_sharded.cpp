@@ -28,7 +28,7 @@ Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded) {
 }
 
 void train(const TestModel& model, ShardedModel& sharded, World& world, const Training& training) {
-  AdamW optimizer(sharded, {.lr = training.lr});
+  AdamW optimizer(sharded, {.lr = training.lr, .state_dtype = training.state_dtype});
   sharded.set_gradient_divisor(static_cast<double>(training.micro_batches));
   const int every = training.in_backward_every;
   for (int step = 0; step < training.steps; ++step) {

@@ -81,6 +81,22 @@ TEST_F(TrainResume, NamesTheNumberOfRanksOnce) {
   EXPECT_THAT(other.output, HasSubstr("has 2 shards, and --strategy no-shard on 2 ranks makes 1 shard."));
 }
 
+TEST_F(TrainResume, KeepsTheOptimizersStateAsItWas) {
+  for (const std::string& state : {std::string("bf16"), std::string("8bit")}) {
+    const std::string whole = "whole-" + state, broken = "run-" + state;
+    const std::string job = "--ranks 2 --schedule constant --optimizer-state " + state;
+    ASSERT_EQ(tiny(whole, job + " --steps 4").code, 0);
+    const Ending first = tiny(broken, job + " --steps 2");
+    ASSERT_EQ(first.code, 0) << first.output;
+    EXPECT_THAT(first.output, HasSubstr("moments        kept in " + state + "\n"));
+    const Ending other = tiny(broken, "--ranks 2 --schedule constant --steps 4");
+    EXPECT_EQ(other.code, 2) << other.output;
+    EXPECT_THAT(other.output, HasSubstr("is of another run: --optimizer-state: " + state + " before, fp32 now"));
+    ASSERT_EQ(run_train("--resume " + (folder_ / broken) + " --steps 4").code, 0);
+    EXPECT_EQ(losses_of(folder_ / broken), losses_of(folder_ / whole));
+  }
+}
+
 // Without the options that it began with.
 TEST_F(TrainResume, GoesOnByTheNameOfItsRun) {
   const std::string more = "--ranks 2 --steps 4 --schedule constant --lr 0.01";

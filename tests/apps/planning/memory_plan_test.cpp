@@ -66,6 +66,20 @@ TEST(MemoryPlan, OfSixteenBitsAndMuon) {
   EXPECT_EQ(plans[0].copies, 2 * 2 * 1024);
 }
 
+TEST(MemoryPlan, OfMomentsInFewerBits) {
+  const auto optimizer_bytes = [](const char* state, bool muon) {
+    Options options;
+    options.ranks = 2;
+    options.optimizer = muon ? "muon" : "adamw";
+    options.optimizer_state = state;
+    return plan_memory(kUnits, planned_sharding(options))[0].optimizer;
+  };
+  EXPECT_EQ(optimizer_bytes("fp32", false), 2 * 4 * (36 + 64 + 512));
+  EXPECT_EQ(optimizer_bytes("bf16", false), 2 * 2 * (36 + 64 + 512));
+  EXPECT_EQ(optimizer_bytes("8bit", false), 2 * (36 + 64 + 512) + 2 * 4 * (1 + 1 + 8));
+  EXPECT_EQ(optimizer_bytes("8bit", true), 2 * 36 + 2 * 4 * 1 + 4 * (64 + 512));
+}
+
 TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
   Options options;
   options.ranks = 4;

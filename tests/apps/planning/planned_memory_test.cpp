@@ -30,10 +30,13 @@ fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
   }
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
   std::unique_ptr<fsdp::Optimizer> optimizer;
+  fsdp::AdamWOptions adamw;
+  if (options.optimizer_state == "bf16") adamw.state_dtype = fsdp::StateDtype::BFloat16;
+  if (options.optimizer_state == "8bit") adamw.state_dtype = fsdp::StateDtype::Block8;
   if (options.optimizer == "muon") {
-    optimizer = std::make_unique<fsdp::Muon>(sharded);
+    optimizer = std::make_unique<fsdp::Muon>(sharded, fsdp::MuonOptions{.adamw = adamw});
   } else {
-    optimizer = std::make_unique<fsdp::AdamW>(sharded);
+    optimizer = std::make_unique<fsdp::AdamW>(sharded, adamw);
   }
   for (int step = 0; step < 3; ++step) {
     if (step > 0) {
@@ -109,6 +112,23 @@ TEST(PlannedMemoryOf, Muon) {
     Options options = small_run(world);
     options.optimizer = "muon";
     expect_planned(world, options);
+  });
+}
+
+TEST(PlannedMemoryOf, EveryOptimizerState) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : {"full-shard", "no-shard"}) {
+      for (const char* optimizer : kOptimizers) {
+        for (const char* state : kOptimizerStates) {
+          SCOPED_TRACE(std::string(strategy) + ", " + optimizer + ", " + state);
+          Options options = small_run(world);
+          options.strategy = strategy;
+          options.optimizer = optimizer;
+          options.optimizer_state = state;
+          expect_planned(world, options);
+        }
+      }
+    }
   });
 }
 
