@@ -32,7 +32,8 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
 
 // Fills the model, and the optimizer when there is one, and returns the step. A collective, on the number of ranks that
 // saved. Throws `Error`, with nothing changed, for a file of which one bit is not as it was saved, or a checkpoint of
-// another model. It goes on, too, from a step in a backward that broke off (`PieceOptimizer::step_in_backward`).
+// another model or `state_dtype`. It goes on, too, from a step in a backward that broke off
+// (`PieceOptimizer::step_in_backward`).
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // The notes that were saved with a checkpoint; no collective. Throws `Error` for what is no checkpoint.

@@ -134,8 +134,9 @@ class PieceOptimizer : public Optimizer {
 // kernel, and the bits do not depend on the number of ranks, nor on the strategy.
 //
 // In fewer bits a moment that changes by less than half of the distance to the next value does not change at all: with
-// BFloat16, by 1/512 of itself. So with a beta2 of 0.999 the second moment hardly falls when gradients become smaller,
-// and steps become smaller than they should. A beta2 of 0.99 or less suffers little.
+// BFloat16, by less than 1/512 of itself. So with a beta2 of 0.999 the second moment hardly falls when gradients become
+// smaller, and steps stay too small; one of 0.99 or less suffers little. With Block8 the distances are larger, but the
+// scale is exact, and with it the whole block falls.
 enum class StateDtype {
   Float32,   // 8 bytes per parameter
   BFloat16,  // 4 bytes per parameter, rounded to nearest even
