@@ -103,8 +103,8 @@ float block8_pack(std::span<const float> values, int8_t* codes) {
   const float scale = largest(values);
   const Ratios ratios = ratios_to(scale, values);
   for (size_t i = 0; i < values.size(); ++i) {
-    const int place = kSigned.place_of(ratios[i]);
-    codes[i] = static_cast<int8_t>(values[i] < 0 ? -place : place);
+    const int place = kSigned.place_of(ratios[i]), sign = std::bit_cast<int32_t>(values[i]) >> 31;  // 0 or -1
+    codes[i] = static_cast<int8_t>((place ^ sign) - sign);  // no branch: signs are hard to foresee
   }
   return scale;
 }

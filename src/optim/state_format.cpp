@@ -35,7 +35,7 @@ void for_each_block(int64_t numel, const Visit& visit) {
 
 template <typename Code>
 torch::Tensor unpack_block8(Tensors kept) {
-  torch::Tensor state = torch::empty({kept[0].numel()});
+  torch::Tensor state = torch::empty({kept[0].numel()}, torch::kFloat32);
   const Code* codes = kept[0].const_data_ptr<Code>();
   const float* scales = kept[1].const_data_ptr<float>();
   auto* values = state.mutable_data_ptr<float>();
