@@ -26,9 +26,9 @@ constexpr const char* kStep = "the tokens of a step";
 
 // With another of these a run is another one.
 constexpr std::array kKept = {
-    kData,      kStep,     "--seed",       "--optimizer",       "--model",          "--context",    "--width",
-    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary",     "--rope-theta", "--tie-embeddings",
-    "--freeze", "--lora",  "--lora-alpha", "--lora-targets",    "--optimizer-state"};
+    kData,      kStep,     "--seed",       "--optimizer",       "--model",      "--context",    "--width",
+    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings",
+    "--freeze", "--lora",  "--lora-alpha", "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.

@@ -101,11 +101,27 @@ void check_ranks(const Training& training, const Notes& notes, const fs::path& c
                                    counted(ranks, "rank"), counted(made, "shard")));
 }
 
+// Throws OtherRun for a checkpoint whose moments are kept otherwise: they are not converted.
+void check_optimizer_state(const Training& training, const Notes& notes, const fs::path& checkpoint) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return;
+  const RunSettings saved = settings_from_note(note->second);
+  const auto before = saved.find("--optimizer-state");
+  const std::string found = before == saved.end() ? "fp32" : before->second;
+  const std::string& given = training.options.optimizer_state;
+  if (found == given) return;
+  throw OtherRun(training.world,
+                 fmt::format("checkpoint '{}' keeps AdamW's moments in {}, and --optimizer-state is {}. "
+                             "Go on with --optimizer-state {}.",
+                             checkpoint.string(), found, given, found));
+}
+
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
   const Notes notes = notes_of(training.world, checkpoint);
   check_ranks(training, notes, checkpoint);
   resumed.differs = compare_settings(training, notes, checkpoint, may);
+  check_optimizer_state(training, notes, checkpoint);
   resumed.state = from_notes(notes);
   resumed.steps_done =
       fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});

@@ -89,9 +89,13 @@ TEST_F(TrainResume, KeepsTheOptimizersStateAsItWas) {
     const Ending first = tiny(broken, job + " --steps 2");
     ASSERT_EQ(first.code, 0) << first.output;
     EXPECT_THAT(first.output, HasSubstr("moments        kept in " + state + "\n"));
-    const Ending other = tiny(broken, "--ranks 2 --schedule constant --steps 4");
-    EXPECT_EQ(other.code, 2) << other.output;
-    EXPECT_THAT(other.output, HasSubstr("is of another run: --optimizer-state: " + state + " before, fp32 now"));
+    const std::string named = " --checkpoint " + (folder_ / broken + "/step-2");
+    for (const Ending& other : {tiny(broken, "--ranks 2 --schedule constant --steps 4"),
+                                tiny("other-" + state, "--ranks 2 --schedule constant --steps 4" + named)}) {
+      EXPECT_EQ(other.code, 2) << other.output;
+      EXPECT_THAT(other.output, HasSubstr("keeps AdamW's moments in " + state +
+                                          ", and --optimizer-state is fp32. Go on with --optimizer-state " + state));
+    }
     ASSERT_EQ(run_train("--resume " + (folder_ / broken) + " --steps 4").code, 0);
     EXPECT_EQ(losses_of(folder_ / broken), losses_of(folder_ / whole));
   }
