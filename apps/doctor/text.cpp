@@ -12,7 +12,7 @@ namespace trainer {
 
 namespace {
 
-constexpr size_t kTextColumn = 27, kWidth = 80;
+constexpr size_t kTextColumn = 28, kWidth = 80;
 
 const char* word_of_verdict(Verdict verdict) {
   switch (verdict) {

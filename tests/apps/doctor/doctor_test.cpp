@@ -207,7 +207,7 @@ TEST(DoctorText, KeepsTo80ColumnsAndSumsUp) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(text, AllOf(HasSubstr("\n  ok       processor        Grün\n"),
                           HasSubstr("\n  problem  open files       20 at a time, per process: too few to start\n"
-                                    "                           -> ulimit -n 4096\n"),
+                                    "                            -> ulimit -n 4096\n"),
                           HasSubstr("4 problems keep fsdp-train from training here; ")));
 }
 
