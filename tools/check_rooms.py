@@ -36,7 +36,7 @@ APP_ROOMS = {
     "planning": {"console", "models", "options"},
     "generation": {"console", "models", "tokenizers", "options", "run"},
     "manual": {"models", "options"},
-    "doctor": {"console", "tokenizers", "run"},
+    "doctor": {"console", "tokenizers", "run", "planning"},
     "training": {"console", "models", "tokenizers", "data", "metrics", "options", "run", "planning", "generation"},
     "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "manual", "doctor", "training"},
 }

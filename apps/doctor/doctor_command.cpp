@@ -26,7 +26,7 @@ void append_findings(std::vector<Finding>& findings, const std::vector<Finding>&
 }  // namespace
 
 int run_doctor() {
-  const Finding check = check_two_ranks();  // first: what follows may start threads
+  const std::vector<Finding> check = check_two_ranks();  // first: what follows may start threads
   const auto gpus = static_cast<int64_t>(torch::cuda::device_count());
   std::error_code ignored;
   const bool is_gpu_there = fs::exists("/dev/nvidiactl", ignored);
@@ -40,7 +40,7 @@ int run_doctor() {
       {.title = "Versions", .findings = version_findings(build)},
       {.title = "Backends", .findings = backend_findings(build, gpus, is_gpu_there)},
       {.title = "Limits", .findings = findings_of(read_limits(fs::current_path(ignored)), gpus > 0)},
-      {.title = "Check", .findings = {check}}};
+      {.title = "Check", .findings = check}};
   print(doctor_text(all, standard_output().utf8));
   return has_problem(all) ? 1 : 0;
 }

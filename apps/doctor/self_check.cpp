@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 
+#include "console/units.h"
+#include "planning/peak_flops.h"
 #include "run/problems.h"
+#include "run/shared_value.h"
 
 namespace trainer {
 
@@ -33,22 +36,41 @@ void step_once(fsdp::World& world) {
   }
 }
 
+// Of matrix products, in operations per second of all ranks together; 0: not measured.
+struct Rates {
+  SharedValue<double> fp32{0}, bf16{0};
+};
+
+void check_rank(fsdp::World& world, Rates& rates) {
+  step_once(world);
+  const double fp32 = measured_peak_flops(world, torch::kFloat32), bf16 = measured_peak_flops(world, torch::kBFloat16);
+  if (world.rank() != 0) return;
+  rates.fp32.set(fp32);
+  rates.bf16.set(bf16);
+}
+
 }  // namespace
 
-Finding check_two_ranks() {
+std::vector<Finding> check_two_ranks() {
   if (is_started_as_rank()) {
-    return {.verdict = Verdict::Note,
-            .subject = kCheckSubject,
-            .text =
-                "not checked: this process is a rank of a job already, by RANK, SLURM_PROCID or "
-                "OMPI_COMM_WORLD_RANK",
-            .mend = "env -u RANK -u SLURM_PROCID \\\n  -u OMPI_COMM_WORLD_RANK fsdp-train doctor"};
+    return {{.verdict = Verdict::Note,
+             .subject = kCheckSubject,
+             .text = "not checked: this process is a rank of a job already, by RANK, SLURM_PROCID or "
+                     "OMPI_COMM_WORLD_RANK",
+             .mend = "env -u RANK -u SLURM_PROCID \\\n  -u OMPI_COMM_WORLD_RANK fsdp-train doctor"}};
   }
-  const int code = fsdp::launch({.ranks = 2, .timeout = std::chrono::minutes(1), .plain_rank0 = true}, step_once);
-  if (code == 0) return {.subject = kCheckSubject, .text = "they gathered, reduced and stepped, with the right result"};
-  return {.verdict = Verdict::Problem,
-          .subject = kCheckSubject,
-          .text = fmt::format("they could not do a step (exit code {}); the message above says why", code)};
+  Rates rates;
+  const int code = fsdp::launch({.ranks = 2, .timeout = std::chrono::minutes(1), .plain_rank0 = true},
+                                [&](fsdp::World& world) { check_rank(world, rates); });
+  if (code != 0) {
+    return {{.verdict = Verdict::Problem,
+             .subject = kCheckSubject,
+             .text = fmt::format("they could not do a step (exit code {}); the message above says why", code)}};
+  }
+  return {{.subject = kCheckSubject, .text = "they gathered, reduced and stepped, with the right result"},
+          {.subject = "matrix products",
+           .text = fmt::format("{} in fp32 and {} in bf16, both ranks together", operation_rate(rates.fp32.get()),
+                               operation_rate(rates.bf16.get()))}};
 }
 
 }  // namespace trainer

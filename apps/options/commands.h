@@ -38,8 +38,7 @@ inline constexpr std::array<CommandEntry, 7> kCommands = {{
      "  fsdp-train report run-1\n"
      "  fsdp-train report run-1 run-2 --output compared.html\n",
      "RUN"},
-    {Command::Doctor, "doctor", "",
-     "Says what this machine and this build have for training, and what is missing, with the command that mends it.",
+    {Command::Doctor, "doctor", "", "Says what this machine lacks for training, with the commands that mend it.",
      "  fsdp-train doctor\n"},
     {Command::Completion, "completion", "SHELL",
      "Prints a script that lets a shell complete commands, options and their values.",

@@ -22,7 +22,7 @@ TEST(DoctorProgram, ChecksTwoRanksAndSaysThatItCanTrain) {
   EXPECT_THAT(ending.output,
               AllOf(HasSubstr("\n  ok       two ranks        they gathered, reduced and stepped, with the"),
                     HasSubstr("\n  ok       LibTorch         2."), HasSubstr("\n  ok       shm "),
-                    HasSubstr("\nfsdp-train can train here")));
+                    HasSubstr("\n  ok       matrix products  "), HasSubstr("\nfsdp-train can train here")));
   std::istringstream lines(ending.output);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_TRUE(std::ranges::all_of(ending.output, [](unsigned char c) { return c < 128; })) << ending.output;

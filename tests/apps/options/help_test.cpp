@@ -61,6 +61,10 @@ TEST(Help, IsMadeOfSentences) {
 }
 
 TEST(Help, KeepsToItsWidth) {
+  for (const CommandEntry& entry : kCommands) {
+    std::istringstream lines(help_text(entry.command));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
   for (int width : {60, 80, 100}) {
     for (const HelpLength length : {HelpLength::Short, HelpLength::Full}) {
       std::istringstream lines(help_text(Command::Train, {.all_commands = true, .length = length, .width = width}));
