@@ -150,7 +150,6 @@ Limits read_limits(const std::filesystem::path& folder) {
                 .locale = locale_name(),
                 .terminal = standard_output(),
                 .columns = terminal_width(),
-                .folder = folder.string(),
                 .is_writable = access(folder.c_str(), W_OK) == 0};
   struct statvfs system {};
   if (statvfs(folder.c_str(), &system) == 0) limits.free_disk_bytes = uint64_t{system.f_bavail} * system.f_frsize;

@@ -23,9 +23,8 @@ struct Limits {
   std::string locale = {};              // by its name; empty: none is set
   Terminal terminal = {};
   int columns = 80;              // of the terminal
-  std::string folder = {};       // that fsdp-train was started in
-  bool is_writable = true;       // the folder is
-  uint64_t free_disk_bytes = 0;  // there
+  bool is_writable = true;       // the folder that fsdp-train was started in is
+  uint64_t free_disk_bytes = 0;  // in it
 };
 
 Limits read_limits(const std::filesystem::path& folder);

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "console/units.h"
 #include "files/control_groups.h"
 
 namespace trainer {

@@ -114,7 +114,6 @@ Limits fine_limits() {
           .open_files = 4096,
           .locale = "C.UTF-8",
           .terminal = {.interactive = true, .colour = true, .utf8 = true},
-          .folder = "/home",
           .free_disk_bytes = 100'000'000'000};
 }
 
