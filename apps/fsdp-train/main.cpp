@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "console/terminal.h"
+#include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/prepare.h"
 #include "fsdp-train/report_command.h"
 #include "generation/sample_command.h"
+#include "manual/completion.h"
+#include "manual/man_page.h"
 #include "options/command_line.h"
 #include "options/resolve.h"
 #include "planning/dry_run.h"
@@ -95,6 +98,12 @@ int report(const Options& options, Problems problems) {
   return problems.empty() ? trainer::run_report(options) : refuse(problems, options);
 }
 
+int show(const trainer::CommandLine& line, std::string (*text)(const Options& options)) {
+  if (!line.problems.empty()) return refuse(line.problems, line.options);
+  trainer::print(text(line.options));
+  return 0;
+}
+
 int run(const trainer::CommandLine& line) {
   switch (line.command) {
     case Command::Prepare:
@@ -103,6 +112,12 @@ int run(const trainer::CommandLine& line) {
       return run_sample(line);
     case Command::Report:
       return report(line.options, line.problems);
+    case Command::Doctor:
+      return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options);
+    case Command::Completion:
+      return show(line, [](const Options& options) { return trainer::completion_script(options.shell); });
+    case Command::Man:
+      return show(line, [](const Options&) { return trainer::man_page(); });
     case Command::Train:
       break;
   }

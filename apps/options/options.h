@@ -22,6 +22,7 @@ inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
 inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2", "llmc-llama3"};
 inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
+inline constexpr std::array<const char*, 3> kShells = {"bash", "zsh", "fish"};
 
 // Steps, both ends included, counted from 1.
 struct StepRange {
@@ -126,6 +127,7 @@ struct Options {
   std::string output;             // what `prepare` and `report` write
   std::vector<std::string> runs;  // that `report` shows
   bool watch = false;             // writes the report again while a run goes on
+  std::string shell;              // of `completion`; one of kShells
 
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
