@@ -156,7 +156,11 @@ std::vector<Remedy> remedies(const RunPlan& plan, double available) {
   if (is_new && !flags.empty()) found.push_back({flags, all.bytes});
   if (all.bytes <= available) return found;
   if (auto hosts = more_hosts(all, available)) {
-    hosts->change += flags.empty() ? "" : fmt::format(" with {}", flags);
+    Options per_rank = all.plan.options;  // the hosts' ranks are named already
+    per_rank.ranks = plan.options.ranks;
+    per_rank.micro_batches = plan.options.micro_batches;
+    const std::string others = flags_between(plan.options, per_rank);
+    hosts->change += others.empty() ? "" : fmt::format(" and {}", others);
     found.push_back(*hosts);
   }
   return found;

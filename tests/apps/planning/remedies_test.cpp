@@ -108,6 +108,8 @@ TEST(Remedies, KeepTheTokensOfAStep) {
 
 TEST(Remedies, NameAStrategyThatHoldsLess) {
   RunPlan plan = planned("llama-1b", 8);
+  plan.options.model.context = 512;
+  plan.options.batch = 1;
   EXPECT_THAT(changes(remedies(plan, 1)), Not(Contains(testing::HasSubstr("--strategy"))));
   plan.options.strategy = "no-shard";
   const std::vector<Remedy> found = remedies(plan, 0.9 * host_bytes(plan));
@@ -123,20 +125,32 @@ TEST(Remedies, CountTheHostsThatAreEnough) {
   RunPlan plan = planned("llama-8b", 8);
   plan.options.model.context = 2048;
   plan.options.batch = 1;
-  const std::vector<Remedy> found = remedies(plan, 128 * kGigabyte);
+  auto bytes_on = [&](int64_t hosts) {
+    RunPlan other = plan;
+    other.hosts = hosts;
+    other.options.ranks = 8 * hosts;
+    return host_bytes(other);
+  };
+  EXPECT_LT(bytes_on(4), bytes_on(2));
+  const std::vector<Remedy> found = remedies(plan, bytes_on(4));
   const Remedy* hosts = find(found, "4 hosts of 8 ranks each");
   ASSERT_NE(hosts, nullptr) << testing::PrintToString(changes(found));
-  plan.hosts = 4;
-  plan.options.ranks = 32;
-  EXPECT_EQ(hosts->bytes, host_bytes(plan));
-  EXPECT_LE(hosts->bytes, 128 * kGigabyte);
-  plan.hosts = 2;
-  plan.options.ranks = 16;
-  EXPECT_GT(host_bytes(plan), 128 * kGigabyte);
+  EXPECT_EQ(hosts->bytes, bytes_on(4));
+}
+
+TEST(Remedies, AreTakenToManyHostsWhereOneIsNotEnough) {
+  RunPlan plan = planned("llama-8b", 8);
+  plan.options.model.context = 2048;
+  const std::vector<Remedy> found = remedies(plan, 64 * kGigabyte);
+  EXPECT_LE(found.back().bytes, 64 * kGigabyte);
+  EXPECT_THAT(
+      found.back().change,
+      testing::MatchesRegex("[0-9]+ hosts of 1 rank each and --batch 1 --reduce-dtype bf16 --param-dtype bf16.*"));
 }
 
 TEST(Remedies, AreTakenTogetherWhereNoneIsEnough) {
-  const RunPlan plan = planned("llama-1b", 8);
+  RunPlan plan = planned("llama-1b", 8);
+  plan.options.model.context = 1024;
   const RunPlan smaller = [&] {
     RunPlan changed = plan;
     changed.options.batch = 1;
