@@ -29,8 +29,8 @@ std::string assumed_text(const Options& options, const CommandLine& line) {
       "--context");
   constexpr int64_t kBytes = 256;  // of a model that takes its tokenizer's vocabulary
   const bool is_to_be_encoded = options.tokenizer != "bytes" && options.model.vocabulary == kBytes;
-  add("vocabulary", line.asks("--vocabulary") || !is_to_be_encoded,
-      fmt::format("{} tokens, as no text was encoded", kBytes), "--vocabulary");
+  add("vocabulary", line.asks("--vocabulary") || !is_to_be_encoded, fmt::format("{} tokens, for bytes", kBytes),
+      "--vocabulary");
   add("batch", line.asks("--batch"), fmt::format("{} per rank and micro-batch", counted(options.batch, "sequence")),
       "--batch");
   add("ranks", line.asks("--ranks"), fmt::format("{}", options.ranks), "--ranks");

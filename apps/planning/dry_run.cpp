@@ -25,7 +25,7 @@ std::string model_text(const Options& options, const ModelParts& parts) {
   line("embeddings", parts.embeddings_numel, tied ? "  the head's matrix among them" : "");
   line("blocks", parts.blocks_numel,
        fmt::format("  {} of {}", options.model.layers, grouped(parts.blocks_numel / options.model.layers)));
-  line("head", parts.head_numel, tied ? "  the last norm" : "  the last norm and the head's matrix");
+  line("head", parts.head_numel, tied ? "  the last norm" : "  and the last norm");
   return text;
 }
 
@@ -58,10 +58,10 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
     text += fmt::format("  where ranks find gathers by copies faster: {} more per rank\n",
                         plan_bytes(static_cast<double>(memory.model.front().copies)));
   }
-  return text + (plan.hosts == 1
-                     ? "  for ranks of one host, which share memory; activations are an estimate\n"
-                     : fmt::format("  for {} hosts of {}, which share a host's memory; activations are an estimate\n",
-                                   plan.hosts, counted(plan.ranks_of_host(), "rank")));
+  const std::string hosts = plan.hosts == 1 ? "ranks of one host, which share memory"
+                                            : fmt::format("{} hosts of {} that share memory", plan.hosts,
+                                                          counted(plan.ranks_of_host(), "rank"));
+  return text + fmt::format("  for {}; activations are an estimate\n", hosts);
 }
 
 std::string step_text(const RunPlan& plan) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "console/units.h"
 #include "planning/host_memory.h"
 #include "planning/plan_text.h"
@@ -14,7 +16,7 @@ namespace {
 const char* verdict(double needed, double available) {
   constexpr double kAmple = 0.9;  // of what is available: activations are an estimate
   if (needed > available) return "does not fit";
-  return needed > kAmple * available ? "fits, with little to spare" : "fits";
+  return needed > kAmple * available ? "barely fits" : "fits";
 }
 
 std::string memory_line(const RunPlan& plan, double needed) {
@@ -29,19 +31,33 @@ std::string memory_line(const RunPlan& plan, double needed) {
 std::string cores_line(const RunPlan& plan, int64_t cores) {
   const int64_t ranks = plan.ranks_of_host(), threads = plan.host.threads;
   const bool fits = ranks * threads <= cores;
-  return plan_line("cores", fmt::format("{}: {} x {} on {}{}", fits ? "fits" : "does not fit", counted(ranks, "rank"),
-                                        counted(threads, "thread"), counted(cores, "core"),
-                                        fits ? "" : ", which they have to share"));
+  return plan_line("cores", fmt::format("{}: {} x {} {} {}", fits ? "fits" : "does not fit", counted(ranks, "rank"),
+                                        counted(threads, "thread"), fits ? "on" : "share", counted(cores, "core")));
+}
+
+// A flag and its value stay in one line.
+std::string remedy_line(const Remedy& remedy, bool fits) {
+  constexpr char kGlue = '\x1f';
+  std::string change = remedy.change;
+  for (size_t at = change.find("--"); at < change.size(); at = change.find("--", at + 2)) {
+    const size_t space = change.find(' ', at);
+    if (space != std::string::npos) change[space] = kGlue;
+  }
+  std::string line = plan_line(fmt::format("{:>18}", plan_bytes(remedy.bytes)),
+                               fmt::format("with {}{}", change, fits ? ": fits" : ""));
+  std::ranges::replace(line, kGlue, ' ');
+  return line;
 }
 
 std::string remedies_text(const RunPlan& plan, double available) {
-  std::string text;
+  std::string text = "  it would take\n";
+  bool any_fits = false;
   for (const Remedy& remedy : remedies(plan, available)) {
     const bool fits = remedy.bytes <= available;
-    text += plan_line(fmt::format("{:>18}", plan_bytes(remedy.bytes)),
-                      fmt::format("with {}{}", remedy.change, fits ? ": fits" : ""));
+    any_fits = any_fits || fits;
+    text += remedy_line(remedy, fits);
   }
-  return text.empty() ? text : fmt::format("  it would take\n{}", text);
+  return any_fits ? text : text + plan_line("none of these fits", "take a smaller model, or a host with more memory");
 }
 
 }  // namespace

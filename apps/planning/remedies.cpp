@@ -137,6 +137,24 @@ Reached all_changes(Reached reached, double available) {
   return reached;
 }
 
+// Several hosts, and no more changes than they need to be enough.
+std::optional<Remedy> hosts_and_changes(const Reached& now, double available) {
+  const Options& given = now.plan.options;
+  Reached reached = now;
+  for (const Step step : kSteps) {
+    if (is_allowed(step, now.plan)) reached = as_far_as_needed(reached, step, available);
+    std::optional<Remedy> hosts = more_hosts(reached, available);
+    if (!hosts) continue;
+    Options others = reached.plan.options;  // the ranks are told with the hosts
+    others.ranks = given.ranks;
+    others.micro_batches = given.micro_batches;
+    const std::string flags = flags_between(given, others);
+    hosts->change += flags.empty() ? "" : fmt::format(" and {}", flags);
+    return hosts;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Remedy> remedies(const RunPlan& plan, double available) {
@@ -155,14 +173,7 @@ std::vector<Remedy> remedies(const RunPlan& plan, double available) {
   const bool is_new = std::ranges::none_of(found, [&](const Remedy& remedy) { return remedy.change == flags; });
   if (is_new && !flags.empty()) found.push_back({flags, all.bytes});
   if (all.bytes <= available) return found;
-  if (auto hosts = more_hosts(all, available)) {
-    Options per_rank = all.plan.options;  // the hosts' ranks are named already
-    per_rank.ranks = plan.options.ranks;
-    per_rank.micro_batches = plan.options.micro_batches;
-    const std::string others = flags_between(plan.options, per_rank);
-    hosts->change += others.empty() ? "" : fmt::format(" and {}", others);
-    found.push_back(*hosts);
-  }
+  if (const auto hosts = hosts_and_changes(now, available)) found.push_back(*hosts);
   return found;
 }
 

@@ -32,7 +32,7 @@ std::string time_text(const RunPlan& plan) {
   const std::string source =
       options.peak_flops ? "given" : "measured here in products of matrices by all ranks at once";
   return text + plan_line("assumed", fmt::format("steps reach {:.0f} % of {} per rank, {}; validation, checkpoints and "
-                                                 "samples take none",
+                                                 "samples are not counted",
                                                  100 * kExpectedMfu, operation_rate(*peak), source));
 }
 
