@@ -60,7 +60,7 @@ std::string rough_duration(double seconds) {
   if (seconds < 0.0995) return fmt::format("{:.2g} ms", 1000 * seconds);
   if (seconds < 0.995) return fmt::format("{:.0f} ms", 10 * std::round(100 * seconds));
   if (seconds < 99.5) return two_digits(seconds) + " s";
-  if (seconds < 99.5 * kMinute) return two_digits(seconds / kMinute) + " min";
+  if (seconds < 59.5 * kMinute) return two_digits(seconds / kMinute) + " min";
   if (seconds < 2 * kDay) {
     const auto tens = static_cast<int64_t>(std::llround(seconds / (10 * kMinute)));
     return tens % 6 == 0 ? fmt::format("{} h", tens / 6) : fmt::format("{} h {} min", tens / 6, tens % 6 * 10);

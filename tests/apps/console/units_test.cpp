@@ -47,6 +47,7 @@ TEST(Units, RoughDurations) {
   EXPECT_EQ(rough_duration(42.4), "42 s");
   EXPECT_EQ(rough_duration(99.6), "1.7 min");
   EXPECT_EQ(rough_duration(11 * 60 + 50), "12 min");
+  EXPECT_EQ(rough_duration(70 * 60), "1 h 10 min");
   EXPECT_EQ(rough_duration(12'000), "3 h 20 min");
   EXPECT_EQ(rough_duration(10'900), "3 h");
   EXPECT_EQ(rough_duration(2.5 * 86'400), "2.5 days");

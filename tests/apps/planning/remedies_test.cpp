@@ -143,9 +143,8 @@ TEST(Remedies, AreTakenToManyHostsWhereOneIsNotEnough) {
   plan.options.model.context = 2048;
   const std::vector<Remedy> found = remedies(plan, 64 * kGigabyte);
   EXPECT_LE(found.back().bytes, 64 * kGigabyte);
-  EXPECT_THAT(
-      found.back().change,
-      testing::MatchesRegex("[0-9]+ hosts of 1 rank each and --batch 1 --reduce-dtype bf16 --param-dtype bf16.*"));
+  // Neither a dtype nor the context has to change.
+  EXPECT_THAT(found.back().change, testing::MatchesRegex("[0-9]+ hosts of 1 rank each and --batch 1"));
 }
 
 TEST(Remedies, AreTakenTogetherWhereNoneIsEnough) {
