@@ -33,7 +33,8 @@ std::string assumed_text(const Options& options, const CommandLine& line) {
       "--vocabulary");
   add("batch", line.asks("--batch"), fmt::format("{} per rank and micro-batch", counted(options.batch, "sequence")),
       "--batch");
-  add("ranks", line.asks("--ranks"), fmt::format("{}", options.ranks), "--ranks");
+  const bool is_launched = options.ranks != line.options.ranks;  // by a launcher, which says how many
+  add("ranks", line.asks("--ranks") || is_launched, fmt::format("{}", options.ranks), "--ranks");
   add("strategy", line.asks("--strategy") || options.ranks == 1, options.strategy, "--strategy");
   add("dtype", line.asks("--param-dtype"), options.param_dtype, "--param-dtype");
   add("steps", says_steps(line), grouped(options.steps), "--steps");

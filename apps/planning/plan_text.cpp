@@ -20,7 +20,7 @@ std::string plan_bytes(double count) {
 }
 
 std::string operations(double count) {
-  constexpr std::array<const char*, 7> kPrefixes = {"", "k", "M", "G", "T", "P", "E"};
+  constexpr std::array<const char*, 9> kPrefixes = {"", "k", "M", "G", "T", "P", "E", "Z", "Y"};
   size_t power = 0;
   while (count >= 1000 && power + 1 < kPrefixes.size()) count /= 1000, ++power;
   return fmt::format("{:.3g} {}FLOP", count, kPrefixes[power]);

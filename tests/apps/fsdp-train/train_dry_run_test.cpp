@@ -5,6 +5,7 @@
 
 #include "apps/columns.h"
 #include "apps/fsdp-train/train_program.h"
+#include "support/required.h"
 
 namespace {
 
@@ -86,6 +87,16 @@ TEST_F(TrainDryRun, OfMoreRanksThanCoresMeasuresNoMoreThanThere) {
   const std::string text = planned("--ranks 1024 --width 16 --heads 2 --layers 1");
   EXPECT_THAT(text, ContainsRegex("cores +does not fit: 1,024 ranks x 1 thread share [0-9]+ cores?"));
   EXPECT_THAT(text, HasSubstr("measured here"));
+}
+
+TEST_F(TrainDryRun, SpeaksOnceOfTheRanksOfALauncher) {
+  const std::string torchrun = FSDP_TORCHRUN;
+  if (torchrun.empty()) FSDP_SKIP_TEST("this LibTorch comes without torchrun");
+  const Ending ending = run_command(torchrun + " --no-python --nproc-per-node 2 -- " FSDP_TRAIN_PROGRAM
+                                               " --dry-run --width 16 --heads 2 --layers 1");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("2 ranks x 1 micro-batch x"), Not(HasSubstr("--ranks sets another"))));
+  EXPECT_EQ(ending.output.find("A dry run:"), ending.output.rfind("A dry run:")) << ending.output;
 }
 
 }  // namespace

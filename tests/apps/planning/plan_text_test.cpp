@@ -128,6 +128,10 @@ TEST(Assumed, NamesEachDefaultThatFiguresRestOn) {
   }
   EXPECT_THAT(text, Not(HasSubstr("--ranks")));
   EXPECT_THAT(assumed_of({"--dry-run", "--model", "gpt2"}), AllOf(HasSubstr("--ranks"), Not(HasSubstr("--strategy"))));
+  const CommandLine line = parse_command_line({"--dry-run"});
+  Options of_job = line.options;
+  of_job.ranks = 2;  // as a launcher says
+  EXPECT_THAT(assumed_text(of_job, line), Not(HasSubstr("--ranks")));
   EXPECT_THAT(assumed_of({"--dry-run", "--epochs", "1"}), Not(HasSubstr("--steps")));
   EXPECT_THAT(assumed_of({"--dry-run", "--model", "gpt2", "--context", "64", "--batch", "8", "--ranks", "1", "--steps",
                           "300", "--param-dtype", "fp32"}),
