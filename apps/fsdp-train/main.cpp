@@ -17,8 +17,8 @@
 #include "manual/man_page.h"
 #include "options/command_line.h"
 #include "options/resolve.h"
-#include "planning/dry_run.h"
 #include "run/problems.h"
+#include "training/dry_run_command.h"
 #include "training/evaluate_command.h"
 #include "training/train.h"
 
@@ -42,7 +42,9 @@ void append(Problems& problems, const Problems& more) {
   }
 }
 
-int run_train(Options options, Problems problems) {
+int run_train(const trainer::CommandLine& line) {
+  Options options = line.options;
+  Problems problems = line.problems;
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
@@ -57,8 +59,7 @@ int run_train(Options options, Problems problems) {
   const bool is_said_here = options.dry_run || !trainer::is_started_as_rank();
   if (!problems.empty() && is_said_here) return refuse(problems, options);
   if (!options.dry_run) return trainer::train(options, inputs.corpus, problems);
-  trainer::print(trainer::dry_run_text(resolved, windows));
-  return 0;
+  return trainer::dry_run_command(line, resolved, windows);
 }
 
 int run_evaluation(Options options, Problems problems) {
@@ -121,7 +122,7 @@ int run(const trainer::CommandLine& line) {
     case Command::Train:
       break;
   }
-  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line.options, line.problems);
+  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline constexpr std::array<CommandEntry, 7> kCommands = {{
      "  fsdp-train --text book.txt --ranks 2 --steps 500\n"
      "  fsdp-train --data tokens --model llama-mini --ranks 2 --batch 16 --run first\n"
      "  fsdp-train --resume first --steps 2_000\n"
-     "  fsdp-train --dry-run --model gpt2 --ranks 8 --param-dtype bf16\n"},
+     "  fsdp-train --dry-run --model gpt2 --ranks 8 --memory 64GB --peak-flops 2T\n"},
     {Command::Prepare, "prepare", "--text PATH --output FOLDER [OPTIONS]",
      "Turns text into files of tokens, so that runs on it begin at once.",
      "  fsdp-train prepare --text books --tokenizer train:4096 --output tokens\n"

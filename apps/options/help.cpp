@@ -79,7 +79,7 @@ std::string help_text(Command command, const HelpForm& form) {
   text += option_paragraph("--version", "Shows the version.", form.width);
   return text +
          "\nDefaults are in [brackets]. Numbers may be written as 2_000, 16k or 1.5M:\n"
-         "k is a thousand, M a million, G a billion.\n";
+         "k is a thousand, M a million, G a billion, T a trillion.\n";
 }
 
 }  // namespace trainer

@@ -54,6 +54,8 @@ struct Options {
   std::string config_paths;  // the folder that relative paths in it are relative to; empty: it has none
   Choices chosen;
   bool dry_run = false;
+  std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
+  std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
   bool eval_only = false;
   bool json = false;  // how the result of an evaluation is printed
 
