@@ -5,6 +5,7 @@ the kernel's token bucket filter, tbf.
 """
 
 import shutil
+import statistics
 import subprocess
 
 PROGRAMS = ("ip", "tc", "unshare", "nsenter")
@@ -71,6 +72,10 @@ class TwoHosts:
             "MASTER_ADDR": ADDRESSES[0],
             "GLOO_SOCKET_IFNAME": "cable",
         }
+
+    def received(self, processes):
+        """Bytes over the cable, so far, per process."""
+        return statistics.fmean(map(cable_bytes, processes))
 
     def end(self):
         for holder in self.holders:
