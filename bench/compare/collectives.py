@@ -63,26 +63,31 @@ def turn(job, do, size):
     return statistics.median(max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers)))
 
 
-def measure_size(jobs, do, size, rounds):
-    """Seconds by contestant and round."""
-    seconds = {job.name: [] for job in jobs} | {COPY: []}
-    for number in range(rounds):
+def take_turns(jobs, rows, number):
+    """Each job's turn at each size, and one for memcpy."""
+    for row in rows:
+        do, size, seconds = row["do"], row["bytes"], row["seconds"]
         for job in jobs if number % 2 == 0 else reversed(jobs):
             seconds[job.name].append(turn(job, do, size))
         seconds[COPY].append(turn(jobs[0], f"copy: {do}", size))
-    return seconds
 
 
 def measure_ranks(setup, ranks):
+    """All sizes in every round: what disturbs the machine for a moment meets one round of several sizes, and not all
+    rounds of one."""
     rows = []
     with contextlib.ExitStack() as stack:
         jobs = [stack.enter_context(Job(c.name, c.command, ranks, setup.scratch)) for c in contestants(setup)]
         for do in QUESTIONS:
-            for size in sizes(setup.quick):
-                setup.say(f"  {ranks} ranks: {do} of {size >> 10} KiB")
-                row = {"ranks": ranks, "do": do, "bytes": size}
-                rounds = QUICK_ROUNDS if setup.quick else ROUNDS
-                rows.append(row | {"seconds": measure_size(jobs, do, size, rounds)})
+            names = [job.name for job in jobs] + [COPY]
+            of_do = [
+                {"ranks": ranks, "do": do, "bytes": size, "seconds": {name: [] for name in names}}
+                for size in sizes(setup.quick)
+            ]
+            for number in range(QUICK_ROUNDS if setup.quick else ROUNDS):
+                setup.say(f"  {ranks} ranks: {do}, round {number + 1}")
+                take_turns(jobs, of_do, number)
+            rows += of_do
     return rows
 
 

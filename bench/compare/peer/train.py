@@ -101,7 +101,6 @@ class ZeroTraining:
     def __init__(self, arguments):
         import deepspeed
 
-        deepspeed.init_distributed(dist_backend="gloo")
         model = load_model(arguments)
         config = {
             "train_micro_batch_size_per_gpu": arguments.batch,
@@ -141,6 +140,10 @@ def main():
     output = take_over_output()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
+    if arguments.kind == DEEPSPEED:
+        import deepspeed  # now, so that it is no memory of the model
+
+        deepspeed.init_distributed(dist_backend="gloo")
     made = []
     answer(
         output,
