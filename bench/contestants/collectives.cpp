@@ -129,7 +129,7 @@ class Copies {
   float value_ = 0;
 };
 
-// `Parts` makes what a question needs, and is given it with each of its operations.
+// The questions about gathers; `parts` makes what one of them works on.
 template <typename Parts>
 contestant::Deeds gathers(const std::string& prefix, Parts parts) {
   return {{prefix + "gather",
