@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 // One of the scores' indices, scores [vocabulary].
-int32_t draw(const torch::Tensor& scores, const Options& options, at::Generator& generator) {
+int32_t draw_token(const torch::Tensor& scores, const Options& options, at::Generator& generator) {
   if (options.temperature == 0.0) return static_cast<int32_t>(scores.argmax().item<int64_t>());
   const int64_t count = options.top_k == 0 ? scores.numel() : std::min(options.top_k, scores.numel());
   auto [values, indices] = scores.topk(count);
@@ -50,7 +50,7 @@ int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
   for (; written < options_.sample_length; ++written) {
     const torch::Tensor scores = written == 0 ? scores_of_prompt() : scores_of_next(tokens);
     if (!scores.isfinite().all().item<bool>()) break;
-    const int32_t token = draw(scores, options_, generator);
+    const int32_t token = draw_token(scores, options_, generator);
     if (token == end_) break;
     take(token);
     tokens.push_back(token);

@@ -101,14 +101,9 @@ void Parts::broadcast_buffers(int source) {
   executor.guarded([&] { buffers.broadcast(source); });
 }
 
-bool Parts::note_backward() {
-  const auto note = backward.note();
-  if (note.abandoned) {
-    post_backward.abandon();
-    optimizer_step.backward_abandoned();
-  }
-  if (note.inside) machine.backward_begins();
-  return note.inside;
+void Parts::backward_abandoned() {
+  post_backward.abandon();
+  optimizer_step.backward_abandoned();
 }
 
 void Parts::finish_backward(const Account& account) {

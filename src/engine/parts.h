@@ -24,7 +24,15 @@ struct Parts {
   ~Parts();
 
   // Whether this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
-  bool note_backward();
+  bool note_backward() {
+    const auto note = backward.note();
+    if (note.abandoned) [[unlikely]]
+      backward_abandoned();
+    if (note.inside) machine.backward_begins();
+    return note.inside;
+  }
+  // One threw.
+  void backward_abandoned();
   // Rank `source`'s values to all, in every buffer of the module. A collective.
   void broadcast_buffers(int source);
   // Every rank runs this forward and backward, and they tell each other of it.

@@ -75,9 +75,10 @@ bool bias_goes_in_place(const Tensor& bias, int64_t rows) {
   return !bias.defined() || (bias.dim() == 1 && bias.size(0) == rows && !has_tangent(bias));
 }
 
+// The cheapest questions come first: other products with parameters ask them as well.
 bool transposed_goes_in_place(const Tensor& transposed) {
-  return torch::GradMode::is_enabled() && transposed.requires_grad() && transposed.dim() == 2 &&
-         transposed.stride(0) == 1 && transposed.stride(1) == transposed.size(0) &&
+  return transposed.dim() == 2 && transposed.stride(0) == 1 && transposed.stride(1) == transposed.size(0) &&
+         torch::GradMode::is_enabled() && transposed.requires_grad() &&
          gradient_of_transposed_goes_in_place(transposed);
 }
 

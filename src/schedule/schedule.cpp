@@ -13,9 +13,7 @@ Schedule::Schedule(const Limits& limits)
       forward_uses_(limits.units),
       changed_(limits.units) {}
 
-Actions Schedule::operator_begins(std::span<const UnitId> units, Mode mode) {
-  for (UnitId unit : units) residency_.pin(unit);
-  if (same_use(units, mode)) return {};
+Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode, units);
@@ -44,18 +42,6 @@ void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
     residency_.demand_all(actions);
   }
   for (UnitId unit : units) residency_.await(unit, actions);
-}
-
-bool Schedule::same_use(std::span<const UnitId> units, Mode mode) const {
-  if (mode != mode_ || period_ == Period::None || units.size() != current_.size()) return false;
-  for (size_t i = 0; i < units.size(); ++i) {
-    if (units[i] != current_[i] || residency_.state(units[i]) != Residency::State::Full) return false;
-  }
-  return true;
-}
-
-void Schedule::operator_ends(std::span<const UnitId> units) {
-  for (UnitId unit : units) residency_.unpin(unit);
 }
 
 void Schedule::use(UnitId unit, Mode mode) {

@@ -38,8 +38,14 @@ class Schedule {
 
   // An operator takes these units, each named once; they are full once the actions are done, and stay so until
   // `operator_ends` with the same units.
-  Actions operator_begins(std::span<const UnitId> units, Mode mode);
-  void operator_ends(std::span<const UnitId> units);
+  Actions operator_begins(std::span<const UnitId> units, Mode mode) {
+    for (UnitId unit : units) residency_.pin(unit);
+    if (same_use(units, mode)) return {};
+    return other_use(units, mode);
+  }
+  void operator_ends(std::span<const UnitId> units) {
+    for (UnitId unit : units) residency_.unpin(unit);
+  }
   // A gradient of the unit comes; its buffer is open once the actions are done.
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
@@ -128,7 +134,13 @@ class Schedule {
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
   bool in_use(UnitId unit) const { return std::ranges::find(current_, unit) != current_.end(); }
-  bool same_use(std::span<const UnitId> units, Mode mode) const;
+  // Whether the operator before took the same units, as nearly every one does.
+  bool same_use(std::span<const UnitId> units, Mode mode) const {
+    const auto is_full = [this](UnitId unit) { return residency_.state(unit) == Residency::State::Full; };
+    return mode == mode_ && period_ != Period::None && std::ranges::equal(units, current_) &&
+           std::ranges::all_of(units, is_full);
+  }
+  Actions other_use(std::span<const UnitId> units, Mode mode);
 
   int prefetch_;
   PeriodOrder training_, backward_alone_;
