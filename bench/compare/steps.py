@@ -21,6 +21,7 @@ from compare.turns import compare_steps
 SMALL = Shape(layers=6, width=512, heads=8)
 LARGE = Shape(layers=12, width=768, heads=12)
 TINY = Shape(layers=2, width=64, heads=2, vocabulary=256, context=32)
+COMPILED = Work(SMALL)  # once: compiling takes minutes
 REFERENCE = PEERS["fsdp2"]
 
 
@@ -36,12 +37,11 @@ def contestants(setup, work):
     early = stepping_in_backward(setup, work, setup.backends[0])
     if work.dtype == "bf16":
         return trainers(setup, work, ["fsdp2", "fsdp1", "ddp-autocast", "deepspeed"]) + [early]
-    return trainers(setup, work, ["fsdp2", "fsdp1", "ddp", "deepspeed"]) + [
-        plain_keeping_memory(setup, work),
-        peer(setup, work, "ddp-compile"),
-        sharded(setup, work, "auto", "NoShard"),
-        early,
-    ]
+    found = trainers(setup, work, ["fsdp2", "fsdp1", "ddp", "deepspeed"])
+    found += [plain_keeping_memory(setup, work), sharded(setup, work, "auto", "NoShard"), early]
+    if work == COMPILED:
+        found.append(peer(setup, work, "ddp-compile"))
+    return found
 
 
 def run_work(setup, work):
