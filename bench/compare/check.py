@@ -22,6 +22,8 @@ SKIPPED = 77
 FP32_TOLERANCE = 1e-4
 # Ten times what rounding to the 8 bits of bf16 makes here: FSDP2 also adds up a tied weight's two gradients in them.
 BF16_TOLERANCE = 2e-3
+# DeepSpeed reduces gradients in bf16 as well.
+BF16_REDUCTION_TOLERANCE = 6e-3
 
 
 def check(setup, work, contestants, tolerance):
@@ -44,7 +46,8 @@ def problems(setup, compiled):
     """`compiled` are the kinds of peers that compile."""
     for dtype, kinds, tolerance in (
         ("fp32", ["ddp", "fsdp1", "fsdp2", "deepspeed", *compiled], FP32_TOLERANCE),
-        ("bf16", ["fsdp2", "ddp-autocast", "deepspeed"], BF16_TOLERANCE),
+        ("bf16", ["fsdp2", "ddp-autocast"], BF16_TOLERANCE),
+        ("bf16", ["deepspeed"], BF16_REDUCTION_TOLERANCE),
     ):
         work = Work(TINY, dtype=dtype)
         ours = [sharded(setup, work, backend) for backend in setup.backends]

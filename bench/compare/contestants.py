@@ -14,6 +14,7 @@ PEERS = {
 }
 # Its ranks communicate nothing.
 PLAIN = "plain model"
+KEPT = f"{PLAIN}, memory kept"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ KEPT_MEMORY = "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshol
 def plain_keeping_memory(setup, work):
     """Why the plain model can be slower than one that communicates."""
     usual = plain(setup, work)
-    return Contestant(f"{PLAIN}, memory kept", ["env", KEPT_MEMORY] + usual.command)
+    return Contestant(KEPT, ["env", KEPT_MEMORY] + usual.command)
 
 
 def plain_beside_full_cable(setup, work):

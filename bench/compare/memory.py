@@ -26,8 +26,10 @@ def sampled(processes):
     peak, done = [0], threading.Event()
 
     def sample():
-        while not done.wait(SAMPLE_SECONDS):
+        over = False
+        while not over:
             peak[0] = max(peak[0], sum(map(proportional, processes)))
+            over = done.wait(SAMPLE_SECONDS)
 
     sampler = threading.Thread(target=sample)
     sampler.start()

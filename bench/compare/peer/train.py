@@ -107,6 +107,7 @@ class ZeroTraining:
             "zero_optimization": {"stage": 3},
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
+            "gradient_clipping": 0.0,  # its default is 1
             "bf16": {"enabled": arguments.dtype == "bf16"},
         }
         self.engine, *_ = deepspeed.initialize(model=model, optimizer=make_optimizer(arguments, model), config=config)
