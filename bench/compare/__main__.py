@@ -17,6 +17,7 @@ from compare.job import ContestantFailed
 from compare.setup import BENCH, Setup, backends_of, missing_packages
 
 USAGE_ERROR = 2
+QUIET_LOAD = 0.5
 
 
 class TreeChanged(Exception):
@@ -73,6 +74,9 @@ def begin_page(setup, folder):
     if reasons:
         setup.say(f"the page in {folder} is begun anew, without its other parts. " + "; ".join(reasons))
     page.begin_run(opened)
+    load = opened["load_before"][-1]
+    if load > QUIET_LOAD:
+        setup.say(f"the load of this machine is {load:.2f}: figures are worth little while something else runs")
     return opened
 
 

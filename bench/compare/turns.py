@@ -75,6 +75,7 @@ class Turns:
                 self._take_turn(job, steps)
 
     def _take_turn(self, job, steps):
+        self.place.settle(job.processes())
         before = self.place.received(job.processes())
         seconds, losses, waited = job_steps(job, steps)
         found = self.found[job.name]
