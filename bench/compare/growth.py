@@ -54,7 +54,8 @@ def render_layers(rows):
     cells = []
     for row in rows:
         costs = [per_layer(row, name) for name in names]
-        cells.append([str(row["work"]["shape"]["layers"])] + [with_spread(f"{cost.median:.2f}", cost) for cost in costs])
+        layers = str(row["work"]["shape"]["layers"])
+        cells.append([layers] + [with_spread(f"{cost.median:.2f}", cost) for cost in costs])
     return table(["layers"] + names, cells)
 
 

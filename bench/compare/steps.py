@@ -94,10 +94,10 @@ def title(work):
     )
 
 
-EXPLANATION = f"""Why can what communicates be faster than the *{PLAIN}*, which does not? The plain model's backward pass
-makes new memory for each gradient, and gives it back after the step: thousands of pages, each of which the system finds
-and clears again in the next step. This library writes gradients of linear layers into buffers that it keeps. *{KEPT}*
-is told to keep what it frees, and takes no page fault; what communication costs is the distance to that."""
+EXPLANATION = f"""Can a model that communicates be faster than the *{PLAIN}*, which does not? Yes: the plain model's backward
+pass makes new memory for each gradient, and gives it back after the step: thousands of pages, each of which the system
+finds and clears again in the next step. This library writes gradients of linear layers into buffers that it keeps.
+*{KEPT}* is told to keep what it frees, and takes no page faults; what communication costs is the distance to that."""
 
 
 def render(result):

@@ -84,6 +84,10 @@ def run_program(name, command, **options):
     return done.stdout
 
 
+def counted(number, what):
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def with_threads(threads):
     return ["env", f"OMP_NUM_THREADS={threads}", f"MKL_NUM_THREADS={threads}"]
 
@@ -91,7 +95,7 @@ def with_threads(threads):
 class FsdpTrain:
     def __init__(self, setup, files, ranks):
         threads = CORES // ranks
-        self.name = f"{OURS}, {ranks} {'ranks' if ranks > 1 else 'rank'} of {threads} {'threads' if threads > 1 else 'thread'}"
+        self.name = f"{OURS}, {counted(ranks, 'rank')} of {counted(threads, 'thread')}"
         self.run = setup.scratch / "run"
         self.command = [setup.trainer, "--model", files.folder, "--init-from", files.folder, "--data", files.tokens]
         self.command += ["--run", self.run, "--ranks", ranks, "--threads", threads, "--batch", SEQUENCES // ranks]
@@ -218,8 +222,9 @@ def render(result):
     reference = next(name for name in contestants if name.startswith(NANOGPT))
     head = ["trainer", "step, ms", "tokens per second", f"of {reference}", "first loss", "last loss"]
     rows = [row(contestants, name, result["tokens"]) for name in contestants]
-    title = f"{result['shape']}, {result['parameters'] / 1e6:.3g} M parameters, fp32, {result['tokens']} tokens in a step"
-    lines = [f"{title}, {CORES} cores; whole steps, with reading data, clipping and records:", "", *table(head, rows)]
+    title = f"{result['shape']}, {result['parameters'] / 1e6:.3g} M parameters, fp32"
+    work = f"{title}, {result['tokens']} tokens in a step, {CORES} cores"
+    lines = [f"{work}; whole steps, with reading data, clipping and records:", "", *table(head, rows)]
     if result["absent"]:
         lines += ["", f"Not measured, for want of their sources: {', '.join(result['absent'])} (bench/README.md)."]
     return lines

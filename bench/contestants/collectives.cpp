@@ -27,7 +27,8 @@ float next_value(float& value) { return value = value < 8 ? value + 1 : 1; }
 
 void compute_for(std::chrono::milliseconds duration) {
   const auto end = std::chrono::steady_clock::now() + duration;
-  while (std::chrono::steady_clock::now() < end) {}
+  while (std::chrono::steady_clock::now() < end) {
+  }
 }
 
 // One unit of a model, a single parameter, with the memory that its collectives need.
@@ -43,7 +44,8 @@ class Unit {
     sum_ = {torch::zeros({gradient_layout_.shard_of(group.rank()).numel()}), {0}};
   }
 
-  // A step's gather of new parameters: the owner writes its shard, as an optimizer does, and then the unit is full here.
+  // A step's gather of new parameters: the owner writes its shard, as an optimizer does, and then the unit is full
+  // here.
   void gather() {
     make_full();
     collectives_->release();

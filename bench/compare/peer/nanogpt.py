@@ -1,9 +1,9 @@
 """A training step as nanoGPT's train.py takes it on CPUs, told over standard input; alone, or as one rank under DDP.
 
 As there: batches at random places of a memory-mapped file of 16-bit tokens (here multiples of the context, so that
-losses can be compared), the next one read between forward and backward, gradients clipped to a norm of 1, AdamW that is fused on GPUs alone, weight decay for matrices alone, no
-compilation (its README's advice for CPUs). The learning rate is constant, and the loss is read in every step. The model
-is peer/gpt.py. https://github.com/karpathy/nanoGPT
+losses can be compared), the next one read between forward and backward, gradients clipped to a norm of 1, AdamW that is
+fused on GPUs alone, weight decay for matrices alone, no compilation (its README's advice for CPUs). The learning rate
+is constant, and the loss is read in every step. The model is peer/gpt.py. https://github.com/karpathy/nanoGPT
 """
 
 import argparse
