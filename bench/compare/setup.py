@@ -28,7 +28,7 @@ def backends_of(programs, wanted):
 
 def trainer_of(programs):
     """fsdp-train of the same build."""
-    return programs.resolve().parents[1] / "apps/fsdp-train"
+    return (programs / "../../apps/fsdp-train").resolve()
 
 
 class Setup:
