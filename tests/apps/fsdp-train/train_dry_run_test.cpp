@@ -80,7 +80,6 @@ TEST_F(TrainDryRun, RefusesOtherNumbers) {
 TEST_F(TrainDryRun, AssumesNothingOfARunThatGoesOn) {
   ASSERT_EQ(tiny("run", "--steps 2").code, 0);
   EXPECT_THAT(planned("--peak-flops 1T --resume " + (folder_ / "run")), Not(HasSubstr("not given")));
-  EXPECT_THAT(planned("--peak-flops 1T --config " + (folder_ / "run/config.toml")), Not(HasSubstr("not given")));
 }
 
 TEST_F(TrainDryRun, OfMoreRanksThanCoresMeasuresNoMoreThanThere) {

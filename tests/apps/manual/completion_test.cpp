@@ -143,7 +143,7 @@ TEST(FishCompletion, HasEveryOptionForItsCommands) {
   for (const char* part : {"-n '__fsdp_train_is train' -l optimizer -x -a 'adamw muon' -d 'Optimizer'\n",
                            "-n '__fsdp_train_is train sample' -l checkpoint -x -a '(__fish_complete_directories)' -d",
                            "-n '__fsdp_train_is train prepare' -l text -r -F -d 'Learns from this text'\n",
-                           "-n '__fsdp_train_is completion' -a 'bash zsh fish'\n", " -l dry-run -d 'Prints what"}) {
+                           "-n '__fsdp_train_is completion' -a 'bash zsh fish'\n", " -l dry-run -d 'Prints the size"}) {
     EXPECT_THAT(script, HasSubstr(part));
   }
   expect_readable("fish", script);
