@@ -35,8 +35,10 @@ APP_ROOMS = {
     "run": {"console", "models", "data", "metrics", "options"},
     "planning": {"console", "models", "options"},
     "generation": {"console", "models", "tokenizers", "options", "run"},
+    "manual": {"models", "options"},
+    "doctor": {"console", "tokenizers", "run", "planning"},
     "training": {"console", "models", "tokenizers", "data", "metrics", "options", "run", "planning", "generation"},
-    "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "training"},
+    "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "manual", "doctor", "training"},
 }
 
 PUBLIC = {

@@ -47,6 +47,29 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
+namespace {
+
+// Two digits, a point among them where the first is alone: 2.5, 12.
+std::string two_digits(double number) { return fmt::format("{:.{}f}", number, number < 9.95 ? 1 : 0); }
+
+}  // namespace
+
+std::string rough_duration(double seconds) {
+  constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour, kYear = 365 * kDay, kMost = 1e6;
+  if (!(seconds < kMost * kYear)) return "more than a million years";
+  if (seconds < 0.0995) return fmt::format("{:.2g} ms", 1000 * seconds);
+  if (seconds < 0.995) return fmt::format("{:.0f} ms", 10 * std::round(100 * seconds));
+  if (seconds < 99.5) return two_digits(seconds) + " s";
+  if (seconds < 59.5 * kMinute) return two_digits(seconds / kMinute) + " min";
+  if (seconds < 2 * kDay) {
+    const auto tens = static_cast<int64_t>(std::llround(seconds / (10 * kMinute)));
+    return tens % 6 == 0 ? fmt::format("{} h", tens / 6) : fmt::format("{} h {} min", tens / 6, tens % 6 * 10);
+  }
+  if (seconds < 2 * kYear) return two_digits(seconds / kDay) + " days";
+  return seconds < 10 * kYear ? two_digits(seconds / kYear) + " years"
+                              : grouped(std::llround(seconds / kYear)) + " years";
+}
+
 std::string scientific(double number) {
   std::string text = fmt::format("{:.1e}", number);
   const size_t zero = text.find_first_of("+-") + 1;  // 3.0e-03: the exponent has at least two digits

@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "console/terminal.h"
+#include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/prepare.h"
 #include "fsdp-train/report_command.h"
 #include "generation/sample_command.h"
+#include "manual/completion.h"
+#include "manual/man_page.h"
 #include "options/command_line.h"
 #include "options/resolve.h"
-#include "planning/dry_run.h"
 #include "run/problems.h"
+#include "training/dry_run_command.h"
 #include "training/evaluate_command.h"
 #include "training/train.h"
 
@@ -39,7 +42,9 @@ void append(Problems& problems, const Problems& more) {
   }
 }
 
-int run_train(Options options, Problems problems) {
+int run_train(const trainer::CommandLine& line) {
+  Options options = line.options;
+  Problems problems = line.problems;
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
@@ -54,8 +59,7 @@ int run_train(Options options, Problems problems) {
   const bool is_said_here = options.dry_run || !trainer::is_started_as_rank();
   if (!problems.empty() && is_said_here) return refuse(problems, options);
   if (!options.dry_run) return trainer::train(options, inputs.corpus, problems);
-  trainer::print(trainer::dry_run_text(resolved, windows));
-  return 0;
+  return trainer::dry_run_command(line, resolved, windows);
 }
 
 int run_evaluation(Options options, Problems problems) {
@@ -95,6 +99,12 @@ int report(const Options& options, Problems problems) {
   return problems.empty() ? trainer::run_report(options) : refuse(problems, options);
 }
 
+int show(const trainer::CommandLine& line, std::string (*text)(const Options& options)) {
+  if (!line.problems.empty()) return refuse(line.problems, line.options);
+  trainer::print(text(line.options));
+  return 0;
+}
+
 int run(const trainer::CommandLine& line) {
   switch (line.command) {
     case Command::Prepare:
@@ -103,10 +113,16 @@ int run(const trainer::CommandLine& line) {
       return run_sample(line);
     case Command::Report:
       return report(line.options, line.problems);
+    case Command::Doctor:
+      return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options);
+    case Command::Completion:
+      return show(line, [](const Options& options) { return trainer::completion_script(options.shell); });
+    case Command::Man:
+      return show(line, [](const Options&) { return trainer::man_page(); });
     case Command::Train:
       break;
   }
-  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line.options, line.problems);
+  return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ constexpr int kPluginData = 1, kPluginName = 1, kContent = 2;
 constexpr int kDtype = 1, kShape = 2, kShapeDim = 2, kDimSize = 1, kFloat = 1;
 // Of plugin_data.proto. Its version is 0, which is what an absent field means.
 constexpr int kSessionStart = 3, kSessionEnd = 4;
-constexpr int kStartHyperparameters = 1, kStartSeconds = 5, kEndStatus = 1, kEndSeconds = 2, kSuccess = 1;
+constexpr int kStartHyperparameters = 1, kStartSeconds = 5, kEndStatus = 1, kEndSeconds = 2;
+constexpr int kSuccess = 1, kFailure = 2;
 constexpr int kMapKey = 1, kMapValue = 2;
 // Of google.protobuf.Value.
 constexpr int kNumberValue = 2, kStringValue = 3, kBoolValue = 4;
@@ -58,11 +59,11 @@ Message session_start_value(const Hyperparameters& hyperparameters, double secon
   return plugin_value("_hparams_/session_start_info", kSessionStart, start);
 }
 
-Message session_end_value(double seconds_since_1970) {
+Message session_end_value(bool is_finished, double seconds_since_1970) {
   Message end;
-  end.add_integer(kEndStatus, kSuccess);
+  end.add_integer(kEndStatus, is_finished ? kSuccess : kFailure);
   end.add_double(kEndSeconds, seconds_since_1970);
-  return plugin_value("_hparams_/session_end_info", kSessionEnd, end);
+  return plugin_value(kSessionEndTag, kSessionEnd, end);
 }
 
 }  // namespace trainer

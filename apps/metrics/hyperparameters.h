@@ -16,9 +16,11 @@ namespace trainer {
 using HyperparameterValue = std::variant<bool, double, std::string>;
 using Hyperparameters = std::vector<std::pair<std::string, HyperparameterValue>>;  // by name
 
-// Each is a value of summary.proto, to be added to a summary: of a run that begins, and of one that has ended well.
-// Texts have to be UTF-8.
+inline constexpr const char* kSessionEndTag = "_hparams_/session_end_info";
+
+// Each is a value of summary.proto, to be added to a summary: of a run that begins, and of one that has ended, by
+// itself or otherwise. Texts have to be UTF-8.
 Message session_start_value(const Hyperparameters& hyperparameters, double seconds_since_1970);
-Message session_end_value(double seconds_since_1970);
+Message session_end_value(bool is_finished, double seconds_since_1970);
 
 }  // namespace trainer

@@ -33,12 +33,6 @@ std::string proc_value(const char* path, const std::string& key) {
   return "";
 }
 
-int64_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : std::thread::hardware_concurrency();
-}
-
 int64_t memory_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
 }
@@ -67,6 +61,12 @@ std::string shell_word(const std::string& word) {
 }
 
 }  // namespace
+
+int64_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : std::thread::hardware_concurrency();
+}
 
 std::string utc_time() {
   const std::time_t now = std::time(nullptr);

@@ -11,6 +11,9 @@ namespace trainer {
 // Sets host, process, processor, cores, total_memory, folder, command and time. What cannot be found out stays empty.
 void add_machine(ProcessStart& start);
 
+// Processors that this process may run on.
+int64_t usable_cores();
+
 // Now, as "2026-11-23T03:01:02Z".
 std::string utc_time();
 

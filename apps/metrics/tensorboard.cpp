@@ -12,6 +12,7 @@
 #include "metrics/checksum.h"
 #include "metrics/fields.h"
 #include "metrics/protobuf.h"
+#include "metrics/session_end.h"
 
 namespace trainer {
 
@@ -86,6 +87,7 @@ std::string framed(const std::string& event) {
 TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t steps_done,
                                  const Hyperparameters& hyperparameters, Tell tell)
     : path_(new_file(made(folder))), tell_(std::move(tell)), file_(path_, 0) {
+  take_back_ends(folder);
   Message version = event_at(0);
   version.add_bytes(kFileVersion, "brain.Event:2");
   append(version.bytes());
@@ -97,7 +99,9 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, int64_t st
   append_summary(steps_done, session_start_value(hyperparameters, seconds_since_1970()));
 }
 
-void TensorBoardFile::end(int64_t steps_done) { append_summary(steps_done, session_end_value(seconds_since_1970())); }
+void TensorBoardFile::end(int64_t steps_done, bool is_finished) {
+  append_summary(steps_done, session_end_value(is_finished, seconds_since_1970()));
+}
 
 void TensorBoardFile::append_summary(int64_t step, const Message& value) {
   Message summary, event = event_at(step);

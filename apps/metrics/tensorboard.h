@@ -30,8 +30,9 @@ class TensorBoardFile {
   // TensorBoard's scalars are of 32 bits. When
   // the disk is full it tells, and writes no more: RUN/metrics.jsonl has it all.
   void write(const StepRecord& record);
-  // The run is done, after so many steps; the table of hyperparameters says so.
-  void end(int64_t steps_done);
+  // The run has ended, after so many steps; the table of hyperparameters says so, and with a failure that it has not
+  // finished. One that goes on takes that back.
+  void end(int64_t steps_done, bool is_finished);
 
  private:
   void append(const std::string& event);

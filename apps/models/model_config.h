@@ -121,7 +121,8 @@ int64_t parameter_numel(const ModelConfig& config);
 // T for N parameters that multiply (all but embeddings that are only looked up), L layers, H heads of width Q and T
 // tokens; attention counts in full, though half of it is masked (PaLM, https://arxiv.org/abs/2204.02311, appendix B;
 // nanoGPT counts alike).
-// Of the parameters in `frozen`, by name, no gradient is computed: 4 each instead of 6.
+// Of the parameters in `frozen`, by name, no gradient is computed: 4 each instead of 6; and 2 where nothing that comes
+// before is trained, as the backward ends above them. Attention counts a third there.
 double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen = {});
 
 }  // namespace models

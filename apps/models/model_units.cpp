@@ -100,24 +100,28 @@ int64_t sum_of_numels(const Range& parts) {
                          [](int64_t sum, const auto& part) { return sum + part.numel(); });
 }
 
-// Of embeddings that multiply nothing.
-int64_t looked_up_numel(const ModelConfig& config) {
-  const int64_t positions = config.family == Family::Gpt2 ? config.context * config.width : 0;
-  return positions + (config.tied_embeddings ? 0 : config.vocabulary * config.width);
+bool is_position_embedding(const Parameter& parameter) { return parameter.name.ends_with("wpe.weight"); }
+
+// All parameters in the order in which a forward uses them; a tied embedding comes again at its end, as a matrix.
+Parameters in_order_of_use(const ModelConfig& config) {
+  Parameters first, last;
+  const std::vector<Unit> all = units(config);
+  for (const Parameter& parameter : all[0].parameters) {
+    const bool is_embedding = parameter.kind == ParameterKind::Embedding;
+    (is_embedding ? first : last).push_back(parameter);
+    if (!is_embedding || !config.tied_embeddings || is_position_embedding(parameter)) continue;
+    last.push_back({parameter.name, parameter.shape, ParameterKind::Matrix});
+  }
+  for (size_t unit = 1; unit < all.size(); ++unit) {
+    first.insert(first.end(), all[unit].parameters.begin(), all[unit].parameters.end());
+  }
+  first.insert(first.end(), last.begin(), last.end());
+  return first;
 }
 
-// Of those in `frozen` that multiply.
-int64_t frozen_multiplied_numel(const ModelConfig& config, const std::set<std::string>& frozen) {
-  int64_t numel = 0;
-  for (const Unit& unit : units(config)) {
-    for (const Parameter& parameter : unit.parameters) {
-      const bool is_head = parameter.kind == ParameterKind::Embedding && config.tied_embeddings &&
-                           !parameter.name.ends_with("wpe.weight");
-      const bool multiplies = parameter.kind != ParameterKind::Embedding || is_head;
-      if (multiplies && frozen.contains(parameter.name)) numel += parameter.numel();
-    }
-  }
-  return numel;
+// Of the matrix that what a block's attention gives goes through next.
+bool follows_attention(const Parameter& parameter) {
+  return parameter.name.ends_with("attn.c_proj.weight") || parameter.name.ends_with("attn.o_proj.weight");
 }
 
 }  // namespace
@@ -169,10 +173,21 @@ bool is_adapter(const std::string& parameter) {
 int64_t parameter_numel(const ModelConfig& config) { return sum_of_numels(units(config)); }
 
 double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen) {
-  const auto multiplied = static_cast<double>(parameter_numel(config) - looked_up_numel(config));
-  const auto without_gradient = static_cast<double>(frozen_multiplied_numel(config, frozen));
-  const auto attended = static_cast<double>(config.layers * config.heads * config.head_width_or_default());
-  return 6 * multiplied - 2 * without_gradient + 12 * attended * static_cast<double>(length);
+  constexpr double kForward = 2, kOwnGradient = 2, kInputGradient = 2;
+  const auto attended = static_cast<double>(config.heads * config.head_width_or_default() * length);
+  double flops = 0;
+  bool is_below_trained = true;  // whether nothing before is trained, so that no gradient goes further back
+  for (const Parameter& parameter : in_order_of_use(config)) {
+    const bool is_trained = !frozen.contains(parameter.name);
+    const double backward = is_below_trained ? 0 : kInputGradient;
+    // Two products, scores and their sums of values, each of which hands on a gradient to both of its factors.
+    if (follows_attention(parameter)) flops += 2 * attended * (kForward + 2 * backward);
+    if (parameter.kind != ParameterKind::Embedding) {
+      flops += static_cast<double>(parameter.numel()) * (kForward + (is_trained ? kOwnGradient : 0) + backward);
+    }
+    if (is_trained) is_below_trained = false;
+  }
+  return flops;
 }
 
 }  // namespace models

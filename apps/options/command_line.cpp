@@ -75,7 +75,8 @@ void check_requirements(const Rows& given, CommandLine& result) {
       {Command::Sample,
        {"--checkpoint"},
        "--checkpoint is missing: name a run, a checkpoint's folder such as RUN/step-300, or an exported model."},
-      {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."}};
+      {Command::Report, {"RUN"}, "no run is named: give the folder of one, or of several."},
+      {Command::Completion, {"SHELL"}, "no shell is named: give bash, zsh or fish."}};
   for (const Requirement& requirement : requirements) {
     const bool met = std::any_of(requirement.flags.begin(), requirement.flags.end(),
                                  [&](const char* flag) { return given.contains(row_of(flag)); }) ||
@@ -100,11 +101,6 @@ std::string configuration_for(Command command, const Flags& flags) {
   if (command == Command::Train && !flags.text_of("--eval-only").empty()) return configuration_to_evaluate(flags);
   const std::string resume = flags.text_of("--resume");
   return resume == "auto" || resume == "never" ? "" : configuration_of_run(resume);
-}
-
-// `fsdp-train sample PLACE` is `fsdp-train sample --checkpoint PLACE`.
-void name_checkpoint(std::vector<std::string>& arguments) {
-  if (!arguments.empty() && !arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "--checkpoint");
 }
 
 // An exported model has its own shape, and threads are those of this machine.
@@ -169,7 +165,6 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
   result.command = take_command(arguments, result);
-  if (result.command == Command::Sample) name_checkpoint(arguments);
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);

@@ -43,11 +43,10 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
   app_.set_help_flag("--help");
   short_help_ = app_.add_flag("-h");
   app_.set_version_flag("--version", FSDP_VERSION);
+  words_ = row_of(entry_of(command).words);
   for (const Row& row : option_rows()) {
-    if (!row.is_for(command)) continue;
-    if (row.takes_words()) {
-      words_ = &row;
-    } else if (row.is_switch()) {
+    if (!row.is_for(command) || row.takes_words()) continue;
+    if (row.is_switch()) {
       options_.emplace_back(&row, app_.add_flag(row.flag));
     } else {
       CLI::Option* option = app_.add_option(row.flag, [](const CLI::results_t&) { return true; });
@@ -81,7 +80,10 @@ std::string Flags::text_of(const std::string& flag) const {
     const std::string& text = option->results().back();
     return text == kNoValue || text == kEmpty ? "" : text;
   }
-  return "";
+  if (words_ == nullptr || flag != words_->flag) return "";
+  const std::vector<std::string> words = remaining();
+  const auto word = std::ranges::find_if(words, [](const std::string& one) { return !one.starts_with('-'); });
+  return word == words.end() || *word == kEmpty ? "" : *word;
 }
 
 Rows Flags::apply(Options& options, std::vector<std::string>& problems) const {
@@ -99,18 +101,27 @@ Rows Flags::apply(Options& options, std::vector<std::string>& problems) const {
   return given;
 }
 
-void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+std::vector<std::string> Flags::remaining() const {
+  std::vector<std::string> words;
   bool after_unknown_option = false;
   for (const std::string& word : app_.remaining()) {
     const bool is_option = word.starts_with('-');
-    // A word after an unknown option is its value: naming both would count one mistake twice.
-    if (is_option || (!words_ && !after_unknown_option)) {
+    if (is_option || !after_unknown_option) words.push_back(word);
+    after_unknown_option = is_option;
+  }
+  return words;
+}
+
+void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+  for (const std::string& word : remaining()) {
+    if (word.starts_with('-') || words_ == nullptr) {
       problems.push_back(unknown(word));
-    } else if (words_ && !after_unknown_option) {
+    } else if (!words_->takes_several() && given.contains(words_)) {
+      problems.push_back(fmt::format("'{}' is one word too many: {} is given already.", word, words_->flag));
+    } else {
       given.insert(words_);
       set(*words_, word, options, problems);
     }
-    after_unknown_option = is_option;
   }
 }
 

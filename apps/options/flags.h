@@ -28,12 +28,14 @@ class Flags {
   Flags& operator=(const Flags&) = delete;
 
   FlagsAnswer parse(std::vector<std::string> arguments);
-  // The value that a flag was given, as it stands there; empty: none.
+  // The value that an option was given, as it stands there; empty: none.
   std::string text_of(const std::string& flag) const;
   // Sets what was given, appends what is wrong with it, and returns which options were given, rightly or not.
   Rows apply(Options& options, std::vector<std::string>& problems) const;
 
  private:
+  // The remaining arguments, without the values of unknown options: naming both would count one mistake twice.
+  std::vector<std::string> remaining() const;
   void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
   std::string repeated(const Row& row, const CLI::Option& option) const;
   std::string unknown(const std::string& argument) const;

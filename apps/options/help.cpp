@@ -1,14 +1,12 @@
 #include "options/help.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
-#include <type_traits>
 
 #include "console/paragraph.h"
-#include "options/option_value.h"
+#include "options/option_text.h"
 
 namespace trainer {
 
@@ -19,30 +17,10 @@ std::string option_paragraph(const std::string& left, const std::string& text, i
   return paragraph(left, text, kIndent, static_cast<size_t>(width));
 }
 
-// The value's, by its type and unit: " STEPS", " A..B".
-std::string placeholder(const Row& row) {
-  return std::visit(
-      [&](auto target) -> std::string {
-        using Member = decltype(target);
-        if constexpr (std::is_same_v<Member, bool Options::*>) return "";
-        if constexpr (std::is_same_v<Member, std::optional<bool> ModelOptions::*>) return " true|false";
-        if constexpr (std::is_same_v<Member, std::optional<StepRange> Options::*>) return " A..B";
-        if constexpr (std::is_same_v<Member, std::vector<std::string> Options::*>) return "...";
-        return fmt::format(" {}", row.unit);
-      },
-      row.target);
-}
-
-std::string described(const Row& row) {
-  std::string text = row.description;
-  if (const auto* allowed = std::get_if<Words>(&row.check)) {
-    text += fmt::format(" One of {}.", fmt::join(*allowed, ", "));
-  }
-  if (row.is_switch()) return text;
-  const Options defaults{};
-  const std::optional<Scalar> value = value_of(row, defaults);
-  const std::string shown_default = *row.shown_default != '\0' || !value ? row.shown_default : shown(*value);
-  return shown_default.empty() ? text : fmt::format("{} [{}]", text, shown_default);
+// "--steps STEPS", "RUN..."
+std::string named(const Row& row) {
+  const std::string value = placeholder(row);
+  return fmt::format("{}{}{}{}", row.flag, value.empty() ? "" : " ", value, row.takes_several() ? "..." : "");
 }
 
 // The options of the short help; a command that has few shows all.
@@ -73,7 +51,7 @@ std::string options_of(Command command, const HelpForm& form) {
       title = row.title;
       text += row.in_file() ? fmt::format("{} [{}]\n", title, row.section) : title + "\n";
     }
-    text += option_paragraph(fmt::format("{}{}", row.flag, placeholder(row)), described(row), form.width);
+    text += option_paragraph(named(row), described(row), form.width);
   }
   return text;
 }
@@ -82,13 +60,15 @@ std::string options_of(Command command, const HelpForm& form) {
 
 std::string help_text(Command command, const HelpForm& form) {
   const CommandEntry& entry = entry_of(command);
+  const bool has_options = std::ranges::any_of(option_rows(), [&](const Row& row) { return row.is_for(command); });
   std::string text;
   if (form.all_commands) {
     text = fmt::format("fsdp-train trains language models, sharded over the ranks of a job.\n\n{}",
                        list_of_commands(form.width));
   }
-  text += fmt::format("Usage: fsdp-train {} {}\n{}\n\nExamples\n{}\n", entry.word, entry.usage, entry.summary,
-                      entry.examples);
+  text += fmt::format("Usage: fsdp-train {}{}{}\n{}\n\nExamples\n{}\n", entry.word, *entry.usage == '\0' ? "" : " ",
+                      entry.usage, entry.summary, entry.examples);
+  if (!has_options) return text.substr(0, text.size() - 1);
   text += options_of(command, form);
   if (form.length == HelpLength::Short) {
     return text + fmt::format("\nfsdp-train {} --help lists all options.\n", entry.word);
@@ -99,7 +79,7 @@ std::string help_text(Command command, const HelpForm& form) {
   text += option_paragraph("--version", "Shows the version.", form.width);
   return text +
          "\nDefaults are in [brackets]. Numbers may be written as 2_000, 16k or 1.5M:\n"
-         "k is a thousand, M a million, G a billion.\n";
+         "k is a thousand, M a million, G a billion, T a trillion.\n";
 }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 namespace trainer {
@@ -26,6 +27,8 @@ int64_t scale_of(char suffix) {
     case 'G':
     case 'B':
       return 1'000'000'000;
+    case 'T':
+      return 1'000'000'000'000;
     default:
       return 1;
   }
@@ -85,6 +88,16 @@ std::optional<double> number_in(const std::string& text) {
   const auto typed = taken_apart(text);
   const auto number = typed ? parsed<double>(typed->digits) : std::nullopt;
   return number ? std::optional(*number * static_cast<double>(typed->scale)) : std::nullopt;
+}
+
+std::optional<double> bytes_in(const std::string& text) {
+  constexpr std::string_view kBinary = "KMGT";
+  if (!text.ends_with('B')) return number_in(text);
+  const std::string number = text.substr(0, text.size() - 1);
+  const size_t power = number.size() > 1 && number.ends_with('i') ? kBinary.find(number[number.size() - 2]) : text.npos;
+  if (power == text.npos) return number.ends_with('B') ? std::nullopt : number_in(number);
+  const std::optional<double> count = number_in(number.substr(0, number.size() - 2));
+  return count ? std::optional(std::ldexp(*count, 10 * (static_cast<int>(power) + 1))) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -33,7 +33,13 @@ std::vector<Group> data_and_model_groups() {
          "working folder, or to its own where it begins with paths_relative_to = \"file\". A run's own is "
          "RUN/config.toml."},
         {"--dry-run", &O::dry_run, Anything{}, kTrain, "", "",
-         "Prints what the model, a step and its memory come to, and stops. Needs no text, and writes nothing."},
+         "Prints the size of the model, its memory and the work of a step, and stops. Says whether that fits into this "
+         "machine, what else would, and about how long the run takes. Needs no text, and writes nothing."},
+        {"--memory", &O::memory, kAboveZero, kTrain, "BYTES", "what is available here",
+         "Memory per host of another machine, such as 64GB or 64GiB, that --dry-run compares with."},
+        {"--peak-flops", &O::peak_flops, kAboveZero, kTrain, "FLOPS", "measured here",
+         "Floating-point operations per second and rank that another machine reaches at most. --dry-run tells the time "
+         "by them, such as 40T."},
         {"--eval-only", &O::eval_only, Anything{}, kTrain, "", "",
          "Prints the validation loss and the perplexity of weights, and stops. The weights are those of --checkpoint, "
          "of --init-from, or of the newest checkpoint in --run; a run's own configuration says the rest. All "

@@ -32,7 +32,7 @@ std::vector<Group> output_groups() {
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
          "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "
-         "or that comes from Hugging Face; there the flag may be left out before the folder."},
+         "or that comes from Hugging Face; there the folder alone will do."},
         {"--resume", &O::resume, Anything{}, kTrain, "RUN", "",
          "Goes on with the run in this folder, with its options from RUN/config.toml and those given here; or from one "
          "of its checkpoints, RUN/step-N. auto goes on with the run in --run, if there is one; never does not. Data, "
@@ -61,6 +61,7 @@ std::vector<Group> output_groups() {
         {"--prompt", &O::prompt, Anything{.may_be_empty = true}, kTrainAndSample, "TEXT", "a new line",
          "Text that a sample begins with. sample reads it from standard input where it is -, or where it is not given "
          "and standard input is a pipe or a file."}}},
+      {"Completion", "", {{"SHELL", &O::shell, words(kShells), kCompletion, "", "", "Shell that the script is for."}}},
   };
 }
 

@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-// Where the value goes. A bool is a switch, given without a value; a vector takes the words that are no option's.
+// Where the value goes. A bool is a switch, given without a value; a vector takes several.
 using Target = std::variant<bool Options::*, int64_t Options::*, double Options::*, std::string Options::*,
                             std::optional<int64_t> Options::*, std::optional<double> Options::*,
                             std::optional<StepRange> Options::*, std::vector<std::string> Options::*,
@@ -38,7 +38,7 @@ struct Form {
 using Check = std::variant<Anything, WholeNumbers, Numbers, Words, Form>;
 
 struct Row {
-  const char* flag;  // "--lr"; without dashes: a name for words that are no option's
+  const char* flag;  // "--lr"; without dashes: a name for words that are no option's (commands.h)
   Target target;
   Check check;
   unsigned commands;          // that know it
@@ -50,7 +50,8 @@ struct Row {
 
   bool is_for(Command command) const { return (commands & in(command)) != 0; }
   bool is_switch() const { return std::holds_alternative<bool Options::*>(target); }
-  bool takes_words() const { return std::holds_alternative<std::vector<std::string> Options::*>(target); }
+  bool takes_words() const { return flag[0] != '-'; }
+  bool takes_several() const { return std::holds_alternative<std::vector<std::string> Options::*>(target); }
   bool in_file() const { return *section != '\0'; }
   std::string key() const;   // within its section: the flag without dashes before it, and _ for those in it
   std::string path() const;  // "training.lr"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <type_traits>
 
 #include "options/numbers.h"
@@ -151,7 +152,8 @@ Scalar scalar_of(const Row& row, const std::string& text) {
     } else if constexpr (std::is_same_v<Value, int64_t>) {
       if (const auto number = whole_number_in(text)) return *number;
     } else if constexpr (std::is_same_v<Value, double>) {
-      if (const auto number = number_in(text)) return *number;
+      const bool counts_bytes = std::string_view(row.unit) == "BYTES";
+      if (const auto number = counts_bytes ? bytes_in(text) : number_in(text)) return *number;
     }
     return text;
   });

@@ -23,6 +23,7 @@ inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2
 inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
 inline constexpr std::array<const char*, 3> kOptimizerStates = {"fp32", "bf16", "8bit"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
+inline constexpr std::array<const char*, 3> kShells = {"bash", "zsh", "fish"};
 
 // Steps, both ends included, counted from 1.
 struct StepRange {
@@ -54,6 +55,8 @@ struct Options {
   std::string config_paths;  // the folder that relative paths in it are relative to; empty: it has none
   Choices chosen;
   bool dry_run = false;
+  std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
+  std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
   bool eval_only = false;
   bool json = false;  // how the result of an evaluation is printed
 
@@ -128,6 +131,7 @@ struct Options {
   std::string output;             // what `prepare` and `report` write
   std::vector<std::string> runs;  // that `report` shows
   bool watch = false;             // writes the report again while a run goes on
+  std::string shell;              // of `completion`; one of kShells
 
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are

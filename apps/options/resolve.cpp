@@ -91,6 +91,8 @@ std::vector<std::string> contradictions(const Options& options) {
         fmt::format("--patience {} counts validations, and there is none before the end. Give --validate-every.",
                     options.patience));
   check(!options.json || options.eval_only, "--json is given without --eval-only, whose result it is about.");
+  check(!options.memory || options.dry_run, "--memory is given without --dry-run, which compares with it.");
+  check(!options.peak_flops || options.dry_run, "--peak-flops is given without --dry-run, which tells the time by it.");
   check(!options.eval_only || !options.dry_run, "--eval-only and --dry-run are both given. Leave one out.");
   check(!options.export_best || options.export_model, "--export-best is given without --export.");
   check(!options.export_best || options.keeps_best(),

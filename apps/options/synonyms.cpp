@@ -265,11 +265,13 @@ constexpr Synonym kValues[] = {
 };
 
 constexpr Synonym kWords[] = {
-    {"generate", "sample"},  {"inference", "sample"}, {"infer", "sample"},     {"chat", "sample"},
-    {"complete", "sample"},  {"write", "sample"},     {"tokenize", "prepare"}, {"preprocess", "prepare"},
-    {"encode", "prepare"},   {"fit", "train"},        {"pretrain", "train"},   {"finetune", "train"},
-    {"fine-tune", "train"},  {"run", "train"},        {"launch", "train"},     {"plot", "report"},
-    {"visualize", "report"}, {"summary", "report"},   {"show", "report"},      {"compare", "report"},
+    {"generate", "sample"},        {"inference", "sample"}, {"infer", "sample"},     {"chat", "sample"},
+    {"complete", "sample"},        {"write", "sample"},     {"tokenize", "prepare"}, {"preprocess", "prepare"},
+    {"encode", "prepare"},         {"fit", "train"},        {"pretrain", "train"},   {"finetune", "train"},
+    {"fine-tune", "train"},        {"run", "train"},        {"launch", "train"},     {"plot", "report"},
+    {"visualize", "report"},       {"summary", "report"},   {"show", "report"},      {"compare", "report"},
+    {"diagnose", "doctor"},        {"check", "doctor"},     {"info", "doctor"},      {"collect-env", "doctor"},
+    {"completions", "completion"}, {"manual", "man"},
 };
 
 std::string normal(std::string_view word) {

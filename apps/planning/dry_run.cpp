@@ -3,31 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "console/units.h"
 #include "options/frozen.h"
-#include "planning/memory_plan.h"
-#include "planning/model_parts.h"
+#include "planning/fit.h"
+#include "planning/host_memory.h"
+#include "planning/plan_text.h"
+#include "planning/run_time.h"
 
 namespace trainer {
 
 namespace {
-
-// Of all ranks they may be more than 64 bits hold.
-std::string bytes(double count) {
-  constexpr double kMost = 9.1e18;
-  return count < kMost ? short_bytes(static_cast<size_t>(count)) : "> 9 EB";
-}
-
-// "3.12 TFLOP"
-std::string operations(double count) {
-  constexpr std::array<const char*, 7> kPrefixes = {"", "k", "M", "G", "T", "P", "E"};
-  size_t power = 0;
-  while (count >= 1000 && power + 1 < kPrefixes.size()) count /= 1000, ++power;
-  return fmt::format("{:.3g} {}FLOP", count, kPrefixes[power]);
-}
 
 std::string model_text(const Options& options, const ModelParts& parts) {
   std::string text = fmt::format("parameters            {:>18}\n", grouped(parts.numel()));
@@ -39,73 +25,73 @@ std::string model_text(const Options& options, const ModelParts& parts) {
   line("embeddings", parts.embeddings_numel, tied ? "  the head's matrix among them" : "");
   line("blocks", parts.blocks_numel,
        fmt::format("  {} of {}", options.model.layers, grouped(parts.blocks_numel / options.model.layers)));
-  line("head", parts.head_numel, tied ? "  the last norm" : "  the last norm and the head's matrix");
+  line("head", parts.head_numel, tied ? "  the last norm" : "  and the last norm");
   return text;
 }
 
-// Forward keeps these until backward; what operators take for themselves comes on top.
-int64_t activation_bytes(const Options& options, const ModelParts& parts) {
-  constexpr double kOfLogits = 2 * 4;  // logarithms of probabilities, and their gradient, in fp32
-  constexpr double kMost = 9e18;       // for sizes that only a typing mistake has
-  const double kept = static_cast<double>(parts.activation_numel) * (options.param_dtype == "fp32" ? 4 : 2);
-  const auto tokens = static_cast<double>(options.batch * options.model.context);
-  return static_cast<int64_t>(std::min(kMost, tokens * (kept + static_cast<double>(parts.logits) * kOfLogits)));
-}
-
-std::string memory_text(const Options& options, const ModelParts& parts) {
-  const std::vector<MemoryPlan> plans = plan_memory(parts.units, planned_sharding(options));
-  std::string text = fmt::format("{:<24}{:>16}{:>16}\n", "memory", "a rank, at most", "all ranks");
-  auto line = [&](const char* part, auto value) {
-    double most = 0, sum = 0;
-    for (const MemoryPlan& plan : plans) {
-      most = std::max(most, static_cast<double>(value(plan)));
-      sum += static_cast<double>(value(plan));
-    }
-    text += fmt::format("  {:<22}{:>16}{:>16}\n", part, bytes(most), bytes(sum));
+std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
+  const HostMemory memory = host_memory(plan, parts);
+  const char* scope = plan.hosts == 1 ? "all ranks" : "per host";
+  std::string text = fmt::format("{:<24}{:>16}{:>16}\n", "memory", "per rank at most", scope);
+  auto line = [&](const char* part, double most, double sum) {
+    text += fmt::format("  {:<22}{:>16}{:>16}\n", part, plan_bytes(most), plan_bytes(sum));
   };
-  line("parameters", [](const MemoryPlan& plan) { return plan.parameters; });
-  line("gradients", [](const MemoryPlan& plan) { return plan.gradients; });
-  line("optimizer", [](const MemoryPlan& plan) { return plan.optimizer; });
-  line("full parameters", [](const MemoryPlan& plan) { return plan.full_parameters; });
-  line("full gradients", [](const MemoryPlan& plan) { return plan.full_gradients; });
-  line("together", [](const MemoryPlan& plan) { return plan.total(); });
-  const int64_t activations = activation_bytes(options, parts);
-  line("activations, about", [&](const MemoryPlan&) { return activations; });
-  text += "  for ranks of one host, which share memory; activations are an estimate\n";
-  if (plans.front().copies > 0) {
-    text += fmt::format("  where ranks find gathers by copies faster: {} more a rank\n",
-                        bytes(static_cast<double>(plans.front().copies)));
+  auto part = [&](const char* name, auto value) {
+    double most = 0, sum = 0;
+    for (const MemoryPlan& rank : memory.model) {
+      most = std::max(most, static_cast<double>(value(rank)));
+      sum += static_cast<double>(value(rank));
+    }
+    line(name, most, sum);
+  };
+  part("parameters", [](const MemoryPlan& rank) { return rank.parameters; });
+  part("gradients", [](const MemoryPlan& rank) { return rank.gradients; });
+  part("optimizer", [](const MemoryPlan& rank) { return rank.optimizer; });
+  part("full parameters", [](const MemoryPlan& rank) { return rank.full_parameters; });
+  part("full gradients", [](const MemoryPlan& rank) { return rank.full_gradients; });
+  part("together", [](const MemoryPlan& rank) { return rank.total(); });
+  const auto ranks = static_cast<double>(memory.model.size());
+  line("activations, about", memory.activations, ranks * memory.activations);
+  line("program and LibTorch", memory.process + memory.program, ranks * memory.process + memory.program);
+  line("in all, about", memory.largest_rank(), memory.total());
+  if (memory.model.front().copies > 0) {
+    text += fmt::format("  where ranks find gathers by copies faster: {} more per rank\n",
+                        plan_bytes(static_cast<double>(memory.model.front().copies)));
   }
-  return text;
+  const std::string hosts = plan.hosts == 1 ? "ranks of one host, which share memory"
+                                            : fmt::format("{} hosts of {} that share memory", plan.hosts,
+                                                          counted(plan.ranks_of_host(), "rank"));
+  return text + fmt::format("  for {}; activations are an estimate\n", hosts);
 }
 
-std::string step_text(const Options& options, std::optional<int64_t> windows) {
-  const auto tokens = static_cast<double>(options.tokens_per_step()), steps = static_cast<double>(options.steps);
-  const double flops =
-      models::flops_per_token(options.model, options.model.context, frozen_parameters(options)) * tokens;
+std::string step_text(const RunPlan& plan) {
+  const Options& options = plan.options;
+  const double flops = flops_of_step(options);
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));
   text += fmt::format("  {} x {} x {} x {} tokens\n", counted(options.ranks, "rank"),
                       counted(options.micro_batches, "micro-batch", "micro-batches"),
                       counted(options.batch, "sequence"), options.model.context);
-  if (windows) {
-    const int64_t of_a_step = options.ranks * options.micro_batches * options.batch;
-    const double epoch = static_cast<double>(*windows) / static_cast<double>(of_a_step);
+  if (plan.windows) {
+    const double epoch = static_cast<double>(*plan.windows) / static_cast<double>(options.step_shape().windows());
     text += fmt::format("an epoch              {:.1f} steps\n", epoch);
   }
-  if (windows || !options.epochs) {
-    text += fmt::format("the run               {} steps, {} tokens, {}\n", grouped(options.steps),
-                        short_number(steps * tokens), operations(steps * flops));
+  if (knows_steps(plan)) {
+    const auto steps = static_cast<double>(options.steps);
+    text +=
+        fmt::format("the run               {} steps, {} tokens, {}\n", grouped(options.steps),
+                    short_number(steps * static_cast<double>(options.tokens_per_step())), operations(steps * flops));
   }
   return text;
 }
 
 }  // namespace
 
-std::string dry_run_text(const Options& options, std::optional<int64_t> windows) {
-  const ModelParts parts = parts_of(options.model, frozen_parameters(options));
-  return fmt::format("{}\n{}\n{}\nA dry run: nothing was built or written.\n", model_text(options, parts),
-                     memory_text(options, parts), step_text(options, windows));
+std::string dry_run_text(const RunPlan& plan) {
+  const ModelParts parts = parts_of(plan.options.model, frozen_parameters(plan.options));
+  const std::string time = time_text(plan);
+  return fmt::format("{}\n{}\n{}\n{}{}{}\nA dry run: nothing was built or written.\n", model_text(plan.options, parts),
+                     memory_text(plan, parts), fit_text(plan), step_text(plan), time.empty() ? "" : "\n", time);
 }
 
 }  // namespace trainer

@@ -24,6 +24,7 @@ struct UnitSizes {
   int64_t slice = 0;    // that each rank adds up
   int64_t full = 0;
   int64_t shard = 0;
+  int64_t passing = 0;  // sums of other hosts' ranks, in fp32
 };
 
 UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
@@ -32,7 +33,9 @@ UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
     sizes.used += rounded_up(parameter.numel);
     if (parameter.is_trained) sizes.trained += rounded_up(parameter.numel);
   }
-  sizes.slice = rounded_up((sizes.used + sharding.ranks - 1) / sharding.ranks);
+  auto slice_of = [&](int64_t numel) { return rounded_up((numel + sharding.ranks - 1) / sharding.ranks); };
+  sizes.slice = slice_of(sizes.used);
+  sizes.passing = (sharding.hosts - 1) * slice_of(sizes.trained);
   sizes.full = sizes.slice * sharding.ranks;
   sizes.shard = sizes.full / sharding.group;
   return sizes;
@@ -68,13 +71,14 @@ int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padd
 
 // Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
-  int64_t all_full = 0, largest_full = 0, all_trained = 0, largest_trained = 0, trained_units = 0;
+  int64_t all_full = 0, largest_full = 0, all_gradients = 0, largest_gradients = 0, trained_units = 0;
   for (const UnitSizes& unit : units) {
+    const int64_t gradients = sharding.reduce_bytes * unit.trained + kFloatBytes * unit.passing;
     all_full += unit.full;
-    all_trained += unit.trained;
+    all_gradients += gradients;
     trained_units += unit.trained > 0 ? 1 : 0;
     largest_full = std::max(largest_full, unit.full);
-    largest_trained = std::max(largest_trained, unit.trained);
+    largest_gradients = std::max(largest_gradients, gradients);
   }
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
@@ -84,29 +88,63 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
   const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
-    plan.full_gradients =
-        sharding.reduce_bytes * (sharding.full_for_the_step ? all_trained : buffers * largest_trained);
-  if (sharding.group > 1) {
+    plan.full_gradients = sharding.full_for_the_step ? all_gradients : buffers * largest_gradients;
+  if (sharding.group > 1 && sharding.hosts == 1) {
     const int64_t copied = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
     plan.copies = sharding.param_bytes * copied;
   }
   return plan;
 }
 
+// A unit that comes over the network lies in memory that the ranks of a host share: in the first one's buffers, or,
+// where it stays full, in a part of each.
+int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding& sharding, int64_t rank) {
+  const int64_t ranks_of_host = sharding.ranks / sharding.hosts;
+  if (ranks_of_host % sharding.group == 0) return 0;
+  int64_t all = 0, largest = 0;
+  for (const UnitSizes& unit : units) {
+    all += unit.full;
+    largest = std::max(largest, unit.full);
+  }
+  if (!sharding.shares_buffers) return all / ranks_of_host - all / sharding.group;
+  return rank == 0 ? std::min(sharding.buffers, static_cast<int64_t>(units.size())) * largest : 0;
+}
+
+// Blocks are alike: each kind of unit is looked at once.
+struct EqualUnits {
+  PlannedUnit unit;
+  UnitSizes sizes;
+  int64_t count = 1;
+};
+
+std::vector<EqualUnits> equal_units(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
+  std::vector<EqualUnits> kinds;
+  for (const PlannedUnit& unit : units) {
+    if (!kinds.empty() && kinds.back().unit == unit) {
+      ++kinds.back().count;
+    } else {
+      kinds.push_back({unit, sizes_of(unit, sharding)});
+    }
+  }
+  return kinds;
+}
+
 }  // namespace
 
-PlannedSharding planned_sharding(const Options& options) {
+PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
   const bool whole_step = options.strategy == "shard-optimizer" || options.strategy == "no-shard";
   const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
   const bool replicas_only = options.strategy == "no-shard";
   auto bytes_of = [](const std::string& dtype) { return dtype == "fp32" ? 4 : 2; };
   const PlannedMoment moment = options.optimizer_state == "8bit" ? PlannedMoment{.per_element = 1, .per_block = 4}
                                                                  : PlannedMoment{bytes_of(options.optimizer_state)};
-  const int64_t group = options.shard_group_size == 0 ? options.ranks : options.shard_group_size;
+  const int64_t largest_group = options.strategy.starts_with("hybrid") ? options.ranks / hosts : options.ranks;
+  const int64_t group = options.shard_group_size == 0 ? largest_group : options.shard_group_size;
   return {.ranks = options.ranks,
+          .hosts = hosts,
           .group = replicas_only ? 1 : group,
           .full_for_the_step = whole_step,
-          .sums_in_place = replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1,
+          .sums_in_place = replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1 && hosts == 1,
           .param_bytes = bytes_of(options.param_dtype),
           .reduce_bytes = bytes_of(options.reduce_dtype),
           .buffers = options.buffers,
@@ -116,15 +154,18 @@ PlannedSharding planned_sharding(const Options& options) {
 }
 
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
+  const std::vector<EqualUnits> kinds = equal_units(units, sharding);
   std::vector<UnitSizes> sizes;
-  for (const PlannedUnit& unit : units) sizes.push_back(sizes_of(unit, sharding));
-  std::vector<MemoryPlan> plans(static_cast<size_t>(sharding.ranks), common_part(sizes, sharding));
-  for (int64_t rank = 0; rank < sharding.ranks; ++rank) {
+  for (const EqualUnits& kind : kinds) sizes.insert(sizes.end(), static_cast<size_t>(kind.count), kind.sizes);
+  const int64_t ranks_of_host = sharding.ranks / sharding.hosts;
+  std::vector<MemoryPlan> plans(static_cast<size_t>(ranks_of_host), common_part(sizes, sharding));
+  for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
-    for (size_t i = 0; i < units.size(); ++i) {
-      const ElementRange shard = shard_of(sizes[i], sharding, rank);
-      plan.optimizer += state_bytes(units[i], shard, sharding);
-      plan.gradients += kFloatBytes * gradient_numel(units[i], shard, sharding.ranks > 1);
+    plan.full_parameters = sharding.param_bytes * fetched_numel(sizes, sharding, rank);
+    for (const auto& [unit, unit_sizes, count] : kinds) {
+      const ElementRange shard = shard_of(unit_sizes, sharding, rank);
+      plan.optimizer += count * state_bytes(unit, shard, sharding);
+      plan.gradients += count * kFloatBytes * gradient_numel(unit, shard, sharding.ranks > 1);
     }
   }
   return plans;

@@ -17,35 +17,37 @@ struct PlannedMoment {
   int64_t bytes(int64_t numel) const { return per_element * numel + per_block * ((numel + 63) / 64); }
 };
 
-// How the model is divided; all ranks are on one host and share memory.
+// How the model is divided. The ranks of a host share memory.
 struct PlannedSharding {
   int64_t ranks = 1;
+  int64_t hosts = 1;               // of equally many ranks each, numbered one host's after another's
   int64_t group = 1;               // ranks that hold the model once; divides `ranks`
   bool full_for_the_step = false;  // every unit has gradients of its own until the end of backward
   bool sums_in_place = false;      // sums of gradients take the place of the gradients
   int64_t param_bytes = 4;         // an element of full parameters
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
-  int64_t buffers = 2;             // full units at once where gathers copy, for the strategies that share them
+  int64_t buffers = 2;             // full units at once where gathers copy or fetch, for strategies that share them
   bool shares_buffers = true;
   bool muon = false;  // its matrices have one tensor of state in fp32, all else two moments
   PlannedMoment moment = {};
 };
 
-PlannedSharding planned_sharding(const Options& options);
+PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
 
 // In bytes; but for `copies`, the parts of fsdp::MemoryReport at the end of a backward, in the same order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
   int64_t gradients = 0;        // sums of the shards' gradients
   int64_t optimizer = 0;        // its state
-  int64_t full_parameters = 0;  // gathers copy nothing
+  int64_t full_parameters = 0;  // that come from other hosts: gathers on a host copy nothing
   int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
   int64_t total() const { return parameters + gradients + optimizer + full_parameters + full_gradients; }
 };
 
-// By rank. The first unit, which is used at both ends of the model, is open while all others come and go. Units have at
-// least one element.
+// By rank, of the first host. The first unit, which is used at both ends of the model, is open while all others come
+// and go. Units have at least one element. On several hosts a group is of whole hosts, or a part of one; gradients on
+// their way are told within the padding of a slice there.
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding);
 
 }  // namespace trainer

@@ -14,6 +14,8 @@ struct PlannedParameter {
   int64_t numel = 0;
   bool is_layer_matrix = false;  // what Muon steps; all else is AdamW's
   bool is_trained = true;        // has a gradient, and state of the optimizer
+
+  bool operator==(const PlannedParameter&) const = default;
 };
 
 // A unit as `fsdp::shard` makes it: its parameters in their order.

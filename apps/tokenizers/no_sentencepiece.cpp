@@ -18,6 +18,7 @@ namespace {
 }  // namespace
 
 bool has_sentencepiece() { return false; }
+std::string sentencepiece_problem() { return "this program was built without it"; }
 
 std::shared_ptr<const Tokenizer> make_sentencepiece(std::string, const std::string& name) {
   refuse(fmt::format("tokenizer '{}' cannot be used", name));

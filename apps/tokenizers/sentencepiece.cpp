@@ -135,6 +135,13 @@ bool give_sentence(void* owner, const char** bytes, size_t* size) {
 
 bool has_sentencepiece() { return true; }
 
+std::string sentencepiece_problem() try {
+  library();
+  return "";
+} catch (const fsdp::Error& error) {
+  return error.what();
+}
+
 std::shared_ptr<const Tokenizer> make_sentencepiece(std::string model, const std::string& name) {
   return std::make_shared<SentencePiece>(std::move(model), name);
 }

@@ -14,6 +14,8 @@ namespace tokenizers {
 
 // Whether this build has the library. Without it, what follows throws fsdp::Error that says so.
 bool has_sentencepiece();
+// Why it cannot be used, found out by loading it; empty where it can.
+std::string sentencepiece_problem();
 
 // `model`: the bytes of a model; `name`: what messages call it. Throws fsdp::Error when they are damaged.
 std::shared_ptr<const Tokenizer> make_sentencepiece(std::string model, const std::string& name);

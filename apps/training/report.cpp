@@ -110,7 +110,6 @@ void Report::keep_sample(const std::string& sample) try {
 
 void Report::finish(int64_t steps_done, const std::string& sample, const std::string& best) {
   progress_.finish();
-  tensorboard_.end(steps_done);
   keep_sample(sample);
   draw(fmt::format("\nloss, nats per token, by step:\n\n{}",
                    plot(metrics_.losses(), {.width = std::min(terminal_.interactive ? terminal_width() : 80, 80),
@@ -127,6 +126,7 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
 }
 
 void Report::end(int64_t steps_done, EndStatus status, const std::string& reason) {
+  tensorboard_.end(steps_done, status == EndStatus::Finished);
   metrics_.write(ProcessEnd{.step = steps_done,
                             .seconds = seconds_since_beginning(),
                             .time = utc_time(),

@@ -1,8 +1,9 @@
-"""Compares this library with PyTorch on this machine: collectives, training steps, memory, growth and slow wires.
+"""Compares this library with PyTorch on this machine: training steps, memory, trainers, collectives, growth and slow
+wires.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
-parts take about two hours. Results go to performance.json, performance.md and pictures/ in the output folder; a
-part that is not measured now stays there as it was.
+parts take about an hour. Results go to performance.json, performance.md and pictures/ in the output folder. A part that
+is not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun anew.
 """
 
 import argparse
@@ -10,12 +11,17 @@ import pathlib
 import sys
 import tempfile
 
-from compare import machine, report
+from compare import machine, page, report, trainers
 from compare.contestants import BACKENDS
 from compare.job import ContestantFailed
 from compare.setup import BENCH, Setup, backends_of, missing_packages
 
 USAGE_ERROR = 2
+QUIET_LOAD = 0.5
+
+
+class TreeChanged(Exception):
+    """It is not known what was measured."""
 
 
 def parse():
@@ -38,7 +44,15 @@ def parse():
         default=BENCH.parent / "build/release/bench/contestants",
         help="folder of the C++ contestants [build/release/bench/contestants]",
     )
+    parser.add_argument(
+        "--render", type=pathlib.Path, metavar="FOLDER", help="write its page anew from its figures; measure nothing"
+    )
+    trainers.add_options(parser)
     return parser.parse_args()
+
+
+def parts_of(arguments):
+    return arguments.part or list(report.PARTS)
 
 
 def problems_of(arguments):
@@ -47,28 +61,56 @@ def problems_of(arguments):
     elif not backends_of(arguments.programs, arguments.backends)[0]:
         yield f"none of the backends {' '.join(arguments.backends or BACKENDS)} is in the build {arguments.programs}."
     if missing := missing_packages():
-        yield f"Python has no {' and no '.join(missing)}. Run scripts/setup, and use .venv/bin/python."
+        yield f"Python has no {' and no '.join(missing)}. Run scripts/setup --tests, and use .venv/bin/python."
+    if "trainers" in parts_of(arguments):
+        yield from trainers.problems_of(arguments)
+
+
+def begin_page(setup, folder):
+    identity = machine.identity(setup)
+    for key, value in identity.items():
+        setup.say(f"{key}: {value}")
+    opened, reasons = page.open_page(folder, identity, setup.quick)
+    if reasons:
+        setup.say(f"the page in {folder} is begun anew, without its other parts. " + "; ".join(reasons))
+    page.begin_run(opened)
+    load = opened["load_before"][-1]
+    if load > QUIET_LOAD:
+        setup.say(f"the load of this machine is {load:.2f}: figures are worth little while something else runs")
+    return opened
 
 
 def compare(arguments, scratch):
     setup = Setup(arguments.programs.resolve(), scratch, arguments.quick, arguments.backends)
+    setup.sources = trainers.sources_of(arguments)
     folder = arguments.output or BENCH.parent / ("build/performance" if arguments.quick else "docs")
-    results = report.load(folder)
-    described = machine.describe(setup)
-    for key, value in described.items():
-        setup.say(f"{key}: {value}")
-    for name in arguments.part or report.PARTS:
+    opened = begin_page(setup, folder)
+    for name in parts_of(arguments):
         module, title = report.PARTS[name]
         setup.say(title)
         result = module.run(setup)
+        if machine.commit() != opened["identity"]["commit"]:
+            raise TreeChanged(f"the files changed while {name} was measured; it is not on the page.")
         print("\n".join(module.render(result)), flush=True)
-        results[name] = {"machine": described, "quick": arguments.quick, "result": result}
-        report.write(folder, results)
+        opened["parts"][name] = result
+        report.write(folder, opened)
     setup.say(f"written: {folder / 'performance.md'}")
+
+
+def render(folder):
+    """The page and its plots anew, from its figures."""
+    found = page.read(folder)
+    if not found or found.get("format") != page.FORMAT:
+        print(f"bench/run: {folder} has no {page.FILE} of this format. Measure: bench/run", file=sys.stderr)
+        return USAGE_ERROR
+    report.write(folder, found)
+    return 0
 
 
 def main():
     arguments = parse()
+    if arguments.render:
+        return render(arguments.render)
     problems = list(problems_of(arguments))
     for problem in problems:
         print(f"bench/run: {problem}", file=sys.stderr)
@@ -77,7 +119,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:
             compare(arguments, pathlib.Path(scratch))
-    except ContestantFailed as failure:
+    except (ContestantFailed, TreeChanged) as failure:
         print(f"bench/run: {failure}", file=sys.stderr)
         return 1
     return 0

@@ -4,8 +4,17 @@ import dataclasses
 
 # Ours that ranks of one host can use, the fastest first; a build has some of them.
 BACKENDS = ("shm", "gloo")
-PEERS = {"ddp": "PyTorch DDP", "fsdp1": "PyTorch FSDP1", "fsdp2": "PyTorch FSDP2"}
-LIMIT = "no communication"
+PEERS = {
+    "ddp": "PyTorch DDP",
+    "ddp-compile": "PyTorch DDP, compiled",
+    "ddp-autocast": "PyTorch DDP, autocast",
+    "fsdp1": "PyTorch FSDP1",
+    "fsdp2": "PyTorch FSDP2",
+    "deepspeed": "DeepSpeed ZeRO-3",
+}
+# Its ranks communicate nothing.
+PLAIN = "plain model"
+KEPT = f"{PLAIN}, memory kept"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,22 +72,42 @@ def with_buffers(setup, work, backend, buffers):
     return Contestant(f"{usual.name}, {buffers} buffers", usual.command + options)
 
 
-def alone(setup, work):
-    command = [setup.program("train_alone"), "--ranks", str(work.ranks), "--rank", "{rank}"]
-    return Contestant(LIMIT, command + work.arguments(setup))
+def plain(setup, work):
+    command = [setup.program("train_plain"), "--ranks", str(work.ranks), "--rank", "{rank}"]
+    return Contestant(PLAIN, command + work.arguments(setup))
 
 
-def alone_beside_full_cable(setup, work):
-    """The limit where the network takes its part of the processors: the steps wait for nothing of what crosses it."""
-    lone = alone(setup, work)
-    return Contestant(f"{LIMIT}, the cable full", setup.module("full_cable") + lone.command)
+# So that memory that was freed is not given back to the system, and comes back without faults (mallopt(3)).
+KEPT_MEMORY = "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
+
+
+def plain_keeping_memory(setup, work):
+    """Why the plain model can be slower than one that communicates."""
+    usual = plain(setup, work)
+    return Contestant(KEPT, ["env", KEPT_MEMORY] + usual.command)
+
+
+def plain_beside_full_cable(setup, work):
+    """Where the network takes its part of the processors: the steps wait for nothing of what crosses it."""
+    usual = plain(setup, work)
+    return Contestant(f"{PLAIN}, the cable full", setup.module("full_cable") + usual.command)
+
+
+# What a peer needs in its environment: a folder for compiled code that does not last, no processes beside the ranks
+# that compile, and DeepSpeed's word for computing on processors.
+PEER_VARIABLES = {
+    "ddp-compile": ["TORCHINDUCTOR_CACHE_DIR={scratch}/inductor", "TORCHINDUCTOR_COMPILE_THREADS=1"],
+    "deepspeed": ["DS_ACCELERATOR=cpu"],
+}
 
 
 def peer(setup, work, kind):
-    return Contestant(PEERS[kind], setup.module("peer.train") + [kind] + work.arguments(setup))
+    variables = [variable.format(scratch=setup.scratch) for variable in PEER_VARIABLES.get(kind, [])]
+    command = ["env", *variables] + setup.module("peer.train") + [kind]
+    return Contestant(PEERS[kind], command + work.arguments(setup))
 
 
 def trainers(setup, work, peers):
-    """The limit, this library on each backend, and these peers."""
+    """The plain model, this library on each backend, and those of these peers that are installed."""
     ours = [sharded(setup, work, backend) for backend in setup.backends]
-    return [alone(setup, work)] + ours + [peer(setup, work, kind) for kind in peers]
+    return [plain(setup, work)] + ours + [peer(setup, work, kind) for kind in peers if setup.has_peer(kind)]

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from compare.contestants import LIMIT, Shape, Work, trainers
+from compare.contestants import PLAIN, Shape, Work, trainers
 from compare.markdown import table
+from compare.spread import measured, milliseconds, multiple, with_spread
 from compare.steps import TINY
 from compare.turns import compare_steps
 
@@ -17,15 +18,14 @@ def by_ranks(quick):
 
 def by_layers(quick):
     width = 32 if quick else 128
-    counts = (2, 4) if quick else (6, 12, 24, 48)
+    counts = (2, 4) if quick else (6, 24, 48)
     return [Work(Shape(layers=layers, width=width, heads=2, vocabulary=256), batch=1) for layers in counts]
 
 
 def run_work(setup, work):
     setup.say(f"  {work.shape}, {work.ranks} ranks")
     result = compare_steps(setup, trainers(setup, work, PEERS), work.ranks)
-    medians = {name: found["median"] for name, found in result.items()}
-    return {"work": dataclasses.asdict(work), "medians": medians}
+    return {"work": dataclasses.asdict(work), "seconds": {name: found["seconds"] for name, found in result.items()}}
 
 
 def run(setup):
@@ -36,28 +36,33 @@ def run(setup):
 
 
 def render_ranks(rows):
-    names = list(rows[0]["medians"])
-    cells = [
-        [str(row["work"]["ranks"])]
-        + [f"{1e3 * row['medians'][name]:.1f} ({row['medians'][name] / row['medians'][LIMIT]:.2f})" for name in names]
-        for row in rows
-    ]
+    names = list(rows[0]["seconds"])
+    cells = []
+    for row in rows:
+        seconds = row["seconds"]
+        values = [f"{milliseconds(seconds[name])} ({multiple(seconds[name], seconds[PLAIN])})" for name in names]
+        cells.append([str(row["work"]["ranks"])] + values)
     return table(["ranks"] + names, cells)
 
 
+def per_layer(row, name):
+    return measured(1e3 * seconds / row["work"]["shape"]["layers"] for seconds in row["seconds"][name])
+
+
 def render_layers(rows):
-    names = list(rows[0]["medians"])
+    names = list(rows[0]["seconds"])
     cells = []
     for row in rows:
-        layers = row["work"]["shape"]["layers"]
-        cells.append([str(layers)] + [f"{1e3 * row['medians'][name] / layers:.2f}" for name in names])
+        costs = [per_layer(row, name) for name in names]
+        layers = str(row["work"]["shape"]["layers"])
+        cells.append([layers] + [with_spread(f"{cost.median:.2f}", cost) for cost in costs])
     return table(["layers"] + names, cells)
 
 
 def render(result):
     return [
         "By the number of ranks; a rank's work is always the same, so that more ranks than cores take longer. "
-        "Milliseconds a step, in brackets as a multiple of what it takes without communication:",
+        "Milliseconds a step, in brackets as a multiple of the plain model's, which does not communicate:",
         "",
         *render_ranks(result["ranks"]),
         "",

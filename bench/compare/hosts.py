@@ -5,9 +5,13 @@ the kernel's token bucket filter, tbf.
 """
 
 import shutil
+import statistics
 import subprocess
+import time
 
 PROGRAMS = ("ip", "tc", "unshare", "nsenter")
+# No more than this within this time is quiet.
+QUIET_BYTES, QUIET_SECONDS = 10_000, 0.05
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
@@ -71,6 +75,17 @@ class TwoHosts:
             "MASTER_ADDR": ADDRESSES[0],
             "GLOO_SOCKET_IFNAME": "cable",
         }
+
+    def settle(self, processes):
+        """Returns when the cable is quiet: what one contestant left in its queues is not received by the next."""
+        before, now = None, self.received(processes)
+        while before is None or now > before + QUIET_BYTES:
+            time.sleep(QUIET_SECONDS)
+            before, now = now, self.received(processes)
+
+    def received(self, processes):
+        """Bytes over the cable, so far, per process."""
+        return statistics.fmean(map(cable_bytes, processes))
 
     def end(self):
         for holder in self.holders:

@@ -35,13 +35,35 @@ def torch_version(setup):
     return subprocess.check_output(setup.module("peer.version"), text=True).strip()
 
 
-def revision():
-    ended = subprocess.run(["git", "-C", str(BENCH), "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return ended.stdout.strip() or "unknown"
+# What bench/run itself writes is no change of what it measures.
+WRITTEN = (":(top,exclude)docs/performance*", ":(top,exclude)docs/pictures/performance_*")
+CHANGED = ", with changes"
+UNKNOWN = "unknown"
 
 
-def describe(setup):
+def git(*words):
+    ended = subprocess.run(["git", "-C", str(BENCH), *words], capture_output=True, text=True)
+    return ended.stdout.strip() if ended.returncode == 0 else None
+
+
+def commit():
+    """That all is as in it; or with a remark where files were changed."""
+    name = git("rev-parse", "--short=12", "HEAD")
+    if name is None:
+        return UNKNOWN
+    return name + (CHANGED if git("status", "--porcelain", "--", ":/", *WRITTEN) != "" else "")
+
+
+def is_exact(commit_name):
+    """Whether it says all of what was measured."""
+    return commit_name != UNKNOWN and not commit_name.endswith(CHANGED)
+
+
+def identity(setup):
+    """Parts of one page have the same."""
+    absent = "".join(f" (not in this build: {name})" for name in setup.absent_backends)
     return {
+        "commit": commit(),
         "CPU": cpu_model(),
         "bf16 instructions": bf16_instructions(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -49,10 +71,15 @@ def describe(setup):
         "kernel": platform.release().split("-")[0],  # without what the distribution adds
         "PyTorch and LibTorch": torch_version(setup),
         "Python": platform.python_version(),
-        "fsdp": revision(),
-        "backends": ", ".join(setup.backends)
-        + "".join(f" (not in this build: {name})" for name in setup.absent_backends),
-        "threads a rank": "1",
-        "load before": f"{os.getloadavg()[0]:.2f}",
-        "date": datetime.date.today().isoformat(),
+        "backends": ", ".join(setup.backends) + absent,
+        "threads per rank": "1",
     }
+
+
+def load():
+    """Of the last minute, in processes."""
+    return os.getloadavg()[0]
+
+
+def today():
+    return datetime.date.today().isoformat()

@@ -1,21 +1,23 @@
 """Peak memory of each contestant: resident, and proportional (shared pages divided among those that share them)."""
 
 import contextlib
+import statistics
 import threading
 
-from compare.contestants import Work, sharded, trainers
+from compare.contestants import PEERS, Work, sharded, trainers
 from compare.formula import bytes_by_part
 from compare.job import Job
 from compare.markdown import table
+from compare.spread import measured, ratio, with_spread
 from compare.processes import forget_peak, peak_resident, proportional, resident
 from compare.steps import LARGE, SMALL, TINY
 
-STEPS = 3
+WARM_UP_STEPS, STEPS = 1, 4
 SAMPLE_SECONDS = 0.02
 
 
-def mean(value_of, processes):
-    return sum(map(value_of, processes)) / len(processes)
+def each(value_of, processes):
+    return [value_of(process) for process in processes]
 
 
 @contextlib.contextmanager
@@ -24,8 +26,10 @@ def sampled(processes):
     peak, done = [0], threading.Event()
 
     def sample():
-        while not done.wait(SAMPLE_SECONDS):
+        over = False
+        while not over:
             peak[0] = max(peak[0], sum(map(proportional, processes)))
+            over = done.wait(SAMPLE_SECONDS)
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -36,41 +40,52 @@ def sampled(processes):
         sampler.join()
 
 
+def peaks_of_step(job):
+    """Of one step, by rank what was resident at most; and of all ranks the proportional memory at most."""
+    processes = job.processes()
+    for process in processes:
+        forget_peak(process)
+    with sampled(processes) as proportional_peak:
+        job.ask("steps", count=1)
+    return each(peak_resident, processes), proportional_peak[0]
+
+
 def measure(setup, contestant, ranks):
-    """Bytes a rank, on average. `before` is a process that has loaded its libraries and met its peers."""
+    """Bytes: lists by rank; "peak_resident" by step and rank, and "peak_proportional" by step, a mean of the ranks.
+    `before` is a process that has loaded its libraries and met its peers."""
     setup.say(f"    {contestant.name}")
     with Job(contestant.name, contestant.command, ranks, setup.scratch) as job:
         processes = job.processes()
-        before = {"resident": mean(resident, processes), "proportional": mean(proportional, processes)}
+        before = {"resident": each(resident, processes), "proportional": each(proportional, processes)}
         job.ask("build")
-        building = mean(peak_resident, processes)
-        job.ask("steps", count=1)
-        for process in processes:
-            forget_peak(process)
-        with sampled(processes) as peak:
-            job.ask("steps", count=STEPS)
+        building = each(peak_resident, processes)
+        job.ask("steps", count=WARM_UP_STEPS)
+        steps = [peaks_of_step(job) for _ in range(STEPS)]
         return {
             "before": before,
             "building": building,
-            "peak_resident": mean(peak_resident, processes),
-            "peak_proportional": peak[0] / ranks,
+            "peak_resident": [of_ranks for of_ranks, _ in steps],
+            "peak_proportional": [of_all / ranks for _, of_all in steps],
             "parts": job.ask("memory")[0],
         }
 
 
 def works(quick):
-    shapes = [TINY] if quick else [SMALL, LARGE]
-    return [Work(shape, dtype=dtype) for shape in shapes for dtype in ("fp32", "bf16")]
+    if quick:
+        return [Work(TINY, dtype=dtype) for dtype in ("fp32", "bf16")]
+    return [Work(LARGE), Work(SMALL), Work(SMALL, dtype="bf16")]
 
 
 def run_work(setup, work):
     setup.say(f"  {work.shape}, {work.dtype}")
     fp32 = work.dtype == "fp32"
-    contestants = trainers(setup, work, ["ddp", "fsdp1", "fsdp2"] if fp32 else ["fsdp1", "fsdp2"])
+    kinds = ["ddp", "fsdp1", "fsdp2", "deepspeed"] if fp32 else ["ddp-autocast", "fsdp1", "fsdp2", "deepspeed"]
+    contestants = trainers(setup, work, kinds)
     if fp32:
         contestants.append(sharded(setup, work, "auto", "NoShard"))
     weights, numel = setup.weights_of(work.shape)
     return {
+        "dtype": work.dtype,
         "title": f"{work.shape}, {numel / 1e6:.3g} M parameters, {work.dtype}, {work.ranks} ranks",
         "contestants": {c.name: measure(setup, c, work.ranks) for c in contestants},
         "formula": {f"fsdp {b}": bytes_by_part(weights, work.ranks, work.dtype, b) for b in setup.backends},
@@ -85,17 +100,30 @@ def mib(size):
     return f"{size / 2**20:.1f}"
 
 
+def above_resident(found):
+    """By step and rank."""
+    return [
+        peak - before
+        for of_ranks in found["peak_resident"]
+        for peak, before in zip(of_ranks, found["before"]["resident"])
+    ]
+
+
+def above_proportional(found):
+    """By step."""
+    before = statistics.fmean(found["before"]["proportional"])
+    return [peak - before for peak in found["peak_proportional"]]
+
+
 def cells(name, found):
-    above_resident = found["peak_resident"] - found["before"]["resident"]
-    above_proportional = found["peak_proportional"] - found["before"]["proportional"]
-    numbers = [
+    columns = [
         found["before"]["resident"],
         found["building"],
-        found["peak_resident"],
-        above_resident,
-        above_proportional,
+        [peak for of_ranks in found["peak_resident"] for peak in of_ranks],
+        above_resident(found),
+        above_proportional(found),
     ]
-    return [name] + [mib(number) for number in numbers]
+    return [name] + [with_spread(mib(measured(column).median), measured(column)) for column in columns]
 
 
 def render_parts(work):
@@ -116,7 +144,7 @@ def render_parts(work):
 
 def render(result):
     head = [
-        "MiB a rank",
+        "MiB per rank",
         "before the model",
         "peak so far when built",
         "peak of steps",
@@ -127,5 +155,17 @@ def render(result):
     for work in result["works"]:
         found = work["contestants"]
         lines += [f"{work['title']}:", "", *table(head, [cells(name, value) for name, value in found.items()]), ""]
-        lines += ["Of these, as `ShardedModel::memory()` reports, and by the formula:", "", *render_parts(work), ""]
+        lines += ["Of these, as `ShardedModel::memory()` counts, and by the formula:", "", *render_parts(work), ""]
     return lines[:-1]
+
+
+def summary(result):
+    """The first model, which is the largest, in each dtype."""
+    for work in {work["dtype"]: work for work in reversed(result["works"])}.values():
+        found = work["contestants"]
+        name = next(name for name in found if name.startswith("fsdp"))
+        peak = above_proportional(found[name])
+        others = [PEERS[kind] for kind in ("fsdp2", "fsdp1", "ddp", "ddp-autocast", "deepspeed")]
+        multiples = {other: ratio(peak, above_proportional(found[other])) for other in others if other in found}
+        shape = ", ".join(work["title"].split(", ")[1:-1])
+        yield f"Peak memory above the empty process, {shape}", name, multiples

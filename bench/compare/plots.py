@@ -2,6 +2,9 @@
 
 import pathlib
 
+from compare.memory import above_proportional
+from compare.spread import measured
+
 try:
     import matplotlib
     from matplotlib import pyplot
@@ -10,14 +13,14 @@ except ImportError:
 
 
 OURS = ["C0", "C9", "C2", "C4"]
-PEERS = ["C1", "C3", "C5"]
+PEERS = ["C1", "C3", "C5", "C6", "C8"]
 
 
 def colours(names):
-    """By contestant: ours cold, PyTorch's warm, the limit and memcpy grey."""
+    """By contestant: ours cold, others warm, the plain model and memcpy grey."""
     chosen = dict.fromkeys(names, "C7")
     chosen |= zip((name for name in names if name.startswith("fsdp")), OURS)
-    chosen |= zip((name for name in names if name.startswith("PyTorch")), PEERS)
+    chosen |= zip((name for name in names if name.startswith(("PyTorch", "DeepSpeed"))), PEERS)
     return chosen
 
 
@@ -30,9 +33,13 @@ def grid(panels, columns, width):
     return figure, axes.flat[: len(panels)]
 
 
+def median(values):
+    return measured(values).median
+
+
 def bars(axis, values, title, unit):
     """`values` by contestant."""
-    kinds = {"fsdp": "C0", "PyTorch": "C1"}
+    kinds = {"fsdp": "C0", "fsdp-train,": "C0", "PyTorch": "C1", "DeepSpeed": "C1"}
     axis.barh(list(values), list(values.values()), color=[kinds.get(name.split()[0], "C7") for name in values])
     axis.invert_yaxis()
     axis.set_title(title, fontsize="medium")
@@ -53,7 +60,7 @@ def draw_collectives(folder, result):
     for axis, (do, ranks) in zip(axes, panels):
         rows = [row for row in result["rows"] if (row["do"], row["ranks"]) == (do, ranks)]
         for name, colour in colours(rows[0]["seconds"]).items():
-            rates = [row["bytes"] / row["seconds"][name] / 1e9 for row in rows]
+            rates = [row["bytes"] / median(row["seconds"][name]) / 1e9 for row in rows]
             axis.loglog([row["bytes"] for row in rows], rates, marker=".", label=name, color=colour)
         axis.set(title=f"{do}, {ranks} ranks", xlabel="bytes of the full unit", ylabel="GB/s")
         axis.grid(alpha=0.3)
@@ -68,7 +75,7 @@ def draw_steps(folder, result):
     for axis, work in zip(axes, works):
         settings = work["work"]
         title = f"{work['parameters'] / 1e6:.3g} M, {settings['dtype']}, batch {settings['batch']}"
-        medians = {name: 1e3 * found["median"] for name, found in work["contestants"].items()}
+        medians = {name: 1e3 * median(found["seconds"]) for name, found in work["contestants"].items()}
         bars(axis, medians, title, "ms a step")
     return save(figure, folder, "performance_steps.svg")
 
@@ -79,22 +86,21 @@ def draw_memory(folder, result):
     figure, axes = grid(works, columns=min(2, len(works)), width=4.5)
     for axis, work in zip(axes, works):
         added = {
-            name: (found["peak_proportional"] - found["before"]["proportional"]) / 2**20
+            name: median(above_proportional(found)) / 2**20
             for name, found in work["contestants"].items()
         }
-        bars(axis, added, work["title"].split(", ", 1)[1], "MiB a rank (PSS)")
+        bars(axis, added, work["title"].split(", ", 1)[1], "MiB per rank (PSS)")
     return save(figure, folder, "performance_memory.svg")
 
 
 def draw_growth(folder, result):
     figure, (ranks, layers) = grid([0, 1], columns=2, width=4.5)
-    for name, colour in colours(result["ranks"][0]["medians"]).items():
+    for name, colour in colours(result["ranks"][0]["seconds"]).items():
         counts = [row["work"]["ranks"] for row in result["ranks"]]
-        ranks.plot(
-            counts, [1e3 * row["medians"][name] for row in result["ranks"]], marker=".", label=name, color=colour
-        )
+        steps = [1e3 * median(row["seconds"][name]) for row in result["ranks"]]
+        ranks.plot(counts, steps, marker=".", label=name, color=colour)
         depths = [row["work"]["shape"]["layers"] for row in result["layers"]]
-        costs = [1e3 * row["medians"][name] / depth for row, depth in zip(result["layers"], depths)]
+        costs = [1e3 * median(row["seconds"][name]) / depth for row, depth in zip(result["layers"], depths)]
         layers.plot(depths, costs, marker=".", color=colour)
     ranks.set(xlabel="ranks", ylabel="ms a step", ylim=(0, None))
     layers.set(xlabel="layers", ylabel="ms a step and layer", ylim=(0, None))
@@ -109,9 +115,15 @@ def draw_wires(folder, result):
         return None
     figure, axes = grid(rows, columns=2, width=4.5)
     for axis, row in zip(axes, rows):
-        medians = {name: 1e3 * seconds for name, seconds in row["medians"].items()}
+        medians = {name: 1e3 * median(found["seconds"]) for name, found in row["contestants"].items()}
         bars(axis, medians, f"{row['gigabits']} Gbit/s, {row['dtype']}", "ms a step")
     return save(figure, folder, "performance_wires.svg")
+
+
+def draw_trainers(folder, result):
+    figure, (axis,) = grid([0], columns=1, width=7)
+    bars(axis, {name: 1e3 * median(found["seconds"]) for name, found in result["contestants"].items()}, "", "ms a step")
+    return save(figure, folder, "performance_trainers.svg")
 
 
 DRAW = {
@@ -120,6 +132,7 @@ DRAW = {
     "memory": draw_memory,
     "growth": draw_growth,
     "wires": draw_wires,
+    "trainers": draw_trainers,
 }
 
 

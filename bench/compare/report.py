@@ -1,49 +1,65 @@
-"""The results as files: performance.json, performance.md and the plots. A part that was not measured now stays as it
-was."""
+"""The results as files: performance.json, performance.md and the plots."""
 
 import json
 
-from compare import collectives, growth, memory, plots, steps, wires
+from compare import collectives, growth, memory, plots, steps, trainers, wires
+from compare.contestants import PLAIN
+from compare.page import FILE, described
+from compare.spread import with_spread
 
 PARTS = {
-    "collectives": (collectives, "Collectives"),
     "steps": (steps, "A training step"),
     "memory": (memory, "Peak memory"),
+    "trainers": (trainers, "fsdp-train and other trainers"),
+    "collectives": (collectives, "Collectives"),
     "growth": (growth, "Growth"),
     "wires": (wires, "Slow wires"),
 }
 
-HEAD = """# Performance
+HEAD = f"""# Performance
 
 <!-- written by bench/run: do not edit; bench/README.md says how it is measured and how to read it -->
 
 This library beside PyTorch on the same machine, with the same model, weights, tokens and threads, in turns of a few
-steps. All figures are medians; a ratio is a ratio of medians, and below 1 means faster. *no communication* is the
-limit: the same forward and backward pass of the plain model, and AdamW on a rank's share of the parameters. That is
-what is left of a step when communication costs nothing.
+steps. A figure is the median of the rounds; `±` is half the distance between their quartiles, in percent of the median.
+A ratio is one of the same round's figures, and below 1 means faster, or smaller. The *{PLAIN}* communicates nothing:
+its forward and backward pass, and AdamW on a rank's share of the parameters.
 """
 
-
-def load(folder):
-    file = folder / "performance.json"
-    return json.loads(file.read_text()) if file.exists() else {}
+QUICK = "Quick, on tiny models: of no worth but to see that all parts work."
 
 
-def part_lines(folder, name, found):
+def summary_lines(parts):
+    lines = []
+    for name, (module, _) in PARTS.items():
+        if name not in parts or not hasattr(module, "summary"):
+            continue
+        for what, contestant, multiples in module.summary(parts[name]):
+            cells = [f"{with_spread(f'{found.median:.2f}', found)} of {other}" for other, found in multiples.items()]
+            lines.append(f"- **{what}**: {contestant} takes {', '.join(cells)}.")
+    return ["", "## In short", "", *lines] if lines else []
+
+
+def part_lines(folder, name, result):
     module, title = PARTS[name]
-    lines = ["", f"## {title}", "", *module.render(found["result"])]
-    if picture := plots.draw(folder, name, found["result"]):
+    lines = ["", f"## {title}", "", *module.render(result)]
+    if picture := plots.draw(folder, name, result):
         lines += ["", f"![{title}](pictures/{picture})"]
-    machine = "; ".join(f"{key}: {value}" for key, value in found["machine"].items())
-    return lines + ["", f"<sub>{machine}{'; quick, so of no worth' if found['quick'] else ''}</sub>"]
+    return lines
 
 
-def write(folder, results):
-    """`results` by part: {"machine", "quick", "result"}."""
-    (folder / "pictures").mkdir(parents=True, exist_ok=True)
-    (folder / "performance.json").write_text(json.dumps(results, indent=1) + "\n")
-    lines = HEAD.splitlines()
+def page_text(folder, page):
+    lines = HEAD.splitlines() + ["", described(page)]
+    if page["quick"]:
+        lines += ["", QUICK]
+    lines += summary_lines(page["parts"])
     for name in PARTS:
-        if name in results:
-            lines += part_lines(folder, name, results[name])
-    (folder / "performance.md").write_text("\n".join(lines) + "\n")
+        if name in page["parts"]:
+            lines += part_lines(folder, name, page["parts"][name])
+    return "\n".join(lines) + "\n"
+
+
+def write(folder, page):
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(json.dumps(page, indent=1) + "\n")
+    (folder / "performance.md").write_text(page_text(folder, page))

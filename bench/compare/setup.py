@@ -12,7 +12,11 @@ BENCH = pathlib.Path(__file__).resolve().parent.parent
 
 def missing_packages():
     """What the contestants of PyTorch need and this Python does not have."""
-    return [name for name in ("torch", "safetensors") if not importlib.util.find_spec(name)]
+    return [name for name in ("torch", "safetensors") if not has_package(name)]
+
+
+def has_package(name):
+    return importlib.util.find_spec(name) is not None
 
 
 def backends_of(programs, wanted):
@@ -22,13 +26,20 @@ def backends_of(programs, wanted):
     return [name for name in names if name in built], [name for name in names if name not in built]
 
 
+def trainer_of(programs):
+    """fsdp-train of the same build."""
+    return (programs / "../../apps/fsdp-train").resolve()
+
+
 class Setup:
-    """`programs` is the folder of the C++ contestants, `scratch` one for files that need not last."""
+    """`programs` is the folder of the C++ contestants in a build, `scratch` one for files that need not last."""
 
     def __init__(self, programs, scratch, quick, backends):
         self.programs = programs
+        self.trainer = trainer_of(programs)
         self.scratch = scratch
         self.quick = quick
+        self.sources = {}  # of other trainers, by name
         self.backends, self.absent_backends = backends_of(programs, backends)
         self._weights = {}
 
@@ -38,6 +49,9 @@ class Setup:
     def module(self, name):
         """The command for a Python module of this package."""
         return ["env", f"PYTHONPATH={BENCH}", sys.executable, "-m", f"compare.{name}"]
+
+    def has_peer(self, kind):
+        return kind != "deepspeed" or has_package("deepspeed")
 
     def weights_of(self, shape):
         """The file with the first weights of a model and the number of its parameter elements."""

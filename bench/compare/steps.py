@@ -1,29 +1,48 @@
-"""A training step: this library, PyTorch's DDP, FSDP1 and FSDP2, and the limit without communication."""
+"""A training step: this library, PyTorch's DDP, FSDP1 and FSDP2, DeepSpeed, and the plain model, which communicates
+nothing."""
 
 import dataclasses
 
-from compare.contestants import LIMIT, PEERS, Shape, Work, sharded, stepping_in_backward, trainers
+from compare.contestants import (
+    KEPT,
+    PEERS,
+    PLAIN,
+    Shape,
+    Work,
+    peer,
+    plain_keeping_memory,
+    sharded,
+    stepping_in_backward,
+    trainers,
+)
 from compare.markdown import table
+from compare.spread import milliseconds, multiple, ratio
 from compare.turns import compare_steps
 
 SMALL = Shape(layers=6, width=512, heads=8)
 LARGE = Shape(layers=12, width=768, heads=12)
 TINY = Shape(layers=2, width=64, heads=2, vocabulary=256, context=32)
+COMPILED = Work(SMALL)  # once: compiling takes minutes
 REFERENCE = PEERS["fsdp2"]
 
 
 def works(quick):
     if quick:
         return [Work(TINY, dtype=dtype) for dtype in ("fp32", "bf16")]
-    return [Work(shape, batch, dtype) for shape in (SMALL, LARGE) for dtype in ("fp32", "bf16") for batch in (4, 1)]
+    fp32 = [Work(shape, batch) for shape in (LARGE, SMALL) for batch in (4, 1)]
+    return fp32 + [Work(LARGE, 1, "bf16"), Work(SMALL, 4, "bf16")]
 
 
 def contestants(setup, work):
     """The most important first: for the last there may be no memory."""
     early = stepping_in_backward(setup, work, setup.backends[0])
     if work.dtype == "bf16":
-        return trainers(setup, work, ["fsdp2", "fsdp1"]) + [early]
-    return trainers(setup, work, ["fsdp2", "fsdp1", "ddp"]) + [sharded(setup, work, "auto", "NoShard"), early]
+        return trainers(setup, work, ["fsdp2", "fsdp1", "ddp-autocast", "deepspeed"]) + [early]
+    found = trainers(setup, work, ["fsdp2", "fsdp1", "ddp", "deepspeed"])
+    found += [plain_keeping_memory(setup, work), sharded(setup, work, "auto", "NoShard"), early]
+    if work == COMPILED:
+        found.append(peer(setup, work, "ddp-compile"))
+    return found
 
 
 def run_work(setup, work):
@@ -40,27 +59,30 @@ def run_work(setup, work):
 
 
 def run(setup):
-    return {"works": [run_work(setup, work) for work in works(setup.quick)]}
+    absent = [PEERS[kind] for kind in ("deepspeed",) if not setup.has_peer(kind)]
+    return {"works": [run_work(setup, work) for work in works(setup.quick)], "not_installed": absent}
+
+
+def trains(name):
+    """Whether its losses are those of training."""
+    return not name.startswith(PLAIN)
 
 
 def loss_difference(contestants, name):
     """The largest difference to the first contestant that trains, of any step."""
-    first = next(value for key, value in contestants.items() if key != LIMIT)
+    first = next(value for key, value in contestants.items() if trains(key))
     return max(abs(a - b) for a, b in zip(contestants[name]["losses"], first["losses"]))
 
 
-def ratio(median, other):
-    return f"{median / other['median']:.2f}" if other else "–"
-
-
 def row(contestants, name):
-    median = contestants[name]["median"]
-    ratios = [ratio(median, contestants.get(other)) for other in (REFERENCE, LIMIT)]
-    losses = contestants[name]["losses"]
-    if name == LIMIT:
-        return [name, f"{1e3 * median:.1f}", *ratios, f"{losses[0]:.4f}", "–", "–"]
-    difference = loss_difference(contestants, name)
-    return [name, f"{1e3 * median:.1f}", *ratios, f"{losses[0]:.4f}", f"{losses[-1]:.4f}", f"{difference:.1e}"]
+    found = contestants[name]
+    ratios = [
+        multiple(found["seconds"], contestants.get(other, {}).get("seconds")) for other in (REFERENCE, PLAIN)
+    ]
+    begin = [name, milliseconds(found["seconds"]), *ratios, f"{found['losses'][0]:.4f}"]
+    if not trains(name):
+        return begin + ["–", "–"]
+    return begin + [f"{found['losses'][-1]:.4f}", f"{loss_difference(contestants, name):.1e}"]
 
 
 def title(work):
@@ -72,19 +94,48 @@ def title(work):
     )
 
 
+EXPLANATION = f"""Can a model that communicates be faster than the *{PLAIN}*, which does not? Yes: the plain model's backward
+pass makes new memory for each gradient, and gives it back after the step: thousands of pages, each of which the system
+finds and clears again in the next step. This library writes gradients of linear layers into buffers that it keeps.
+*{KEPT}* is told to keep what it frees, and takes no page faults; what communication costs is the distance to that."""
+
+
 def render(result):
     head = [
         "contestant",
         "step, ms",
         f"of {REFERENCE}",
-        "of the limit",
+        f"of the {PLAIN}",
         "first loss",
         "last loss",
         "largest difference",
     ]
-    lines = []
+    lines = [*EXPLANATION.splitlines(), ""]
+    if result["not_installed"]:
+        lines += [f"Not installed, so not here: {', '.join(result['not_installed'])}.", ""]
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]
         left_out = f" (no memory was left for {', '.join(work['left_out'])})" if work["left_out"] else ""
         lines += [f"{title(work)}{left_out}:", "", *table(head, rows), ""]
     return lines[:-1]
+
+
+OTHERS = (REFERENCE, PEERS["fsdp1"], PEERS["ddp"], PEERS["ddp-autocast"], PEERS["deepspeed"], PLAIN)
+
+
+def summary(result):
+    """The largest model, in each dtype."""
+    largest = {}
+    for work in result["works"]:
+        dtype = work["work"]["dtype"]
+        largest[dtype] = max(largest.get(dtype, 0), work["parameters"])
+    for work in result["works"]:
+        if work["parameters"] < largest[work["work"]["dtype"]]:
+            continue
+        found = work["contestants"]
+        name = next(filter(trains, found))
+        seconds = found[name]["seconds"]
+        settings = work["work"]
+        what = f"{work['parameters'] / 1e6:.3g} M parameters, {settings['dtype']}, batch {settings['batch']}"
+        multiples = {other: ratio(seconds, found[other]["seconds"]) for other in OTHERS if other in found}
+        yield f"A step, {what}", name, multiples

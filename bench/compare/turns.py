@@ -8,44 +8,54 @@ import time
 from compare.job import Job, OneHost
 from compare.processes import available, resident
 
-WARM_UP_STEPS = 3
-STEPS, QUICK_STEPS = 3, 2  # a turn
+WARM_UP_STEPS = 2
+# The steps of a turn: as many as the slowest contestant takes in this time, within bounds.
+TURN_SECONDS, MOST_STEPS = 1.5, 3
 # The least and the most rounds; of those beyond the least, none begins after so many seconds.
-ROUNDS, QUICK_ROUNDS = (3, 7), (2, 2)
-ENOUGH_SECONDS = 180
+ROUNDS, QUICK_ROUNDS = (5, 9), (3, 3)
+ENOUGH_SECONDS = 120
 MARGIN = 1.3
 
 
 def job_steps(job, count):
-    """Of each step, the seconds of the slowest rank and the mean of the ranks' losses."""
+    """Of each step, the seconds of the slowest rank and the mean of the ranks' losses; and the seconds that ranks
+    waited per step on average, where they know."""
     answers = job.ask("steps", count=count)
     seconds = [max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers))]
     losses = [statistics.fmean(of_ranks) for of_ranks in zip(*(answer["losses"] for answer in answers))]
-    return seconds, losses
+    waited = [answer["waited"] / count for answer in answers if "waited" in answer]
+    return seconds, losses, statistics.fmean(waited) if waited else None
 
 
 class Turns:
     """`contestants` all started and built, each having taken its first steps; those that the machine has no memory for
-    are left out."""
+    are left out.
+
+    `found` has for each contestant its "losses" in all steps, and by round the "seconds" of a step (the median of its
+    turn), what a rank "waited" and what it "received" over the place's network per step, in bytes.
+    """
 
     def __init__(self, setup, contestants, ranks, place=OneHost()):
         self.setup = setup
+        self.place = place
         self.stack = contextlib.ExitStack()
-        self.jobs, self.seconds, self.losses = [], {}, {}
+        self.jobs, self.found = [], {}
+        self.slowest = 0
         with self.stack:
             for contestant in contestants:
-                self._start(contestant, ranks, place)
+                self._start(contestant, ranks)
             self.stack = self.stack.pop_all()
 
-    def _start(self, contestant, ranks, place):
+    def _start(self, contestant, ranks):
         if not self._has_room():
             self.setup.say(f"    left out for lack of memory: {contestant.name}")
             return
-        job = self.stack.enter_context(Job(contestant.name, contestant.command, ranks, self.setup.scratch, place))
+        job = self.stack.enter_context(Job(contestant.name, contestant.command, ranks, self.setup.scratch, self.place))
         job.ask("build")
         self.jobs.append(job)
-        self.seconds[job.name] = []
-        self.losses[job.name] = job_steps(job, WARM_UP_STEPS)[1]
+        seconds, losses, _ = job_steps(job, WARM_UP_STEPS)
+        self.found[job.name] = {"losses": losses, "seconds": [], "waited": [], "received": []}
+        self.slowest = max(self.slowest, seconds[-1])
 
     def _has_room(self):
         """For one more, if it is not much larger than the largest."""
@@ -53,20 +63,26 @@ class Turns:
         return available() > MARGIN * largest
 
     def take(self):
-        """All the rounds that there is time for."""
-        (least, most), steps = (QUICK_ROUNDS, QUICK_STEPS) if self.setup.quick else (ROUNDS, STEPS)
+        """All the rounds that there is time for, every other one in reverse order."""
+        least, most = QUICK_ROUNDS if self.setup.quick else ROUNDS
+        steps = max(1, min(MOST_STEPS, int(TURN_SECONDS / self.slowest)))
         end = time.monotonic() + ENOUGH_SECONDS
         for number in range(1, most + 1):
             if number > least and time.monotonic() > end:
                 break
-            self._take_round(number, steps)
+            for job in self.jobs if number % 2 else reversed(self.jobs):
+                self.setup.say(f"    round {number}: {job.name}")
+                self._take_turn(job, steps)
 
-    def _take_round(self, number, steps):
-        for job in self.jobs:
-            self.setup.say(f"    round {number}: {job.name}")
-            seconds, losses = job_steps(job, steps)
-            self.seconds[job.name] += seconds
-            self.losses[job.name] += losses
+    def _take_turn(self, job, steps):
+        self.place.settle(job.processes())
+        before = self.place.received(job.processes())
+        seconds, losses, waited = job_steps(job, steps)
+        found = self.found[job.name]
+        found["losses"] += losses
+        found["seconds"].append(statistics.median(seconds))
+        found["waited"].append(waited)
+        found["received"].append((self.place.received(job.processes()) - before) / steps)
 
     def __enter__(self):
         return self
@@ -76,10 +92,7 @@ class Turns:
 
 
 def compare_steps(setup, contestants, ranks, place=OneHost()):
-    """By contestant: the seconds of all measured steps, their median, and the losses of all steps."""
+    """`Turns.found`, when all have taken their turns."""
     with Turns(setup, contestants, ranks, place) as turns:
         turns.take()
-    return {
-        name: {"median": statistics.median(seconds), "seconds": seconds, "losses": turns.losses[name]}
-        for name, seconds in turns.seconds.items()
-    }
+    return turns.found

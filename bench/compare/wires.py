@@ -1,62 +1,46 @@
 """Slow wires: two hosts and a cable between them. How much of the communication is hidden behind the computation?
 
 What a rank receives in a step, by the rate of the cable, is the time that communication alone takes. What a step takes
-longer than without communication is the part of it that is seen: waits, which this library measures itself, and the
+longer than the plain model's is the part of it that is seen: waits, which this library measures itself, and the
 network's own work on processors that compute at the same time. How much the latter takes is shown by steps that
 communicate nothing while something else fills the cable.
 """
 
-import statistics
-
 from compare.contestants import (
-    LIMIT,
+    PLAIN,
     Work,
-    alone,
-    alone_beside_full_cable,
     peer,
+    plain,
+    plain_beside_full_cable,
     sharded,
     stepping_in_backward,
     with_buffers,
 )
-from compare.hosts import NoHosts, TwoHosts, cable_bytes
+from compare.hosts import NoHosts, TwoHosts
 from compare.markdown import table
+from compare.spread import measured, milliseconds
 from compare.steps import SMALL, TINY
-from compare.turns import Turns
+from compare.turns import compare_steps
 
 RANKS = 2
 RATES = (1, 10)  # Gbit/s
-COUNTED_STEPS = 6
 
 
 def contestants(setup, work):
-    limits = [alone(setup, work), alone_beside_full_cable(setup, work)]
+    without = [plain(setup, work), plain_beside_full_cable(setup, work)]
     ours = [
         sharded(setup, work, "gloo"),
         with_buffers(setup, work, "gloo", 3),
         stepping_in_backward(setup, work, "gloo"),
     ]
-    return [*limits, *ours, peer(setup, work, "fsdp2")]
-
-
-def costs_of(job):
-    """Of a step, the mean over the ranks: what a rank receives, and for how long it waits, where it knows."""
-    before = [cable_bytes(process) for process in job.processes()]
-    answers = job.ask("steps", count=COUNTED_STEPS)
-    after = [cable_bytes(process) for process in job.processes()]
-    waited = [answer["waited"] for answer in answers if "waited" in answer]
-    return {
-        "bytes": statistics.fmean(b - a for a, b in zip(before, after)) / COUNTED_STEPS,
-        "waited": statistics.fmean(waited) / COUNTED_STEPS if waited else None,
-    }
+    return [*without, *ours, peer(setup, work, "fsdp2")]
 
 
 def run_rate(setup, work, gigabits):
     setup.say(f"  {gigabits} Gbit/s: {work.shape}, {work.dtype}")
-    with TwoHosts(gigabits) as hosts, Turns(setup, contestants(setup, work), RANKS, hosts) as turns:
-        costs = {job.name: costs_of(job) for job in turns.jobs}
-        turns.take()
-    medians = {name: statistics.median(seconds) for name, seconds in turns.seconds.items()}
-    return {"gigabits": gigabits, "dtype": work.dtype, "shape": str(work.shape), "medians": medians, "costs": costs}
+    with TwoHosts(gigabits) as hosts:
+        found = compare_steps(setup, contestants(setup, work), RANKS, hosts)
+    return {"gigabits": gigabits, "dtype": work.dtype, "shape": str(work.shape), "contestants": found}
 
 
 def run(setup):
@@ -70,23 +54,40 @@ def run(setup):
         return {"problem": str(problem)}
 
 
-def milliseconds(seconds):
-    return f"{1e3 * seconds:.1f}"
-
-
 def share(part, whole):
-    return f"{100 * min(1.0, max(0.0, part / whole)):.0f} %"
+    return 100 * min(1.0, max(0.0, part / whole))
+
+
+def percent(shares):
+    """Their median, and as its spread half the distance between the quartiles, both in percent of the whole."""
+    found = measured(shares)
+    return f"{found.median:.0f} ±{found.median * found.spread:.0f} %"
+
+
+def absolute(seconds):
+    """In milliseconds, the spread too: what may be about zero has no share of itself."""
+    found = measured(seconds)
+    return f"{1e3 * found.median:.1f} ±{1e3 * abs(found.median) * found.spread:.1f}"
+
+
+def mebibytes(counts):
+    return f"{measured(counts).median / 2**20:.1f}"
 
 
 def cells(row, name):
-    step, cost = row["medians"][name], row["costs"][name]
-    begin = [f"{row['gigabits']} Gbit/s, {row['dtype']}", name, f"{cost['bytes'] / 2**20:.1f}", milliseconds(step)]
-    if name.startswith(LIMIT):
+    found, without = row["contestants"][name], row["contestants"][PLAIN]["seconds"]
+    begin = [f"{row['gigabits']} Gbit/s, {row['dtype']}", name, mebibytes(found["received"])]
+    begin.append(milliseconds(found["seconds"]))
+    if name.startswith(PLAIN):
         return begin + ["–"] * 5
-    on_wire = 8 * cost["bytes"] / (1e9 * row["gigabits"])
-    seen, waited = step - row["medians"][LIMIT], cost["waited"]
-    waits = ["–", "–"] if waited is None else [milliseconds(waited), share(on_wire - waited, on_wire)]
-    return begin + [milliseconds(on_wire), milliseconds(seen), share(on_wire - seen, on_wire), *waits]
+    on_wire = [8 * count / (1e9 * row["gigabits"]) for count in found["received"]]
+    seen = [step - plain_step for step, plain_step in zip(found["seconds"], without)]
+    hidden = percent(share(wire - part, wire) for wire, part in zip(on_wire, seen))
+    waits = ["–", "–"]
+    if None not in found["waited"]:
+        not_waited = percent(share(wire - part, wire) for wire, part in zip(on_wire, found["waited"]))
+        waits = [absolute(found["waited"]), not_waited]
+    return begin + [milliseconds(on_wire), absolute(seen), hidden, *waits]
 
 
 def render(result):
@@ -103,5 +104,5 @@ def render(result):
         "waited for, ms",
         "not waited for",
     ]
-    rows = [cells(row, name) for row in result["rows"] for name in row["medians"]]
+    rows = [cells(row, name) for row in result["rows"] for name in row["contestants"]]
     return [f"{result['rows'][0]['shape']}, one rank on each of two hosts:", "", *table(head, rows)]

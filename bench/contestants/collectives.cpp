@@ -22,6 +22,15 @@ namespace layout = fsdp::layout;
 
 constexpr int64_t kElementBytes = 4;  // fp32
 
+// What an owner writes: another value each time, as in peer/collectives.py, so that sums of old ones show.
+float next_value(float& value) { return value = value < 8 ? value + 1 : 1; }
+
+void compute_for(std::chrono::milliseconds duration) {
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
 // One unit of a model, a single parameter, with the memory that its collectives need.
 class Unit {
  public:
@@ -35,13 +44,18 @@ class Unit {
     sum_ = {torch::zeros({gradient_layout_.shard_of(group.rank()).numel()}), {0}};
   }
 
-  // From the owners' permission to write to the last read: what a step pays for one gather of new parameters.
+  // A step's gather of new parameters: the owner writes its shard, as an optimizer does, and then the unit is full
+  // here.
   void gather() {
-    collectives_->begin_write(collectives::Readers::Wait);
-    collectives_->publish();
-    collectives_->begin_gather(buffer_, collectives::Order::Common);
-    collectives_->wait_gather();
+    make_full();
     collectives_->release();
+  }
+
+  // And an operator reads all of it.
+  double gather_and_read() {
+    const double sum = torch::from_blob(make_full(), {layout_.full_numel()}).sum().item<double>();
+    collectives_->release();
+    return sum;
   }
 
   void reduce() {
@@ -52,15 +66,26 @@ class Unit {
   }
 
  private:
+  void* make_full() {
+    collectives_->begin_write(collectives::Readers::Wait);
+    collectives_->shard().fill_(next_value(value_));
+    collectives_->publish();
+    collectives_->begin_gather(buffer_, collectives::Order::Common);
+    return collectives_->wait_gather();
+  }
+
   layout::UnitLayout layout_;
   layout::GradientLayout gradient_layout_;
   std::unique_ptr<collectives::UnitCollectives> collectives_;
   torch::Tensor buffer_, gradients_, staging_;
   collectives::GradientSum sum_;
+  float value_ = 0;
 };
 
-// Once unmeasured, so that memory is there; then the seconds of each repetition.
+// First computes for a moment, so that the system has given each rank a core, as in training. Then once unmeasured, so
+// that memory is there; then the seconds of each repetition.
 Json measure(const Json& command, const std::function<void()>& operation) {
+  compute_for(std::chrono::milliseconds(20));
   operation();
   Json seconds = Json::array();
   for (int64_t i = 0; i < command.at("repetitions"); ++i) {
@@ -74,29 +99,68 @@ Json measure(const Json& command, const std::function<void()>& operation) {
 
 int64_t bytes_of(const Json& command) { return command.at("bytes"); }
 
-// Each rank for itself.
-Json measure_copy(const Json& command) {
-  const torch::Tensor from = torch::ones({bytes_of(command)}, torch::kByte), to = torch::zeros_like(from);
-  return measure(command, [&] { std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes()); });
+// With the sum that was read last.
+Json measure_reading(const Json& command, const std::function<double()>& operation) {
+  double sum = 0;
+  Json answer = measure(command, [&] { sum = operation(); });
+  answer["sum"] = sum;
+  return answer;
+}
+
+// The counterparts by memcpy, each rank for itself: it writes one of `ranks` shards, copies as much as the full unit,
+// and reads the copy. That of a reduction is the copy alone.
+class Copies {
+ public:
+  explicit Copies(const Json& command)
+      : from_(torch::ones({bytes_of(command) / kElementBytes})),
+        to_(torch::zeros_like(from_)),
+        shard_(torch::zeros({from_.numel() / command.at("ranks").get<int64_t>()})) {}
+
+  void copy() { std::memcpy(to_.mutable_data_ptr(), from_.const_data_ptr(), from_.nbytes()); }
+  void gather() {
+    shard_.fill_(next_value(value_));
+    copy();
+  }
+  double gather_and_read() {
+    gather();
+    return to_.sum().item<double>();
+  }
+
+ private:
+  torch::Tensor from_, to_, shard_;
+  float value_ = 0;
+};
+
+// The questions about gathers; `parts` makes what one of them works on.
+template <typename Parts>
+contestant::Deeds gathers(const std::string& prefix, Parts parts) {
+  return {{prefix + "gather",
+           [parts](const Json& command) {
+             auto all = parts(command);
+             return measure(command, [&] { all.gather(); });
+           }},
+          {prefix + "gather and read", [parts](const Json& command) {
+             auto all = parts(command);
+             return measure_reading(command, [&] { return all.gather_and_read(); });
+           }}};
 }
 
 void take_part(fsdp::World& world, contestant::Conversation& conversation) {
+  const torch::NoGradGuard no_grad;
   const auto group = world.state()->new_group();
   int units = 0;
   auto make_unit = [&](const Json& command) { return Unit(*group, units++, bytes_of(command) / kElementBytes); };
-  conversation.answer({
-      {"gather",
-       [&](const Json& command) {
-         Unit unit = make_unit(command);
-         return measure(command, [&] { unit.gather(); });
-       }},
-      {"reduce",
-       [&](const Json& command) {
-         Unit unit = make_unit(command);
-         return measure(command, [&] { unit.reduce(); });
-       }},
-      {"copy", measure_copy},
-  });
+  contestant::Deeds deeds = gathers("", make_unit);
+  deeds.merge(gathers("copy: ", [](const Json& command) { return Copies(command); }));
+  deeds["reduce"] = [&](const Json& command) {
+    Unit unit = make_unit(command);
+    return measure(command, [&] { unit.reduce(); });
+  };
+  deeds["copy: reduce"] = [](const Json& command) {
+    Copies copies(command);
+    return measure(command, [&] { copies.copy(); });
+  };
+  conversation.answer(deeds);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ COMMANDS = ["", "prepare", "sample", "report"]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 # Of torchrun, SLURM and other programs.
 OTHERS = {"--requeue", "--signal", "--max-restarts", "--no-python", "--logdir", "--preset", "--warmpu"}
-OTHERS |= {"--nnodes", "--nproc-per-node", "--shutdown-timeout"}
+OTHERS |= {"--nnodes", "--nproc-per-node", "--shutdown-timeout", "--install"}
 # Of other trainers, for which ours are suggested.
 OTHERS |= {"--learning", "--max", "--bf16"}
 

@@ -48,6 +48,7 @@ INSTEAD = {
 ELSEWHERE = {
     ("README.md", "scripts/quickstart"): "installs packages and trains for minutes; .ci/run tests the same build",
     ("docs/trainer.md", "scripts/setup"): "installs and builds; .ci/run does so, and this test runs the programs",
+    ("docs/trainer.md", "~/.bashrc"): "changes the shell of who runs it; apps.BashCompletion.* run the script",
     ("examples/README.md", "cmake --build"): "builds; this test runs what the build under test has",
     ("examples/README.md", "cmake --install"): "install.minimal runs it with a project outside of this one",
     ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun, and apps.Recipe plans this file",

@@ -1,39 +1,67 @@
 """PyTorch's collectives over Gloo, by the calls that its FSDP makes: one rank of a job."""
 
+import time
+
 import torch
 import torch.distributed as dist
 
 from compare.peer.conversation import answer, seconds_of, take_over_output
 
 ELEMENT_BYTES = 4  # fp32
+VALUES = 8
+MOMENT_SECONDS = 0.02
 
 
 def measure(command, operation):
-    """Once unmeasured, so that memory is there; then the seconds of each repetition."""
+    """First computes for a moment, so that the system has given each rank a core, as in training. Then once unmeasured,
+    so that memory is there; then the seconds of each repetition."""
+    end = time.perf_counter() + MOMENT_SECONDS
+    while time.perf_counter() < end:
+        pass
     operation()
     return {"seconds": [seconds_of(operation) for _ in range(command["repetitions"])]}
 
 
-def full_and_shard(command):
-    shard_numel = command["bytes"] // ELEMENT_BYTES // dist.get_world_size()
-    return torch.ones(shard_numel * dist.get_world_size()), torch.ones(shard_numel)
+class Unit:
+    def __init__(self, command):
+        ranks = dist.get_world_size()
+        shard_numel = command["bytes"] // ELEMENT_BYTES // ranks
+        self.full, self.shard = torch.ones(shard_numel * ranks), torch.ones(shard_numel)
+        self.value, self.sum = 0, 0.0
+
+    def gather(self):
+        """The owner writes its shard, another value each time, as in bench/contestants/collectives.cpp."""
+        self.value = self.value % VALUES + 1
+        self.shard.fill_(self.value)
+        dist.all_gather_into_tensor(self.full, self.shard)
+
+    def gather_and_read(self):
+        self.gather()
+        self.sum = self.full.sum().item()
+
+    def reduce(self):
+        dist.reduce_scatter_tensor(self.shard, self.full)
 
 
 def gather(command):
-    full, shard = full_and_shard(command)
-    return measure(command, lambda: dist.all_gather_into_tensor(full, shard))
+    return measure(command, Unit(command).gather)
+
+
+def gather_and_read(command):
+    unit = Unit(command)
+    return measure(command, unit.gather_and_read) | {"sum": unit.sum}
 
 
 def reduce(command):
-    full, shard = full_and_shard(command)
-    return measure(command, lambda: dist.reduce_scatter_tensor(shard, full))
+    return measure(command, Unit(command).reduce)
 
 
+@torch.no_grad()
 def main():
     output = take_over_output()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    answer(output, {"gather": gather, "reduce": reduce})
+    answer(output, {"gather": gather, "gather and read": gather_and_read, "reduce": reduce})
     dist.destroy_process_group()
 
 

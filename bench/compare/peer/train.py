@@ -1,6 +1,7 @@
-"""A training step of PyTorch, as one rank of a job: DDP, FSDP1 or FSDP2 over Gloo, one thread."""
+"""A training step of PyTorch or DeepSpeed, as one rank of a job over Gloo, one thread."""
 
 import argparse
+import contextlib
 import os
 
 import torch
@@ -15,11 +16,20 @@ from compare.peer.arguments import add_training, make_model
 from compare.peer.conversation import answer, seconds_of, take_over_output
 from compare.peer.gpt import Block
 
+WEIGHT_DECAY = 1e-2  # as fsdp::AdamW's default
+
+
+def dtype_of(arguments):
+    return torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
+
 
 def with_ddp(model, dtype):
-    if dtype != torch.float32:
-        raise ValueError("DDP keeps no fp32 copy of parameters that have fewer bits")
+    """In fp32; where fewer bits are asked for, autocast computes in them (`Training.step`)."""
     return torch.nn.parallel.DistributedDataParallel(model)
+
+
+def with_compiled_ddp(model, dtype):
+    return torch.compile(with_ddp(model, dtype))
 
 
 def with_fsdp1(model, dtype):
@@ -40,7 +50,14 @@ def with_fsdp2(model, dtype):
     return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-WRAPPERS = {"ddp": with_ddp, "fsdp1": with_fsdp1, "fsdp2": with_fsdp2}
+WRAPPERS = {
+    "ddp": with_ddp,
+    "ddp-compile": with_compiled_ddp,
+    "ddp-autocast": with_ddp,
+    "fsdp1": with_fsdp1,
+    "fsdp2": with_fsdp2,
+}
+DEEPSPEED = "deepspeed"
 
 
 def make_batch(arguments, rank):
@@ -50,23 +67,66 @@ def make_batch(arguments, rank):
     return windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
 
 
+def load_model(arguments):
+    model = make_model(arguments)
+    model.load_state_dict(load_file(arguments.weights))
+    return model
+
+
+def make_optimizer(arguments, model):
+    return torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=WEIGHT_DECAY, fused=True)
+
+
+class WrappedTraining:
+    """A wrapper of PyTorch around the model, and its optimizer."""
+
+    def __init__(self, arguments):
+        self.model = WRAPPERS[arguments.kind](load_model(arguments), dtype_of(arguments))
+        self.optimizer = make_optimizer(arguments, self.model)
+        self.autocasts = arguments.kind == "ddp-autocast"
+
+    def step(self, batch):
+        """Returns the loss."""
+        with torch.autocast("cpu", torch.bfloat16) if self.autocasts else contextlib.nullcontext():
+            loss = self.model(*batch)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.item()
+
+
+class ZeroTraining:
+    """DeepSpeed's ZeRO-3, with its defaults and PyTorch's fused AdamW."""
+
+    def __init__(self, arguments):
+        import deepspeed
+
+        model = load_model(arguments)
+        config = {
+            "train_micro_batch_size_per_gpu": arguments.batch,
+            "zero_optimization": {"stage": 3},
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+            "gradient_clipping": 0.0,  # its default is 1
+            "bf16": {"enabled": arguments.dtype == "bf16"},
+        }
+        self.engine, *_ = deepspeed.initialize(model=model, optimizer=make_optimizer(arguments, model), config=config)
+
+    def step(self, batch):
+        loss = self.engine(*batch)
+        self.engine.backward(loss)
+        self.engine.step()
+        return loss.item()
+
+
 class Training:
     def __init__(self, arguments):
-        model = make_model(arguments)
-        model.load_state_dict(load_file(arguments.weights))
-        dtype = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-        self.model = WRAPPERS[arguments.kind](model, dtype)
-        # As fsdp::AdamW's defaults.
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=arguments.lr, weight_decay=1e-2, fused=True)
+        self.training = (ZeroTraining if arguments.kind == DEEPSPEED else WrappedTraining)(arguments)
         self.batch = make_batch(arguments, dist.get_rank())
         self.losses = []
 
     def step(self):
-        loss = self.model(*self.batch)
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.losses.append(loss.item())
+        self.losses.append(self.training.step(self.batch))
 
     def steps(self, count):
         self.losses = []
@@ -75,12 +135,16 @@ class Training:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=WRAPPERS)
+    parser.add_argument("kind", choices=[*WRAPPERS, DEEPSPEED])
     add_training(parser)
     arguments = parser.parse_args()
     output = take_over_output()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
+    if arguments.kind == DEEPSPEED:
+        import deepspeed  # now, so that it is no memory of the model
+
+        deepspeed.init_distributed(dist_backend="gloo")
     made = []
     answer(
         output,

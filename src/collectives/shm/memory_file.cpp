@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "collectives/shm/memory_room.h"
 #include "collectives/shm/pages.h"
+#include "files/memory_room.h"
 
 namespace fsdp::collectives::shm {
 
@@ -79,7 +79,7 @@ void MemoryFile::grant(size_t offset, size_t bytes) {
   check_file_size(offset + bytes);
   for (size_t granted = 0; granted < bytes;) {
     const size_t left = bytes - granted;
-    const MemoryRoom room = memory_room();
+    const files::MemoryRoom room = files::memory_room();
     try {
       FSDP_CHECK(room.bytes >= kSpared && left <= room.bytes - kSpared,
                  "shm: found {} bytes of free memory ({}), expected {} for shared memory, and {} to spare. {}",

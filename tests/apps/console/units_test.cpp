@@ -40,5 +40,23 @@ TEST(Units, Durations) {
   EXPECT_EQ(duration(1e300), duration(1e15));
 }
 
+TEST(Units, RoughDurations) {
+  EXPECT_EQ(rough_duration(0.04), "40 ms");
+  EXPECT_EQ(rough_duration(0.387), "390 ms");
+  EXPECT_EQ(rough_duration(2.04), "2.0 s");
+  EXPECT_EQ(rough_duration(42.4), "42 s");
+  EXPECT_EQ(rough_duration(99.6), "1.7 min");
+  EXPECT_EQ(rough_duration(11 * 60 + 50), "12 min");
+  EXPECT_EQ(rough_duration(70 * 60), "1 h 10 min");
+  EXPECT_EQ(rough_duration(12'000), "3 h 20 min");
+  EXPECT_EQ(rough_duration(10'900), "3 h");
+  EXPECT_EQ(rough_duration(2.5 * 86'400), "2.5 days");
+  EXPECT_EQ(rough_duration(100 * 86'400.0), "100 days");
+  EXPECT_EQ(rough_duration(3e8), "9.5 years");
+  EXPECT_EQ(rough_duration(1e11), "3,171 years");
+  EXPECT_EQ(rough_duration(1e300), "more than a million years");
+  EXPECT_EQ(rough_duration(std::nan("")), "more than a million years");
+}
+
 }  // namespace
 }  // namespace trainer

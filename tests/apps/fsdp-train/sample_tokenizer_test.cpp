@@ -30,14 +30,11 @@ TEST_F(TokenizerProgram, GoesFromTheTextToTheExportedModel) {
   ASSERT_EQ(prepared.code, 0) << prepared.output;
   EXPECT_THAT(prepared.output, HasSubstr("vocabulary " + std::to_string(byte_level_.size())));
   EXPECT_EQ(read_bytes(tokens + "/tokenizer.json"), byte_level_.tokenizer_json());
-  const std::string tiny_model =
-      " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --steps 2 "
-      "--sample-length 20 --warmup 0 --prompt 'the word' --ranks 2 --run ";
-  const Ending of_text =
-      run_train("--export --text " + text_ + " --tokenizer " + file_ + tiny_model + (folder_ / "one"));
+  const std::string job = "--steps 2 --ranks 2 --prompt 'the word' ";
+  const Ending of_text = tiny("one", job + "--export --tokenizer " + file_);
   ASSERT_EQ(of_text.code, 0) << of_text.output;
   fs::remove_all(folder_ / "given");  // what a run needs of it lies in its folder
-  const Ending of_tokens = run_train("--data " + tokens + tiny_model + (folder_ / "two"));
+  const Ending of_tokens = tiny("two", job + "--data " + tokens);
   ASSERT_EQ(of_tokens.code, 0) << of_tokens.output;
   EXPECT_EQ(losses_of(folder_ / "one"), losses_of(folder_ / "two"));
   const std::string text = read_bytes(folder_ / "one/sample.txt");

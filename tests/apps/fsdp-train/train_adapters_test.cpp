@@ -93,9 +93,9 @@ TEST_F(TrainAdapters, ChangeTheirLayersAlone) {
 
 TEST_F(TrainAdapters, BeginAsTheBase) {
   make_base();
-  const std::string evaluate = "--eval-only --json --threads 1 --text " + text_ + " " + from_base();
-  const json base = json::parse(run_train(evaluate).output, nullptr, false);
-  EXPECT_EQ(json::parse(run_train(evaluate + "--lora 4").output, nullptr, false), base);
+  const std::string arguments = "--text " + text_ + " " + from_base();
+  const json base = evaluated(arguments);
+  EXPECT_EQ(evaluated(arguments + "--lora 4"), base);
   EXPECT_GT(base["tokens"], 0);
 }
 
@@ -127,11 +127,8 @@ TEST_F(TrainAdapters, GoOnWithTheSameBits) {
 TEST_F(TrainAdapters, AreSampledAndEvaluated) {
   train("run", "--steps 6 --lora 4 --lr 0.01 --validation-windows 1000");
   EXPECT_EQ(run_train("sample --sample-length 5 --checkpoint " + (folder_ / "run/step-6")).code, 0);
-  const Ending found =
-      run_train("--eval-only --json --threads 1 --validation-windows 1000 --checkpoint " + (folder_ / "run/step-6"));
-  EXPECT_EQ(json::parse(found.output, nullptr, false)["validation_loss"],
-            metrics_of(folder_ / "run").back()["validation_loss"])
-      << found.output;
+  const json found = evaluated("--validation-windows 1000 --checkpoint " + (folder_ / "run/step-6"));
+  EXPECT_EQ(found["validation_loss"], metrics_of(folder_ / "run").back()["validation_loss"]);
 }
 
 TEST_F(TrainAdapters, AreReadByPeftAndTransformers) {

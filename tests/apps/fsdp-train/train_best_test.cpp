@@ -35,9 +35,8 @@ class TrainBest : public TrainProgram {
   void expect_best(const std::string& run) const {
     const auto [step, loss] = lowest(run);
     EXPECT_EQ(manifest(run + "/best")["step"], step);
-    const Ending ending = run_train("--eval-only --json --checkpoint " + (folder_ / (run + "/best")) +
-                                    " --validation-windows 64 --threads 1");
-    EXPECT_EQ(json::parse(ending.output, nullptr, false)["validation_loss"], loss) << ending.output;
+    const json found = evaluated("--validation-windows 64 --checkpoint " + (folder_ / (run + "/best")));
+    EXPECT_EQ(found["validation_loss"], loss);
   }
 
   // Rates so high that the loss falls at first and rises later.
@@ -78,9 +77,9 @@ TEST_F(TrainBest, IsWhatPatienceEndsWithAndSamplesAndExportsTake) {
   expect_best("run");
   EXPECT_EQ(run_train("sample --sample-length 5 --checkpoint " + (folder_ / "run/best")).code, 0);
   const std::string model = folder_ / "run/model";
-  const Ending exported = run_train("--eval-only --json --threads 1 --validation-windows 64 --model " + model +
-                                    " --init-from " + model + " --text " + text_);
-  EXPECT_EQ(json::parse(exported.output, nullptr, false)["validation_loss"], lowest("run").second) << exported.output;
+  const json exported =
+      evaluated("--validation-windows 64 --model " + model + " --init-from " + model + " --text " + text_);
+  EXPECT_EQ(exported["validation_loss"], lowest("run").second);
 }
 
 TEST_F(TrainBest, BelongsToItsRun) {

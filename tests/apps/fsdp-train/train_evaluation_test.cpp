@@ -13,15 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class TrainEvaluation : public TrainProgram {
- protected:
-  // The result of --eval-only --json.
-  static json evaluated(const std::string& arguments) {
-    const Ending ending = run_train("--eval-only --json --threads 1 " + arguments);
-    EXPECT_EQ(ending.code, 0) << ending.output;
-    return json::parse(ending.output, nullptr, /*allow_exceptions=*/false);
-  }
-};
+class TrainEvaluation : public TrainProgram {};
 
 TEST_F(TrainEvaluation, GivesTheLossThatTheRunMeasured) {
   ASSERT_EQ(tiny("run", "--steps 4 --validation-windows 1000").code, 0);

@@ -10,6 +10,12 @@ using nlohmann::json;
 
 Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
 
+json evaluated(const std::string& arguments) {
+  const Ending ending = run_train("--eval-only --json --threads 1 " + arguments);
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  return json::parse(ending.output, nullptr, /*allow_exceptions=*/false);
+}
+
 namespace {
 
 std::vector<json> all_records_of(const std::string& run) {
@@ -67,8 +73,9 @@ std::string TrainProgram::tiny_arguments(const std::string& run, const std::stri
       {"--layers", "2"},   {"--heads", "2"},          {"--batch", "2"},    {"--threads", "1"},
       {"--timeout", "60"}, {"--sample-length", "20"}, {"--warmup", "0"}};
   std::string text;
+  const auto gives = [&](const std::string& flag) { return (" " + more).find(" " + flag + " ") != std::string::npos; };
   for (const auto& [flag, value] : arguments) {
-    const bool is_given = (" " + more).find(" " + flag + " ") != std::string::npos;
+    const bool is_given = gives(flag) || (flag == "--text" && gives("--data"));
     if (!is_given) text += flag + " " + value + " ";
   }
   return text + more;

@@ -12,6 +12,9 @@
 
 Ending run_train(const std::string& arguments);
 
+// What --eval-only --json prints with these arguments; the test fails where that fails.
+nlohmann::json evaluated(const std::string& arguments);
+
 // Records of RUN/metrics.jsonl of steps, and of events that are told: none before the file is there, and no line that
 // is still being written.
 std::vector<nlohmann::json> metrics_of(const std::string& run);
@@ -26,7 +29,8 @@ class TrainProgram : public testing::Test {
  protected:
   TrainProgram();
 
-  // Arguments for a model that takes moments, with RUN under the test's folder; those in `more` take their place.
+  // Arguments for a model that takes moments, with RUN under the test's folder; those in `more` take their place,
+  // --data that of --text.
   std::string tiny_arguments(const std::string& run, const std::string& more) const;
   Ending tiny(const std::string& run, const std::string& more) const { return run_train(tiny_arguments(run, more)); }
 

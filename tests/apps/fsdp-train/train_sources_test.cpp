@@ -17,12 +17,8 @@ class TrainSources : public TrainProgram {
     sources_ = text_ + ":3," + code_ + ":1";
   }
 
-  // The last of a flag counts.
   Ending mixed(const std::string& run, const std::string& more) const {
-    return run_train("--text '" + sources_ + "' --run " + (folder_ / run) +
-                     " --context 16 --width 16 --layers 2 --heads 2 --batch 2 --threads 1 --timeout 60 "
-                     "--sample-length 20 --warmup 0 --schedule constant " +
-                     more);
+    return tiny(run, "--text '" + sources_ + "' --schedule constant " + more);
   }
 
   std::string code_, sources_;

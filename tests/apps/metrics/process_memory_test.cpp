@@ -12,6 +12,8 @@ TEST(ProcessMemory, CountsWhatIsTouchedAndRemembersThePeak) {
   constexpr int64_t kBytes = 64'000'000;
   const ProcessMemory before = process_memory();
   EXPECT_GT(before.resident_bytes, 0);
+  EXPECT_GT(before.shared_bytes, 0);  // the program itself
+  EXPECT_LT(before.shared_bytes, before.resident_bytes);
   // Straight from the kernel: an allocator may have as much left from before.
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);

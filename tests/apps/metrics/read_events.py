@@ -1,7 +1,7 @@
 """Prints what TensorBoard's own readers find in a folder.
 
     read_events.py scalars FOLDER           {tag: [[step, value], ...]}
-    read_events.py hyperparameters FOLDER   {run: {"hyperparameters": {...}, "metrics": {tag: value}, "is_done": ...}}
+    read_events.py hyperparameters FOLDER   {run: {"hyperparameters": {...}, "metrics": {tag: value}, "status": ...}}
 """
 
 import json
@@ -41,7 +41,7 @@ def hyperparameters(folder):
             sessions[session.name.split("/")[-1]] = {
                 "hyperparameters": values,
                 "metrics": {metric.name.tag: metric.value for metric in session.metric_values},
-                "is_done": session.status == api_pb2.STATUS_SUCCESS,
+                "status": api_pb2.Status.Name(session.status),
             }
     return sessions
 

@@ -121,7 +121,7 @@ TEST_F(TensorBoardReader, FindsTheHyperparametersOfEachRunWithItsLosses) {
                          {{"lr", lr}, {"optimizer", std::string("muon")}, {"tie_embeddings", true}}, kTellNobody);
     for (int64_t step = 1; step <= 3; ++step) file.write(StepRecord{.step = step, .loss = lr / 2});
     file.write(StepRecord{.step = 4, .loss = lr, .validation_loss = 2 * lr});
-    if (lr == 0.5) file.end(4);
+    if (lr == 0.5) file.end(4, /*is_finished=*/true);
   }
   const json found = sessions();
   ASSERT_EQ(found.size(), 2u) << found;
@@ -130,8 +130,34 @@ TEST_F(TensorBoardReader, FindsTheHyperparametersOfEachRunWithItsLosses) {
     EXPECT_EQ(session["hyperparameters"], json({{"lr", lr}, {"optimizer", "muon"}, {"tie_embeddings", true}}));
     EXPECT_EQ(session["metrics"]["loss/train"], lr);
     EXPECT_EQ(session["metrics"]["loss/validation"], 2 * lr);
-    EXPECT_EQ(session["is_done"], lr == 0.5);
+    EXPECT_EQ(session["status"], lr == 0.5 ? "STATUS_SUCCESS" : "STATUS_UNKNOWN");
   }
+}
+
+TEST_F(TensorBoardReader, SaysHowARunEndedUntilItGoesOn) {
+  const auto status = [&] { return sessions()["run"]["status"].get<std::string>(); };
+  for (int64_t steps_done : {0, 4}) {
+    TensorBoardFile file(folder_ / "run", steps_done, {{"lr", 0.5}}, kTellNobody);
+    file.write(StepRecord{.step = steps_done + 1, .loss = 1});
+    EXPECT_EQ(status(), "STATUS_UNKNOWN");
+    file.end(steps_done + 1, /*is_finished=*/steps_done > 0);
+    EXPECT_EQ(status(), steps_done > 0 ? "STATUS_SUCCESS" : "STATUS_FAILURE");
+  }
+}
+
+TEST(TensorBoard, LeavesWhatOthersHaveInItsFolder) {
+  TemporaryFolder folder;
+  const std::string name = "events.out.tfevents.1.host";
+  const std::string tag = "_hparams_/session_end_info";
+  for (const std::string& bytes : {std::string(), tag, std::string(100, '\xff') + tag, framed("an event"),
+                                   framed(tag) + "half a record", framed(tag) + framed("an event")}) {
+    folder.write(name, bytes);
+    TensorBoardFile(folder.path(), 0, {}, kTellNobody).end(1, /*is_finished=*/false);
+    EXPECT_EQ(read_bytes(folder / name), bytes);
+  }
+  folder.write(name, framed("an event") + framed(tag));
+  const TensorBoardFile other(folder.path(), 0, {}, kTellNobody);
+  EXPECT_EQ(read_bytes(folder / name), framed("an event"));
 }
 
 TEST(TensorBoard, ThatCannotBeWrittenIsAnError) {

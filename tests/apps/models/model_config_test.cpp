@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <set>
+#include <string>
 
 #include "models/model_sizes.h"
 
@@ -132,6 +134,37 @@ TEST(ModelUnits, OperationsOfATokenAreThoseOfTheFormula) {
   ModelConfig untied = tied;
   untied.tied_embeddings = false;  // another matrix, and the embedding is looked up too
   EXPECT_EQ(flops_per_token(untied, 5), flops_per_token(tied, 5));
+}
+
+TEST(ModelUnits, OperationsOfFrozenLayersAreThoseThatAreDone) {
+  const ModelConfig config{
+      .vocabulary = 11, .context = 7, .width = 4, .layers = 2, .heads = 2, .tied_embeddings = false};
+  const double attention = 12 * 2 * 2 * 5;  // of a block
+  std::set<std::string> below, above;
+  double block = 0, matrix = 0;
+  for (const Unit& unit : units(config)) {
+    for (const Parameter& parameter : unit.parameters) {
+      const auto numel = static_cast<double>(parameter.numel());
+      if (unit.name == "transformer.h.0") block += numel;
+      if (unit.name == "transformer.h.0" || parameter.kind == ParameterKind::Embedding) below.insert(parameter.name);
+      if (parameter.name != "transformer.h.1.mlp.c_proj.weight") continue;
+      matrix = numel;
+      above.insert(parameter.name);
+    }
+  }
+  const double all = flops_per_token(config, 5);
+  EXPECT_EQ(flops_per_token(config, 5, above), all - 2 * matrix);  // gradients go through it
+  // The backward ends above the first block; so the first of the second block, a norm, hands on none either.
+  EXPECT_EQ(flops_per_token(config, 5, below), all - 4 * block - attention * 2 / 3 - 2 * 4);
+}
+
+TEST(ModelUnits, OperationsOfAModelThatIsFrozenAreThoseOfItsForward) {
+  const ModelConfig config{.family = Family::Llama, .layers = 2};
+  std::set<std::string> frozen;
+  for (const Unit& unit : units(config)) {
+    for (const Parameter& parameter : unit.parameters) frozen.insert(parameter.name);
+  }
+  EXPECT_EQ(flops_per_token(config, 5, frozen), flops_per_token(config, 5) / 3);
 }
 
 TEST(ModelFamilies, HaveNames) {

@@ -20,6 +20,7 @@ TEST(NumbersAsTyped, AreWhole) {
   EXPECT_EQ(whole_number_in("2_0k"), 20'000);
   EXPECT_EQ(whole_number_in("3G"), 3'000'000'000);
   EXPECT_EQ(whole_number_in("3B"), 3'000'000'000);
+  EXPECT_EQ(whole_number_in("3T"), 3'000'000'000'000);
   EXPECT_EQ(whole_number_in("1e6"), 1'000'000);
   EXPECT_EQ(whole_number_in("99999999999999999999"), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(whole_number_in("-99999999999999999999"), std::numeric_limits<int64_t>::min());
@@ -33,6 +34,22 @@ TEST(NumbersAsTyped, HaveAPoint) {
   EXPECT_EQ(number_in("1_000.5"), 1000.5);
   EXPECT_EQ(number_in("inf"), std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(number_in("nan").value_or(0)));
+}
+
+TEST(NumbersAsTyped, CountBytes) {
+  EXPECT_EQ(bytes_in("64GB"), 64e9);
+  EXPECT_EQ(bytes_in("64G"), 64e9);
+  EXPECT_EQ(bytes_in("1.5GB"), 1.5e9);
+  EXPECT_EQ(bytes_in("2_000kB"), 2e6);
+  EXPECT_EQ(bytes_in("3T"), 3e12);
+  EXPECT_EQ(bytes_in("300"), 300.0);
+  EXPECT_EQ(bytes_in("300B"), 300.0);
+  EXPECT_EQ(bytes_in("64GiB"), 64.0 * (1 << 30));
+  EXPECT_EQ(bytes_in("1.5KiB"), 1536.0);
+  EXPECT_EQ(bytes_in("1TiB"), 1099511627776.0);
+  for (const char* text : {"", "B", "GB", "GiB", "iB", "64gb", "64 GB", "64GBB", "64iB", "64Gi", "64XB", "many"}) {
+    EXPECT_EQ(bytes_in(text), std::nullopt) << text;
+  }
 }
 
 TEST(NumbersAsTyped, AreNone) {

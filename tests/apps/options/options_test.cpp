@@ -184,6 +184,17 @@ TEST(Options, ThatNothingWouldReadAreRefused) {
               ElementsAre("--muon-lr is given, and --optimizer is adamw."));
 }
 
+TEST(Options, OfADryRunBelongToIt) {
+  const CommandLine line = parse_command_line({"--dry-run", "--memory", "64GB", "--peak-flops", "40T"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  EXPECT_EQ(line.options.memory, 64e9);
+  EXPECT_EQ(line.options.peak_flops, 40e12);
+  EXPECT_THAT(problems_of({"--text", "a", "--memory", "64GB", "--peak-flops", "40T"}),
+              ElementsAre("--memory is given without --dry-run, which compares with it.",
+                          "--peak-flops is given without --dry-run, which tells the time by it."));
+  EXPECT_THAT(problems_of({"--dry-run", "--memory", "64gb"}), ElementsAre("--memory: '64gb' is not a number."));
+}
+
 TEST(Options, AModelIsASizeWithChanges) {
   const CommandLine line = parse_command_line({"--text", "a", "--model", "gpt2-medium", "--context", "256"});
   EXPECT_THAT(line.problems, IsEmpty());

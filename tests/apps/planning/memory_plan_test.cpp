@@ -80,6 +80,34 @@ TEST(MemoryPlan, OfMomentsInFewerBits) {
   EXPECT_EQ(optimizer_bytes("8bit", true), 2 * 36 + 2 * 4 * 1 + 4 * (64 + 512));
 }
 
+// Of 2 ranks each: a unit's slices are 64, 64 and 256, and one of the other host's passes through.
+TEST(MemoryPlan, OfTwoHosts) {
+  const PlannedSharding whole{.ranks = 4, .hosts = 2, .group = 4};
+  const std::vector<MemoryPlan> plans = plan_memory(kUnits, whole);
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].parameters, 4 * (64 + 64 + 256));
+  EXPECT_EQ(plans[0].full_parameters, 4 * 2 * 1024);  // the host's buffers
+  EXPECT_EQ(plans[1].full_parameters, 0);
+  EXPECT_EQ(plans[0].full_gradients, 3 * 4 * (1024 + 256));
+  PlannedSharding kept = whole;
+  kept.shares_buffers = false;
+  EXPECT_EQ(plan_memory(kUnits, kept)[1].full_parameters, 4 * ((256 + 256 + 1024) / 2 - (64 + 64 + 256)));
+  PlannedSharding of_a_host = whole;
+  of_a_host.group = 2;
+  EXPECT_EQ(plan_memory(kUnits, of_a_host)[0].full_parameters, 0);
+}
+
+// Blocks are counted together.
+TEST(MemoryPlan, OfEqualUnitsIsThatOfEach) {
+  const PlannedSharding sharding{.ranks = 3, .group = 3};
+  const PlannedUnit first = {{36}, {64, true}}, block = {{1000, true}, {70}};
+  const auto one = plan_memory({first, block}, sharding), three = plan_memory({first, block, block, block}, sharding);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const int64_t root = plan_memory({first}, sharding)[rank].optimizer;
+    EXPECT_EQ(three[rank].optimizer - root, 3 * (one[rank].optimizer - root));
+  }
+}
+
 TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
   Options options;
   options.ranks = 4;
@@ -122,13 +150,14 @@ TEST(ModelParts, KnowGpt2) {
 }
 
 TEST(DryRun, TellsAModelOfEightBillionParameters) {
-  Options options;
+  RunPlan plan;
+  Options& options = plan.options;
   options.model = {.vocabulary = 128256, .context = 8192, .width = 4096, .layers = 36, .heads = 32};
   options.ranks = 8;
   options.batch = 1;
   options.param_dtype = "bf16";
   options.steps = 1000;
-  const std::string text = dry_run_text(options, std::nullopt);
+  const std::string text = dry_run_text(plan);
   for (const char* part : {"7,808,573,440\n", "embeddings", "36 of 201,379,840", "65,536 tokens",
                            "8 ranks x 1 micro-batch x 1 sequence x 8192 tokens", "1,000 steps, 65.5M tokens"}) {
     EXPECT_THAT(text, HasSubstr(part));
@@ -137,7 +166,7 @@ TEST(DryRun, TellsAModelOfEightBillionParameters) {
 }
 
 TEST(DryRun, CountsStepsOfAnEpochWhereTheDataIsKnown) {
-  EXPECT_THAT(dry_run_text(Options(), 100), HasSubstr("an epoch              12.5 steps\n"));
+  EXPECT_THAT(dry_run_text({.options = {}, .windows = 100}), HasSubstr("an epoch              12.5 steps\n"));
 }
 
 }  // namespace

@@ -158,6 +158,24 @@ TEST(PlannedMemoryOf, ModelsOfFewUnits) {
   });
 }
 
+// Gradients on their way are told within the padding of their slices: 64 elements for each rank and unit.
+TEST(PlannedMemoryOf, SeveralHosts) {
+  const fsdp::testing::Hosts hosts{2, 2};
+  fsdp::testing::run_on_hosts(hosts, [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      const fsdp::MemoryReport found = held(world, options);
+      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options, 2));
+      const MemoryPlan& planned = plans.at(world.local_rank());
+      EXPECT_EQ(found.parameter_bytes, planned.parameters);
+      EXPECT_EQ(found.full_parameter_bytes, planned.full_parameters);
+      EXPECT_NEAR(found.full_gradient_bytes, planned.full_gradients, 4 * 64 * 4 * 5);
+    }
+  });
+}
+
 TEST(PlannedMemoryOf, GathersThatCopy) {
   const fsdp::testing::CopyingGathers copying;
   run_ranks(2, [](fsdp::World& world) {

@@ -1,6 +1,6 @@
-// The limit of a training step: what is left of it when communication costs nothing. The forward and backward pass of
-// the plain model, and the fused AdamW kernel on a rank's share of the parameters. Ranks know nothing of each other, so
-// after the first step the losses are no longer those of training.
+// A training step without communication: the forward and backward pass of the plain model, and the fused AdamW kernel
+// on a rank's share of the parameters. Ranks know nothing of each other, so after the first step the losses are no
+// longer those of training.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -56,9 +56,9 @@ class ShareOptimizer {
   double lr_;
 };
 
-class LoneTraining {
+class PlainTraining {
  public:
-  explicit LoneTraining(const Arguments& arguments)
+  explicit PlainTraining(const Arguments& arguments)
       : batch_(contestant::make_batch(arguments.training, arguments.rank)),
         model_(contestant::load_model(arguments.training)),
         optimizer_(in_its_dtype(arguments), arguments.ranks, arguments.training.lr) {}
@@ -83,7 +83,7 @@ class LoneTraining {
 
 void train(const Arguments& arguments) {
   contestant::Conversation conversation;
-  std::optional<LoneTraining> training;
+  std::optional<PlainTraining> training;
   conversation.answer({
       {"build",
        [&](const Json&) {

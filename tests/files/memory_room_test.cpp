@@ -1,29 +1,24 @@
-// How much memory there is, by what the system says of it; and a grant in a control group that has too little.
-#include "collectives/shm/memory_room.h"
+// How much memory there is, by what the system says of it.
+#include "files/memory_room.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "collectives/shm/memory_file.h"
-#include "fsdp/error.h"
-#include "support/message_of.h"
+#include "files/control_groups.h"
 
-namespace fsdp::collectives::shm {
+namespace fsdp::files {
 namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
@@ -143,102 +138,28 @@ TEST(MemoryRoom, IsNotLimitedByWhatCannotBeRead) {
   EXPECT_EQ(memory_room("/nowhere").bytes, std::numeric_limits<size_t>::max());
 }
 
-// A control group of this process's own, of version 1 or 2, which ends with it.
-class Group {
- public:
-  explicit Group(size_t bytes) {
-    for (const auto& [mount, limit] :
-         {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, std::pair{"/sys/fs/cgroup", "memory.max"}}) {
-      const fs::path folder = fs::path(mount) / ("fsdp-test-" + std::to_string(getpid()));
-      std::error_code refused;
-      if (!fs::create_directory(folder, refused)) continue;
-      if (fs::exists(folder / limit) && write(folder / limit, bytes)) {
-        path_ = folder;
-        return;
-      }
-      fs::remove(folder, refused);
-    }
-  }
-  ~Group() {
-    std::error_code gone;
-    if (is_there()) fs::remove(path_, gone);
-  }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-
-  bool is_there() const { return !path_.empty(); }
-  bool enter() const { return write(path_ / "cgroup.procs", getpid()); }
-
- private:
-  static bool write(const fs::path& file, size_t number) {
-    std::ofstream to(file);
-    return static_cast<bool>(to << number << std::flush);
-  }
-
-  fs::path path_;
-};
-
-// Not every machine lets its users make control groups, and none of them is to be set up for that.
-TEST(MemoryRoom, OfAControlGroupMakesAnErrorOfWhatWouldBeKilled) {
-  const Group group(256 * kMebibyte);  // a sanitizer takes some of it
-  if (!group.is_there()) GTEST_SKIP() << "this process may not make a control group with a limit on memory";
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    std::string message = "could not enter the group";
-    if (group.enter()) {
-      MemoryFile file = MemoryFile::create();
-      file.grant(0, 16 * kMebibyte);
-      message = fsdp::testing::message_of<Error>([&] { file.grant(16 * kMebibyte, 300 * kMebibyte); });
-    }
-    _exit(write(ends[1], message.data(), message.size()) > 0 ? 0 : 1);
-  }
-  close(ends[1]);
-  char text[1024] = {};
-  EXPECT_GT(read(ends[0], text, sizeof text - 1), 0);
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_THAT(text, HasSubstr("expected 314572800 for shared memory"));
+TEST(MemoryLimit, IsTheLeastThatAGroupSets) {
+  System system(500);
+  EXPECT_EQ(memory_limit(system.path()).bytes, std::numeric_limits<size_t>::max());
+  system.version_2("/user/job");
+  system.group("sys/fs/cgroup/user", std::to_string(200 * kMebibyte), 10 * kMebibyte);
+  system.group("sys/fs/cgroup/user/job", "max", 10 * kMebibyte);
+  EXPECT_EQ(memory_limit(system.path()).bytes, 200 * kMebibyte);
+  EXPECT_THAT(memory_limit(system.path()).limit, EndsWith("sys/fs/cgroup/user/memory.max"));
 }
 
-// Together they ask for more than the group has: some get their share, others an error, and nobody is killed.
-TEST(MemoryRoom, OfAControlGroupIsNotPromisedToSeveralRanksAtATime) {
-  constexpr int kRanks = 6;
-  const Group group(256 * kMebibyte);
-  if (!group.is_there()) GTEST_SKIP() << "this process may not make a control group with a limit on memory";
-  int start[2], asked[2], done[2];
-  ASSERT_EQ(pipe(start), 0);
-  ASSERT_EQ(pipe(asked), 0);
-  ASSERT_EQ(pipe(done), 0);
-  std::vector<pid_t> ranks;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.push_back(fork());
-    if (ranks.back() != 0) continue;
-    for (int end : {start[1], asked[0], done[1]}) close(end);
-    bool entered = group.enter();
-    char byte = 0;
-    entered &= read(start[0], &byte, 1) == 0;  // until all are there
-    MemoryFile file = MemoryFile::create();
-    const std::string message = fsdp::testing::message_of<Error>([&] { file.grant(0, 100 * kMebibyte); });
-    close(asked[1]);
-    entered &= read(done[0], &byte, 1) == 0;  // nobody gives back what it got
-    _exit(entered && (message == "no error" || message.find("for shared memory") != std::string::npos) ? 0 : 1);
-  }
-  for (int end : {start[1], asked[1]}) close(end);
-  char byte = 0;
-  EXPECT_EQ(read(asked[0], &byte, 1), 0);  // until each of them has what it asked for, or an error
-  close(done[1]);
-  for (int end : {start[0], asked[0], done[0]}) close(end);
-  for (pid_t rank : ranks) {
-    int status = 0;
-    waitpid(rank, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-    EXPECT_EQ(WEXITSTATUS(status), 0);
-  }
+TEST(ControlGroups, AreThoseOfTheirVersionAndController) {
+  System system(500);
+  EXPECT_THAT(control_groups(system.path(), GroupVersion::Two, "cpu"), IsEmpty());
+  system.write("proc/self/cgroup", "4:cpu,cpuacct:/job/part\n0::/job\n");
+  system.write("proc/self/mountinfo",
+               "31 23 0:28 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+               "41 31 0:38 / /cg/unified rw,relatime - cgroup2 cgroup2 rw\n");
+  const fs::path cpu = system.path() / "cg/cpu", unified = system.path() / "cg/unified";
+  EXPECT_THAT(control_groups(system.path(), GroupVersion::One, "cpu"), ElementsAre(cpu, cpu / "job", cpu / "job/part"));
+  EXPECT_THAT(control_groups(system.path(), GroupVersion::Two, "cpu"), ElementsAre(unified, unified / "job"));
+  EXPECT_THAT(control_groups(system.path(), GroupVersion::One, "memory"), IsEmpty());
 }
 
 }  // namespace
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::files

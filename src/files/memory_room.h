@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-namespace fsdp::collectives::shm {
+namespace fsdp::files {
 
 struct MemoryRoom {
   size_t bytes = 0;
@@ -20,4 +20,8 @@ struct MemoryRoom {
 // The limits of a process alone (ulimit -v) are not asked for: the system refuses what exceeds them.
 MemoryRoom memory_room(const std::filesystem::path& root = "/");
 
-}  // namespace fsdp::collectives::shm
+// The least that a memory control group of this process lets it and those beside it have; where none sets a limit, as
+// much as a size can say.
+MemoryRoom memory_limit(const std::filesystem::path& root = "/");
+
+}  // namespace fsdp::files

@@ -1,0 +1,75 @@
+#include "planning/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "console/units.h"
+#include "planning/host_memory.h"
+#include "planning/plan_text.h"
+#include "planning/remedies.h"
+
+namespace trainer {
+
+namespace {
+
+const char* verdict(double needed, double available) {
+  constexpr double kAmple = 0.9;  // of what is available: activations are an estimate
+  if (needed > available) return "does not fit";
+  return needed > kAmple * available ? "barely fits" : "fits";
+}
+
+std::string memory_line(const RunPlan& plan, double needed) {
+  const std::optional<double> available = plan.memory();
+  const std::string text =
+      available ? fmt::format("{}: {} needed, {} {}", verdict(needed, *available), plan_bytes(needed),
+                              plan_bytes(*available), plan.options.memory ? "given" : "available")
+                : fmt::format("{} needed; --memory says how much there is, such as --memory 64GB", plan_bytes(needed));
+  return plan_line("memory", text);
+}
+
+std::string cores_line(const RunPlan& plan, int64_t cores) {
+  const int64_t ranks = plan.ranks_of_host(), threads = plan.host.threads;
+  const bool fits = ranks * threads <= cores;
+  return plan_line("cores", fmt::format("{}: {} x {} {} {}", fits ? "fits" : "does not fit", counted(ranks, "rank"),
+                                        counted(threads, "thread"), fits ? "on" : "share", counted(cores, "core")));
+}
+
+// A flag and its value stay in one line.
+std::string remedy_line(const Remedy& remedy, bool fits) {
+  constexpr char kGlue = '\x1f';
+  std::string change = remedy.change;
+  for (size_t at = change.find("--"); at < change.size(); at = change.find("--", at + 2)) {
+    const size_t space = change.find(' ', at);
+    if (space != std::string::npos) change[space] = kGlue;
+  }
+  std::string line = plan_line(fmt::format("{:>18}", plan_bytes(remedy.bytes)),
+                               fmt::format("with {}{}", change, fits ? ": fits" : ""));
+  std::ranges::replace(line, kGlue, ' ');
+  return line;
+}
+
+std::string remedies_text(const RunPlan& plan, double available) {
+  std::string text = "  it would take\n";
+  bool any_fits = false;
+  for (const Remedy& remedy : remedies(plan, available)) {
+    const bool fits = remedy.bytes <= available;
+    any_fits = any_fits || fits;
+    text += remedy_line(remedy, fits);
+  }
+  return any_fits ? text : text + plan_line("none of these fits", "take a smaller model, or a host with more memory");
+}
+
+}  // namespace
+
+std::string fit_text(const RunPlan& plan) {
+  const double needed = host_bytes(plan);
+  const std::optional<double> available = plan.memory();
+  std::string text = plan.options.memory ? "another host\n" : "this host\n";
+  text += memory_line(plan, needed);
+  // Another host may have others.
+  if (plan.host.cores && !plan.options.memory) text += cores_line(plan, *plan.host.cores);
+  return available && needed > *available ? text + remedies_text(plan, *available) : text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,13 @@
+// Whether a run fits into its host, and what else would.
+#pragma once
+
+#include <string>
+
+#include "planning/run_plan.h"
+
+namespace trainer {
+
+// Lines that end with a newline, of at most 80 columns.
+std::string fit_text(const RunPlan& plan);
+
+}  // namespace trainer

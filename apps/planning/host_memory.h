@@ -1,0 +1,28 @@
+// Memory that the ranks of a host take, by the plan's arithmetic.
+#pragma once
+
+#include <vector>
+
+#include "planning/memory_plan.h"
+#include "planning/model_parts.h"
+#include "planning/run_plan.h"
+
+namespace trainer {
+
+// In bytes; of all ranks they may be more than 64 bits hold.
+struct HostMemory {
+  std::vector<MemoryPlan> model;  // by rank of the host
+  double activations = 0;         // per rank, an estimate
+  double process = 0;             // per rank
+  double program = 0;             // of all ranks, once
+
+  double largest_rank() const;
+  double total() const;
+};
+
+HostMemory host_memory(const RunPlan& plan, const ModelParts& parts);
+
+// Its total alone.
+double host_bytes(const RunPlan& plan);
+
+}  // namespace trainer

@@ -1,0 +1,18 @@
+// The form of a plan's lines.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace trainer {
+
+// An indented line: `name`, and beside it the text, in as many lines as 80 columns ask for.
+std::string plan_line(const std::string& name, const std::string& text);
+
+// Of all ranks they may be more than 64 bits hold.
+std::string plan_bytes(double count);
+
+// "3.12 TFLOP"
+std::string operations(double count);
+
+}  // namespace trainer

@@ -1,0 +1,180 @@
+#include "planning/remedies.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "console/units.h"
+#include "planning/host_memory.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr int64_t kMostRanks = 1024;       // as --ranks has them
+constexpr int64_t kShortestContext = 512;  // shorter ones are rarely what was meant
+constexpr double kWorthwhile = 0.97;       // of the memory before
+
+// The flags that make `changed` of `given`.
+std::string flags_between(const Options& given, const Options& changed) {
+  std::vector<std::string> flags;
+  auto add = [&](const char* flag, const auto& before, const auto& after) {
+    if (before != after) flags.push_back(fmt::format("{} {}", flag, after));
+  };
+  add("--strategy", given.strategy, changed.strategy);
+  add("--shard-group-size", given.shard_group_size, changed.shard_group_size);
+  add("--ranks", given.ranks, changed.ranks);
+  add("--batch", given.batch, changed.batch);
+  if (!given.target_tokens_per_step) add("--micro-batches", given.micro_batches, changed.micro_batches);
+  add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
+  add("--param-dtype", given.param_dtype, changed.param_dtype);
+  add("--context", given.model.context, changed.model.context);
+  return fmt::format("{}", fmt::join(flags, " "));
+}
+
+// A step of the way to less memory; none: there is no further one.
+using Step = std::optional<Options> (*)(const Options&);
+
+std::optional<Options> with_full_shard(const Options& options) {
+  if (options.ranks == 1 || (options.strategy == "full-shard" && options.shard_group_size == 0)) return std::nullopt;
+  Options changed = options;
+  changed.strategy = "full-shard";
+  changed.shard_group_size = 0;
+  return changed;
+}
+
+// A half where that is whole, otherwise one.
+int64_t fewer(int64_t number) { return number % 2 == 0 ? number / 2 : 1; }
+
+// A step has as many tokens in more micro-batches.
+std::optional<Options> with_a_smaller_batch(const Options& options) {
+  if (options.batch == 1) return std::nullopt;
+  Options changed = options;
+  changed.batch = fewer(options.batch);
+  changed.micro_batches *= options.batch / changed.batch;
+  return changed;
+}
+
+// Ranks x micro-batches of the same product compute the same.
+std::optional<Options> with_fewer_ranks(const Options& options) {
+  if (options.ranks == 1 || options.shard_group_size != 0) return std::nullopt;
+  Options changed = options;
+  changed.ranks = fewer(options.ranks);
+  changed.micro_batches *= options.ranks / changed.ranks;
+  return changed;
+}
+
+std::optional<Options> with_short_gradients(const Options& options) {
+  if (options.ranks == 1 || options.reduce_dtype != "fp32") return std::nullopt;
+  Options changed = options;
+  changed.reduce_dtype = "bf16";
+  return changed;
+}
+
+std::optional<Options> with_short_parameters(const Options& options) {
+  if (options.param_dtype != "fp32") return std::nullopt;
+  Options changed = options;
+  changed.param_dtype = "bf16";
+  return changed;
+}
+
+// Weights from elsewhere may know no other context.
+std::optional<Options> with_half_the_context(const Options& options) {
+  const bool is_even = options.model.context % 2 == 0 && options.model.context / 2 >= kShortestContext;
+  if (!is_even || !options.model_options.init_from.empty()) return std::nullopt;
+  Options changed = options;
+  changed.model.context /= 2;
+  return changed;
+}
+
+constexpr std::array<Step, 6> kSteps = {with_full_shard,      with_a_smaller_batch,  with_fewer_ranks,
+                                        with_short_gradients, with_short_parameters, with_half_the_context};
+
+// On several hosts a launcher has decided on the ranks.
+bool is_allowed(Step step, const RunPlan& plan) { return step != with_fewer_ranks || plan.hosts == 1; }
+
+struct Reached {
+  RunPlan plan;
+  double bytes;
+};
+
+// As many steps of one kind as are needed, or can be made; those that save nothing are not made.
+Reached as_far_as_needed(Reached from, Step step, double available) {
+  while (from.bytes > available) {
+    const std::optional<Options> changed = step(from.plan.options);
+    if (!changed) break;
+    RunPlan plan = from.plan;
+    plan.options = *changed;
+    const double bytes = host_bytes(plan);
+    if (bytes >= from.bytes) break;
+    from = {plan, bytes};
+  }
+  return from;
+}
+
+// The fewest hosts, by doubling, with as many ranks each, whose memory is enough.
+std::optional<Remedy> more_hosts(const Reached& from, double available) {
+  RunPlan plan = from.plan;
+  const int64_t ranks_of_host = plan.ranks_of_host(), group = plan.options.shard_group_size;
+  if (plan.hosts > 1 || (group != 0 && ranks_of_host % group != 0)) return std::nullopt;
+  for (plan.hosts = 2; plan.hosts * ranks_of_host <= kMostRanks; plan.hosts *= 2) {
+    plan.options.ranks = plan.hosts * ranks_of_host;
+    const double bytes = host_bytes(plan);
+    const std::string change = fmt::format("{} hosts of {} each", plan.hosts, counted(ranks_of_host, "rank"));
+    if (bytes <= available) return Remedy{change, bytes};
+  }
+  return std::nullopt;
+}
+
+Reached all_changes(Reached reached, double available) {
+  const RunPlan given = reached.plan;
+  for (const Step step : kSteps) {
+    if (is_allowed(step, given)) reached = as_far_as_needed(reached, step, available);
+  }
+  return reached;
+}
+
+// Several hosts, and no more changes than they need to be enough.
+std::optional<Remedy> hosts_and_changes(const Reached& now, double available) {
+  const Options& given = now.plan.options;
+  Reached reached = now;
+  for (const Step step : kSteps) {
+    if (is_allowed(step, now.plan)) reached = as_far_as_needed(reached, step, available);
+    std::optional<Remedy> hosts = more_hosts(reached, available);
+    if (!hosts) continue;
+    Options others = reached.plan.options;  // the ranks are told with the hosts
+    others.ranks = given.ranks;
+    others.micro_batches = given.micro_batches;
+    const std::string flags = flags_between(given, others);
+    hosts->change += flags.empty() ? "" : fmt::format(" and {}", flags);
+    return hosts;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies(const RunPlan& plan, double available) {
+  const Reached now{plan, host_bytes(plan)};
+  std::vector<Remedy> found;
+  for (const Step step : kSteps) {
+    const Reached then = is_allowed(step, plan) ? as_far_as_needed(now, step, available) : now;
+    if (then.bytes > kWorthwhile * now.bytes) continue;
+    found.push_back({flags_between(plan.options, then.plan.options), then.bytes});
+  }
+  if (const auto hosts = more_hosts(now, available)) found.push_back(*hosts);
+  const auto is_enough = [&](const Remedy& remedy) { return remedy.bytes <= available; };
+  if (std::ranges::any_of(found, is_enough)) return found;
+  const Reached all = all_changes(now, available);
+  const std::string flags = flags_between(plan.options, all.plan.options);
+  const bool is_new = std::ranges::none_of(found, [&](const Remedy& remedy) { return remedy.change == flags; });
+  if (is_new && !flags.empty()) found.push_back({flags, all.bytes});
+  if (all.bytes <= available) return found;
+  if (const auto hosts = hosts_and_changes(now, available)) found.push_back(*hosts);
+  return found;
+}
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// A run as it is planned, and the host that it is planned for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "options/options.h"
+
+namespace trainer {
+
+// What is known of a host without training on it.
+struct Host {
+  std::optional<double> memory = std::nullopt;      // bytes that are left for the ranks; none: not known
+  std::optional<int64_t> cores = std::nullopt;      // that the ranks may use; none: not known
+  int64_t threads = 1;                              // per rank
+  double process_bytes = 0;                         // that a rank takes before its model is made
+  double program_bytes = 0;                         // that the ranks of a host take together, once: the program's files
+  std::optional<double> peak_flops = std::nullopt;  // operations per second and rank; none: not measured
+};
+
+// Of --memory and --peak-flops, which are in `options`, neither is in `host`: they are another's.
+struct RunPlan {
+  Options options;                                // resolved
+  std::optional<int64_t> windows = std::nullopt;  // of the training data, where it is known
+  int64_t hosts = 1;                              // of equally many ranks each
+  Host host = {};
+
+  std::optional<double> memory() const { return options.memory ? options.memory : host.memory; }
+  std::optional<double> peak_flops() const { return options.peak_flops ? options.peak_flops : host.peak_flops; }
+  int64_t ranks_of_host() const { return options.ranks / hosts; }
+};
+
+}  // namespace trainer

@@ -1,0 +1,27 @@
+// How long a run may take.
+#pragma once
+
+#include <string>
+
+#include "planning/run_plan.h"
+
+namespace trainer {
+
+// The share of their peak that ranks are expected to reach in a step (MFU): more with wide layers, and less with narrow
+// ones.
+inline constexpr double kExpectedMfu = 0.5;
+
+// Of all ranks.
+double flops_of_step(const Options& options);
+
+// At the expected share of so many operations per second and rank.
+double step_seconds(const Options& options, double peak_flops);
+
+// The time of a step and of the run, and by which assumption; empty where the peak is not known. Lines that end with a
+// newline, of at most 80 columns.
+std::string time_text(const RunPlan& plan);
+
+// Whether the number of steps is known: it is not for epochs of data that is not.
+bool knows_steps(const RunPlan& plan);
+
+}  // namespace trainer

@@ -1,0 +1,101 @@
+// Runs that are only planned: whether they fit, here or elsewhere, how long they take, and what was assumed.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "apps/columns.h"
+#include "apps/fsdp-train/train_program.h"
+#include "support/required.h"
+
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class TrainDryRun : public TrainProgram {
+ protected:
+  // What the program says, from an empty folder, in lines that a terminal of 80 columns shows whole.
+  static std::string planned(const std::string& arguments) {
+    const Ending ending = run_train("--dry-run " + arguments);
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    std::istringstream lines(ending.output);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), 80) << line;
+    return ending.output;
+  }
+};
+
+TEST_F(TrainDryRun, FitsIntoThisMachine) {
+  const std::string text = planned("--layers 1 --width 16 --heads 2 --context 16 --batch 1");
+  EXPECT_THAT(text, ContainsRegex("this host\n  memory +fits: [0-9.]+ MB needed, [0-9.]+ [MGT]B available\n"));
+  EXPECT_THAT(text, ContainsRegex("  cores +fits: 1 rank x [0-9]+ threads? on [0-9]+ cores?\n"));
+  EXPECT_THAT(text, ContainsRegex("time, about\n  a step +[0-9.]+ m?s\n  the run +[0-9.]+ m?s"));
+  EXPECT_THAT(text, HasSubstr("FLOP/s per rank, measured here"));
+  EXPECT_THAT(text, Not(HasSubstr("it would take")));
+}
+
+TEST_F(TrainDryRun, DoesNotFitAndSaysWhatWould) {
+  const std::string text = planned("--model llama-8b --ranks 8 --memory 64GB --peak-flops 40T");
+  for (const char* part :
+       {"context             131,072 tokens, the model's own; --context sets another",
+        "another host\n  memory              does not fit: 103 TB needed, 64.0 GB given\n", "it would take\n",
+        "with --param-dtype bf16\n", "with --batch 1 --micro-batches 8\n", "of 40.0 TFLOP/s per rank, given"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, HasSubstr(": fits\n"));
+}
+
+// A flag that the program advises does what it said.
+TEST_F(TrainDryRun, AdvisesFlagsThatFit) {
+  const std::string arguments = "--model gpt2 --ranks 2 --peak-flops 1T --memory 13GB";
+  const std::string text = planned(arguments);
+  EXPECT_THAT(text, AllOf(HasSubstr("does not fit"), HasSubstr("with --batch 4 --micro-batches 2: fits\n")));
+  EXPECT_THAT(planned(arguments + " --batch 4 --micro-batches 2"),
+              AllOf(HasSubstr("  memory              fits"), Not(HasSubstr("does not fit"))));
+}
+
+TEST_F(TrainDryRun, TakesNumbersAsPeopleWriteThem) {
+  const std::string tiny = "--width 16 --heads 2 --peak-flops ";
+  for (const char* memory : {"64GB", "64G", "64_000M", "0.064TB", "6.4e10"}) {
+    EXPECT_THAT(planned(tiny + "3T --memory " + memory), HasSubstr(", 64.0 GB given\n")) << memory;
+  }
+  EXPECT_THAT(planned(tiny + "1_500M --memory 64GiB"),
+              AllOf(HasSubstr(", 68.7 GB given\n"), HasSubstr("of 1.5 GFLOP/s per rank, given")));
+}
+
+TEST_F(TrainDryRun, RefusesOtherNumbers) {
+  const Ending wrong = run_train("--dry-run --memory lots --peak-flops 0");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, AllOf(HasSubstr("--memory: 'lots' is not a number."),
+                                  HasSubstr("--peak-flops is 0; it must be a number above 0.")));
+  const Ending without = tiny("run", "--memory 64GB --peak-flops 3T");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.output, AllOf(HasSubstr("--memory is given without --dry-run"),
+                                    HasSubstr("--peak-flops is given without --dry-run")));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(TrainDryRun, AssumesNothingOfARunThatGoesOn) {
+  ASSERT_EQ(tiny("run", "--steps 2").code, 0);
+  EXPECT_THAT(planned("--peak-flops 1T --resume " + (folder_ / "run")), Not(HasSubstr("not given")));
+}
+
+TEST_F(TrainDryRun, OfMoreRanksThanCoresMeasuresNoMoreThanThere) {
+  const std::string text = planned("--ranks 1024 --width 16 --heads 2 --layers 1");
+  EXPECT_THAT(text, ContainsRegex("cores +does not fit: 1,024 ranks x 1 thread share [0-9]+ cores?"));
+  EXPECT_THAT(text, HasSubstr("measured here"));
+}
+
+TEST_F(TrainDryRun, SpeaksOnceOfTheRanksOfALauncher) {
+  const std::string torchrun = FSDP_TORCHRUN;
+  if (torchrun.empty()) FSDP_SKIP_TEST("this LibTorch comes without torchrun");
+  const Ending ending = run_command(torchrun + " --no-python --nproc-per-node 2 -- " FSDP_TRAIN_PROGRAM
+                                               " --dry-run --width 16 --heads 2 --layers 1");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("2 ranks x 1 micro-batch x"), Not(HasSubstr("--ranks sets another"))));
+  EXPECT_EQ(ending.output.find("A dry run:"), ending.output.rfind("A dry run:")) << ending.output;
+}
+
+}  // namespace

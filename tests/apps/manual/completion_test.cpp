@@ -1,0 +1,171 @@
+// Completion in the shell itself, where it is bash; of the others the script is read.
+#include "manual/completion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "apps/command.h"
+#include "manual/value_hints.h"
+#include "support/temporary_folder.h"
+
+namespace trainer {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
+using Texts = std::vector<std::string>;
+
+// A folder in which `fsdp-train` is completed as bash does it at the end of these words.
+class BashCompletion : public testing::Test {
+ protected:
+  BashCompletion() {
+    folder_.write("completion.bash", bash_completion());
+    folder_.write("complete.bash",
+                  "source completion.bash\nCOMP_WORDS=(fsdp-train \"$@\")\nCOMP_CWORD=$#\ncd files\n_fsdp_train\n"
+                  "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
+    folder_.write("files/a text.txt", "text");
+    folder_.write("files/model.toml", "");
+    folder_.write("files/run-1/config.toml", "");
+  }
+
+  // `words` as a shell reads them; the last is the one that is being typed.
+  Texts completed(const std::string& words) const {
+    const Ending ending = run_command("cd " + folder_.path().string() + " && bash -u complete.bash " + words);
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    std::istringstream lines(ending.output);
+    Texts found;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) found.push_back(line);
+    }
+    return found;
+  }
+
+  TemporaryFolder folder_;
+};
+
+Texts flags_known_to(Command command) {
+  Texts flags = {"--help"};
+  if (command == Command::Train) flags.emplace_back("--version");
+  for (const Row& row : option_rows()) {
+    if (row.is_for(command) && !row.takes_words()) flags.emplace_back(row.flag);
+  }
+  return flags;
+}
+
+TEST_F(BashCompletion, OffersCommands) {
+  Texts words = {"help"};
+  for (const CommandEntry& entry : kCommands) words.emplace_back(entry.word);
+  EXPECT_THAT(completed("''"), UnorderedElementsAreArray(words));
+  EXPECT_THAT(completed("re"), ElementsAre("report"));
+  EXPECT_THAT(completed("help sa"), ElementsAre("sample"));
+}
+
+TEST_F(BashCompletion, OffersTheFlagsOfEachCommandAndNoOthers) {
+  for (const CommandEntry& entry : kCommands) {
+    EXPECT_THAT(completed(entry.word + std::string(" --")), UnorderedElementsAreArray(flags_known_to(entry.command)));
+  }
+  EXPECT_THAT(completed("--"), UnorderedElementsAreArray(flags_known_to(Command::Train)));
+  EXPECT_THAT(completed("--ranks 2 --st"), UnorderedElementsAre("--steps", "--strategy"));
+  EXPECT_THAT(completed("sample run-1 --tem"), ElementsAre("--temperature"));
+}
+
+TEST_F(BashCompletion, OffersTheValuesThatAnOptionMayHave) {
+  for (const Row& row : option_rows()) {
+    const auto* words = std::get_if<Words>(&row.check);
+    if (words == nullptr || row.takes_words()) continue;
+    EXPECT_THAT(completed(row.flag + std::string(" ''")), UnorderedElementsAreArray(*words)) << row.flag;
+  }
+  EXPECT_THAT(completed("--strategy = shard-g"), ElementsAre("shard-grad-op"));  // --strategy=shard-g
+  EXPECT_THAT(completed("--strategy ="), Contains("full-shard"));
+  EXPECT_THAT(completed("sample run-1 --tie-embeddings ''"), UnorderedElementsAre("true", "false"));
+  EXPECT_THAT(completed("--model gpt2-m"), UnorderedElementsAre("gpt2-medium", "gpt2-mini"));
+  EXPECT_THAT(completed("--resume a"), ElementsAre("auto"));
+}
+
+TEST_F(BashCompletion, OffersFilesAndFoldersWhereTheyAreMeant) {
+  EXPECT_THAT(completed("--text ''"), UnorderedElementsAre("a text.txt", "model.toml", "run-1"));
+  EXPECT_THAT(completed("--text a"), ElementsAre("a text.txt"));
+  EXPECT_THAT(completed("--model mo"), ElementsAre("model.toml"));
+  EXPECT_THAT(completed("--run ''"), ElementsAre("run-1"));
+  EXPECT_THAT(completed("sample ''"), ElementsAre("run-1"));
+  EXPECT_THAT(completed("report run-1 ''"), ElementsAre("run-1"));
+  EXPECT_THAT(completed("--steps ''"), IsEmpty());
+}
+
+TEST_F(BashCompletion, OffersTheShells) {
+  EXPECT_THAT(completed("completion ''"), UnorderedElementsAre("bash", "zsh", "fish"));
+  EXPECT_THAT(completed("completion z"), ElementsAre("zsh"));
+}
+
+// Where the shell is there, it reads the script as well.
+void expect_readable(const std::string& shell, const std::string& script) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("script", script);
+  if (run_command(shell + " --version").code != 0) return;
+  const Ending ending = run_command(shell + " -n " + path);
+  EXPECT_EQ(ending.code, 0) << ending.output;
+}
+
+TEST(ZshCompletion, HasEveryOptionInItsCommandWithItsValues) {
+  const std::string script = zsh_completion();
+  EXPECT_TRUE(script.starts_with("#compdef fsdp-train\n"));
+  for (const CommandEntry& entry : kCommands) {
+    const size_t begin = script.find(std::string("    ") + entry.word + ")\n");
+    ASSERT_NE(begin, std::string::npos) << entry.word;
+    const std::string part = script.substr(begin, script.find(";;", begin) - begin);
+    for (const Row& row : option_rows()) {
+      if (row.takes_words()) continue;
+      const std::string option = "'" + std::string(row.flag) + (row.is_switch() ? "[" : "=[");
+      EXPECT_EQ(part.find(option) != std::string::npos, row.is_for(entry.command)) << entry.word << " " << row.flag;
+    }
+  }
+  for (const char* part :
+       {"'--optimizer=[Optimizer]:OPTIMIZER:(adamw muon)'", "'--text=[Learns from this text]:PATH:_files'",
+        "'--dry-run[", ":FOLDER:_files -/'", "'1:SHELL:(bash zsh fish)'", "'*:RUN:_files -/'"}) {
+    EXPECT_THAT(script, HasSubstr(part));
+  }
+  expect_readable("zsh", script);
+}
+
+TEST(FishCompletion, HasEveryOptionForItsCommands) {
+  const std::string script = fish_completion();
+  for (const Row& row : option_rows()) {
+    if (row.takes_words()) continue;
+    EXPECT_THAT(script, HasSubstr(std::string(" -l ") + (row.flag + 2) + " ")) << row.flag;
+  }
+  for (const char* part : {"-n '__fsdp_train_is train' -l optimizer -x -a 'adamw muon' -d 'Optimizer'\n",
+                           "-n '__fsdp_train_is train sample' -l checkpoint -x -a '(__fish_complete_directories)' -d",
+                           "-n '__fsdp_train_is train prepare' -l text -r -F -d 'Learns from this text'\n",
+                           "-n '__fsdp_train_is completion' -a 'bash zsh fish'\n", " -l dry-run -d 'Prints the size"}) {
+    EXPECT_THAT(script, HasSubstr(part));
+  }
+  expect_readable("fish", script);
+}
+
+TEST(Completion, IsOfTheShellThatIsNamed) {
+  EXPECT_EQ(completion_script("bash"), bash_completion());
+  EXPECT_EQ(completion_script("zsh"), zsh_completion());
+  EXPECT_EQ(completion_script("fish"), fish_completion());
+}
+
+TEST(Completion, DescribesInAFewWords) {
+  EXPECT_EQ(short_description("Number of layers."), "Number of layers");
+  EXPECT_EQ(short_description("Learns from this text: a file."), "Learns from this text");
+  EXPECT_EQ(short_description("Passes; the steps follow. More."), "Passes");
+  EXPECT_EQ(short_description("Scale, 0.5 of it. More."), "Scale, 0.5 of it");
+  for (const Row& row : option_rows()) {
+    const std::string text = short_description(row.description);
+    EXPECT_LE(text.size(), 110u) << row.flag;
+    EXPECT_THAT(text, Not(HasSubstr("\n")));
+  }
+}
+
+}  // namespace
+}  // namespace trainer

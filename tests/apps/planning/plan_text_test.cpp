@@ -1,0 +1,155 @@
+// What a plan says: whether it fits, how long it takes, and what it rests on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "apps/columns.h"
+#include "models/model_sizes.h"
+#include "planning/assumed.h"
+#include "planning/dry_run.h"
+#include "planning/fit.h"
+#include "planning/host_memory.h"
+#include "planning/run_time.h"
+
+namespace trainer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+RunPlan large_plan() {
+  RunPlan plan;
+  plan.options.model = *models::config_of_size("llama-8b");
+  plan.options.model_options.model = "llama-8b";
+  plan.options.ranks = 8;
+  return plan;
+}
+
+TEST(Fit, ComparesWithThisHost) {
+  RunPlan plan = large_plan();
+  plan.host = {.memory = 1.1 * host_bytes(plan) / 0.9, .cores = 16, .threads = 2};
+  const std::string text = fit_text(plan);
+  EXPECT_THAT(text, AllOf(HasSubstr("this host\n  memory              fits: 103 TB needed, 126 TB available\n"),
+                          HasSubstr("  cores               fits: 8 ranks x 2 threads on 16 cores\n")));
+  EXPECT_THAT(text, Not(HasSubstr("it would take")));
+}
+
+TEST(Fit, SaysWhereLittleIsSpared) {
+  RunPlan plan = large_plan();
+  plan.host.memory = 1.05 * host_bytes(plan);
+  EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 103 TB needed, 109 TB available\n"));
+}
+
+TEST(Fit, SaysWhatElseWould) {
+  RunPlan plan = large_plan();
+  plan.host = {.memory = 24.1e9, .cores = 2, .threads = 1};
+  const std::string text = fit_text(plan);
+  for (const char* part :
+       {"does not fit: 103 TB needed, 24.1 GB available\n", "  it would take\n", "with --batch 1 --micro-batches 8\n",
+        "with --param-dtype bf16\n", "does not fit: 8 ranks x 1 thread share 2 cores\n"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(Fit, ComparesWithAnotherHostOfWhoseCoresNothingIsKnown) {
+  RunPlan plan = large_plan();
+  plan.host = {.memory = 1, .cores = 2};
+  plan.options.memory = 640e12;
+  const std::string text = fit_text(plan);
+  EXPECT_THAT(text, HasSubstr("another host\n  memory              fits: 103 TB needed, 640 TB given\n"));
+  EXPECT_THAT(text, Not(HasSubstr("cores")));
+}
+
+TEST(Fit, AsksForTheMemoryOfAHostThatDoesNotTellIt) {
+  EXPECT_THAT(fit_text(large_plan()), HasSubstr("103 TB needed; --memory says how much there is"));
+}
+
+TEST(RunTime, IsTheOperationsByTheRateThatIsExpected) {
+  RunPlan plan = large_plan();
+  plan.options.ranks = 8;
+  EXPECT_DOUBLE_EQ(step_seconds(plan.options, 40e12), flops_of_step(plan.options) / (8 * 40e12 * kExpectedMfu));
+  Options other = plan.options;
+  other.ranks = 16;  // each with as much to do
+  EXPECT_DOUBLE_EQ(step_seconds(other, 40e12), step_seconds(plan.options, 40e12));
+}
+
+TEST(RunTime, SaysItsAssumptions) {
+  RunPlan plan;
+  plan.options.ranks = 2;
+  plan.options.steps = 1000;
+  EXPECT_THAT(time_text(plan), IsEmpty());  // nothing was measured
+  plan.host.peak_flops = flops_of_step(plan.options) / (2 * kExpectedMfu * 12);
+  EXPECT_THAT(time_text(plan),
+              AllOf(HasSubstr("time, about\n  a step              12 s\n"),
+                    HasSubstr("  the run             3 h 20 min, 1,000 steps\n"), HasSubstr("measured here")));
+  plan.options.peak_flops = 6 * *plan.host.peak_flops;
+  EXPECT_THAT(time_text(plan), AllOf(HasSubstr("  a step              2.0 s\n"), Not(HasSubstr("measured here"))));
+}
+
+TEST(RunTime, OfEpochsOfUnknownDataIsThatOfAStep) {
+  RunPlan plan;
+  plan.options.epochs = 1;
+  plan.options.peak_flops = 1e12;
+  EXPECT_THAT(time_text(plan), AllOf(HasSubstr("a step"), Not(HasSubstr("the run"))));
+  plan.windows = 100;
+  EXPECT_THAT(time_text(plan), HasSubstr("the run"));
+}
+
+std::string assumed_of(const std::vector<std::string>& arguments) {
+  const CommandLine line = parse_command_line(arguments);
+  EXPECT_THAT(line.problems, IsEmpty());
+  return assumed_text(line.options, line);
+}
+
+TEST(Assumed, NamesTheContextOfAModel) {
+  EXPECT_THAT(assumed_of({"--dry-run", "--model", "llama-8b"}),
+              HasSubstr("  context             131,072 tokens, the model's own; --context sets another\n"));
+  EXPECT_THAT(assumed_of({"--dry-run", "--model", "llama-8b", "--context", "4k"}), Not(HasSubstr("context")));
+  EXPECT_THAT(assumed_of({"--dry-run"}), AllOf(HasSubstr("  context             128 tokens; --context sets another\n"),
+                                               HasSubstr("a small GPT-2; --model sets another\n")));
+}
+
+TEST(Assumed, NamesTheVocabularyThatATokenizerWouldDecide) {
+  EXPECT_THAT(assumed_of({"--dry-run", "--tokenizer", "train:4096"}),
+              HasSubstr("  vocabulary          256 tokens, for bytes; --vocabulary sets another\n"));
+  EXPECT_THAT(assumed_of({"--dry-run", "--tokenizer", "train:4096", "--vocabulary", "4096"}),
+              Not(HasSubstr("vocabulary")));
+  EXPECT_THAT(assumed_of({"--dry-run"}), Not(HasSubstr("vocabulary")));
+}
+
+TEST(Assumed, NamesEachDefaultThatFiguresRestOn) {
+  const std::string text = assumed_of({"--dry-run", "--model", "gpt2", "--ranks", "2"});
+  for (const char* part : {"8 sequences per rank and micro-batch; --batch sets", "full-shard; --strategy sets",
+                           "fp32; --param-dtype sets", "300; --steps sets"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("--ranks")));
+  EXPECT_THAT(assumed_of({"--dry-run", "--model", "gpt2"}), AllOf(HasSubstr("--ranks"), Not(HasSubstr("--strategy"))));
+  const CommandLine line = parse_command_line({"--dry-run"});
+  Options of_job = line.options;
+  of_job.ranks = 2;  // as a launcher says
+  EXPECT_THAT(assumed_text(of_job, line), Not(HasSubstr("--ranks")));
+  EXPECT_THAT(assumed_of({"--dry-run", "--epochs", "1"}), Not(HasSubstr("--steps")));
+  EXPECT_THAT(assumed_of({"--dry-run", "--model", "gpt2", "--context", "64", "--batch", "8", "--ranks", "1", "--steps",
+                          "300", "--param-dtype", "fp32"}),
+              IsEmpty());
+}
+
+TEST(DryRun, HasAtMostEightyColumns) {
+  RunPlan large = large_plan();
+  large.host = {.memory = 24.1e9, .cores = 2, .process_bytes = 2e8, .peak_flops = 1e9};
+  large.options.steps = 1'000'000'000;
+  RunPlan hosts = large;
+  hosts.options.ranks = 1024;
+  hosts.hosts = 128;
+  for (const RunPlan& plan : {RunPlan(), large, hosts}) {
+    std::istringstream lines(assumed_text(plan.options, CommandLine()) + dry_run_text(plan));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), 80) << line;
+  }
+}
+
+}  // namespace
+}  // namespace trainer
