@@ -84,16 +84,16 @@ RowStatistics row_statistics(const Head& head, bool with_mean) {
 }
 
 void write_gradients(const Head& head, const LogitGradient& of_logits, const HeadGradients& into) {
-  for_each_chunk(head, [&](const Chunk& chunk) {
-    const Tensor& logits = chunk.logits;
+  for_each_chunk(head, [&](Chunk chunk) {
+    Tensor& logits = chunk.logits;
     logits.sub_(of_logits.largest.unsqueeze(1)).exp_().mul_(of_logits.factor.unsqueeze(1));
     if (of_logits.everywhere.defined()) logits.add_(of_logits.everywhere.unsqueeze(1));
     logits.scatter_add_(1, chunk.target_column, (of_logits.at_target * chunk.has_target).unsqueeze(1));
-    const Tensor gradient = logits.to(head.hidden.scalar_type());
-    if (into.of_hidden.defined()) add_product(into.of_hidden, gradient, chunk.weight);
+    logits = logits.to(head.hidden.scalar_type());  // the others are not needed beside them
+    if (into.of_hidden.defined()) add_product(into.of_hidden, logits, chunk.weight);
     if (into.of_weight.defined()) {
       Tensor rows = into.of_weight.narrow(0, chunk.first, chunk.columns);
-      at::mm_out(rows, gradient.t(), head.hidden);
+      at::mm_out(rows, logits.t(), head.hidden);
     }
   });
 }
