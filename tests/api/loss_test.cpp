@@ -282,6 +282,14 @@ TEST(LinearCrossEntropy, HoldsOneChunkOfLogits) {
   }
 }
 
+TEST(LinearCrossEntropy, IsAUseForTheOrderOfUse) {
+  const Inputs inputs = inputs_of();
+  torch::nn::Module module;
+  module.register_parameter("head", inputs.weight);
+  EXPECT_THAT(order_of_use(module, [&] { linear_cross_entropy(inputs.hidden, inputs.weight, inputs.targets); }),
+              ElementsAre("head"));
+}
+
 TEST(LinearCrossEntropy, HasNoSecondDerivative) {
   const Inputs inputs = inputs_of();
   const Tensor loss = linear_cross_entropy(inputs.hidden, inputs.weight, inputs.targets);
