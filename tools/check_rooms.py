@@ -51,6 +51,7 @@ PUBLIC = {
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
     "sync_batch_norm.h": "api",
+    "loss.h": "api",
     "fsdp.h": "api",
 }
 

@@ -5,6 +5,7 @@
 
 #include "fsdp/checkpoint.h"
 #include "fsdp/error.h"
+#include "fsdp/loss.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
 #include "fsdp/sharded_model.h"

@@ -1,6 +1,7 @@
 #include "interpose/accumulator.h"
 
 #include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
@@ -151,6 +152,8 @@ bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed) {
 }
 
 torch::Tensor gradient_destination(const torch::Tensor& parameter) {
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  if (torch::GradMode::is_enabled() || (wanted != nullptr && !wanted->empty())) return {};
   const GradientAccumulator* accumulator =
       parameter.is_leaf() ? accumulator_of(parameter) : accumulator_behind(parameter);
   return accumulator != nullptr ? accumulator->place() : torch::Tensor();

@@ -26,8 +26,9 @@ bool gradient_goes_in_place(const torch::Tensor& parameter);
 // Whether the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
 // thread, without hooks of its own: then the leaf's gradient arrives right after the transpose's.
 bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed);
-// Listener::gradient_destination for the leaf, which is given itself or by its transpose; undefined where hooks were
-// registered since.
+// Listener::gradient_destination for the leaf, which is given itself or by its transpose, in the backward that makes
+// the gradient. Undefined where hooks were registered since, and where the gradient goes to the user as well or has a
+// graph of its own.
 torch::Tensor gradient_destination(const torch::Tensor& parameter);
 
 }  // namespace fsdp::interpose

@@ -2,7 +2,6 @@
 
 #include <ATen/ExpandUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
 
 #include "interpose/accumulator.h"
 
@@ -20,13 +19,6 @@ enum class Given { Itself, Transposed };
 
 // The matrix of all rows of the leading dimensions.
 Tensor as_matrix(const Tensor& tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
-
-// Undefined where the gradient goes to the user as well, or has a graph of its own.
-Tensor place_of(const Tensor& weight) {
-  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
-  if (torch::GradMode::is_enabled() || (wanted != nullptr && !wanted->empty())) return {};
-  return gradient_destination(weight);
-}
 
 // The products are those of autograd's own addmm and mm.
 template <Given given>
@@ -54,7 +46,7 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace<given>> {
     if (context->needs_input_grad(0))
       of_input = gradient.mm(given == Given::Itself ? weight : weight.t()).view_as(input);
     if (context->needs_input_grad(1)) {
-      Tensor place = place_of(weight);
+      Tensor place = gradient_destination(weight);
       const Tensor rows = as_matrix(input);
       of_weight = place.defined() ? at::mm_out(place, gradient.t(), rows) : gradient.t().mm(rows);
       if (given == Given::Transposed) of_weight = of_weight.t();

@@ -1,0 +1,43 @@
+// The cross entropy of a language model's head, without its logits.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace fsdp {
+
+// How the losses of the targets become one.
+enum class LossReduction {
+  Mean,  // over those that are not ignored; 0, with gradients of zero, where there is none (PyTorch: NaN)
+  Sum,
+  None,  // one for each target; 0 for an ignored one
+};
+
+struct LinearCrossEntropyOptions {
+  int64_t ignore_index = -100;  // a target that has no loss and moves no gradient
+  double label_smoothing = 0;   // the share, 0 to 1, of a target that is spread evenly over the vocabulary
+  // Adds z_loss * logsumexp(logits)^2 to each target's loss, which keeps logits small (PaLM, arXiv:2204.02311, §5).
+  double z_loss = 0;
+  LossReduction reduction = LossReduction::Mean;
+  int64_t chunk_bytes = 16 << 20;  // of logits that are there at a time; at least one entry's, for all rows
+};
+
+// torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
+// [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time, in the
+// forward and once more in the backward, and are never whole ("cut cross entropy", arXiv:2411.09009): between the two,
+// `hidden` and two numbers for each target are kept. That saves memory for one product more of the head's three.
+//
+// `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their
+// exponentials and all sums are fp32, or fp64 for fp64. So is the result: a scalar, or of the shape of `targets`.
+// `weight` may be a sharded parameter, tied with an embedding or not: it is used by one operator in the forward and one
+// in the backward, and its gradient is written where it is reduced. Chunks depend on shapes and options alone, so the
+// bits are those of one process. They are not those of cross_entropy, which adds in another order.
+//
+// Throws `Error` for shapes and dtypes other than these, for a target outside of [0, vocabulary) that is not
+// `ignore_index`, which it names with its position (on a GPU this waits for the targets), for options that cannot be,
+// and for a backward with create_graph: it has no second derivative.
+torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                   const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
+
+}  // namespace fsdp

@@ -1,0 +1,165 @@
+#include "fsdp/loss.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <vector>
+
+#include "api/head_logits.h"
+#include "base/error.h"
+#include "interpose/accumulator.h"
+#include "interpose/activations.h"
+#include "interpose/composed_operator.h"
+
+namespace fsdp {
+
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char* kName = "fsdp::linear_cross_entropy";
+
+// Numbers of one call, for its backward.
+struct Settings : torch::CustomClassHolder {
+  explicit Settings(const LinearCrossEntropyOptions& of) : options(of) {}
+  LinearCrossEntropyOptions options;
+};
+
+Tensor is_counted(const Tensor& targets, const LinearCrossEntropyOptions& options) {
+  return targets != options.ignore_index;
+}
+
+// hidden [rows, width], weight, targets [rows] -> losses [rows]. With s for the share that is spread over V entries,
+//
+//   loss = logsumexp - (1 - s) * logit[target] - s * mean(logits) + z * logsumexp^2
+struct LossOfRows : torch::autograd::Function<LossOfRows> {
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                        const LinearCrossEntropyOptions& options) {
+    const double spread = options.label_smoothing;
+    const RowStatistics rows = row_statistics({hidden, weight, targets, options.chunk_bytes}, spread > 0);
+    const auto& [largest, sum] = rows.exponentials;
+    context->save_for_backward({hidden, weight, targets, largest, sum});
+    context->saved_data["settings"] = torch::IValue::make_capsule(c10::make_intrusive<Settings>(options));
+    context->set_materialize_grads(false);
+    // Differences from the largest first: of a target that is nearly certain, only they are left.
+    Tensor losses = sum.log() + (largest - rows.of_target) * (1 - spread);
+    if (spread > 0) losses.add_(largest - rows.mean, spread);
+    if (options.z_loss > 0) losses.add_(rows.exponentials.logsumexp().square_(), options.z_loss);
+    return losses.masked_fill_(is_counted(targets, options).logical_not_(), 0);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    FSDP_CHECK(!torch::GradMode::is_enabled(),
+               "linear_cross_entropy: found a backward with create_graph, expected one without: it has no second "
+               "derivative. Use torch::cross_entropy_loss of torch::linear.");
+    if (!gradients[0].defined()) return {Tensor(), Tensor(), Tensor(), Tensor()};
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &hidden = saved[0], &weight = saved[1], &targets = saved[2];
+    const auto& options =
+        c10::static_intrusive_pointer_cast<Settings>(context->saved_data["settings"].toCapsule())->options;
+    const interpose::ComposedOperator operation("fsdp::linear_cross_entropy_backward", {&hidden, &weight});
+    HeadGradients into;
+    if (context->needs_input_grad(0)) into.of_hidden = torch::zeros_like(hidden, dtype_of_sums(hidden));
+    if (context->needs_input_grad(1)) into.of_weight = place_of_gradient(weight);
+    write_gradients({hidden, weight, targets, options.chunk_bytes},
+                    of_logits(gradients[0], {.largest = saved[3], .sum = saved[4]}, targets, weight.size(0), options),
+                    into);
+    if (into.of_hidden.defined()) into.of_hidden = into.of_hidden.to(hidden.scalar_type());
+    return {into.of_hidden, into.of_weight, Tensor(), Tensor()};
+  }
+
+ private:
+  static LogitGradient of_logits(const Tensor& of_losses, const Exponentials& rows, const Tensor& targets,
+                                 int64_t vocabulary, const LinearCrossEntropyOptions& options) {
+    const double spread = options.label_smoothing;
+    const Tensor gradient = of_losses.masked_fill(is_counted(targets, options).logical_not_(), 0);
+    Tensor of_logsumexp = gradient;
+    if (options.z_loss > 0) of_logsumexp = gradient * (rows.logsumexp() * (2 * options.z_loss) + 1);
+    return {.largest = rows.largest,
+            .factor = of_logsumexp / rows.sum,
+            .everywhere = spread > 0 ? gradient * (-spread / static_cast<double>(vocabulary)) : Tensor(),
+            .at_target = gradient * (spread - 1)};
+  }
+
+  // Where the weight's gradient is reduced, if it can be written there.
+  static Tensor place_of_gradient(const Tensor& weight) {
+    const Tensor place = weight.is_leaf() ? interpose::gradient_destination(weight) : Tensor();
+    return place.defined() ? place : torch::empty(weight.sizes(), weight.options());
+  }
+};
+
+void check_options(const LinearCrossEntropyOptions& options) {
+  FSDP_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+             "linear_cross_entropy: found label_smoothing {}, expected a share from 0 to 1", options.label_smoothing);
+  FSDP_CHECK(options.z_loss >= 0 && std::isfinite(options.z_loss),
+             "linear_cross_entropy: found z_loss {}, expected 0 or a positive factor", options.z_loss);
+  FSDP_CHECK(options.chunk_bytes > 0, "linear_cross_entropy: found chunk_bytes {}, expected 1 or more",
+             options.chunk_bytes);
+}
+
+void check_tensors(const Tensor& hidden, const Tensor& weight, const Tensor& targets) {
+  FSDP_CHECK(weight.dim() == 2 && weight.size(0) > 0 && weight.is_floating_point(),
+             "linear_cross_entropy: found a {} weight of shape [{}], expected [vocabulary, width] in a floating dtype",
+             toString(weight.scalar_type()), fmt::join(weight.sizes(), ", "));
+  FSDP_CHECK(hidden.dim() >= 1 && hidden.size(-1) == weight.size(1),
+             "linear_cross_entropy: found hidden states of shape [{}], expected [..., {}], as wide as the weight",
+             fmt::join(hidden.sizes(), ", "), weight.size(1));
+  FSDP_CHECK(hidden.scalar_type() == weight.scalar_type(),
+             "linear_cross_entropy: found {} hidden states and a {} weight, expected one dtype. Convert one of them.",
+             toString(hidden.scalar_type()), toString(weight.scalar_type()));
+  const auto leading = hidden.sizes().slice(0, static_cast<size_t>(hidden.dim() - 1));
+  FSDP_CHECK(targets.scalar_type() == torch::kInt64 && targets.sizes() == leading,
+             "linear_cross_entropy: found {} targets of shape [{}], expected Long of shape [{}]",
+             toString(targets.scalar_type()), fmt::join(targets.sizes(), ", "), fmt::join(leading, ", "));
+  FSDP_CHECK(hidden.device() == weight.device() && targets.device() == weight.device(),
+             "linear_cross_entropy: found hidden states on {}, a weight on {} and targets on {}, expected one device",
+             hidden.device().str(), weight.device().str(), targets.device().str());
+}
+
+void check_targets(const Tensor& targets, int64_t vocabulary, const LinearCrossEntropyOptions& options) {
+  const Tensor wrong = targets.lt(0).logical_or_(targets.ge(vocabulary)).logical_and_(is_counted(targets, options));
+  if (!wrong.any().item<bool>()) return;
+  const Tensor place = wrong.nonzero()[0].cpu();
+  const int64_t found = targets.masked_select(wrong)[0].item<int64_t>();
+  const std::vector<int64_t> position(place.data_ptr<int64_t>(), place.data_ptr<int64_t>() + place.numel());
+  FSDP_CHECK(false, "linear_cross_entropy: found the target {} at [{}], expected 0 to {}, or ignore_index, {}", found,
+             fmt::join(position, ", "), vocabulary - 1, options.ignore_index);
+}
+
+// As an operator that needs equal dtypes does, where the weight is of a unit in another.
+Tensor cast_to_unit(const Tensor& hidden, const Tensor& weight) {
+  const interpose::UnitStorage* unit = interpose::UnitStorage::of(weight);
+  return unit != nullptr && unit->casts_activations() ? interpose::cast_activation(hidden, *unit) : hidden;
+}
+
+Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                      const LinearCrossEntropyOptions& options) {
+  const Tensor rows = hidden.reshape({targets.numel(), hidden.size(-1)});
+  const interpose::ComposedOperator operation(kName, {&rows, &weight});
+  return LossOfRows::apply(rows, weight, targets.flatten(), options);
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                            LinearCrossEntropyOptions options) {
+  check_options(options);
+  const Tensor activations = cast_to_unit(hidden, weight);
+  check_tensors(activations, weight, targets);
+  check_targets(targets, weight.size(0), options);
+  const Tensor losses = losses_of_rows(activations, weight, targets, options);
+  switch (options.reduction) {
+    case LossReduction::Mean:
+      return losses.sum() / is_counted(targets, options).sum().clamp_min(1);
+    case LossReduction::Sum:
+      return losses.sum();
+    case LossReduction::None:
+      break;
+  }
+  return losses.view(targets.sizes());
+}
+
+}  // namespace fsdp
