@@ -9,30 +9,34 @@ namespace fsdp::interpose {
 
 namespace {
 
+using torch::autograd::Engine;
+
 thread_local const SavedTensorsScope* innermost = nullptr;
-thread_local SavedTensorKeeper* watcher = nullptr;
+thread_local std::shared_ptr<SavedTensorKeeper> watcher;
 
 }  // namespace
 
-class SavedTensorEngine final : public torch::autograd::Engine {
+SavedTensorHooks hooks_of_this_thread() {
+  SavedTensorKeeper* keeper = innermost != nullptr ? innermost->keeper_ : watcher.get();
+  return keeper != nullptr ? keeper->hooks() : nullptr;
+}
+
+namespace {
+
+class SavedTensorEngine final : public Engine {
  public:
   static Engine& get() {
     static SavedTensorEngine engine;
     return engine;
   }
-
-  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    SavedTensorKeeper* keeper = innermost != nullptr ? innermost->keeper_ : watcher;
-    return keeper != nullptr ? keeper->hooks() : nullptr;
-  }
+  SavedTensorHooks get_default_saved_variable_hooks() override { return hooks_of_this_thread(); }
 };
 
-namespace {
+}  // namespace
 
-// Once per process. Another engine than LibTorch's own is Python's: that one stays.
-bool engine_is_ours() {
+// Another engine than LibTorch's own is Python's: that one stays.
+bool install_saved_tensor_engine() {
   static const bool ours = [] {
-    using torch::autograd::Engine;
     if (&Engine::get_default_engine() != &Engine::get_base_engine()) return false;
     torch::autograd::set_default_engine_stub(SavedTensorEngine::get);
     return true;
@@ -40,15 +44,12 @@ bool engine_is_ours() {
   return ours;
 }
 
-}  // namespace
-
 void KeptTensor::refuse_modified() const {
-  TORCH_CHECK(false,
-              "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              tensor_.toString(), " ", tensor_.sizes(), "] is at version ", tensor_._version(), "; expected version ",
-              version_,
-              " instead. Call the operator that is not in place (add instead of add_), or the one in place on a "
-              "clone().");
+  TORCH_CHECK(
+      false, "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+      tensor_.toString(), " ", tensor_.sizes(), "] is at version ", tensor_._version(), "; expected version ", version_,
+      " instead. Call the operator that is not in place (add instead of add_), or the one in place on a "
+      "clone().");
 }
 
 void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
@@ -60,7 +61,7 @@ void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
 }
 
 SavedTensorsScope::SavedTensorsScope(SavedTensorKeeper* keeper) : keeper_(keeper), outer_(innermost) {
-  FSDP_CHECK(engine_is_ours(),
+  FSDP_CHECK(install_saved_tensor_engine(),
              "tensors that autograd saves cannot be kept elsewhere: found another engine of autograd than LibTorch's "
              "own. In a process with Python use torch.autograd.graph.saved_tensors_hooks.");
   innermost = this;
@@ -68,9 +69,10 @@ SavedTensorsScope::SavedTensorsScope(SavedTensorKeeper* keeper) : keeper_(keeper
 
 SavedTensorsScope::~SavedTensorsScope() { innermost = outer_; }
 
-bool watch_saved_tensors(SavedTensorKeeper* keeper) {
-  watcher = keeper;
-  return engine_is_ours();
+void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper) {
+  if (watcher != keeper) watcher = keeper;
 }
+
+SavedTensorHooks watcher_hooks() { return watcher ? watcher->hooks() : nullptr; }
 
 }  // namespace fsdp::interpose
