@@ -1,8 +1,13 @@
 #include "interpose/activation_count.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace fsdp::interpose {
 
 namespace {
+
+const void* address_of(const torch::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 
 // A tensor that is kept as autograd keeps it.
 class CountedTensor final : public ActivationHooks {
@@ -16,7 +21,7 @@ class CountedTensor final : public ActivationHooks {
   void pack(const torch::Tensor& activation) override {
     kept_ = KeptTensor(activation);
     if (!activation.has_storage()) return;
-    storage_ = activation.storage().unsafeGetStorageImpl();
+    storage_ = address_of(activation);
     count_->keep(storage_, static_cast<int64_t>(activation.storage().nbytes()), unit_);
   }
   torch::Tensor unpack() override { return kept_.get(); }
@@ -42,6 +47,16 @@ class CountingKeeper final : public SavedTensorKeeper {
 ActivationCount::Bytes ActivationCount::bytes() const {
   const std::lock_guard lock(mutex_);
   return {.now = now_, .at_peak = sum_ > peak_ ? now_ : at_peak_};
+}
+
+std::vector<int64_t> ActivationCount::storages() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> storages;
+  for (const auto& [address, kept] : storages_) {
+    if (kept.bytes > 0) storages.push_back(kept.bytes);
+  }
+  std::ranges::sort(storages, std::greater());
+  return storages;
 }
 
 void ActivationCount::begin_peak() {
@@ -77,10 +92,18 @@ void ActivationCount::note_peak() {
   at_peak_ = now_;
 }
 
+void ActivationCount::leave_out(const torch::Tensor& tensor) {
+  if (tensor.has_storage()) keep(address_of(tensor), /*bytes=*/0, /*unit=*/0);
+}
+
+std::shared_ptr<SavedTensorKeeper> counting_keeper(std::shared_ptr<ActivationCount> count, int unit) {
+  return std::make_shared<CountingKeeper>(std::move(count), unit);
+}
+
 ActivationWatch::ActivationWatch(size_t units) : count_(std::make_shared<ActivationCount>(units)) {
   install_saved_tensor_engine();
   for (size_t unit = 0; unit < units; ++unit) {
-    keepers_.push_back(std::make_shared<CountingKeeper>(count_, static_cast<int>(unit)));
+    keepers_.push_back(counting_keeper(count_, static_cast<int>(unit)));
   }
 }
 

@@ -29,12 +29,16 @@ class ActivationCount {
     std::vector<int64_t> at_peak;  // when their sum was largest
   };
   Bytes bytes() const;
+  // Of each storage that is kept now, the largest first.
+  std::vector<int64_t> storages() const;
   // From now on the peak is that of what comes, and of what is there now.
   void begin_peak();
 
   // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
   void keep(const void* storage, int64_t bytes, int unit);
   void give_up(const void* storage) noexcept;
+  // What is kept of the tensor's storage, which outlives this, is no activation.
+  void leave_out(const torch::Tensor& tensor);
 
  private:
   struct Kept {
@@ -50,6 +54,9 @@ class ActivationCount {
   std::vector<int64_t> now_, at_peak_;
   int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
 };
+
+// Has tensors counted for that unit, and kept as autograd keeps them.
+std::shared_ptr<SavedTensorKeeper> counting_keeper(std::shared_ptr<ActivationCount> count, int unit);
 
 // Watches the tensors that are saved on threads that use a model, and has them counted; autograd's graph outlives it.
 class ActivationWatch {
