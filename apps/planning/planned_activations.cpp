@@ -69,7 +69,7 @@ void PlannedActivations::add(const Options& options, const std::vector<int64_t>&
   for (int64_t bytes : storages) {
     Form::key_type powers{};
     for (size_t i = 0; i < sizes.size(); ++i) {
-      for (; sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
+      for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
     }
     form[powers] += times * bytes;
   }

@@ -53,7 +53,7 @@ TEST_F(TrainMemory, IsThereForASmallRunWithinTheLimit) {
   EXPECT_EQ(ending.code, 0) << ending.output;
 }
 
-// What the plan says of activations is what a run reports.
+// A run reports the activations of its plan.
 TEST_F(TrainMemory, OfActivationsIsThatOfThePlan) {
   for (const char* more : {"--ranks 2 --param-dtype bf16 --batch 2", "--dropout 0.1 --batch 1"}) {
     SCOPED_TRACE(more);

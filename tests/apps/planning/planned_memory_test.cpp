@@ -229,7 +229,7 @@ TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
   });
 }
 
-TEST(ActivationsOfRunsWith, ThePlanDrawNoRandomNumbers) {
+TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
   torch::manual_seed(7);
   const torch::Tensor expected = torch::rand({3});
   torch::manual_seed(7);
