@@ -16,10 +16,7 @@ thread_local std::shared_ptr<SavedTensorKeeper> watcher;
 
 }  // namespace
 
-SavedTensorHooks hooks_of_this_thread() {
-  SavedTensorKeeper* keeper = innermost != nullptr ? innermost->keeper_ : watcher.get();
-  return keeper != nullptr ? keeper->hooks() : nullptr;
-}
+SavedTensorKeeper* saved_tensor_keeper() { return innermost != nullptr ? innermost->keeper_ : watcher.get(); }
 
 namespace {
 
@@ -29,7 +26,10 @@ class SavedTensorEngine final : public Engine {
     static SavedTensorEngine engine;
     return engine;
   }
-  SavedTensorHooks get_default_saved_variable_hooks() override { return hooks_of_this_thread(); }
+  SavedTensorHooks get_default_saved_variable_hooks() override {
+    SavedTensorKeeper* keeper = saved_tensor_keeper();
+    return keeper != nullptr ? keeper->hooks() : nullptr;
+  }
 };
 
 }  // namespace
@@ -72,7 +72,5 @@ SavedTensorsScope::~SavedTensorsScope() { innermost = outer_; }
 void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper) {
   if (watcher != keeper) watcher = keeper;
 }
-
-SavedTensorHooks watcher_hooks() { return watcher ? watcher->hooks() : nullptr; }
 
 }  // namespace fsdp::interpose
