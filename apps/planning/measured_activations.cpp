@@ -1,0 +1,60 @@
+#include "planning/measured_activations.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fsdp/activations.h>
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/language_model.h"
+#include "options/frozen.h"
+#include "run/sharding.h"
+
+namespace trainer {
+
+namespace {
+
+// Puts the default generator back to where it was.
+class GeneratorKept {
+ public:
+  GeneratorKept() : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~GeneratorKept() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+
+ private:
+  at::Generator generator_;
+  torch::Tensor state_;
+};
+
+// A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it while they are full.
+std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
+  const GeneratorKept kept;
+  const auto model = models::make_model(tiny.model);
+  const std::set<std::string> frozen = frozen_parameters(tiny);
+  for (auto& parameter : model->named_parameters()) {
+    if (frozen.contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
+  model->to(compute_dtype_of(tiny));
+  const std::vector<int64_t> shape = {tiny.batch, tiny.model.context};
+  const torch::Tensor tokens = torch::zeros(shape, torch::kInt64), targets = torch::zeros(shape, torch::kInt64);
+  return fsdp::preview_activations(*model, [&] {
+    torch::Tensor loss = model->loss(tokens, targets);
+    loss.backward();
+    return loss;
+  });
+}
+
+}  // namespace
+
+PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step); }
+
+}  // namespace trainer

@@ -1,0 +1,12 @@
+// The activations of planned runs, from steps of tiny models.
+#pragma once
+
+#include "planning/planned_activations.h"
+
+namespace trainer {
+
+// A tiny model is made and run, in milliseconds, when the first run of its kind is asked about. LibTorch's default
+// generator is left as it was. Options that are asked about are resolved.
+PlannedActivations measured_activations();
+
+}  // namespace trainer

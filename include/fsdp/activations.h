@@ -1,0 +1,29 @@
+// What a step will keep between its forward and its backward, before anything is sharded.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace fsdp {
+
+// Storages that autograd keeps for a backward at one moment, in bytes each, the largest first. A storage is there once,
+// whole, however many tensors share it; those of the module's parameters are left out.
+using KeptStorages = std::vector<int64_t>;
+
+// What autograd keeps while `run` runs, at each moment before something of it is given up, and last when `run` returns,
+// if there is something then. For a forward that returns the loss, the last is what its backward will need; for a
+// forward and a backward the moment with the largest sum is MemoryReport's peak of such a step of the sharded module.
+//
+//   auto kept = fsdp::preview_activations(*model, [&] { return model->loss(batch); });
+//   const int64_t bytes = std::accumulate(kept.back().begin(), kept.back().end(), int64_t{0});
+//
+// `run` is called once, and does what it does: it draws random numbers and writes buffers and gradients as always. The
+// module may be on any device, or be sharded already. Throws `Error` in a process with Python, whose autograd engine is
+// its own.
+std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
+                                              const std::function<torch::Tensor()>& run);
+
+}  // namespace fsdp

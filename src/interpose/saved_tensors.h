@@ -1,0 +1,98 @@
+// The tensors that autograd saves for a backward, seen and kept by somebody else: who counts them, makes them again or
+// has them elsewhere. C++ has no torch.autograd.graph.saved_tensors_hooks; this is it, with its rules.
+//
+// Autograd's engine is asked for hooks each time that a node saves a tensor. Ours (one per process) answers with those
+// of the innermost scope that is open on the calling thread, or, where none is, with those of the thread's watcher. A
+// process with Python has an engine of its own, which asks Python's stack of hooks: there nobody is watching, and a
+// scope throws (a Python package would push the same keepers there).
+//
+// Threads: scopes are of the thread that opens them. Hooks are packed on the thread that saves; they are unpacked and
+// destroyed on any thread, the backward's mostly.
+#pragma once
+
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/types.h>
+
+#include <memory>
+
+namespace fsdp::interpose {
+
+using SavedTensorHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
+
+// Who keeps tensors in autograd's place.
+class SavedTensorKeeper {
+ public:
+  virtual ~SavedTensorKeeper() = default;
+  // For the tensor that a node is about to save. Autograd owns the result, which lives as long as the tensor would be
+  // kept: until the node's backward ran (without retain_graph) or the graph is dropped. `call_pack_hook` follows, once,
+  // and `call_unpack_hook` any number of times. Null: autograd keeps the tensor itself.
+  virtual SavedTensorHooks hooks() = 0;
+};
+
+// A tensor kept as autograd itself does: sharing the storage, without the graph behind it (a node that kept its own
+// output with its graph would never be freed).
+class KeptTensor {
+ public:
+  KeptTensor() = default;
+  // A leaf has no graph behind it, and stays the tensor that it is.
+  explicit KeptTensor(const torch::Tensor& tensor)
+      : tensor_(tensor.is_leaf() ? tensor : tensor.tensor_data()), version_(tensor._version()) {}
+  // Throws c10::Error where the tensor was modified in place since: autograd leaves this check to hooks.
+  torch::Tensor get() const {
+    if (tensor_._version() != version_) refuse_modified();
+    return tensor_;
+  }
+  bool defined() const { return tensor_.defined(); }
+
+ private:
+  [[noreturn]] void refuse_modified() const;
+
+  torch::Tensor tensor_;  // with the original's version counter
+  int64_t version_ = 0;
+};
+
+// Hooks for all tensors but those of sharded units (parameters, their views, pieces), which are kept as they are: their
+// bytes come and go, and are nobody's activations.
+class ActivationHooks : public torch::autograd::SavedVariableHooks {
+ public:
+  void call_pack_hook(const torch::Tensor& tensor) final;
+  torch::Tensor call_unpack_hook() final { return parameter_.defined() ? parameter_.get() : unpack(); }
+
+ protected:
+  // Without gradient mode. The tensor may still lead to its graph; what is kept of it must not (KeptTensor).
+  virtual void pack(const torch::Tensor& activation) = 0;
+  // The same sizes, dtype and values; autograd gives it its place in the graph. Strides may differ.
+  virtual torch::Tensor unpack() = 0;
+
+ private:
+  KeptTensor parameter_;
+};
+
+// While it lives, `keeper` has the tensors that nodes made on this thread save. Scopes nest, and only the innermost is
+// asked; with a null keeper autograd keeps the tensors, as if there were no scope nor watcher. The keeper outlives the
+// scope, and hooks may outlive both. Ended on the thread and in the order of its opening.
+//
+// Throws Error where the engine is not ours.
+class SavedTensorsScope {
+ public:
+  explicit SavedTensorsScope(SavedTensorKeeper* keeper);
+  ~SavedTensorsScope();
+  SavedTensorsScope(const SavedTensorsScope&) = delete;
+  SavedTensorsScope& operator=(const SavedTensorsScope&) = delete;
+
+ private:
+  SavedTensorKeeper* keeper_;
+  const SavedTensorsScope* outer_;
+  friend SavedTensorKeeper* saved_tensor_keeper();
+};
+
+// Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: nobody. Where the
+// engine is not ours nobody is asked. Cheap where the keeper is the watcher already.
+void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
+// Whom a node that this thread makes now would ask; null: nobody. A keeper that holds tensors itself asks whom it hides
+// for hooks, packs and unpacks by these, and destroys them when it lets a tensor go: then it is counted as autograd's.
+SavedTensorKeeper* saved_tensor_keeper();
+// Installs the engine, before the first backward. Whether it is ours.
+bool install_saved_tensor_engine();
+
+}  // namespace fsdp::interpose

@@ -1,0 +1,20 @@
+// Activations of a plan's model without LibTorch: some tensors of the width for each layer, and the logits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planning/planned_activations.h"
+
+namespace trainer {
+
+inline PlannedActivations sample_activations() {
+  return PlannedActivations([](const Options& tiny) {
+    const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
+    std::vector<int64_t> storages(static_cast<size_t>(17 * tiny.model.layers), tokens * tiny.model.width * element);
+    storages.push_back(4 * tokens * tiny.model.vocabulary);
+    return std::vector<std::vector<int64_t>>{storages};
+  });
+}
+
+}  // namespace trainer
