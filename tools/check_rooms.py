@@ -51,6 +51,8 @@ PUBLIC = {
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
     "sync_batch_norm.h": "api",
+    "activation_checkpoint.h": "api",
+    "activation_checkpoint_detail.h": "api",
     "loss.h": "api",
     "fsdp.h": "api",
 }

@@ -22,9 +22,11 @@ class SavedTensorEngine final : public torch::autograd::Engine {
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    SavedTensorKeeper* keeper = innermost != nullptr ? innermost->keeper_ : watcher;
+    SavedTensorKeeper* keeper = asked_now();
     return keeper != nullptr ? keeper->hooks() : nullptr;
   }
+
+  static SavedTensorKeeper* asked_now() { return innermost != nullptr ? innermost->keeper_ : watcher; }
 };
 
 namespace {
@@ -43,12 +45,11 @@ bool engine_is_ours() {
 }  // namespace
 
 void KeptTensor::refuse_modified() const {
-  TORCH_CHECK(false,
-              "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              tensor_.toString(), " ", tensor_.sizes(), "] is at version ", tensor_._version(), "; expected version ",
-              version_,
-              " instead. Call the operator that is not in place (add instead of add_), or the one in place on a "
-              "clone().");
+  TORCH_CHECK(
+      false, "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+      tensor_.toString(), " ", tensor_.sizes(), "] is at version ", tensor_._version(), "; expected version ", version_,
+      " instead. Call the operator that is not in place (add instead of add_), or the one in place on a "
+      "clone().");
 }
 
 void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
@@ -72,5 +73,7 @@ bool watch_saved_tensors(SavedTensorKeeper* keeper) {
   watcher = keeper;
   return engine_is_ours();
 }
+
+SavedTensorKeeper* saved_tensor_keeper() { return SavedTensorEngine::asked_now(); }
 
 }  // namespace fsdp::interpose

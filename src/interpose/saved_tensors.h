@@ -88,4 +88,7 @@ class SavedTensorsScope {
 // the engine is ours. The keeper lives until another takes its place, or the thread ends.
 bool watch_saved_tensors(SavedTensorKeeper* keeper);
 
+// Whom a node that this thread makes now would ask; null: nobody.
+SavedTensorKeeper* saved_tensor_keeper();
+
 }  // namespace fsdp::interpose

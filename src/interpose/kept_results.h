@@ -1,0 +1,60 @@
+// Results of costly operators that a checkpointed function keeps in the forward, so that its second run takes them
+// instead of computing them again. Which ones: matrix products, convolutions and attention (kept_results.cpp).
+//
+// They are seen below autograd, on a dispatch key that LibTorch keeps for code outside of its tree (CustomRNGKeyId):
+// while a scope is open, every operator of its thread passes there. So nodes of the second run are made as ever and
+// save what they save, and only the kernel's work is left out.
+//
+// A product that an operator in place follows at once, as the bias follows the product in torch::nn::Linear, is kept
+// with what that writes; one that is changed later is computed again.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace fsdp::interpose {
+
+// One call's, in the order of the operators. Filled by one thread; read by one at a time.
+class KeptResultList {
+ public:
+  void add(std::vector<c10::IValue> results);
+  // The same, sharing elements with what was kept; empty where it was forgotten.
+  std::vector<c10::IValue> at(size_t number) const;
+  // Results that share memory with the tensor.
+  void forget(const torch::Tensor& tensor);
+  // Whether it shares memory with that of this number.
+  bool holds(size_t number, const torch::Tensor& tensor) const;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  std::vector<std::vector<c10::IValue>> entries_;
+};
+
+// While it lives, operators of this thread add to the list, or take from it. With a null list they compute, as if there
+// were no scope. Scopes nest; only the innermost acts.
+class KeptResultsScope {
+ public:
+  enum class Run { First, Second };
+
+  KeptResultsScope(KeptResultList* list, Run run);
+  ~KeptResultsScope();
+  KeptResultsScope(const KeptResultsScope&) = delete;
+  KeptResultsScope& operator=(const KeptResultsScope&) = delete;
+
+ private:
+  friend class Computation;
+
+  KeptResultList* list_;
+  Run run_;
+  KeptResultsScope* outer_;
+  bool was_included_;
+  size_t next_ = 0;               // of the second run
+  std::optional<size_t> latest_;  // of the first: kept by the operator before this one, but for views
+  std::vector<size_t> given_;     // in the second run
+};
+
+}  // namespace fsdp::interpose
