@@ -81,24 +81,30 @@ bool shares_memory(const c10::IValue& value, const torch::Tensor& tensor) {
 
 void KeptResultList::add(std::vector<c10::IValue> results) {
   for (c10::IValue& result : results) result = alias_of(result);
-  entries_.push_back(std::move(results));
+  entries_.push_back({std::move(results), saved_});
+}
+
+void KeptResultList::forget_behind(size_t tensors) {
+  for (Entry& entry : entries_) {
+    if (entry.saved >= tensors) entry.results.clear();
+  }
 }
 
 std::vector<c10::IValue> KeptResultList::at(size_t number) const {
   if (number >= entries_.size()) return {};
   std::vector<c10::IValue> results;
-  for (const c10::IValue& kept : entries_[number]) results.push_back(alias_of(kept));
+  for (const c10::IValue& kept : entries_[number].results) results.push_back(alias_of(kept));
   return results;
 }
 
 bool KeptResultList::holds(size_t number, const torch::Tensor& tensor) const {
   return number < entries_.size() &&
-         std::ranges::any_of(entries_[number], [&](const auto& kept) { return shares_memory(kept, tensor); });
+         std::ranges::any_of(entries_[number].results, [&](const auto& kept) { return shares_memory(kept, tensor); });
 }
 
 void KeptResultList::forget(const torch::Tensor& tensor) {
   for (size_t number = 0; number < entries_.size(); ++number) {
-    if (holds(number, tensor)) entries_[number].clear();
+    if (holds(number, tensor)) entries_[number].results.clear();
   }
 }
 

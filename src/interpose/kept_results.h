@@ -22,6 +22,10 @@ namespace fsdp::interpose {
 class KeptResultList {
  public:
   void add(std::vector<c10::IValue> results);
+  // So many tensors are saved by now, or will be by the operator that is about to compute.
+  void count_saved(size_t tensors) { saved_ = tensors; }
+  // Results that came when that many were saved: a second run that ends with the last of these needs none of them.
+  void forget_behind(size_t tensors);
   // The same, sharing elements with what was kept; empty where it was forgotten.
   std::vector<c10::IValue> at(size_t number) const;
   // Results that share memory with the tensor.
@@ -31,7 +35,12 @@ class KeptResultList {
   size_t size() const { return entries_.size(); }
 
  private:
-  std::vector<std::vector<c10::IValue>> entries_;
+  struct Entry {
+    std::vector<c10::IValue> results;
+    size_t saved;  // when it came
+  };
+  std::vector<Entry> entries_;
+  size_t saved_ = 0;
 };
 
 // While it lives, operators of this thread add to the list, or take from it. With a null list they compute, as if there

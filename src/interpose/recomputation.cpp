@@ -134,11 +134,13 @@ std::unique_ptr<torch::autograd::SavedVariableHooks> CheckpointedCall::hooks() {
 
 void CheckpointedCall::forward_ends() {
   surroundings_.forget_undrawn();
+  if (function_.stop_early) kept_results_.forget_behind(forms_.size());
   forward_is_over_ = true;
 }
 
 size_t CheckpointedCall::add(const torch::Tensor& tensor) {
   forms_.push_back(TensorForm::of(tensor));
+  kept_results_.count_saved(forms_.size());
   return forms_.size() - 1;
 }
 
@@ -180,13 +182,15 @@ void CheckpointedCall::forget_after_this_backward() {
 }
 
 void about_to_save(std::initializer_list<const torch::Tensor*> tensors) {
-  auto* run = dynamic_cast<SecondRun*>(saved_tensor_keeper());
-  if (run == nullptr) return;
+  SavedTensorKeeper* keeper = saved_tensor_keeper();
+  if (keeper == nullptr) return;
   std::vector<const torch::Tensor*> activations;
   for (const torch::Tensor* tensor : tensors) {
     if (tensor->defined() && !tensor->key_set().has(kKey)) activations.push_back(tensor);
   }
-  if (activations.empty() || !run->ends_with(activations.size())) return;
+  if (auto* call = dynamic_cast<CheckpointedCall*>(keeper)) call->announce(activations.size());
+  auto* run = dynamic_cast<SecondRun*>(keeper);
+  if (run == nullptr || activations.empty() || !run->ends_with(activations.size())) return;
   for (const torch::Tensor* activation : activations) run->keep(*activation);
 }
 

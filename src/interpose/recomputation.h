@@ -63,6 +63,8 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
 
   // The number of a tensor that the forward saves.
   size_t add(const torch::Tensor& tensor);
+  // So many follow, of an operator that computes before it saves.
+  void announce(size_t tensors) { kept_results_.count_saved(forms_.size() + tensors); }
   // The tensor of that number; once in each second run. Throws as activation_checkpoint.h says.
   torch::Tensor take(size_t number);
 

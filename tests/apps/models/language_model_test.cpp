@@ -50,6 +50,48 @@ TEST_P(LanguageModels, GiveLogitsForSequencesUpToTheContext) {
   EXPECT_EQ(model->forward(some_tokens(3, 1)).sizes(), (std::vector<int64_t>{3, 1, 61}));
 }
 
+TEST_P(LanguageModels, HaveTheSameBitsWithRecomputation) {
+  ModelConfig config = tiny(GetParam());
+  config.layers = 4;
+  config.attention_dropout = 0.2;
+  if (GetParam() == Family::Gpt2) config.residual_dropout = config.embedding_dropout = 0.1;
+  const auto gradients = [&](const Recomputation& recomputation) {
+    const auto model = make(config);
+    model->set_recomputation(recomputation);
+    const torch::Tensor tokens = some_tokens(2, 13);
+    std::vector<torch::Tensor> all{model->loss(tokens.slice(1, 0, 12), tokens.slice(1, 1))};
+    all[0].backward();
+    for (const torch::Tensor& parameter : model->parameters()) all.push_back(parameter.grad());
+    return all;
+  };
+  const auto expected = gradients({});
+  for (const Recomputation& recomputation : std::vector<Recomputation>{
+           {.blocks = 1}, {.blocks = 3}, {.blocks = 4}, {.blocks = 4, .keeps_products = true}, {.blocks = 9}}) {
+    const auto found = gradients(recomputation);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(torch::equal(found[i], expected[i])) << recomputation.blocks << " blocks, tensor " << i;
+    }
+  }
+}
+
+TEST(RecomputedBlocks, AreSpreadEvenlyAndLeaveTheLastOut) {
+  const auto blocks = [](int64_t count, int64_t layers) {
+    std::vector<int64_t> chosen;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (Recomputation{.blocks = count}.of(layer, layers)) chosen.push_back(layer);
+    }
+    return chosen;
+  };
+  using Layers = std::vector<int64_t>;
+  EXPECT_EQ(blocks(0, 3), Layers());
+  EXPECT_EQ(blocks(1, 6), Layers{0});
+  EXPECT_EQ(blocks(2, 6), (Layers{0, 3}));
+  EXPECT_EQ(blocks(4, 5), (Layers{0, 1, 2, 3}));
+  EXPECT_EQ(blocks(3, 7), (Layers{0, 2, 4}));
+  EXPECT_EQ(blocks(5, 5), (Layers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(blocks(9, 2), (Layers{0, 1}));
+}
+
 TEST_P(LanguageModels, RefuseWhatAreNoTokens) {
   const auto model = make(tiny(GetParam()));
   EXPECT_THAT(message_of<fsdp::Error>([&] { model->forward(some_tokens(1, 13)); }),
