@@ -33,7 +33,7 @@ APP_ROOMS = {
     "report": {"console", "metrics"},
     "options": {"console", "toml", "models", "data"},
     "run": {"console", "models", "data", "metrics", "options"},
-    "planning": {"console", "models", "options"},
+    "planning": {"console", "models", "options", "run"},
     "generation": {"console", "models", "tokenizers", "options", "run"},
     "manual": {"models", "options"},
     "doctor": {"console", "tokenizers", "run", "planning"},
@@ -53,6 +53,7 @@ PUBLIC = {
     "sync_batch_norm.h": "api",
     "activation_checkpoint.h": "api",
     "activation_checkpoint_detail.h": "api",
+    "activations.h": "api",
     "loss.h": "api",
     "fsdp.h": "api",
 }

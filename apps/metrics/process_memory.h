@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace trainer {
 
@@ -12,5 +13,9 @@ struct ProcessMemory {
 };
 
 ProcessMemory process_memory();
+
+// Bytes that the process may still have by its own limits: of its address space (ulimit -v) and of its data (ulimit
+// -d). None: they are not limited.
+std::optional<int64_t> process_room();
 
 }  // namespace trainer

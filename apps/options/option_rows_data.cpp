@@ -40,6 +40,9 @@ std::vector<Group> data_and_model_groups() {
         {"--peak-flops", &O::peak_flops, kAboveZero, kTrain, "FLOPS", "measured here",
          "Floating-point operations per second and rank that another machine reaches at most. --dry-run tells the time "
          "by them, such as 40T."},
+        {"--ignore-memory", &O::ignore_memory, Anything{}, kTrain, "", "",
+         "Trains even where the plan needs more memory than this host has left. Without it such a run ends before its "
+         "first step, and says what would let it fit."},
         {"--eval-only", &O::eval_only, Anything{}, kTrain, "", "",
          "Prints the validation loss and the perplexity of weights, and stops. The weights are those of --checkpoint, "
          "of --init-from, or of the newest checkpoint in --run; a run's own configuration says the rest. All "

@@ -58,6 +58,7 @@ struct Options {
   bool dry_run = false;
   std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
   std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
+  bool ignore_memory = false;        // trains even where the plan asks for more than there is
   bool eval_only = false;
   bool json = false;  // how the result of an evaluation is printed
 

@@ -51,7 +51,8 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   part("full gradients", [](const MemoryPlan& rank) { return rank.full_gradients; });
   part("together", [](const MemoryPlan& rank) { return rank.total(); });
   const auto ranks = static_cast<double>(memory.model.size());
-  line("activations, about", memory.activations, ranks * memory.activations);
+  line("activations", memory.activations, ranks * memory.activations);
+  line("other tensors, about", memory.temporary, ranks * memory.temporary);
   line("program and LibTorch", memory.process + memory.program, ranks * memory.process + memory.program);
   line("in all, about", memory.largest_rank(), memory.total());
   if (memory.model.front().copies > 0) {
@@ -61,7 +62,7 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   const std::string hosts = plan.hosts == 1 ? "ranks of one host, which share memory"
                                             : fmt::format("{} hosts of {} that share memory", plan.hosts,
                                                           counted(plan.ranks_of_host(), "rank"));
-  return text + fmt::format("  for {}; activations are an estimate\n", hosts);
+  return text + fmt::format("  for {}\n", hosts);
 }
 
 std::string step_text(const RunPlan& plan) {
@@ -86,6 +87,10 @@ std::string step_text(const RunPlan& plan) {
 }
 
 }  // namespace
+
+std::string memory_table(const RunPlan& plan) {
+  return memory_text(plan, parts_of(plan.options.model, frozen_parameters(plan.options)));
+}
 
 std::string dry_run_text(const RunPlan& plan) {
   const ModelParts parts = parts_of(plan.options.model, frozen_parameters(plan.options));

@@ -14,7 +14,7 @@ namespace trainer {
 namespace {
 
 const char* verdict(double needed, double available) {
-  constexpr double kAmple = 0.9;  // of what is available: activations are an estimate
+  constexpr double kAmple = 0.9;  // of what is available: other tensors are an estimate
   if (needed > available) return "does not fit";
   return needed > kAmple * available ? "barely fits" : "fits";
 }
@@ -61,6 +61,11 @@ std::string remedies_text(const RunPlan& plan, double available) {
 }
 
 }  // namespace
+
+bool exceeds_memory(const RunPlan& plan) {
+  const std::optional<double> available = plan.memory();
+  return available && host_bytes(plan) > *available;
+}
 
 std::string fit_text(const RunPlan& plan) {
   const double needed = host_bytes(plan);

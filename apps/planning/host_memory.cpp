@@ -8,12 +8,11 @@ namespace trainer {
 
 namespace {
 
-// Forward keeps these until backward; what operators take for themselves comes on top.
-double activation_bytes(const Options& options, const ModelParts& parts) {
-  constexpr double kOfLogits = 2 * 4;  // logarithms of probabilities, and their gradient, in fp32
-  const double kept = static_cast<double>(parts.activation_numel) * (options.param_dtype == "fp32" ? 4 : 2);
-  const auto tokens = static_cast<double>(options.batch * options.model.context);
-  return tokens * (kept + static_cast<double>(parts.logits) * kOfLogits);
+// Beside the activations, when they are most: the gradients of the logits and of the logarithms of their probabilities,
+// both in fp32. Those of the layers come later, and are smaller.
+double temporary_bytes(const Options& options) {
+  constexpr double kOfLogits = 2 * 4;
+  return kOfLogits * static_cast<double>(options.batch * options.model.context * options.model.vocabulary);
 }
 
 }  // namespace
@@ -21,18 +20,19 @@ double activation_bytes(const Options& options, const ModelParts& parts) {
 double HostMemory::largest_rank() const {
   double most = 0;
   for (const MemoryPlan& plan : model) most = std::max(most, static_cast<double>(plan.total()));
-  return most + activations + process + program;
+  return most + activations + temporary + process + program;
 }
 
 double HostMemory::total() const {
   double sum = program;
-  for (const MemoryPlan& plan : model) sum += static_cast<double>(plan.total()) + activations + process;
+  for (const MemoryPlan& plan : model) sum += static_cast<double>(plan.total()) + activations + temporary + process;
   return sum;
 }
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
-          .activations = activation_bytes(plan.options, parts),
+          .activations = plan.activations.bytes(plan.options),
+          .temporary = temporary_bytes(plan.options),
           .process = plan.host.process_bytes,
           .program = plan.host.program_bytes};
 }

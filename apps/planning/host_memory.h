@@ -12,7 +12,8 @@ namespace trainer {
 // In bytes; of all ranks they may be more than 64 bits hold.
 struct HostMemory {
   std::vector<MemoryPlan> model;  // by rank of the host
-  double activations = 0;         // per rank, an estimate
+  double activations = 0;         // per rank, that forward keeps until backward
+  double temporary = 0;           // per rank, of other tensors, an estimate
   double process = 0;             // per rank
   double program = 0;             // of all ranks, once
 

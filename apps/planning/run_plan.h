@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "options/options.h"
+#include "planning/planned_activations.h"
 
 namespace trainer {
 
@@ -24,6 +25,7 @@ struct RunPlan {
   std::optional<int64_t> windows = std::nullopt;  // of the training data, where it is known
   int64_t hosts = 1;                              // of equally many ranks each
   Host host = {};
+  PlannedActivations activations = {};
 
   std::optional<double> memory() const { return options.memory ? options.memory : host.memory; }
   std::optional<double> peak_flops() const { return options.peak_flops ? options.peak_flops : host.peak_flops; }

@@ -111,7 +111,7 @@ std::vector<std::string> memory_parts(const RunMetrics& metrics) {
     if (is_new && metrics.columns.contains(std::string(kPart) + part)) parts.push_back(part);
   };
   for (const char* part : {"program and LibTorch", "parameters", "gradients", "optimizer", "full parameters",
-                           "full gradients", "activations"}) {
+                           "full gradients", "activations", "other tensors"}) {
     add(part);
   }
   for (const auto& [name, values] : metrics.columns) {

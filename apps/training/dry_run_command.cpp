@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
 #include "console/terminal.h"
-#include "files/memory_room.h"
 #include "metrics/machine.h"
-#include "metrics/process_memory.h"
 #include "options/resolve.h"
 #include "planning/assumed.h"
 #include "planning/dry_run.h"
@@ -19,15 +16,11 @@
 #include "run/refuse_together.h"
 #include "run/sharding.h"
 #include "run/shared_flag.h"
+#include "training/this_host.h"
 
 namespace trainer {
 
 namespace {
-
-std::optional<double> available_memory() {
-  const size_t bytes = fsdp::files::memory_room().bytes;
-  return bytes == std::numeric_limits<size_t>::max() ? std::nullopt : std::optional(static_cast<double>(bytes));
-}
 
 // As a run's ranks choose them (fsdp::launch).
 int64_t threads_of(const RunPlan& plan) {
@@ -42,14 +35,11 @@ int ranks_to_measure(const Options& options) {
   return options.peak_flops ? 1 : static_cast<int>(std::clamp<int64_t>(options.ranks, 1, usable_cores()));
 }
 
-void measure(fsdp::World& world, RunPlan& plan) {
+// A collective.
+void measure_work(fsdp::World& world, RunPlan& plan) {
   Host& host = plan.host;
-  const ProcessMemory process = process_memory();
-  host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
-  host.program_bytes = static_cast<double>(process.shared_bytes);
   host.cores = usable_cores();
   host.threads = threads_of(plan);
-  if (world.device().is_cuda()) host.memory.reset();  // the ranks' memory is their GPUs'
   if (plan.options.peak_flops) return;
   torch::set_num_threads(static_cast<int>(host.threads));
   const double together = measured_peak_flops(world, compute_dtype_of(plan.options));
@@ -59,15 +49,14 @@ void measure(fsdp::World& world, RunPlan& plan) {
 }  // namespace
 
 int dry_run_command(const CommandLine& line, const Options& options, std::optional<int64_t> windows) {
-  const std::optional<double> memory = available_memory();  // before ranks are there
+  const FreeMemory free_here = free_memory();
   SharedFlag refused;
   auto rank = [&](fsdp::World& world) {
-    RunPlan plan{.options = options, .windows = windows, .host = {.memory = memory}};
-    if (is_started_as_rank()) {
-      if (refuse_together(world, resolve(plan.options, {world.size(), windows}))) return refused.set();
-      if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
-    }
-    measure(world, plan);
+    Options of_job = options;
+    if (is_started_as_rank() && refuse_together(world, resolve(of_job, {world.size(), windows}))) return refused.set();
+    RunPlan plan = plan_here(world, of_job, free_here);
+    plan.windows = windows;
+    measure_work(world, plan);
     if (world.rank() == 0) print(assumed_text(plan.options, line) + dry_run_text(plan));
   };
   const int code = fsdp::launch(

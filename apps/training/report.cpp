@@ -92,6 +92,9 @@ void Report::step(StepRecord record) {
   add_speed(record);
   step_times_.add(record);
   if (record.validation_loss) validation_loss_ = record.validation_loss;
+  for (const MemoryPart& part : record.memory) {
+    if (part.name == "activations") activation_bytes_ = std::max(activation_bytes_, part.bytes);
+  }
   metrics_.write(record);
   tensorboard_.write(record);
   progress_.show(record);
@@ -121,7 +124,13 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
                       *validation_loss_ / std::log(2.0)));
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
-  print(fmt::format("\n{}checkpoint: {}\n", step_times_.text(peak_flops_), options_.checkpoint_folder(steps_done)));
+  std::string memory;
+  if (activation_bytes_ > 0) {
+    memory = fmt::format("memory    {:>10}   of activations at most, on rank 0\n",
+                         short_bytes(static_cast<size_t>(activation_bytes_)));
+  }
+  print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_flops_), memory,
+                    options_.checkpoint_folder(steps_done)));
   if (!best.empty()) print(fmt::format("best:       {}\n", best));
 }
 

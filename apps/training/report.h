@@ -63,6 +63,7 @@ class Report {
   double seconds_a_step_ = 0, training_seconds_ = 0;
   StepTimes step_times_;
   std::optional<double> validation_loss_;
+  int64_t activation_bytes_ = 0;  // the most of a step
 };
 
 }  // namespace trainer

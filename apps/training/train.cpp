@@ -28,6 +28,7 @@
 #include "run/shared_value.h"
 #include "run/threads_before.h"
 #include "training/export_model.h"
+#include "training/memory_guard.h"
 #include "training/process_start.h"
 #include "training/report.h"
 #include "training/training_loop.h"
@@ -191,6 +192,7 @@ std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, c
 int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
   SharedFlag bad_input, refused;
   SharedValue<int> signal(0);
+  const FreeMemory free_here = free_memory();
   auto rank = [&](fsdp::World& world) {
     Options options = given;
     if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
@@ -198,6 +200,7 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
     }
     EmptyFolderGuard guard;
     try {
+      check_memory(world, options, free_here);
       if (options.run.empty()) {
         options.run = from_first_rank(world, make_run_folder);
         if (world.rank() == 0) guard.watch(options.run);

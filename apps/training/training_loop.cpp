@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -37,6 +38,7 @@ int TrainingLoop::run() {
 void TrainingLoop::step() {
   begin_trace();
   training_.tensor_memory.begin_step();
+  training_.sharded.reset_peak_memory();
   StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due()});
   ++steps_done_;
   const auto& traced = training_.options.trace_steps;
@@ -186,7 +188,8 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
           {"optimizer", report.optimizer_bytes},
           {"full parameters", report.full_parameter_bytes},
           {"full gradients", report.full_gradient_bytes},
-          {"activations", training_.tensor_memory.peak_bytes()},
+          {"activations", report.peak_activation_bytes},
+          {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
           {"program and LibTorch", training_.program_bytes}};
 }
 

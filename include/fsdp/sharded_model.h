@@ -31,6 +31,13 @@ struct ShardedParameter {
   int64_t offset = 0;          // of the piece's first element within the parameter's elements, in memory order
 };
 
+// The part of one unit in MemoryReport's activations, in bytes.
+struct UnitActivations {
+  std::string unit;        // by name
+  int64_t bytes = 0;       // now
+  int64_t peak_bytes = 0;  // when those of all units together were most
+};
+
 // Memory that this rank holds for the model, in bytes.
 struct MemoryReport {
   int64_t parameter_bytes = 0;       // shards, in fp32 and in the dtype that is gathered
@@ -38,9 +45,17 @@ struct MemoryReport {
   int64_t optimizer_bytes = 0;       // state of the optimizers built over the model
   int64_t full_parameter_bytes = 0;  // buffers for gathered units
   int64_t full_gradient_bytes = 0;   // buffers for units whose gradients are being completed or reduced
+  // Of these; the activations come on top.
   int64_t total_bytes() const {
     return parameter_bytes + gradient_bytes + optimizer_bytes + full_parameter_bytes + full_gradient_bytes;
   }
+  // Tensors that autograd keeps for a backward: those that were saved on a thread from its first use of a parameter of
+  // this model, with gradients on, to the end of its next backward, or its first use of another model. A storage counts
+  // once, whole, however many tensors share it, and as long as a graph holds it. Parameters are left out; inputs and
+  // buffers that an operator saved are not. All 0 in a process with Python, whose autograd engine is its own.
+  int64_t activation_bytes = 0;                   // now
+  int64_t peak_activation_bytes = 0;              // the most since the model was sharded, or `reset_peak_memory`
+  std::vector<UnitActivations> activations = {};  // by the unit that was in use when they were saved, in units' order
 };
 
 // How often the model communicated since it was sharded.
@@ -159,6 +174,8 @@ class ShardedModel {
   void zero_grad();
 
   MemoryReport memory() const;
+  // From now on the peaks in it are of what comes, beginning with what is there.
+  void reset_peak_memory();
 
   // Names of the parameters of whose gradients this rank holds an infinity or a NaN, in their order, after a backward.
   // The numbers are those before clipping, whose factor makes all of them NaN where one is: so the culprit is found

@@ -36,6 +36,7 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
     throw;
   }
   for (int unit : units) parts_.units[unit]->allow_access();
+  if (now != Mode::ForwardWithoutGradients) parts_.activations.unit_in_use(units[0]);
   parts_.recorder.computes(now == Mode::Backward ? Activity::Backward : Activity::Forward, units[0], touched);
 }
 
@@ -147,6 +148,7 @@ bool Events::comes_late(int id) {
 void Events::backward_ends(int task) {
   const std::lock_guard lock(parts_.mutex);
   if (!parts_.backward.close(task)) return;
+  interpose::ActivationWatch::none_in_use();
   parts_.recorder.computes_nothing();
   torch::NoGradGuard no_grad;
   parts_.finish_backward(parts_.post_backward.agree());

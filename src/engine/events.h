@@ -16,7 +16,10 @@ namespace fsdp::engine {
 class Events final : public interpose::Listener {
  public:
   explicit Events(Parts& parts) : parts_(parts) { parts_.link->listener = this; }
-  ~Events() override { parts_.link->listener = nullptr; }
+  ~Events() override {
+    parts_.link->listener = nullptr;
+    interpose::ActivationWatch::none_in_use();
+  }
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
 

@@ -80,7 +80,8 @@ Parts::Parts(ModelSpec spec)
       post_backward(executor, *spec.group, units, schedule, machine, agreement),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
       join(executor, units, schedule, agreement, post_backward),
-      backward(link) {
+      backward(link),
+      activations(units.size()) {
   group = std::move(spec.group);
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();

@@ -13,6 +13,7 @@
 #include "engine/module_buffers.h"
 #include "engine/optimizer_step.h"
 #include "engine/post_backward.h"
+#include "interpose/activation_count.h"
 #include "interpose/backward_watch.h"
 
 namespace fsdp::engine {
@@ -70,6 +71,7 @@ struct Parts {
   OptimizerStep optimizer_step;
   Join join;
   interpose::BackwardWatch backward;
+  interpose::ActivationWatch activations;
   const FullScope* full_scope = nullptr;  // the one that is open
   int64_t optimizer_bytes = 0;
 };

@@ -7,10 +7,24 @@
 
 namespace fsdp::engine {
 
+namespace {
+
+void add_activations(const Parts& parts, MemoryReport& report) {
+  const auto [now, at_peak] = parts.activations.count().bytes();
+  for (size_t id = 0; id < parts.units.size(); ++id) {
+    report.activations.push_back({.unit = parts.units[id]->name, .bytes = now[id], .peak_bytes = at_peak[id]});
+    report.activation_bytes += now[id];
+    report.peak_activation_bytes += at_peak[id];
+  }
+}
+
+}  // namespace
+
 MemoryReport memory_report(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
   MemoryReport report;
+  add_activations(parts, report);
   for (const auto& unit : parts.units) {
     report.parameter_bytes += unit->shard_bytes();
     report.gradient_bytes += unit->sum.bytes();

@@ -79,14 +79,23 @@ bool shares_memory(const c10::IValue& value, const torch::Tensor& tensor) {
 
 }  // namespace
 
-void KeptResultList::add(std::vector<c10::IValue> results) {
-  for (c10::IValue& result : results) result = alias_of(result);
-  entries_.push_back({std::move(results), saved_});
+void KeptResultList::add(const std::vector<c10::IValue>& results) {
+  Entry entry{.results = {}, .watched = {}, .saved = saved_};
+  for (const c10::IValue& result : results) {
+    entry.results.push_back(alias_of(result));
+    if (result.isTensor() && result.toTensor().defined()) entry.watched.emplace_back(entry.results.back().toTensor());
+  }
+  entries_.push_back(std::move(entry));
+}
+
+void KeptResultList::Entry::forget() {
+  results.clear();
+  watched.clear();
 }
 
 void KeptResultList::forget_behind(size_t tensors) {
   for (Entry& entry : entries_) {
-    if (entry.saved >= tensors) entry.results.clear();
+    if (entry.saved >= tensors) entry.forget();
   }
 }
 
@@ -104,7 +113,7 @@ bool KeptResultList::holds(size_t number, const torch::Tensor& tensor) const {
 
 void KeptResultList::forget(const torch::Tensor& tensor) {
   for (size_t number = 0; number < entries_.size(); ++number) {
-    if (holds(number, tensor)) entries_[number].results.clear();
+    if (holds(number, tensor)) entries_[number].forget();
   }
 }
 

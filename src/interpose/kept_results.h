@@ -16,12 +16,14 @@
 #include <optional>
 #include <vector>
 
+#include "interpose/saved_tensors.h"
+
 namespace fsdp::interpose {
 
 // One call's, in the order of the operators. Filled by one thread; read by one at a time.
 class KeptResultList {
  public:
-  void add(std::vector<c10::IValue> results);
+  void add(const std::vector<c10::IValue>& results);
   // So many tensors are saved by now, or will be by the operator that is about to compute.
   void count_saved(size_t tensors) { saved_ = tensors; }
   // Results that came when that many were saved: a second run that ends with the last of these needs none of them.
@@ -36,7 +38,9 @@ class KeptResultList {
 
  private:
   struct Entry {
+    void forget();
     std::vector<c10::IValue> results;
+    std::vector<WatchedTensor> watched;
     size_t saved;  // when it came
   };
   std::vector<Entry> entries_;

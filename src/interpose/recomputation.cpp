@@ -70,13 +70,13 @@ class SecondRun final : public SavedTensorKeeper {
  public:
   explicit SecondRun(CheckpointedCall& call) : call_(call) {}
 
-  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override { return std::make_unique<Hooks>(*this); }
+  SavedTensorHooks hooks() override { return std::make_unique<Hooks>(*this); }
 
   void keep(const torch::Tensor& tensor) {
     const size_t number = count_++;
     if (number >= call_.forms_.size()) return;
     check_form(number, tensor);
-    call_.again_[number] = KeptTensor(tensor);
+    call_.again_[number] = WatchedTensor(tensor);
     if (call_.function_.stop_early && count_ == call_.forms_.size()) throw EndOfSecondRun{&call_};
   }
   // Whether it needs so many tensors more, and then none.
@@ -128,9 +128,7 @@ class SecondRun final : public SavedTensorKeeper {
 CheckpointedCall::CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function)
     : inputs_(inputs), surroundings_(inputs), function_(std::move(function)) {}
 
-std::unique_ptr<torch::autograd::SavedVariableHooks> CheckpointedCall::hooks() {
-  return std::make_unique<NumberedHooks>(shared_from_this());
-}
+SavedTensorHooks CheckpointedCall::hooks() { return std::make_unique<NumberedHooks>(shared_from_this()); }
 
 void CheckpointedCall::forward_ends() {
   surroundings_.forget_undrawn();
@@ -153,7 +151,8 @@ torch::Tensor CheckpointedCall::take(size_t number) {
 
 void CheckpointedCall::run_again() {
   const std::vector<torch::Tensor> inputs = inputs_.again();  // inside another checkpoint, that one runs first
-  again_.assign(forms_.size(), {});
+  again_.clear();
+  again_.resize(forms_.size());
   const BuffersPutBack buffers(function_.buffers);
   const Surroundings::Restored then(surroundings_);
   SecondRun run(*this);

@@ -55,7 +55,7 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function);
 
   // Of the forward, whose scope is this keeper's.
-  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  SavedTensorHooks hooks() override;
   KeptResultList* kept_results() { return function_.keeps_products ? &kept_results_ : nullptr; }
   // It is over; the tensor is in what it returned, and may be changed by whoever has it.
   void returned(const torch::Tensor& tensor) { kept_results_.forget(tensor); }
@@ -80,8 +80,8 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   CheckpointedFunction function_;
   KeptResultList kept_results_;
   bool forward_is_over_ = false;
-  std::vector<TensorForm> forms_;  // of the tensors that the forward saved
-  std::vector<KeptTensor> again_;  // those of the second run that nobody has taken yet
+  std::vector<TensorForm> forms_;     // of the tensors that the forward saved
+  std::vector<WatchedTensor> again_;  // those of the second run that nobody has taken yet
 };
 
 // Before an operator of ours computes, which saves these tensors behind its computation and nothing else: in a second

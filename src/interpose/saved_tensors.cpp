@@ -9,32 +9,34 @@ namespace fsdp::interpose {
 
 namespace {
 
+using torch::autograd::Engine;
+
 thread_local const SavedTensorsScope* innermost = nullptr;
-thread_local SavedTensorKeeper* watcher = nullptr;
+thread_local std::shared_ptr<SavedTensorKeeper> watcher;
 
 }  // namespace
 
-class SavedTensorEngine final : public torch::autograd::Engine {
+SavedTensorKeeper* saved_tensor_keeper() { return innermost != nullptr ? innermost->keeper_ : watcher.get(); }
+
+namespace {
+
+class SavedTensorEngine final : public Engine {
  public:
   static Engine& get() {
     static SavedTensorEngine engine;
     return engine;
   }
-
-  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    SavedTensorKeeper* keeper = asked_now();
+  SavedTensorHooks get_default_saved_variable_hooks() override {
+    SavedTensorKeeper* keeper = saved_tensor_keeper();
     return keeper != nullptr ? keeper->hooks() : nullptr;
   }
-
-  static SavedTensorKeeper* asked_now() { return innermost != nullptr ? innermost->keeper_ : watcher; }
 };
 
-namespace {
+}  // namespace
 
-// Once per process. Another engine than LibTorch's own is Python's: that one stays.
-bool engine_is_ours() {
+// Another engine than LibTorch's own is Python's: that one stays.
+bool install_saved_tensor_engine() {
   static const bool ours = [] {
-    using torch::autograd::Engine;
     if (&Engine::get_default_engine() != &Engine::get_base_engine()) return false;
     torch::autograd::set_default_engine_stub(SavedTensorEngine::get);
     return true;
@@ -42,14 +44,20 @@ bool engine_is_ours() {
   return ours;
 }
 
-}  // namespace
-
 void KeptTensor::refuse_modified() const {
   TORCH_CHECK(
       false, "one of the variables needed for gradient computation has been modified by an inplace operation: [",
       tensor_.toString(), " ", tensor_.sizes(), "] is at version ", tensor_._version(), "; expected version ", version_,
       " instead. Call the operator that is not in place (add instead of add_), or the one in place on a "
       "clone().");
+}
+
+WatchedTensor::WatchedTensor(const torch::Tensor& tensor) : watched_(watcher_hooks()) {
+  if (watched_) {
+    watched_->call_pack_hook(tensor);
+  } else {
+    plain_ = KeptTensor(tensor);
+  }
 }
 
 void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
@@ -61,7 +69,7 @@ void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
 }
 
 SavedTensorsScope::SavedTensorsScope(SavedTensorKeeper* keeper) : keeper_(keeper), outer_(innermost) {
-  FSDP_CHECK(engine_is_ours(),
+  FSDP_CHECK(install_saved_tensor_engine(),
              "tensors that autograd saves cannot be kept elsewhere: found another engine of autograd than LibTorch's "
              "own. In a process with Python use torch.autograd.graph.saved_tensors_hooks.");
   innermost = this;
@@ -69,11 +77,10 @@ SavedTensorsScope::SavedTensorsScope(SavedTensorKeeper* keeper) : keeper_(keeper
 
 SavedTensorsScope::~SavedTensorsScope() { innermost = outer_; }
 
-bool watch_saved_tensors(SavedTensorKeeper* keeper) {
-  watcher = keeper;
-  return engine_is_ours();
+void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper) {
+  if (watcher != keeper) watcher = keeper;
 }
 
-SavedTensorKeeper* saved_tensor_keeper() { return SavedTensorEngine::asked_now(); }
+SavedTensorHooks watcher_hooks() { return watcher ? watcher->hooks() : nullptr; }
 
 }  // namespace fsdp::interpose

@@ -1,11 +1,10 @@
 // The tensors that autograd saves for a backward, seen and kept by somebody else: who counts them, makes them again or
 // has them elsewhere. C++ has no torch.autograd.graph.saved_tensors_hooks; this is it, with its rules.
 //
-// Autograd's engine is asked for hooks each time that a node saves a tensor. Ours (one per process, installed by the
-// first scope or by `watch_saved_tensors`, before the first backward) answers with those of the innermost scope that is
-// open on the calling thread, or, where none is, with those of the thread's watcher. A process with Python has an
-// engine of its own, which asks Python's stack of hooks: there `watch_saved_tensors` returns false, and a scope throws
-// (a Python package would push the same keepers there).
+// Autograd's engine is asked for hooks each time that a node saves a tensor. Ours (one per process) answers with those
+// of the innermost scope that is open on the calling thread, or, where none is, with those of the thread's watcher. A
+// process with Python has an engine of its own, which asks Python's stack of hooks: there nobody is watching, and a
+// scope throws (a Python package would push the same keepers there).
 //
 // Threads: scopes are of the thread that opens them. Hooks are packed on the thread that saves; they are unpacked and
 // destroyed on any thread, the backward's mostly.
@@ -18,6 +17,8 @@
 
 namespace fsdp::interpose {
 
+using SavedTensorHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
+
 // Who keeps tensors in autograd's place.
 class SavedTensorKeeper {
  public:
@@ -25,7 +26,7 @@ class SavedTensorKeeper {
   // For the tensor that a node is about to save. Autograd owns the result, which lives as long as the tensor would be
   // kept: until the node's backward ran (without retain_graph) or the graph is dropped. `call_pack_hook` follows, once,
   // and `call_unpack_hook` any number of times. Null: autograd keeps the tensor itself.
-  virtual std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() = 0;
+  virtual SavedTensorHooks hooks() = 0;
 };
 
 // A tensor kept as autograd itself does: sharing the storage, without the graph behind it (a node that kept its own
@@ -33,11 +34,12 @@ class SavedTensorKeeper {
 class KeptTensor {
  public:
   KeptTensor() = default;
+  // A leaf has no graph behind it, and stays the tensor that it is.
   explicit KeptTensor(const torch::Tensor& tensor)
-      : tensor_(tensor.tensor_data()), version_(static_cast<uint32_t>(tensor._version())) {}
+      : tensor_(tensor.is_leaf() ? tensor : tensor.tensor_data()), version_(tensor._version()) {}
   // Throws c10::Error where the tensor was modified in place since: autograd leaves this check to hooks.
   torch::Tensor get() const {
-    if (static_cast<uint32_t>(tensor_._version()) != version_) refuse_modified();
+    if (tensor_._version() != version_) refuse_modified();
     return tensor_;
   }
   bool defined() const { return tensor_.defined(); }
@@ -46,7 +48,21 @@ class KeptTensor {
   [[noreturn]] void refuse_modified() const;
 
   torch::Tensor tensor_;  // with the original's version counter
-  uint32_t version_ = 0;
+  int64_t version_ = 0;
+};
+
+// One kept so, in the watcher's sight.
+class WatchedTensor {
+ public:
+  WatchedTensor() = default;
+  explicit WatchedTensor(const torch::Tensor& tensor);
+  // As KeptTensor::get.
+  torch::Tensor get() const { return watched_ ? watched_->call_unpack_hook() : plain_.get(); }
+  bool defined() const { return watched_ != nullptr || plain_.defined(); }
+
+ private:
+  SavedTensorHooks watched_;
+  KeptTensor plain_;
 };
 
 // Hooks for all tensors but those of sharded units (parameters, their views, pieces), which are kept as they are: their
@@ -81,12 +97,17 @@ class SavedTensorsScope {
  private:
   SavedTensorKeeper* keeper_;
   const SavedTensorsScope* outer_;
-  friend class SavedTensorEngine;
+  friend SavedTensorKeeper* saved_tensor_keeper();
 };
 
-// Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: nobody. Returns whether
-// the engine is ours. The keeper lives until another takes its place, or the thread ends.
-bool watch_saved_tensors(SavedTensorKeeper* keeper);
+// Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: nobody. Where the
+// engine is not ours nobody is asked. Cheap where the keeper is the watcher already.
+void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
+// The watcher's hooks, for a keeper that holds some tensors as autograd would have: packed, unpacked and destroyed by
+// it, they are watched as well. Null where there is no watcher.
+SavedTensorHooks watcher_hooks();
+// Installs the engine, before the first backward. Whether it is ours.
+bool install_saved_tensor_engine();
 
 // Whom a node that this thread makes now would ask; null: nobody.
 SavedTensorKeeper* saved_tensor_keeper();

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "apps/columns.h"
+#include "apps/planning/sample_activations.h"
 #include "models/model_sizes.h"
 #include "planning/assumed.h"
 #include "planning/dry_run.h"
@@ -25,6 +26,7 @@ RunPlan large_plan() {
   plan.options.model = *models::config_of_size("llama-8b");
   plan.options.model_options.model = "llama-8b";
   plan.options.ranks = 8;
+  plan.activations = sample_activations(plan.options);
   return plan;
 }
 

@@ -1,9 +1,11 @@
 // A run holds the memory that was planned, to the byte.
+#include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/measured_activations.h"
 #include "planning/memory_plan.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
@@ -156,6 +158,83 @@ TEST(PlannedMemoryOf, ModelsOfFewUnits) {
       expect_planned(world, options);
     }
   });
+}
+
+// Kept at the end of a forward, to the byte.
+void expect_planned_activations(fsdp::World& world, const Options& options) {
+  const PlannedActivations planned = measured_activations(options);
+  const auto model = models::make_model(options.model);
+  for (auto& parameter : model->named_parameters()) {
+    if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  const std::vector<int64_t> shape = {options.batch, options.model.context};
+  const torch::Tensor tokens = torch::ones(shape, torch::kInt64), targets = torch::ones(shape, torch::kInt64);
+  const torch::Tensor loss = model->loss(tokens, targets);
+  EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().activation_bytes));
+  loss.backward();
+  EXPECT_EQ(sharded.memory().activation_bytes, 0);
+  EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().peak_activation_bytes));
+}
+
+class ActivationsOfRuns : public ::testing::TestWithParam<int> {};
+
+TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
+  run_ranks(GetParam(), [](fsdp::World& world) {
+    const models::ModelConfig gpt2 = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+    models::ModelConfig llama = {
+        .family = models::Family::Llama, .vocabulary = 300, .context = 24, .width = 36, .layers = 3, .heads = 6};
+    models::ModelConfig shared_keys = llama;
+    shared_keys.key_value_heads = 2;
+    shared_keys.head_width = 10;
+    shared_keys.tied_embeddings = false;
+    shared_keys.attention_bias = true;
+    models::ModelConfig one_head = gpt2;
+    one_head.heads = 1;
+    one_head.layers = 20;
+    models::ModelConfig dropping = gpt2;
+    dropping.attention_dropout = dropping.residual_dropout = dropping.embedding_dropout = 0.1;
+    models::ModelConfig dropping_llama = shared_keys;
+    dropping_llama.attention_dropout = 0.1;
+    int number = 0;
+    for (const auto& model : {gpt2, llama, shared_keys, one_head, dropping, dropping_llama}) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (int64_t batch : {1, 6}) {
+          SCOPED_TRACE(fmt::format("model {}, {}, batch {}", number, dtype, batch));
+          Options options;
+          options.model = model;
+          options.param_dtype = dtype;
+          options.batch = batch;
+          options.ranks = world.size();
+          expect_planned_activations(world, options);
+        }
+      }
+      ++number;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
+  run_ranks(1, [](fsdp::World& world) {
+    Options options = small_run(world);
+    options.freeze = "transformer.h.1,*.mlp.*";
+    expect_planned_activations(world, options);
+    options.freeze = "";
+    options.model.lora = models::Lora{.rank = 3, .targets = {"c_attn", "mlp.c_proj"}};
+    expect_planned_activations(world, options);
+    options.model.lora->dropout = 0.1;
+    expect_planned_activations(world, options);
+  });
+}
+
+TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
+  torch::manual_seed(7);
+  const torch::Tensor expected = torch::rand({3});
+  torch::manual_seed(7);
+  measured_activations({});
+  EXPECT_TRUE(torch::equal(torch::rand({3}), expected));
 }
 
 // Gradients on their way are told within the padding of their slices: 64 elements for each rank and unit.

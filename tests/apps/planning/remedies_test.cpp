@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/planning/sample_activations.h"
 #include "models/model_sizes.h"
 #include "planning/host_memory.h"
 
@@ -24,6 +25,7 @@ RunPlan planned(const char* model, int64_t ranks) {
   plan.options.model = *models::config_of_size(model);
   plan.options.model_options.model = model;
   plan.options.ranks = ranks;
+  plan.activations = sample_activations(plan.options);
   return plan;
 }
 
@@ -54,7 +56,7 @@ TEST(HostMemory, IsWhatAllRanksHoldAndTheirProcesses) {
   EXPECT_EQ(host_bytes(plan), model + 4 * 100 + 7);
   const HostMemory memory = host_memory(plan, parts_of(plan.options.model));
   ASSERT_EQ(memory.model.size(), 4u);
-  double sum = 407 + 4 * memory.activations;
+  double sum = 407 + 4 * (memory.activations + memory.temporary);
   for (const MemoryPlan& rank : memory.model) sum += static_cast<double>(rank.total());
   EXPECT_EQ(memory.total(), sum);
 }

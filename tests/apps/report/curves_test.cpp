@@ -26,7 +26,8 @@ TEST(Curves, TakeAllOfItForDataWhereNothingElseIsKnown) {
 TEST(Curves, HaveThePartsOfMemoryFromTheGroundUp) {
   RunFolder run{.name = "run"};
   run.metrics.steps = {1};
-  for (const char* part : {"activations", "another", "optimizer", "parameters", "program and LibTorch"}) {
+  for (const char* part :
+       {"other tensors", "activations", "another", "optimizer", "parameters", "program and LibTorch"}) {
     run.metrics.columns[std::string("memory.") + part] = {1.0};
   }
   run.metrics.columns["memory_bytes"] = {5.0};
@@ -34,7 +35,7 @@ TEST(Curves, HaveThePartsOfMemoryFromTheGroundUp) {
   const nlohmann::json curves = nlohmann::json::parse(curves_json({run}));
   for (const nlohmann::json& part : curves["runs"][0]["memory"]) names.push_back(part["name"]);
   EXPECT_EQ(names, (std::vector<std::string>{"program and LibTorch", "parameters", "optimizer", "activations",
-                                             "another", "resident"}));
+                                             "other tensors", "another", "resident"}));
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// Ends a run that cannot fit before it takes memory: afterwards the kernel would kill a rank, in the middle of a step.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include "options/options.h"
+#include "training/this_host.h"
+
+namespace trainer {
+
+// Prints, on rank 0, the plan's memory and what would let it fit, and throws AgreedError on every rank, where the ranks
+// of this host would take more than there is. `options` are resolved; --ignore-memory lets everything pass. A
+// collective.
+void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free);
+
+}  // namespace trainer

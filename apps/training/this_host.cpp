@@ -1,0 +1,44 @@
+#include "training/this_host.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "files/memory_room.h"
+#include "metrics/process_memory.h"
+#include "planning/measured_activations.h"
+
+namespace trainer {
+
+namespace {
+
+// The limits of a rank bound what all ranks can have: they are alike.
+std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan) {
+  if (!free.rank) return free.host;
+  const Host& host = plan.host;
+  const double ranks = static_cast<double>(plan.ranks_of_host());
+  const double limited = ranks * (*free.rank + host.process_bytes) + host.program_bytes;
+  return std::min(limited, free.host.value_or(limited));
+}
+
+}  // namespace
+
+FreeMemory free_memory() {
+  FreeMemory free;
+  const size_t room = fsdp::files::memory_room().bytes;
+  if (room != std::numeric_limits<size_t>::max()) free.host = static_cast<double>(room);
+  if (const auto own = process_room()) free.rank = static_cast<double>(*own);
+  return free;
+}
+
+RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free) {
+  RunPlan plan{.options = options};
+  if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
+  const ProcessMemory process = process_memory();
+  plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
+  plan.host.program_bytes = static_cast<double>(process.shared_bytes);
+  if (!world.device().is_cuda()) plan.host.memory = for_all_ranks(free, plan);
+  plan.activations = measured_activations(options);
+  return plan;
+}
+
+}  // namespace trainer

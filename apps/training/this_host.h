@@ -1,0 +1,23 @@
+// What this host has for a run, as the kernel says.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include <optional>
+
+#include "planning/run_plan.h"
+
+namespace trainer {
+
+// What this process and its limits leave before the ranks are there, or before this one has taken anything.
+struct FreeMemory {
+  std::optional<double> host = std::nullopt;  // bytes for all ranks together; none: not known
+  std::optional<double> rank = std::nullopt;  // bytes for each, by its own limits (ulimit -v, -d); none: no limit
+};
+FreeMemory free_memory();
+
+// A plan of the run for this host, with its memory and the activations of its model, in a rank of the job: `options`
+// are resolved for it. Memory is not known where the ranks' is their GPUs'.
+RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free);
+
+}  // namespace trainer

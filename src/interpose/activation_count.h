@@ -1,0 +1,79 @@
+// Counts a model's activations: the bytes of the tensors that autograd has saved for a backward, from the moment when a
+// node saves one to the moment when the last node that did gives it up.
+//
+// Tensors that share a storage are counted once, with all of its bytes, for the unit that was in use when the first of
+// them was saved. Parameters of sharded units are left out, as is what has no storage of its own (sparse tensors).
+#pragma once
+
+#include <c10/util/flat_hash_map.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "interpose/saved_tensors.h"
+
+namespace fsdp::interpose {
+
+// Threads: any, as graphs are made and dropped on any.
+class ActivationCount {
+ public:
+  explicit ActivationCount(size_t units) : now_(units), at_peak_(units) {}
+
+  // In bytes, by unit.
+  struct Bytes {
+    std::vector<int64_t> now;
+    std::vector<int64_t> at_peak;  // when their sum was largest
+  };
+  Bytes bytes() const;
+  // Of each storage that is kept now, the largest first.
+  std::vector<int64_t> storages() const;
+  // From now on the peak is that of what comes, and of what is there now.
+  void begin_peak();
+
+  // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
+  void keep(const void* storage, int64_t bytes, int unit);
+  void give_up(const void* storage) noexcept;
+  // What is kept of the tensor's storage, which outlives this, is no activation.
+  void leave_out(const torch::Tensor& tensor);
+
+ private:
+  struct Kept {
+    int64_t bytes = 0;
+    int unit = 0;
+    int holders = 0;
+  };
+
+  void note_peak();
+
+  mutable std::mutex mutex_;
+  ska::flat_hash_map<const void*, Kept> storages_;
+  std::vector<int64_t> now_, at_peak_;
+  int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
+};
+
+// Has tensors counted for that unit, and kept as autograd keeps them.
+std::shared_ptr<SavedTensorKeeper> counting_keeper(std::shared_ptr<ActivationCount> count, int unit);
+
+// Watches the tensors that are saved on threads that use a model, and has them counted; autograd's graph outlives it.
+class ActivationWatch {
+ public:
+  explicit ActivationWatch(size_t units);
+
+  // From now on this thread saves tensors for this unit, and for no other model.
+  void unit_in_use(int unit) { watch_saved_tensors(keepers_[static_cast<size_t>(unit)]); }
+  // It saves them for nobody.
+  static void none_in_use() { watch_saved_tensors(nullptr); }
+
+  ActivationCount& count() { return *count_; }
+  const ActivationCount& count() const { return *count_; }
+
+ private:
+  std::shared_ptr<ActivationCount> count_;
+  std::vector<std::shared_ptr<SavedTensorKeeper>> keepers_;  // by unit
+};
+
+}  // namespace fsdp::interpose
