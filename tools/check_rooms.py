@@ -55,6 +55,7 @@ PUBLIC = {
     "activation_checkpoint_detail.h": "api",
     "activations.h": "api",
     "loss.h": "api",
+    "reversible.h": "api",
     "fsdp.h": "api",
 }
 

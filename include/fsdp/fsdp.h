@@ -10,6 +10,7 @@
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
+#include "fsdp/reversible.h"
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"

@@ -4,6 +4,7 @@
 // those say. Not for concurrent use.
 #pragma once
 
+#include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/types.h>
 
@@ -17,14 +18,19 @@ class KeptInputs {
   explicit KeptInputs(const std::vector<torch::Tensor>& inputs);
 
   // The same values: leaves themselves, others without the graph behind them, but requiring gradients where they did.
-  // Throws Error where one was changed in place since; inside of another checkpoint, that one finds it.
+  // Throws Error where one was changed in place since.
   std::vector<torch::Tensor> again() const;
 
  private:
-  void check_unchanged(size_t input) const;
+  struct Input {
+    torch::autograd::SavedVariable saved;
+    c10::VariableVersion version;  // counts its changes, and outlives it
+    uint32_t expected;
+  };
 
-  std::vector<torch::autograd::SavedVariable> saved_;
-  std::vector<int64_t> versions_;
+  static torch::Tensor again(const Input& input);
+
+  std::vector<Input> inputs_;  // undefined ones as well
 };
 
 }  // namespace fsdp::interpose

@@ -57,14 +57,6 @@ class BuffersPutBack {
 
 }  // namespace
 
-TensorForm TensorForm::of(const torch::Tensor& tensor) {
-  return {tensor.scalar_type(), tensor.device(), tensor.is_nested() ? std::vector<int64_t>() : tensor.sizes().vec()};
-}
-
-std::string TensorForm::words() const {
-  return fmt::format("{} [{}] on {}", toString(dtype), fmt::join(sizes, ", "), device.str());
-}
-
 // Keeps what the function saves when it runs again, in its order.
 class SecondRun final : public SavedTensorKeeper {
  public:

@@ -20,26 +20,15 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "interpose/kept_inputs.h"
 #include "interpose/kept_results.h"
 #include "interpose/saved_tensors.h"
 #include "interpose/surroundings.h"
+#include "interpose/tensor_form.h"
 
 namespace fsdp::interpose {
-
-// What is to be the same of a tensor that two runs save.
-struct TensorForm {
-  torch::ScalarType dtype;
-  torch::Device device;
-  std::vector<int64_t> sizes;
-
-  static TensorForm of(const torch::Tensor& tensor);
-  std::string words() const;
-  bool operator==(const TensorForm&) const = default;
-};
 
 struct CheckpointedFunction {
   // Given the inputs, the same function once more; what it returns is of no use.
