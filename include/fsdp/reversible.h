@@ -36,7 +36,9 @@ TORCH_MODULE(ReversibleBlock);
 
 // Blocks one after the other, children of `blocks`: units_of<ReversibleBlockImpl>() makes each a unit.
 //
-//   fsdp::ReversibleSequence sequence(std::vector<fsdp::ReversibleBlock>{{Mlp(64), Mlp(64)}, {Mlp(64), Mlp(64)}});
+//   std::vector<fsdp::ReversibleBlock> blocks;
+//   for (int i = 0; i < 8; ++i) blocks.emplace_back(torch::nn::AnyModule(Mlp(64)), torch::nn::AnyModule(Mlp(64)));
+//   fsdp::ReversibleSequence sequence(blocks);
 //   auto [y1, y2] = sequence(x1, x2);
 //
 // The backward runs each f and g once more, with the random numbers, autocast and modes of the forward. What these

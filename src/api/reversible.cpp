@@ -65,13 +65,13 @@ struct ReversibleCalls : torch::autograd::Function<ReversibleCalls> {
     auto kept = c10::make_intrusive<CallsInOrder>();
     Pair values{x1, x2};
     for (const auto& block : blocks) {
-      BlockCall call{block, Surroundings({x1, x2}), Surroundings({x1, x2})};
+      Surroundings of_f({x1, x2});
       values.first = values.first + block->f(values.second);
-      call.of_f.forget_undrawn();
-      call.of_g = Surroundings({x1, x2});
+      of_f.forget_undrawn();
+      Surroundings of_g({x1, x2});
       values.second = values.second + block->g(values.first);
-      call.of_g.forget_undrawn();
-      kept->calls.push_back(std::move(call));
+      of_g.forget_undrawn();
+      kept->calls.push_back({block, std::move(of_f), std::move(of_g)});
     }
     context->saved_data["calls"] = torch::IValue::make_capsule(kept);
     context->save_for_backward({values.first, values.second});
