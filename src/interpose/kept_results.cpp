@@ -148,7 +148,7 @@ class Computation {
     if (is_kept()) {
       compute();
       const auto results = torch::jit::last(stack_, operation_.schema().returns().size());
-      list.add({results.begin(), results.end()});
+      list.add(results.vec());
       scope.latest_ = list.size() - 1;
       return;
     }
@@ -200,7 +200,7 @@ void on_computation(const c10::OperatorHandle& operation, c10::DispatchKeySet ke
 void ensure_computations_are_seen() {
   static const bool done = [] {
     auto* library = new torch::Library(torch::Library::IMPL, "aten", kResultsKey, __FILE__, __LINE__);  // for good
-    const auto& dispatcher = c10::Dispatcher::singleton();
+    auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
       const auto operation = dispatcher.findSchema(name);
       const bool is_made_of_others =

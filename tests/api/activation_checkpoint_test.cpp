@@ -9,7 +9,7 @@
 #include "support/message_of.h"
 #include "support/models.h"
 
-namespace fsdp {
+namespace fsdp::checkpointed {
 namespace {
 
 using fsdp::testing::message_of;
@@ -135,8 +135,8 @@ const std::map<std::string, Model>& cases() {
        [](auto& call, auto& x, auto& first, auto&) {
          return call(
                     [&](const Tensor& a) {
-                      Tensor y = torch::relu_(first->up(a));
-                      y = first->down(y.add_(1));
+                      Tensor y = first->up(a);
+                      y = first->down(y.add_(1).relu_());
                       return y.mul_(2).sigmoid();
                     },
                     x)
@@ -186,7 +186,7 @@ std::vector<std::string> names_of_cases() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Of, ActivationCheckpoint, ::testing::ValuesIn(names_of_cases()),
-                         ::testing::PrintToStringParamName());
+                         [](const auto& info) { return info.param; });
 
 Tensor input() { return values_for(1, {2, kWidth}).requires_grad_(); }
 
@@ -469,4 +469,4 @@ TEST(RecomputedModule, MayGoBeforeTheBackward) {
 }
 
 }  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::checkpointed

@@ -8,7 +8,7 @@
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
-namespace fsdp {
+namespace fsdp::recomputed {
 namespace {
 
 using fsdp::testing::Job;
@@ -208,4 +208,4 @@ TEST(RecomputedModel, OfAShardedUnitRefusesAStepInBetween) {
 }
 
 }  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::recomputed

@@ -7,7 +7,7 @@
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
-namespace fsdp {
+namespace fsdp::reversible {
 namespace {
 
 using fsdp::testing::Job;
@@ -132,4 +132,4 @@ INSTANTIATE_TEST_SUITE_P(Of, ReversibleOnRanks,
                          ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}));
 
 }  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::reversible
