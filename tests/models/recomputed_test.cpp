@@ -198,6 +198,30 @@ TEST(RecomputedCommunication, IsThatOfThePlainModel) {
   });
 }
 
+// In bytes, of a block: its input `x`, or in addition the results of the products that come before the last tensor that
+// is saved. Three widths of queries, keys and values, one and a number per token of the attention, two and one of the
+// MLP.
+TEST(RecomputedMemory, IsTheInputsAndTheKeptProducts) {
+  constexpr int64_t kTokens = 2 * kLength, kOfX = kTokens * kWidth * 4;
+  const std::map<std::string, int64_t> of_block{{"Each", kOfX}, {"EachButProducts", 8 * kOfX + kTokens * 4}};
+  run_ranks(2, [&](World& world) {
+    for (const auto& [name, bytes] : of_block) {
+      const Body& body = bodies().at(name);
+      const TestModel model = make([&](DropoutNet& net, Tensor x) { return body(net, x * net.head->bias.sum()); })();
+      const auto activations = [&] {
+        int64_t sum = 0;
+        for (const int64_t storage : preview_activations(*model.module, [&] { return model.loss(0); })) sum += storage;
+        return sum;
+      };
+      const int64_t unsharded = activations();
+      auto sharded = shard(*model.module, world, {.units = blocks_as_units()});
+      const Tensor loss = model.loss(0);
+      EXPECT_EQ(sharded.memory().activation_bytes, unsharded) << name;
+      EXPECT_EQ(sharded.memory().activations.at(1).bytes, bytes) << name;
+    }
+  });
+}
+
 TEST(RecomputedModel, OfAShardedUnitRefusesAStepInBetween) {
   run_ranks(2, [](World& world) {
     const TestModel model = make(bodies().at("Each"))();
