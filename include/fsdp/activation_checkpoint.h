@@ -24,7 +24,7 @@ namespace fsdp {
 enum class KeptResults {
   None,
   // Those of matrix products, convolutions and attention without dropout, which take nearly all the time, and in a
-  // GPT-2 block 10 of the 17 tensors of the width that a backward needs. Norms, activation functions, dropout and other
+  // GPT-2 block 10 of the 16 tensors of the width that a backward needs. Norms, activation functions, dropout and other
   // element-wise work are repeated. Results that the function returns are not kept, nor those that it changes in place
   // later than by the operator that follows.
   Products,

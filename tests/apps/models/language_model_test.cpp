@@ -74,6 +74,30 @@ TEST_P(LanguageModels, HaveTheSameBitsWithRecomputation) {
   }
 }
 
+// What docs/memory.md says of one layer of GPT-2: in tensors of the width, and numbers per token (of two norms, and one
+// per head of the attention).
+TEST(RecomputedBlocks, KeepTheirInputAndTheirProducts) {
+  constexpr int64_t kTokens = 2 * 12, kHeads = 4;
+  const auto kept = [](int64_t layers, const Recomputation& recomputation) {
+    ModelConfig config = tiny(Family::Gpt2);
+    config.layers = layers;
+    const auto model = make(config);
+    model->set_recomputation(recomputation);
+    const torch::Tensor tokens = some_tokens(2, 12);
+    int64_t bytes = 0;
+    for (const int64_t one : fsdp::preview_activations(*model, [&] { return model->loss(tokens, tokens); }))
+      bytes += one;
+    return bytes;
+  };
+  const auto of_layer = [&](const Recomputation& recomputation) {
+    return kept(4, recomputation) - kept(3, recomputation);
+  };
+  const auto bytes = [](int64_t widths, int64_t numbers) { return 4 * kTokens * (32 * widths + numbers); };
+  EXPECT_EQ(of_layer({}), bytes(16, 4 + kHeads));
+  EXPECT_EQ(of_layer({.blocks = 9}), bytes(1, 0));
+  EXPECT_EQ(of_layer({.blocks = 9, .keeps_products = true}), bytes(10, kHeads));
+}
+
 TEST(RecomputedBlocks, AreSpreadEvenlyAndLeaveTheLastOut) {
   const auto blocks = [](int64_t count, int64_t layers) {
     std::vector<int64_t> chosen;
