@@ -1,4 +1,4 @@
-// What activation_checkpoint.h is made of; nothing here is for users.
+// The parts of activation_checkpoint.h that users do not name.
 #pragma once
 
 #include <torch/types.h>

@@ -12,6 +12,8 @@ namespace fsdp::interpose {
 
 namespace {
 
+thread_local int open_runs = 0;  // one inside the other
+
 // Thrown through the function where nothing more is needed of it. No std::exception, so that few catch it.
 struct EndOfSecondRun {
   const CheckpointedCall* call;
@@ -60,7 +62,10 @@ class BuffersPutBack {
 // Keeps what the function saves when it runs again, in its order.
 class SecondRun final : public SavedTensorKeeper {
  public:
-  explicit SecondRun(CheckpointedCall& call) : call_(call) {}
+  explicit SecondRun(CheckpointedCall& call) : call_(call) { ++open_runs; }
+  ~SecondRun() override { --open_runs; }
+  SecondRun(const SecondRun&) = delete;
+  SecondRun& operator=(const SecondRun&) = delete;
 
   SavedTensorHooks hooks() override { return std::make_unique<Hooks>(*this); }
 
@@ -171,6 +176,8 @@ void CheckpointedCall::forget_after_this_backward() {
     call->again_.clear();
   });
 }
+
+bool runs_again() { return open_runs > 0; }
 
 void about_to_save(std::initializer_list<const torch::Tensor*> tensors) {
   SavedTensorKeeper* keeper = saved_tensor_keeper();

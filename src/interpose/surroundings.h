@@ -1,4 +1,5 @@
-// What a function's result depends on beside its arguments: the calling thread's modes, and the random numbers to come.
+// The surroundings of a call, which decide its result together with its arguments: the calling thread's modes, and the
+// random numbers to come.
 //
 // Device-generic: the default generators of whatever devices take part, by ATen's interface alone.
 #pragma once

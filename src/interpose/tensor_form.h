@@ -1,4 +1,4 @@
-// What is the same of two tensors that stand for each other: dtype, device and sizes.
+// A tensor's dtype, device and sizes: equal for two that stand for each other.
 #pragma once
 
 #include <fmt/format.h>
