@@ -1,5 +1,6 @@
 #include "planning/planned_activations.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace trainer {
@@ -63,31 +64,47 @@ Options with_prime_sizes(const Options& options) {
   return tiny;
 }
 
-void PlannedActivations::add(const Options& options, const std::vector<int64_t>& storages, int64_t times) {
-  const ActivationSizes sizes = tiny_sizes(options);
-  Form& form = forms_[kind_of(options)];
-  for (int64_t bytes : storages) {
-    Form::key_type powers{};
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
-    }
-    form[powers] += times * bytes;
+namespace {
+
+double product_of(const ActivationSizes& sizes, const std::array<int, std::tuple_size_v<ActivationSizes>>& powers) {
+  double product = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    for (int power = 0; power < powers[i]; ++power) product *= static_cast<double>(sizes[i]);
   }
+  return product;
+}
+
+}  // namespace
+
+const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
+  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
+  std::set<Form>& forms = place->second;
+  if (!is_new) return forms;
+  const ActivationSizes sizes = tiny_sizes(options);
+  for (const std::vector<int64_t>& moment : run_(with_prime_sizes(options))) {
+    Form form;
+    for (int64_t bytes : moment) {
+      Form::key_type powers{};
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
+      }
+      form[powers] += bytes;
+    }
+    forms.insert(std::move(form));
+  }
+  return forms;
 }
 
 double PlannedActivations::bytes(const Options& options) const {
-  const auto form = forms_.find(kind_of(options));
-  if (form == forms_.end()) return 0;
+  if (!run_) return 0;
   const ActivationSizes sizes = activation_sizes(options);
-  double sum = 0;
-  for (const auto& [powers, factor] : form->second) {
-    auto product = static_cast<double>(factor);
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      for (int power = 0; power < powers[i]; ++power) product *= static_cast<double>(sizes[i]);
-    }
-    sum += product;
+  double most = 0;
+  for (const Form& form : forms_of(options)) {
+    double sum = 0;
+    for (const auto& [powers, factor] : form) sum += static_cast<double>(factor) * product_of(sizes, powers);
+    most = std::max(most, sum);
   }
-  return sum;
+  return most;
 }
 
 }  // namespace trainer

@@ -37,7 +37,7 @@ RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& 
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
   plan.host.program_bytes = static_cast<double>(process.shared_bytes);
   if (!world.device().is_cuda()) plan.host.memory = for_all_ranks(free, plan);
-  plan.activations = measured_activations(options);
+  plan.activations = measured_activations();
   return plan;
 }
 

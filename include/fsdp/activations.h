@@ -1,4 +1,4 @@
-// What a forward will keep for its backward, before anything is sharded.
+// What a step will keep between its forward and its backward, before anything is sharded.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -9,15 +9,21 @@
 
 namespace fsdp {
 
-// The storages that autograd keeps for the backward of what `forward` returns, in bytes, the largest first. A storage
-// is there once, whole, however many tensors share it; those of the module's parameters are left out. Their sum is what
-// MemoryReport calls activations at the end of such a forward of the sharded module.
+// Storages that autograd keeps for a backward at one moment, in bytes each, the largest first. A storage is there once,
+// whole, however many tensors share it; those of the module's parameters are left out.
+using KeptStorages = std::vector<int64_t>;
+
+// What autograd keeps while `run` runs, at each moment before something of it is given up, and last when `run` returns,
+// if there is something then. For a forward that returns the loss, the last is what its backward will need; for a
+// forward and a backward the moment with the largest sum is MemoryReport's peak of such a step of the sharded module.
 //
-//   auto sizes = fsdp::preview_activations(*model, [&] { return model->loss(batch); });
+//   auto kept = fsdp::preview_activations(*model, [&] { return model->loss(batch); });
+//   const int64_t bytes = std::accumulate(kept.back().begin(), kept.back().end(), int64_t{0});
 //
-// `forward` is called once, and does what it does: it draws random numbers and writes buffers as always. The module may
-// be on any device, or be sharded already. Throws `Error` in a process with Python, whose autograd engine is its own.
-std::vector<int64_t> preview_activations(const torch::nn::Module& module,
-                                         const std::function<torch::Tensor()>& forward);
+// `run` is called once, and does what it does: it draws random numbers and writes buffers and gradients as always. The
+// module may be on any device, or be sharded already. Throws `Error` in a process with Python, whose autograd engine is
+// its own.
+std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
+                                              const std::function<torch::Tensor()>& run);
 
 }  // namespace fsdp

@@ -5,16 +5,18 @@
 
 namespace fsdp {
 
-std::vector<int64_t> preview_activations(const torch::nn::Module& module,
-                                         const std::function<torch::Tensor()>& forward) {
-  const auto count = std::make_shared<interpose::ActivationCount>(/*units=*/1);
+std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
+                                              const std::function<torch::Tensor()>& run) {
+  std::vector<KeptStorages> moments;
+  const auto count = std::make_shared<interpose::ActivationCount>(/*units=*/1, &moments);
   for (const torch::Tensor& parameter : module.parameters()) count->leave_out(parameter);
   const auto keeper = interpose::counting_keeper(count, /*unit=*/0);
   const interpose::SavedTensorsScope scope(keeper.get());
-  interpose::watch_saved_tensors(keeper);  // what checkpoints keep beside their inputs
-  const torch::Tensor result = forward();  // has the graph, and so what is kept for it
+  interpose::watch_saved_tensors(keeper);  // what checkpoints keep outside of their own scopes
+  const torch::Tensor result = run();  // has a graph, maybe, and so what is kept for it
   interpose::watch_saved_tensors(nullptr);
-  return count->storages();
+  count->end_moments();
+  return moments;
 }
 
 }  // namespace fsdp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace fsdp::interpose {
 
@@ -49,9 +50,13 @@ ActivationCount::Bytes ActivationCount::bytes() const {
   return {.now = now_, .at_peak = sum_ > peak_ ? now_ : at_peak_};
 }
 
-std::vector<int64_t> ActivationCount::storages() const {
+ActivationCount::Storages ActivationCount::storages() const {
   const std::lock_guard lock(mutex_);
-  std::vector<int64_t> storages;
+  return kept_storages();
+}
+
+ActivationCount::Storages ActivationCount::kept_storages() const {
+  Storages storages;
   for (const auto& [address, kept] : storages_) {
     if (kept.bytes > 0) storages.push_back(kept.bytes);
   }
@@ -73,6 +78,7 @@ void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   kept.unit = unit;
   now_[static_cast<size_t>(unit)] += bytes;
   sum_ += bytes;
+  grew_ = true;
 }
 
 void ActivationCount::give_up(const void* storage) noexcept {
@@ -80,6 +86,7 @@ void ActivationCount::give_up(const void* storage) noexcept {
   const auto found = storages_.find(storage);
   if (--found->second.holders > 0) return;
   note_peak();
+  if (moments_ != nullptr) note_moment();
   now_[static_cast<size_t>(found->second.unit)] -= found->second.bytes;
   sum_ -= found->second.bytes;
   storages_.erase(found);
@@ -90,6 +97,16 @@ void ActivationCount::note_peak() {
   if (sum_ <= peak_) return;
   peak_ = sum_;
   at_peak_ = now_;
+}
+
+void ActivationCount::note_moment() {
+  if (std::exchange(grew_, false) && sum_ > 0) moments_->push_back(kept_storages());
+}
+
+void ActivationCount::end_moments() {
+  const std::lock_guard lock(mutex_);
+  note_moment();
+  moments_ = nullptr;
 }
 
 void ActivationCount::leave_out(const torch::Tensor& tensor) {

@@ -21,7 +21,11 @@ namespace fsdp::interpose {
 // Threads: any, as graphs are made and dropped on any.
 class ActivationCount {
  public:
-  explicit ActivationCount(size_t units) : now_(units), at_peak_(units) {}
+  using Storages = std::vector<int64_t>;  // in bytes each, the largest first
+
+  // `moments`, where there is one, gets what is kept each time before something is given up, until `end_moments`.
+  explicit ActivationCount(size_t units, std::vector<Storages>* moments = nullptr)
+      : now_(units), at_peak_(units), moments_(moments) {}
 
   // In bytes, by unit.
   struct Bytes {
@@ -29,8 +33,9 @@ class ActivationCount {
     std::vector<int64_t> at_peak;  // when their sum was largest
   };
   Bytes bytes() const;
-  // Of each storage that is kept now, the largest first.
-  std::vector<int64_t> storages() const;
+  // What is kept now.
+  Storages storages() const;
+  void end_moments();
   // From now on the peak is that of what comes, and of what is there now.
   void begin_peak();
 
@@ -48,11 +53,15 @@ class ActivationCount {
   };
 
   void note_peak();
+  void note_moment();
+  Storages kept_storages() const;
 
   mutable std::mutex mutex_;
   ska::flat_hash_map<const void*, Kept> storages_;
   std::vector<int64_t> now_, at_peak_;
   int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
+  std::vector<Storages>* moments_;
+  bool grew_ = false;  // since the last moment
 };
 
 // Has tensors counted for that unit, and kept as autograd keeps them.

@@ -81,6 +81,4 @@ void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper) {
   if (watcher != keeper) watcher = keeper;
 }
 
-SavedTensorHooks watcher_hooks() { return watcher ? watcher->hooks() : nullptr; }
-
 }  // namespace fsdp::interpose

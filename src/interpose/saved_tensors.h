@@ -103,9 +103,9 @@ class SavedTensorsScope {
 // Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: nobody. Where the
 // engine is not ours nobody is asked. Cheap where the keeper is the watcher already.
 void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
-// The watcher's hooks, for a keeper that holds some tensors as autograd would have: packed, unpacked and destroyed by
-// it, they are watched as well. Null where there is no watcher.
-SavedTensorHooks watcher_hooks();
+// Whom a node that this thread makes now would ask; null: nobody. A keeper that holds tensors itself asks whom it hides
+// for hooks, packs and unpacks by these, and destroys them when it lets a tensor go: then it is counted as autograd's.
+SavedTensorKeeper* saved_tensor_keeper();
 // Installs the engine, before the first backward. Whether it is ours.
 bool install_saved_tensor_engine();
 

@@ -26,7 +26,7 @@ RunPlan large_plan() {
   plan.options.model = *models::config_of_size("llama-8b");
   plan.options.model_options.model = "llama-8b";
   plan.options.ranks = 8;
-  plan.activations = sample_activations(plan.options);
+  plan.activations = sample_activations();
   return plan;
 }
 

@@ -37,40 +37,61 @@ TEST(PlannedActivations, AreOfModelsThatCanBeMade) {
   }
 }
 
+std::vector<int64_t> bytes_of(const Options& run) {
+  const models::ModelConfig& model = run.model;
+  const int64_t tokens = run.batch * model.context, queries = model.heads * model.head_width_or_default();
+  return {4 * tokens * model.width, 3 * 4 * tokens * queries,
+          4 * run.batch * model.heads * model.context * model.context,
+          2 * model.context * model.head_width_or_default() / 2, 4};
+}
+
+double sum_of(const std::vector<int64_t>& storages) {
+  double sum = 0;
+  for (const int64_t bytes : storages) sum += static_cast<double>(bytes);
+  return sum;
+}
+
 TEST(PlannedActivations, GrowWithTheSizesInThem) {
   Options options = run_of("llama-1b");
   options.batch = 3;
   options.model.context = 100;
-  const Options tiny = with_prime_sizes(options);
-  const auto bytes_of = [](const Options& run) {
-    const models::ModelConfig& model = run.model;
-    const int64_t tokens = run.batch * model.context, queries = model.heads * model.head_width_or_default();
-    return std::vector<int64_t>{4 * tokens * model.width, 3 * 4 * tokens * queries,
-                                4 * run.batch * model.heads * model.context * model.context,
-                                2 * model.context * model.head_width_or_default() / 2, 4};
-  };
-  PlannedActivations activations;
-  EXPECT_EQ(activations.bytes(options), 0);
-  activations.add(options, bytes_of(tiny));
-  double expected = 0;
-  for (const int64_t bytes : bytes_of(options)) expected += static_cast<double>(bytes);
-  EXPECT_EQ(activations.bytes(options), expected);
-  activations.add(options, bytes_of(tiny), -1);
-  EXPECT_EQ(activations.bytes(options), 0);
+  EXPECT_EQ(PlannedActivations().bytes(options), 0);
+  const PlannedActivations activations(
+      [](const Options& tiny) { return std::vector<std::vector<int64_t>>{bytes_of(tiny)}; });
+  EXPECT_EQ(activations.bytes(options), sum_of(bytes_of(options)));
+  options.batch = 1;
+  EXPECT_EQ(activations.bytes(options), sum_of(bytes_of(options)));
 }
 
-TEST(PlannedActivations, AreKnownByDtypeAndForOneSequence) {
+// The larger one of a tiny model may be the smaller one of the run.
+TEST(PlannedActivations, AreThoseOfTheMomentThatIsLargest) {
   Options options = run_of("gpt2");
-  PlannedActivations activations;
-  activations.add(options, {4});
-  EXPECT_TRUE(activations.knows(options));
   options.batch = 2;
-  EXPECT_TRUE(activations.knows(options));
-  options.batch = 1;
-  EXPECT_FALSE(activations.knows(options));
-  options.batch = 8;
+  const PlannedActivations activations([](const Options& tiny) {
+    return std::vector<std::vector<int64_t>>{{4 * tiny.batch, 4 * tiny.batch, 1000}, {4 * tiny.model.vocabulary}};
+  });
+  EXPECT_EQ(activations.bytes(options), 4 * options.model.vocabulary);
+  options.model.vocabulary = 3;
+  EXPECT_EQ(activations.bytes(options), 2 * 4 * 2 + 1000);
+}
+
+TEST(PlannedActivations, AreFoundOutOnceForEachKindOfRun) {
+  Options options = run_of("gpt2");
+  int runs = 0;
+  const PlannedActivations activations([&](const Options&) {
+    ++runs;
+    return std::vector<std::vector<int64_t>>{{4}};
+  });
+  const PlannedActivations copy = activations;
+  for (const int64_t batch : {8, 4, 1}) {
+    options.batch = batch;
+    activations.bytes(options);
+    copy.bytes(options);
+  }
+  EXPECT_EQ(runs, 2);
   options.param_dtype = "bf16";
-  EXPECT_FALSE(activations.knows(options));
+  copy.bytes(options);
+  EXPECT_EQ(runs, 3);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ RunPlan planned(const char* model, int64_t ranks) {
   plan.options.model = *models::config_of_size(model);
   plan.options.model_options.model = model;
   plan.options.ranks = ranks;
-  plan.activations = sample_activations(plan.options);
+  plan.activations = sample_activations();
   return plan;
 }
 
