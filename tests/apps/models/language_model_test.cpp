@@ -85,8 +85,8 @@ TEST(RecomputedBlocks, KeepTheirInputAndTheirProducts) {
     model->set_recomputation(recomputation);
     const torch::Tensor tokens = some_tokens(2, 12);
     int64_t bytes = 0;
-    for (const int64_t one : fsdp::preview_activations(*model, [&] { return model->loss(tokens, tokens); }))
-      bytes += one;
+    const auto moments = fsdp::preview_activations(*model, [&] { return model->loss(tokens, tokens); });
+    for (const int64_t storage : moments.back()) bytes += storage;
     return bytes;
   };
   const auto of_layer = [&](const Recomputation& recomputation) {
