@@ -51,8 +51,11 @@ PUBLIC = {
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
     "sync_batch_norm.h": "api",
+    "activation_checkpoint.h": "api",
+    "activation_checkpoint_detail.h": "api",
     "activations.h": "api",
     "loss.h": "api",
+    "reversible.h": "api",
     "fsdp.h": "api",
 }
 

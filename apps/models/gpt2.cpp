@@ -81,7 +81,7 @@ torch::Tensor Gpt2Impl::features(const torch::Tensor& tokens, KeyValueCache* cac
   auto x = torch::dropout(wte_(tokens) + wpe_(positions), config().embedding_dropout, is_training());
   CachedLayer place{cache, 0};
   for (const auto& block : *h_) {
-    x = block->as<Gpt2BlockImpl>()->forward(std::move(x), place);
+    x = run_block(place.layer, *block->as<Gpt2BlockImpl>(), std::move(x), place);
     ++place.layer;
   }
   return ln_f_(x);

@@ -1,6 +1,7 @@
 // The common part of all language models here. Plain torch::nn code: nothing knows that a model can be sharded.
 #pragma once
 
+#include <fsdp/activation_checkpoint.h>
 #include <torch/torch.h>
 
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "models/key_value_cache.h"
 #include "models/model_config.h"
+#include "models/recomputation.h"
 
 namespace models {
 
@@ -30,8 +32,18 @@ class LanguageModel : public torch::nn::Module {
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
 
   const ModelConfig& config() const { return config_; }
+  // From the next forward on; changes no bit. None unless set.
+  void set_recomputation(const Recomputation& recomputation) { recomputation_ = recomputation; }
 
  protected:
+  // block.forward(x, arguments...) of this layer, run again in the backward if that is asked for.
+  template <typename Block, typename... Arguments>
+  torch::Tensor run_block(int64_t layer, Block& block, torch::Tensor x, const Arguments&... arguments) const {
+    if (!recomputation_.of(layer, config_.layers)) return block.forward(std::move(x), arguments...);
+    const auto keep = recomputation_.keeps_products ? fsdp::KeptResults::Products : fsdp::KeptResults::None;
+    const auto forward = [&block](const auto&... inputs) { return block.forward(inputs...); };
+    return fsdp::activation_checkpoint({.keep = keep}, forward, x, arguments...);
+  }
   // The head's input: [batch, length, width]. With a cache, the tokens follow those in it.
   virtual torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) = 0;
   // The head's weight [vocabulary, width], its own or the token embedding.
@@ -41,6 +53,7 @@ class LanguageModel : public torch::nn::Module {
   void check(const torch::Tensor& tokens, int64_t before = 0) const;
 
   ModelConfig config_;
+  Recomputation recomputation_;
 };
 
 // A model with first weights from LibTorch's default generator, on the CPU and in fp32; the base has the same with and

@@ -96,7 +96,7 @@ torch::Tensor LlamaImpl::features(const torch::Tensor& tokens, KeyValueCache* ca
   auto x = embed_tokens_(tokens);
   CachedLayer place{cache, 0};
   for (const auto& block : *layers_) {
-    x = block->as<LlamaBlockImpl>()->forward(std::move(x), rotation, place);
+    x = run_block(place.layer, *block->as<LlamaBlockImpl>(), std::move(x), rotation, place);
     ++place.layer;
   }
   return norm_(x);

@@ -1,4 +1,5 @@
 // The options of ranks and of what is divided among them.
+#include "options/numbers.h"
 #include "options/option_groups.h"
 
 namespace trainer {
@@ -6,6 +7,14 @@ namespace trainer {
 namespace {
 
 using O = Options;
+
+constexpr int64_t kMostLayers = 4096;
+
+bool names_layers(const std::string& value) {
+  if (value == "none" || value == "all" || value == "selective") return true;
+  const auto layers = whole_number_in(value);
+  return layers && *layers >= 1 && *layers <= kMostLayers && value == std::to_string(*layers);
+}
 
 }  // namespace
 
@@ -32,7 +41,12 @@ std::vector<Group> rank_groups() {
         {"--buffers", &O::buffers, from(2, 1024), kTrainAndSample, "UNITS", "",
          "Number of units that are full at once, where gathers copy. A layer is a unit."},
         {"--prefetch", &O::prefetch, from(0, 1024), kTrainAndSample, "UNITS", "",
-         "Number of units that are gathered ahead of their use."}}},
+         "Number of units that are gathered ahead of their use."},
+        {"--activation-checkpoint", &O::activation_checkpoint,
+         Form{names_layers, "none, all, selective, or a number of layers from 1 to 4096"}, kTrain, "LAYERS", "",
+         "Layers that keep their input alone for the backward, which runs them again. Less memory for a third more "
+         "computation, and the same bits. A number is spread evenly over the layers; selective is all of them, but the "
+         "results of matrix products and of attention are kept, so that nearly no time is lost."}}},
   };
 }
 

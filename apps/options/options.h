@@ -11,6 +11,7 @@
 
 #include "data/data_order.h"
 #include "models/model_config.h"
+#include "models/recomputation.h"
 #include "options/learning_rate.h"
 
 namespace trainer {
@@ -83,6 +84,7 @@ struct Options {
   std::string reduce_dtype = "fp32";    // one of kDtypes
   int64_t buffers = 2;
   int64_t prefetch = 1;
+  std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
 
   int64_t steps = 300;
   int64_t batch = 8;
@@ -134,6 +136,12 @@ struct Options {
   bool watch = false;             // writes the report again while a run goes on
   std::string shell;              // of `completion`; one of kShells
 
+  models::Recomputation recomputation() const {
+    if (activation_checkpoint == "none") return {};
+    if (activation_checkpoint == "all") return {.blocks = model.layers};
+    if (activation_checkpoint == "selective") return {.blocks = model.layers, .keeps_products = true};
+    return {.blocks = std::stoll(activation_checkpoint)};
+  }
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }

@@ -97,6 +97,13 @@ nlohmann::ordered_json json_of(const Row& row, const Options& options) {
 
 }  // namespace
 
+std::string recomputed_text(const Options& options) {
+  const models::Recomputation recomputation = options.recomputation();
+  if (recomputation.keeps_products) return "all layers but their products and attention, in the backward";
+  if (recomputation.blocks >= options.model.layers) return "all layers, in the backward";
+  return fmt::format("{} of the layers, in the backward", recomputation.blocks);
+}
+
 std::string settings_table(const Options& options, const data::Corpus& corpus) {
   const models::ModelConfig& model = options.model;
   std::string table;
@@ -121,6 +128,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
                               : fmt::format(" in groups of {}", counted(options.shard_group_size, "rank"))));
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
+  if (options.activation_checkpoint != "none") row("recomputed", recomputed_text(options));
   row("per step", step_text(options));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
   row("epochs", epochs_text(options, corpus));

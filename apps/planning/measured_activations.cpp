@@ -39,6 +39,7 @@ class GeneratorKept {
 std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
   const GeneratorKept kept;
   const auto model = models::make_model(tiny.model);
+  model->set_recomputation(tiny.recomputation());
   const std::set<std::string> frozen = frozen_parameters(tiny);
   for (auto& parameter : model->named_parameters()) {
     if (frozen.contains(parameter.key())) parameter.value().set_requires_grad(false);

@@ -138,6 +138,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   const auto model = models::make_model(options.model);
   model->to(world.device());
+  model->set_recomputation(options.recomputation());
   freeze(*model, frozen_parameters(options));
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
   RunOptimizer optimizer(options, sharded);

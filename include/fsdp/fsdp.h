@@ -3,12 +3,14 @@
 
 #include <torch/torch.h>
 
+#include "fsdp/activation_checkpoint.h"
 #include "fsdp/activations.h"
 #include "fsdp/checkpoint.h"
 #include "fsdp/error.h"
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
+#include "fsdp/reversible.h"
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"

@@ -5,6 +5,7 @@
 #include "engine/full_scope.h"
 #include "engine/piece_operators.h"
 #include "engine/refuse.h"
+#include "interpose/recomputation.h"
 
 namespace fsdp::engine {
 
@@ -27,6 +28,7 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   if (now == Mode::Forward) parts_.forward_begins();
   if (parts_.link->changed) check_changed(units[0], now);
   parts_.optimizer_step.check_not_stepped(units, operation);
+  parts_.schedule.set_runs_again(interpose::runs_again());
   const schedule::Actions actions = parts_.schedule.operator_begins(units, now);
   try {
     perform(actions, operation);

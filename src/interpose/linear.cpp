@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "interpose/accumulator.h"
+#include "interpose/recomputation.h"
 
 namespace fsdp::interpose {
 
@@ -91,6 +92,7 @@ bool product_goes_in_place(const Tensor& input, const Tensor& transposed) {
 }
 
 Tensor product_in_place(const Tensor& input, const Tensor& transposed) {
+  about_to_save({&input, &transposed});
   return LinearInPlace<Given::Transposed>::apply(input, transposed, std::optional<Tensor>());
 }
 
@@ -102,6 +104,7 @@ bool product_goes_in_place(const Tensor& bias, const Tensor& input, const Tensor
 
 Tensor product_in_place(const Tensor& bias, const Tensor& input, const Tensor& transposed, const Scalar&,
                         const Scalar&) {
+  about_to_save({&input, &transposed});
   return LinearInPlace<Given::Transposed>::apply(input, transposed, std::optional<Tensor>(bias));
 }
 

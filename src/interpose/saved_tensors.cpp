@@ -52,6 +52,14 @@ void KeptTensor::refuse_modified() const {
       "clone().");
 }
 
+WatchedTensor::WatchedTensor(const torch::Tensor& tensor) : watched_(watcher_hooks()) {
+  if (watched_) {
+    watched_->call_pack_hook(tensor);
+  } else {
+    plain_ = KeptTensor(tensor);
+  }
+}
+
 void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
   if (tensor.key_set().has(kKey)) {
     parameter_ = KeptTensor(tensor);

@@ -51,6 +51,20 @@ class KeptTensor {
   int64_t version_ = 0;
 };
 
+// One kept so, in the watcher's sight.
+class WatchedTensor {
+ public:
+  WatchedTensor() = default;
+  explicit WatchedTensor(const torch::Tensor& tensor);
+  // As KeptTensor::get.
+  torch::Tensor get() const { return watched_ ? watched_->call_unpack_hook() : plain_.get(); }
+  bool defined() const { return watched_ != nullptr || plain_.defined(); }
+
+ private:
+  SavedTensorHooks watched_;
+  KeptTensor plain_;
+};
+
 // Hooks for all tensors but those of sharded units (parameters, their views, pieces), which are kept as they are: their
 // bytes come and go, and are nobody's activations.
 class ActivationHooks : public torch::autograd::SavedVariableHooks {
@@ -94,5 +108,8 @@ void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
 SavedTensorKeeper* saved_tensor_keeper();
 // Installs the engine, before the first backward. Whether it is ours.
 bool install_saved_tensor_engine();
+
+// Whom a node that this thread makes now would ask; null: nobody.
+SavedTensorKeeper* saved_tensor_keeper();
 
 }  // namespace fsdp::interpose

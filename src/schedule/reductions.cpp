@@ -15,7 +15,7 @@ constexpr size_t kMostForecasts = 8;
 Reductions::Reductions(int units, int buffers)
     : units_(units), shares_buffers_(buffers < units), occupants_(buffers, -1) {}
 
-void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions) {
+void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, bool again, Actions& actions) {
   ++uses_;
   for (UnitId unit : units) {
     Unit& state = units_[unit];
@@ -24,6 +24,7 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
     const int lag = recorded_ ? forecast_of(state, forward_uses[unit]).lag : 0;
     if (lag >= 0) look_at(unit, lag);
   }
+  if (again && !recorded_) return;  // they stay due
   std::vector<UnitId> due;
   for (; !due_.empty() && due_.begin()->first <= uses_; due_.erase(due_.begin()))
     due.insert(due.end(), due_.begin()->second.begin(), due_.begin()->second.end());

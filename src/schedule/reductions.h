@@ -8,7 +8,7 @@
 //  - all its trainable parameters have a gradient, or as many as any backward ever brought, if that is more;
 //  - or it is over: the backward uses another unit after the unit's last use, or after its last gradient where that
 //    came later. What is the last use is forecast by the last backward after as many uses in the forward; before there
-//    was any backward, by the number of uses in the forward.
+//    was any backward, by the number of uses in the forward, and not while the backward runs a part of that again.
 // The second rule is for a rank that lacks a gradient which its peers have: it must not keep them waiting. Ranks use
 // units in the same order, so that a unit which is over here is being reduced on every rank.
 //
@@ -37,8 +37,9 @@ class Reductions {
  public:
   Reductions(int units, int buffers);
 
-  // The backward goes on to use other units. `forward_uses` counts each unit's uses before.
-  void use(std::span<const UnitId> units, std::span<const int> forward_uses, Actions& actions);
+  // The backward goes on to use other units. `forward_uses` counts each unit's uses before. `again`: for a part of the
+  // forward that it runs again, which may begin before a unit that a backward has reached.
+  void use(std::span<const UnitId> units, std::span<const int> forward_uses, bool again, Actions& actions);
   // Before a gradient of `unit` is written: it has a gradient buffer afterwards.
   void open(UnitId unit, Actions& actions);
   // After it was written. `trainable` is how many parameters of the unit want gradients.

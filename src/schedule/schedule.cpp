@@ -27,7 +27,7 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
 
   Actions actions;
   make_full(units, actions);
-  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, actions);
+  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, runs_again_, actions);
   record_.add(actions);
   return actions;
 }

@@ -46,6 +46,8 @@ class Schedule {
   void operator_ends(std::span<const UnitId> units) {
     for (UnitId unit : units) residency_.unpin(unit);
   }
+  // Whether the operators that follow are a part of the forward that the backward runs again.
+  void set_runs_again(bool runs_again) { runs_again_ = runs_again; }
   // A gradient of the unit comes; its buffer is open once the actions are done.
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
@@ -150,6 +152,7 @@ class Schedule {
   Record record_;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
+  bool runs_again_ = false;
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
   std::vector<uint8_t> changed_;   // per unit: before the end of this backward

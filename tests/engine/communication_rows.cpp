@@ -146,6 +146,16 @@ TestModel make_called_twice() {
   return {model.module, [loss = model.loss](int64_t b) { return loss(b) + loss(b + 1); }};
 }
 
+TestModel make_layers_recomputed() {
+  return residual_with([](Residual& net, int64_t b) {
+    torch::Tensor x = residual_input(b);
+    for (size_t i = 0; i < kResidualBlocks; ++i) {
+      x = activation_checkpoint([&net, i](const torch::Tensor& input) { return net.layer(i, input); }, x);
+    }
+    return x.pow(2).mean();
+  })();
+}
+
 // By a lot that all ranks draw alike.
 TestModel make_layers_dropped() {
   return residual_with([](Residual& net, int64_t b) {
@@ -181,6 +191,7 @@ std::vector<TableRow> table_rows() {
           row("the same, another forward without a backward", make_forward_without_backward),
           row("the same, a graph retained and run backward twice", make_plain_residual, two_of_one_graph),
           row("the same, a gradient penalty", make_gradient_penalty),
+          row("the same, each recomputed", make_layers_recomputed),
           row("the same, 3 micro-batches, 2 of them in no_sync", make_plain_residual, three_of_which_two_stay_local),
           row("the same, another layer dropped in each step", make_layers_dropped, one, /*planned=*/false),
           row("the same, another layer used on each rank", make_layers_of_some_ranks, one, /*planned=*/false),

@@ -108,12 +108,19 @@ struct CheckpointedLayer : torch::autograd::Function<CheckpointedLayer> {
   }
 };
 
+enum class By { ActivationCheckpoint, AFunctionOfTheUsers };
+
+Tensor checkpointed_layer(By by, Residual& net, int64_t layer, const Tensor& x) {
+  if (by == By::AFunctionOfTheUsers) return CheckpointedLayer::apply(x, &net, layer);
+  return activation_checkpoint([&net, layer](const Tensor& input) { return net.layer(layer, input); }, x);
+}
+
 // The first layers are checkpointed, so many of them.
-TestModel make_checkpointed(int64_t layers) {
-  return testing_models::residual_with([layers](Residual& net, int64_t b) {
+TestModel make_checkpointed(int64_t layers, By by) {
+  return testing_models::residual_with([layers, by](Residual& net, int64_t b) {
     Tensor x = testing_models::residual_input(b).requires_grad_();
     for (int64_t layer = 0; layer < testing_models::kResidualBlocks; ++layer)
-      x = layer < layers ? CheckpointedLayer::apply(x, &net, layer) : net.layer(layer, x);
+      x = layer < layers ? checkpointed_layer(by, net, layer, x) : net.layer(layer, x);
     return x.pow(2).mean();
   })();
 }
@@ -124,8 +131,8 @@ TEST_P(CheckpointedFirstBlock, HasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     for (int64_t layers : {1, 2, 3}) {
       SCOPED_TRACE(layers);
-      testing_models::expect_same_bits_with_every_strategy([=] { return make_checkpointed(layers); }, world,
-                                                           {.steps = 4, .micro_batches = 6});
+      const auto make = [=] { return make_checkpointed(layers, By::AFunctionOfTheUsers); };
+      testing_models::expect_same_bits_with_every_strategy(make, world, {.steps = 4, .micro_batches = 6});
     }
   });
 }
@@ -133,11 +140,14 @@ TEST_P(CheckpointedFirstBlock, HasTheBitsOfOneProcess) {
 TEST_P(CheckpointedFirstBlock, BelongsToTheTrainingPlan) {
   run_ranks(GetParam(), [](World& world) {
     constexpr int64_t kLayers = testing_models::kResidualBlocks;
-    for (bool evaluates : {false, true}) {
+    for (const auto& [by, evaluates] :
+         {std::pair(By::ActivationCheckpoint, false), std::pair(By::ActivationCheckpoint, true),
+          std::pair(By::AFunctionOfTheUsers, false), std::pair(By::AFunctionOfTheUsers, true)}) {
+      const bool with_evaluation = evaluates;
       const CommunicationReport report =
-          expect_foreseen(make_checkpointed(1), world, [=](const TestModel& model, int64_t batch) {
+          expect_foreseen(make_checkpointed(1, by), world, [=](const TestModel& model, int64_t batch) {
             model.loss(batch).backward();
-            if (!evaluates) return;
+            if (!with_evaluation) return;
             torch::NoGradGuard no_grad;
             for (int64_t other : {100, 101}) model.loss(other);
           });

@@ -39,7 +39,7 @@ ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& m
 }
 
 void check(const RandomCase& drawn, World& world) {
-  const auto& model = drawn.make(world.rank()).model;
+  const auto& model = drawn.make_on_ranks(world.rank()).model;
   auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, drawn.options);
   testing_models::train(model, sharded, world, drawn.training);
   EXPECT_EQ(sharded.communication().late_gradients, 0);

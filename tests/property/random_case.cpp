@@ -100,6 +100,14 @@ RandomModel RandomCase::make(int rank) const {
   return made;
 }
 
+RandomModel RandomCase::make_on_ranks(int rank) const {
+  RandomModel made = make(rank);
+  for (const auto& module : made.model.module->modules()) {
+    if (auto* block = module->as<Block>()) block->recomputed = recomputed;
+  }
+  return made;
+}
+
 RandomModel RandomCase::make_unsharded() const {
   RandomModel made = make(0);
   for (const auto& module : made.model.module->modules()) {
@@ -134,12 +142,18 @@ RandomCase make_random_case(uint64_t seed) {
       {{StateDtype::Float32, "fp32"}, {StateDtype::BFloat16, "bf16"}, {StateDtype::Block8, "blocks of 8 bits"}});
   drawn.training.state_dtype = state.first;
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
+  const auto recomputed = random.among<std::pair<std::optional<ActivationCheckpointOptions>, const char*>>(
+      {{std::nullopt, "no block"},
+       {ActivationCheckpointOptions{.keep = KeptResults::None}, "each block"},
+       {ActivationCheckpointOptions{.keep = KeptResults::Products}, "each block but products"}});
+  drawn.recomputed = recomputed.first;
   drawn.words = fmt::format(
       "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
-      "prefetch {}, full on each host {}, moments in {}, {}; {}",
+      "prefetch {}, full on each host {}, moments in {}, {} recomputed, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
       accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
-      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, policy.name, drawn.make(0).words);
+      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, recomputed.second, policy.name,
+      drawn.make(0).words);
   return drawn;
 }
 

@@ -14,9 +14,12 @@ struct RandomCase {
   testing_models::Training training = {};
   Options options = {};
   std::string words = {};
+  std::optional<ActivationCheckpointOptions> recomputed = std::nullopt;  // of each block on ranks, not in the oracle
 
   // Rank 0 has the weights that count; the others begin with their own.
   RandomModel make(int rank) const;
+  // The same, as ranks train it.
+  RandomModel make_on_ranks(int rank) const;
   // The model of rank 0, in the dtypes in which the oracle runs it.
   RandomModel make_unsharded() const;
   // Whether parameters are converted and buffers are not.

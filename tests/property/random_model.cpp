@@ -8,6 +8,12 @@ namespace fsdp::property {
 using torch::Tensor;
 
 Tensor Block::forward(const Tensor& input) {
+  if (!recomputed) return compute(input);
+  return activation_checkpoint(
+      *recomputed, [this](const Tensor& x) { return compute(x); }, input);
+}
+
+Tensor Block::compute(const Tensor& input) {
   Tensor x = input;
   for (const auto& layer : layers) x = x + torch::tanh(layer->run(x));
   return inner ? inner->forward(x) : x;

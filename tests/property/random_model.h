@@ -2,6 +2,9 @@
 // never; tied weights and frozen parameters.
 #pragma once
 
+#include <fsdp/activation_checkpoint.h>
+
+#include <optional>
 #include <string>
 
 #include "property/random_layers.h"
@@ -11,7 +14,9 @@ namespace fsdp::property {
 
 struct Block : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
+  torch::Tensor compute(const torch::Tensor& x);
 
+  std::optional<ActivationCheckpointOptions> recomputed;  // how, if it is
   std::vector<std::shared_ptr<Layer>> layers;
   std::shared_ptr<torch::nn::SequentialImpl> inner;  // smaller blocks, in some
 };

@@ -27,6 +27,26 @@ TEST(Schedule, AModuleCalledTwiceIsReducedOnceWithBothGradients) {
   }
 }
 
+TEST(Schedule, AUnitThatLiesInTwoRecomputedPartsIsReducedOnce) {
+  Player player({.units = 3});
+  for (int step = 0; step < 3; ++step) {
+    player.forward({0, 1, 2});  // 0 and a half of 1, then the other half and 2
+    player.run_again({1, 2});
+    player.backward(2);
+    player.gradients(2, 2, 2);
+    player.backward(1);
+    player.gradients(1, 1, 2);
+    player.run_again({0, 1});
+    player.backward(1);
+    player.gradients(1, 1, 2);
+    player.backward(0);
+    player.gradients(0, 2, 2);
+    player.end_backward();
+    for (UnitId unit = 0; unit < 3; ++unit) EXPECT_EQ(player.count(Kind::Reduce, unit), 1) << "step " << step;
+    player.actions.clear();
+  }
+}
+
 TEST(Schedule, AFrozenUnitIsGatheredAndNeverReduced) {
   Player player({.units = 3});
   for (int step = 0; step < 2; ++step) {

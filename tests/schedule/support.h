@@ -27,6 +27,12 @@ class Player {
     schedule.operator_ends(units);
   }
   void backward(UnitId unit) { touch({unit}, Mode::Backward); }
+  // In a backward that runs a part of the forward again.
+  void run_again(const std::vector<UnitId>& units) {
+    schedule.set_runs_again(true);
+    for (UnitId unit : units) backward(unit);
+    schedule.set_runs_again(false);
+  }
   // `count` gradients of a unit that has so many trainable parameters.
   void gradients(UnitId unit, int count, int trainable) {
     for (int i = 0; i < count; ++i) {

@@ -32,6 +32,18 @@ TEST_F(TrainSharding, GivesTheSameLossesWithEveryStrategy) {
   }
 }
 
+TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithRecomputation) {
+  const std::string job = "--ranks 2 --steps 4 --layers 3 --dropout 0.1 --export ";
+  const std::vector<double> expected = losses("plain", job);
+  for (const char* layers : {"all", "2", "selective"}) {
+    SCOPED_TRACE(layers);
+    EXPECT_EQ(losses(layers, job + "--activation-checkpoint " + layers), expected);
+    EXPECT_EQ(read_bytes(folder_ / (std::string(layers) + "/model/model.safetensors")),
+              read_bytes(folder_ / "plain/model/model.safetensors"));
+  }
+  EXPECT_EQ(json::parse(read_bytes(folder_ / "2/config.json"))["activation_checkpoint"], "2");
+}
+
 TEST_F(TrainSharding, ShowsItsSettings) {
   const Ending ending =
       tiny("run", "--ranks 2 --steps 1 --strategy shard-grad-op --shard-group-size 1 --reduce-dtype bf16");

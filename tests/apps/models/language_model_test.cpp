@@ -50,6 +50,72 @@ TEST_P(LanguageModels, GiveLogitsForSequencesUpToTheContext) {
   EXPECT_EQ(model->forward(some_tokens(3, 1)).sizes(), (std::vector<int64_t>{3, 1, 61}));
 }
 
+TEST_P(LanguageModels, HaveTheSameBitsWithRecomputation) {
+  ModelConfig config = tiny(GetParam());
+  config.layers = 4;
+  config.attention_dropout = 0.2;
+  if (GetParam() == Family::Gpt2) config.residual_dropout = config.embedding_dropout = 0.1;
+  const auto gradients = [&](const Recomputation& recomputation) {
+    const auto model = make(config);
+    model->set_recomputation(recomputation);
+    const torch::Tensor tokens = some_tokens(2, 13);
+    std::vector<torch::Tensor> all{model->loss(tokens.slice(1, 0, 12), tokens.slice(1, 1))};
+    all[0].backward();
+    for (const torch::Tensor& parameter : model->parameters()) all.push_back(parameter.grad());
+    return all;
+  };
+  const auto expected = gradients({});
+  for (const Recomputation& recomputation : std::vector<Recomputation>{
+           {.blocks = 1}, {.blocks = 3}, {.blocks = 4}, {.blocks = 4, .keeps_products = true}, {.blocks = 9}}) {
+    const auto found = gradients(recomputation);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(torch::equal(found[i], expected[i])) << recomputation.blocks << " blocks, tensor " << i;
+    }
+  }
+}
+
+// What docs/memory.md says of one layer of GPT-2: in tensors of the width, and numbers per token (of two norms, and one
+// per head of the attention).
+TEST(RecomputedBlocks, KeepTheirInputAndTheirProducts) {
+  constexpr int64_t kTokens = 2 * 12, kHeads = 4;
+  const auto kept = [](int64_t layers, const Recomputation& recomputation) {
+    ModelConfig config = tiny(Family::Gpt2);
+    config.layers = layers;
+    const auto model = make(config);
+    model->set_recomputation(recomputation);
+    const torch::Tensor tokens = some_tokens(2, 12);
+    int64_t bytes = 0;
+    const auto moments = fsdp::preview_activations(*model, [&] { return model->loss(tokens, tokens); });
+    for (const int64_t storage : moments.back()) bytes += storage;
+    return bytes;
+  };
+  const auto of_layer = [&](const Recomputation& recomputation) {
+    return kept(4, recomputation) - kept(3, recomputation);
+  };
+  const auto bytes = [](int64_t widths, int64_t numbers) { return 4 * kTokens * (32 * widths + numbers); };
+  EXPECT_EQ(of_layer({}), bytes(16, 4 + kHeads));
+  EXPECT_EQ(of_layer({.blocks = 9}), bytes(1, 0));
+  EXPECT_EQ(of_layer({.blocks = 9, .keeps_products = true}), bytes(10, kHeads));
+}
+
+TEST(RecomputedBlocks, AreSpreadEvenlyAndLeaveTheLastOut) {
+  const auto blocks = [](int64_t count, int64_t layers) {
+    std::vector<int64_t> chosen;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (Recomputation{.blocks = count}.of(layer, layers)) chosen.push_back(layer);
+    }
+    return chosen;
+  };
+  using Layers = std::vector<int64_t>;
+  EXPECT_EQ(blocks(0, 3), Layers());
+  EXPECT_EQ(blocks(1, 6), Layers{0});
+  EXPECT_EQ(blocks(2, 6), (Layers{0, 3}));
+  EXPECT_EQ(blocks(4, 5), (Layers{0, 1, 2, 3}));
+  EXPECT_EQ(blocks(3, 7), (Layers{0, 2, 4}));
+  EXPECT_EQ(blocks(5, 5), (Layers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(blocks(9, 2), (Layers{0, 1}));
+}
+
 TEST_P(LanguageModels, RefuseWhatAreNoTokens) {
   const auto model = make(tiny(GetParam()));
   EXPECT_THAT(message_of<fsdp::Error>([&] { model->forward(some_tokens(1, 13)); }),

@@ -45,7 +45,9 @@ inline Scalar good_value(const Row& row) {
     if constexpr (std::is_same_v<Type, int64_t> || std::is_same_v<Type, double>) return good_number(row, type);
     if constexpr (std::is_same_v<Type, StepRange>) return "3..5";
     if (const auto* words = std::get_if<Words>(&row.check)) return words->back();
-    return std::holds_alternative<Form>(row.check) ? "train:4096" : "a \"word\" \\ and\n\tmore";
+    const auto* form = std::get_if<Form>(&row.check);
+    if (form == nullptr) return "a \"word\" \\ and\n\tmore";
+    return form->holds("train:4096") ? "train:4096" : "selective";
   });
 }
 

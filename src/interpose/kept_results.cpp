@@ -1,0 +1,233 @@
+#include "interpose/kept_results.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+namespace fsdp::interpose {
+
+namespace {
+
+// Lies below autograd and above the devices' kernels.
+constexpr c10::DispatchKey kResultsKey = c10::DispatchKey::CustomRNGKeyId;
+
+// By the names under which they come below autograd: linear, matmul and the like are made of these.
+const std::unordered_set<std::string>& kept_operators() {
+  static const std::unordered_set<std::string> names{"aten::mm",
+                                                     "aten::addmm",
+                                                     "aten::bmm",
+                                                     "aten::baddbmm",
+                                                     "aten::convolution",
+                                                     "aten::_scaled_dot_product_flash_attention_for_cpu",
+                                                     "aten::_scaled_dot_product_flash_attention",
+                                                     "aten::_scaled_dot_product_efficient_attention",
+                                                     "aten::_scaled_dot_product_cudnn_attention"};
+  return names;
+}
+
+// The facts of a schema, worked out once per operator and thread.
+struct ResultTraits {
+  bool is_kept = false;
+  bool reads = true;              // more than sizes
+  std::optional<size_t> dropout;  // the argument with its probability
+  std::vector<size_t> written;    // arguments
+  bool returns_what_it_writes = false;
+};
+
+ResultTraits make_result_traits(const c10::FunctionSchema& schema) {
+  ResultTraits traits;
+  const std::string& name = schema.operator_name().name;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if (argument.alias_info() && argument.alias_info()->isWrite()) traits.written.push_back(i);
+    if (argument.name() == "dropout_p") traits.dropout = i;
+  }
+  const auto& returns = schema.returns();
+  traits.is_kept = traits.written.empty() && kept_operators().contains(name);
+  traits.returns_what_it_writes = traits.written.size() == 1 && returns.size() == 1 && returns[0].alias_info();
+  const bool makes_views = traits.written.empty() && !returns.empty() &&
+                           std::ranges::all_of(returns, [](const auto& result) { return result.alias_info(); });
+  traits.reads = !makes_views && name != "aten::_unsafe_view" && name != "aten::_reshape_alias";
+  return traits;
+}
+
+const ResultTraits& result_traits_of(const c10::OperatorHandle& operation) {
+  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<ResultTraits>> known;
+  std::unique_ptr<ResultTraits>& traits = known[&operation.schema()];
+  if (!traits) traits = std::make_unique<ResultTraits>(make_result_traits(operation.schema()));
+  return *traits;
+}
+
+thread_local KeptResultsScope* innermost_results = nullptr;
+
+// Shares elements with the tensor and knows nothing of its graph, nor of its version.
+c10::IValue alias_of(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() ? c10::IValue(value.toTensor().variable_data()) : value;
+}
+
+bool shares_memory(const c10::IValue& value, const torch::Tensor& tensor) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage() && tensor.defined() &&
+         tensor.has_storage() && value.toTensor().storage().is_alias_of(tensor.storage());
+}
+
+}  // namespace
+
+void KeptResultList::add(const std::vector<c10::IValue>& results) {
+  Entry entry{.results = {}, .watched = {}, .saved = saved_};
+  for (const c10::IValue& result : results) {
+    entry.results.push_back(alias_of(result));
+    if (result.isTensor() && result.toTensor().defined()) entry.watched.emplace_back(entry.results.back().toTensor());
+  }
+  entries_.push_back(std::move(entry));
+}
+
+void KeptResultList::Entry::forget() {
+  results.clear();
+  watched.clear();
+}
+
+void KeptResultList::forget_behind(size_t tensors) {
+  for (Entry& entry : entries_) {
+    if (entry.saved >= tensors) entry.forget();
+  }
+}
+
+std::vector<c10::IValue> KeptResultList::at(size_t number) const {
+  if (number >= entries_.size()) return {};
+  std::vector<c10::IValue> results;
+  for (const c10::IValue& kept : entries_[number].results) results.push_back(alias_of(kept));
+  return results;
+}
+
+bool KeptResultList::holds(size_t number, const torch::Tensor& tensor) const {
+  return number < entries_.size() &&
+         std::ranges::any_of(entries_[number].results, [&](const auto& kept) { return shares_memory(kept, tensor); });
+}
+
+void KeptResultList::forget(const torch::Tensor& tensor) {
+  for (size_t number = 0; number < entries_.size(); ++number) {
+    if (holds(number, tensor)) entries_[number].forget();
+  }
+}
+
+// One operator in the innermost scope.
+class Computation {
+ public:
+  Computation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack& stack)
+      : operation_(operation), keys_(keys), stack_(stack), traits_(result_traits_of(operation)) {}
+
+  void perform(KeptResultsScope& scope) {
+    scope.run_ == KeptResultsScope::Run::First ? perform_first(scope) : perform_again(scope);
+  }
+  void compute() {
+    const c10::impl::ExcludeDispatchKeyGuard inside(kResultsKey);
+    operation_.redispatchBoxed(keys_ & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kResultsKey), &stack_);
+  }
+
+ private:
+  const c10::IValue& argument(size_t i) const { return torch::jit::peek(stack_, i, arguments()); }
+  size_t arguments() const { return operation_.schema().arguments().size(); }
+  // A second run that does not draw the dropout's random numbers would draw others afterwards.
+  bool is_kept() const { return traits_.is_kept && (!traits_.dropout || argument(*traits_.dropout).toDouble() == 0); }
+  bool writes(const KeptResultList& list, size_t number) const {
+    return std::ranges::any_of(traits_.written, [&](size_t i) {
+      const c10::IValue& written = argument(i);
+      return written.isTensor() && list.holds(number, written.toTensor());
+    });
+  }
+
+  void perform_first(KeptResultsScope& scope) {
+    KeptResultList& list = *scope.list_;
+    if (is_kept()) {
+      compute();
+      const auto results = torch::jit::last(stack_, operation_.schema().returns().size());
+      list.add(results.vec());
+      scope.latest_ = list.size() - 1;
+      return;
+    }
+    const bool completes = scope.latest_ && traits_.returns_what_it_writes && writes(list, *scope.latest_);
+    if (!completes) {
+      for (size_t i : traits_.written) {
+        if (argument(i).isTensor()) list.forget(argument(i).toTensor());
+      }
+      if (traits_.reads) scope.latest_.reset();
+    }
+    compute();
+  }
+
+  void perform_again(KeptResultsScope& scope) {
+    if (is_kept()) return take(scope);
+    const bool is_done = traits_.returns_what_it_writes &&
+                         std::ranges::any_of(scope.given_, [&](size_t number) { return writes(*scope.list_, number); });
+    if (!is_done) return compute();
+    const c10::IValue written = argument(traits_.written[0]);
+    torch::jit::drop(stack_, arguments());
+    stack_.push_back(written);
+  }
+
+  void take(KeptResultsScope& scope) {
+    const size_t number = scope.next_++;
+    std::vector<c10::IValue> results = scope.list_->at(number);
+    if (results.empty()) return compute();
+    scope.given_.push_back(number);
+    torch::jit::drop(stack_, arguments());
+    for (c10::IValue& result : results) stack_.push_back(std::move(result));
+  }
+
+  const c10::OperatorHandle& operation_;
+  c10::DispatchKeySet keys_;
+  torch::jit::Stack& stack_;
+  const ResultTraits& traits_;
+};
+
+namespace {
+
+void on_computation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  Computation computation(operation, keys, *stack);
+  if (innermost_results == nullptr) return computation.compute();
+  computation.perform(*innermost_results);
+}
+
+// A kernel on the key for every operator with kernels for devices. A fallback would not see those that have one for all
+// devices beside that for this one, and LibTorch would take the former: other bits, as for native_layer_norm.
+void ensure_computations_are_seen() {
+  static const bool done = [] {
+    auto* library = new torch::Library(torch::Library::IMPL, "aten", kResultsKey, __FILE__, __LINE__);  // for good
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+      const auto operation = dispatcher.findSchema(name);
+      const bool is_made_of_others =
+          operation && operation->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+      if (!operation || is_made_of_others || !name.name.starts_with("aten::")) continue;
+      library->impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&on_computation>());
+    }
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+}  // namespace
+
+KeptResultsScope::KeptResultsScope(KeptResultList* list, Run run)
+    : list_(list),
+      run_(run),
+      outer_(innermost_results),
+      was_included_(c10::impl::tls_is_dispatch_key_included(kResultsKey)) {
+  if (list != nullptr) ensure_computations_are_seen();
+  innermost_results = list == nullptr ? nullptr : this;
+  c10::impl::tls_set_dispatch_key_included(kResultsKey, list != nullptr);
+}
+
+KeptResultsScope::~KeptResultsScope() {
+  c10::impl::tls_set_dispatch_key_included(kResultsKey, was_included_);
+  innermost_results = outer_;
+}
+
+}  // namespace fsdp::interpose

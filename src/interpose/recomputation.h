@@ -1,0 +1,83 @@
+// One call of a checkpointed function: the tensors that autograd saves in it are not kept; the first that a backward
+// asks for runs the function again, and that run's are given out instead.
+//
+// The second run builds a graph that nobody goes through: it is only there to save. What a node gets back it puts into
+// its place in the first run's graph, so gradients, and gradients of these, go through that one. This is how
+// torch.utils.checkpoint works without reentrant autograd; a nested backward in a node of its own, the older way, needs
+// an input that requires gradients and has no second order.
+//
+//   forward    scope of the call      node saves t  ->  number and form of t
+//   backward   node asks for number i ->  scope of a SecondRun  ->  t of number i; those behind it wait
+//
+// Owned by the hooks of the tensors that it stands for, so it goes with the graph. Threads: the forward is of one; the
+// nodes of a backward may ask on several.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interpose/kept_inputs.h"
+#include "interpose/kept_results.h"
+#include "interpose/saved_tensors.h"
+#include "interpose/surroundings.h"
+#include "interpose/tensor_form.h"
+
+namespace fsdp::interpose {
+
+struct CheckpointedFunction {
+  // Given the inputs, the same function once more; what it returns is of no use.
+  std::function<void(const std::vector<torch::Tensor>& inputs)> run_again;
+  std::function<std::vector<torch::Tensor>()> buffers;  // may be none; put back after the second run
+  bool stop_early = true;
+  bool keeps_products = false;
+};
+
+class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shared_from_this<CheckpointedCall> {
+ public:
+  // Now is the moment of the forward.
+  CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function);
+
+  // Of the forward, whose scope is this keeper's.
+  SavedTensorHooks hooks() override;
+  KeptResultList* kept_results() { return function_.keeps_products ? &kept_results_ : nullptr; }
+  // It is over; the tensor is in what it returned, and may be changed by whoever has it.
+  void returned(const torch::Tensor& tensor) { kept_results_.forget(tensor); }
+  void forward_ends();
+
+  // The number of a tensor that the forward saves.
+  size_t add(const torch::Tensor& tensor);
+  // So many follow, of an operator that computes before it saves.
+  void announce(size_t tensors) { kept_results_.count_saved(forms_.size() + tensors); }
+  // The tensor of that number; once in each second run. Throws as activation_checkpoint.h says.
+  torch::Tensor take(size_t number);
+
+ private:
+  friend class SecondRun;
+
+  void run_again();
+  void forget_after_this_backward();
+
+  std::mutex mutex_;
+  KeptInputs inputs_;
+  Surroundings surroundings_;
+  CheckpointedFunction function_;
+  KeptResultList kept_results_;
+  bool forward_is_over_ = false;
+  std::vector<TensorForm> forms_;     // of the tensors that the forward saved
+  std::vector<WatchedTensor> again_;  // those of the second run that nobody has taken yet
+};
+
+// Whether this thread is in a second run.
+bool runs_again();
+
+// Before an operator of ours computes, which saves these tensors behind its computation and nothing else: in a second
+// run that needs no more than these, it ends here.
+void about_to_save(std::initializer_list<const torch::Tensor*> tensors);
+
+}  // namespace fsdp::interpose
