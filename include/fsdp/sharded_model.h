@@ -41,6 +41,8 @@ struct MemoryReport {
   int64_t total_bytes() const {
     return parameter_bytes + gradient_bytes + optimizer_bytes + full_parameter_bytes + full_gradient_bytes;
   }
+  // Of these, what lies in files of Options::offload_directory, and takes memory only while it is used.
+  int64_t offloaded_bytes = 0;
 };
 
 // How often the model communicated since it was sharded.

@@ -19,6 +19,7 @@
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
+#include "memory/backing.h"
 
 namespace fsdp::collectives {
 
@@ -95,7 +96,7 @@ class UnitCollectives {
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
-  // Starts to make the unit full. `buffer`, of [full_numel] elements of the unit's dtype, is where to; undefined for a
+  // Starts to make the unit full: what lies in files is read ahead. `buffer`, of [full_numel] elements of the unit's dtype, is where to; undefined for a
   // unit whose gathers need none.
   virtual void begin_gather(const torch::Tensor& buffer, Order order) = 0;
   // The address of the full unit's first element, valid until `release`.
@@ -126,6 +127,8 @@ struct GroupUnitSpec {
   // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
   // saves the gathers in between. Otherwise it holds them only until `release`.
   bool may_be_kept = true;
+  // Where the shard lies, and with it what ranks of a host keep together.
+  std::shared_ptr<memory::Backing> backing = memory::plain_backing();
 };
 
 class Group {

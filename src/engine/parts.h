@@ -54,6 +54,7 @@ struct Parts {
   std::unique_ptr<collectives::Group> group;
   Strategy strategy;
   int shards;  // ranks that share one copy of the state
+  std::shared_ptr<memory::Backing> state_backing;  // of optimizers' state
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();

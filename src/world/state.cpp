@@ -140,6 +140,16 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
                                             .world_ranks = world_ranks_});
 }
 
+std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
+  std::weak_ptr<const memory::OffloadFolder>& known = (*folders_)[unknown ? path : whole];
+  if (auto folder = known.lock()) return folder;
+  const auto folder = std::make_shared<const memory::OffloadFolder>(path, world_ranks_[identity_.rank]);
+  known = folder;
+  return folder;
+}
+
 std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
 
 void State::begin_call() {
@@ -171,6 +181,7 @@ std::shared_ptr<State> State::split(int color) {
   auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_,
                                        address_);
   split->before_calls_ = before_calls_;
+  split->folders_ = folders_;
   return split;
 }
 

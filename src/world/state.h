@@ -7,13 +7,16 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/group.h"
+#include "memory/offload_folder.h"
 #include "world/identity.h"
 
 namespace fsdp::world {
@@ -36,6 +39,9 @@ class State {
   // returns false.
   void before_calls(std::function<bool()> action) { before_calls_->push_back(std::move(action)); }
   void begin_call();
+
+  // This rank's part of the folder, which all models share that are offloaded to it; gone with the last of them.
+  std::shared_ptr<const memory::OffloadFolder> offload_folder(const std::filesystem::path& path);
 
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
@@ -66,6 +72,9 @@ class State {
   std::unique_ptr<collectives::Group> group_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();
+  // By path. Shared, as the one above, with the worlds that are split from this one.
+  using Folders = std::map<std::filesystem::path, std::weak_ptr<const memory::OffloadFolder>>;
+  std::shared_ptr<Folders> folders_ = std::make_shared<Folders>();
 };
 
 }  // namespace fsdp::world
