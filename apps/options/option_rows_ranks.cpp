@@ -32,7 +32,13 @@ std::vector<Group> rank_groups() {
         {"--buffers", &O::buffers, from(2, 1024), kTrainAndSample, "UNITS", "",
          "Number of units that are full at once, where gathers copy. A layer is a unit."},
         {"--prefetch", &O::prefetch, from(0, 1024), kTrainAndSample, "UNITS", "",
-         "Number of units that are gathered ahead of their use."}}},
+         "Number of units that are gathered ahead of their use."},
+        {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
+         "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
+         "memory only while a layer uses them; the weights are the same to the bit."},
+        {"--offload-directory", &O::offload_directory, Anything{}, kTrain, "FOLDER", "offload in the run's folder",
+         "Folder of the files of --offload, best on a fast local disk. It has room for 16 bytes per parameter, or 8 "
+         "with --offload optimizer, divided among the ranks; nothing is left there."}}},
   };
 }
 

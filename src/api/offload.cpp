@@ -1,6 +1,7 @@
 #include "api/offload.h"
 
 #include "base/error.h"
+#include "collectives/backends.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -12,13 +13,22 @@ void check_offload(const Options& options) {
 }
 
 Backings backings_of(const Options& options, World& world) {
-  const auto plain = memory::plain_backing();
+  const auto plain = options.cpu_offload ? memory::host_backing() : memory::plain_backing();
   if (options.offload_directory.empty()) return {plain, plain};
-  FSDP_CHECK(world.device().is_cpu(),
-             "shard: options.offload_directory is for ranks on the CPU, and this one computes on {}. Leave it empty.",
+  FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,
+             "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
+             "options.cpu_offload as well.",
              world.device().str());
   const auto files = memory::file_backing(world.state()->offload_folder(options.offload_directory));
   return {options.offload == Offload::All ? files : plain, files};
+}
+
+bool is_offloaded_to_cpu(const Options& options, const World& world) {
+  return options.cpu_offload && !world.device().is_cpu();
+}
+
+std::unique_ptr<collectives::Group> make_offloaded_group(World& world) {
+  return collectives::make_host_shard_group(world.state()->new_host_group(), world.device());
 }
 
 }  // namespace fsdp

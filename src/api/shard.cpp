@@ -82,7 +82,7 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
   convert_buffers(units, precision);
   const Backings backings = backings_of(options, world);
   auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
-                                                                 .group = make_group(),
+                                                                 .group = is_offloaded_to_cpu(options, world) ? make_offloaded_group(world) : make_group(),
                                                                  .device = world.device(),
                                                                  .strategy = options.strategy,
                                                                  .shards = sharding.shards,

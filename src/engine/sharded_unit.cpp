@@ -63,7 +63,7 @@ buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpe
       return backing->zeros(bytes, options);
     };
   }
-  return [group = model.group.get()](int64_t bytes) { return group->allocate(bytes); };
+  return [group = model.group.get()](int64_t bytes) { return group->allocate_sum(bytes); };
 }
 
 }  // namespace
@@ -86,7 +86,8 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
       gradients(shapes, on_device(model, model.reduce_dtype)),
       sum(layout, model.group->rank(), pieces_of(*this, model.group->rank(), link), link, allocate_sums(layout, model)),
       storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
-                                                           unit.dtype, model.casts_activations, link, model.device)) {
+                                                           unit.dtype, model.casts_activations, link, model.device)),
+      device_(model.device) {
   publish();
   interpose::Unwatched ours;
   for (size_t i = 0; i < shapes.size(); ++i) {

@@ -49,6 +49,7 @@ class ShardedUnit {
   // Per parameter: whether it wants a gradient now.
   std::vector<uint8_t> trainable() const;
   torch::ScalarType dtype() const { return storage_->dtype(); }  // of full parameters
+  torch::Device device() const { return device_; }               // the same
   bool is_divided() const { return layout.shards() > 1; }
   int64_t shard_bytes() const;  // in fp32 and, where that is another, in the dtype that is gathered
 
@@ -67,6 +68,7 @@ class ShardedUnit {
   std::vector<std::shared_ptr<const memory::FilePages>> pages() const;
 
   c10::intrusive_ptr<interpose::UnitStorage> storage_;
+  torch::Device device_;
   std::vector<std::weak_ptr<const memory::FilePages>> states_;  // those in files
 };
 

@@ -17,7 +17,7 @@ namespace fsdp::memory {
 class Backing {
  public:
   virtual ~Backing() = default;
-  // [numel] of the options' dtype, on the device that they name where this backing is on devices. Throws Error.
+  // [numel] of the options' dtype, on their device, or on the CPU. Throws Error.
   virtual torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) = 0;
   // A file for memory that ranks of this host share. One makes it and the others, whose backing is of the same kind,
   // open it. Throws Error.
@@ -25,8 +25,10 @@ class Backing {
   virtual MemoryFile open_file(pid_t process, int descriptor, int owner) = 0;
 };
 
-// LibTorch's memory, and anonymous files.
+// Memory of the device that is asked for.
 std::shared_ptr<Backing> plain_backing();
+// The host's memory, whatever the device.
+std::shared_ptr<Backing> host_backing();
 // Files in the folder, mapped into memory; tensors on the CPU.
 std::shared_ptr<Backing> file_backing(std::shared_ptr<const OffloadFolder> folder);
 

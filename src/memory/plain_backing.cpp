@@ -4,7 +4,8 @@ namespace fsdp::memory {
 
 namespace {
 
-class PlainBacking final : public Backing {
+// LibTorch's memory, and anonymous files.
+class PlainBacking : public Backing {
  public:
   torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) override {
     return torch::zeros({numel}, options);
@@ -15,8 +16,16 @@ class PlainBacking final : public Backing {
   }
 };
 
+class HostBacking final : public PlainBacking {
+ public:
+  torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) override {
+    return PlainBacking::zeros(numel, options.device(torch::kCPU));
+  }
+};
+
 }  // namespace
 
 std::shared_ptr<Backing> plain_backing() { return std::make_shared<PlainBacking>(); }
+std::shared_ptr<Backing> host_backing() { return std::make_shared<HostBacking>(); }
 
 }  // namespace fsdp::memory

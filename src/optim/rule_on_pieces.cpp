@@ -114,11 +114,8 @@ void RuleOnPieces::make_state(size_t parameter) {
     bytes += static_cast<int64_t>(states_[i][parameter].nbytes());
   }
   steps_[parameter] = torch::zeros({}, torch::TensorOptions(piece.device()));
-  bytes_ += bytes;
-  model_->add_optimizer_bytes(bytes);
+  bytes_.add(bytes);
 }
-
-RuleOnPieces::~RuleOnPieces() { model_->add_optimizer_bytes(-bytes_); }
 
 void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   const auto& all = model_->parameters();

@@ -60,7 +60,7 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       device_(device ? *device : take_own_device()),
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
-      group_(connect("world")) {}
+      group_(connect("world", backend_, device_)) {}
 
 c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
   if (!store_) return {};
@@ -127,15 +127,16 @@ bool State::ask_whether_devices_are_shared() const {
   return std::set<std::string>(all.begin(), all.end()).size() < all.size();
 }
 
-std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
-  return collectives::make_group(backend_, {.store = store_under(name),
+std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
+                                                   torch::Device device) {
+  return collectives::make_group(backend, {.store = store_under(name),
                                             .rank = identity_.rank,
                                             .size = identity_.size,
                                             .one_host = identity_.local_size == identity_.size,
                                             .ranks_of_a_host = ranks_of_a_host_,
                                             .address = address_,
                                             .timeout = timeout_,
-                                            .device = device_,
+                                            .device = device,
                                             .shares_device = shares_device_,
                                             .world_ranks = world_ranks_});
 }
@@ -150,7 +151,13 @@ std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::fi
   return folder;
 }
 
-std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
+std::unique_ptr<collectives::Group> State::new_group() {
+  return connect(fmt::format("group{}", children_++), backend_, device_);
+}
+
+std::unique_ptr<collectives::Group> State::new_host_group() {
+  return connect(fmt::format("group{}", children_++), device_.is_cpu() ? backend_ : "auto", torch::kCPU);
+}
 
 void State::begin_call() {
   std::vector<std::function<bool()>> lasting;

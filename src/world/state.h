@@ -45,6 +45,8 @@ class State {
 
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
+  // The same for tensors on the CPU, whatever this rank's device.
+  std::unique_ptr<collectives::Group> new_host_group();
   // The ranks of one color as a world of their own. A collective.
   std::shared_ptr<State> split(int color);
 
@@ -56,7 +58,8 @@ class State {
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
   int ask_ranks_of_every_host() const;
   bool ask_whether_devices_are_shared() const;
-  std::unique_ptr<collectives::Group> connect(const std::string& name);
+  std::unique_ptr<collectives::Group> connect(const std::string& name, const std::string& backend,
+                                              torch::Device device);
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
   Identity identity_;
