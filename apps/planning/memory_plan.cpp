@@ -207,7 +207,8 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
       largest = std::max(largest, state.offloaded(sharding));
     }
     // A step works on one unit while the next is read ahead.
-    plan.resident = std::min(plan.offloaded, 2 * largest) + (rank % sharding.group == 0 ? full_in_files(sizes, sharding) : 0);
+    plan.resident =
+        std::min(plan.offloaded, 2 * largest) + (rank % sharding.group == 0 ? full_in_files(sizes, sharding) : 0);
   }
   return plans;
 }

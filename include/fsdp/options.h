@@ -128,11 +128,11 @@ struct Options {
   int shard_group_size = 0;
   UnitPolicy units = units_automatic();
   MixedPrecision mixed_precision = {};
-  int buffers = 2;                        // full units at once; at least 2
-  int prefetch = 1;                       // units gathered ahead
-  // Of ranks on GPUs: shards, sums of gradients and optimizer state lie in the host's memory, and optimizers step there.
-  // Full units and gradients are copied to and from the device, through the host, not by NCCL (docs/cuda.md). On the
-  // CPU they lie there anyway, and nothing changes.
+  int buffers = 2;   // full units at once; at least 2
+  int prefetch = 1;  // units gathered ahead
+  // Of ranks on GPUs: shards, sums of gradients and optimizer state lie in the host's memory, and optimizers step
+  // there. Full units and gradients are copied to and from the device, through the host, not by NCCL (docs/cuda.md). On
+  // the CPU they lie there anyway, and nothing changes.
   bool cpu_offload = false;
   std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all

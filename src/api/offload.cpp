@@ -15,10 +15,11 @@ void check_offload(const Options& options) {
 Backings backings_of(const Options& options, World& world) {
   const auto plain = options.cpu_offload ? memory::host_backing() : memory::plain_backing();
   if (options.offload_directory.empty()) return {plain, plain};
-  FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,
-             "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
-             "options.cpu_offload as well.",
-             world.device().str());
+  FSDP_CHECK(
+      world.device().is_cpu() || options.cpu_offload,
+      "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
+      "options.cpu_offload as well.",
+      world.device().str());
   const auto files = memory::file_backing(world.state()->offload_folder(options.offload_directory));
   return {options.offload == Offload::All ? files : plain, files};
 }

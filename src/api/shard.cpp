@@ -81,22 +81,23 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
   const MixedPrecision& precision = options.mixed_precision;
   convert_buffers(units, precision);
   const Backings backings = backings_of(options, world);
-  auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
-                                                                 .group = is_offloaded_to_cpu(options, world) ? make_offloaded_group(world) : make_group(),
-                                                                 .device = world.device(),
-                                                                 .strategy = options.strategy,
-                                                                 .shards = sharding.shards,
-                                                                 .full_until = sharding.full_until,
-                                                                 .buffers = options.buffers,
-                                                                 .prefetch = options.prefetch,
-                                                                 .full_on_each_host = options.full_on_each_host,
-                                                                 .shard_backing = backings.shards,
-                                                                 .state_backing = backings.states,
-                                                                 .reduce_dtype = precision.reduce_dtype,
-                                                                 .casts_activations = precision.param_dtype.has_value(),
-                                                                 .sync_module_states = options.sync_module_states,
-                                                                 .statistics = std::move(statistics),
-                                                                 .broadcast_buffers = options.broadcast_buffers});
+  auto model = std::make_shared<engine::Model>(
+      engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
+                        .group = is_offloaded_to_cpu(options, world) ? make_offloaded_group(world) : make_group(),
+                        .device = world.device(),
+                        .strategy = options.strategy,
+                        .shards = sharding.shards,
+                        .full_until = sharding.full_until,
+                        .buffers = options.buffers,
+                        .prefetch = options.prefetch,
+                        .full_on_each_host = options.full_on_each_host,
+                        .shard_backing = backings.shards,
+                        .state_backing = backings.states,
+                        .reduce_dtype = precision.reduce_dtype,
+                        .casts_activations = precision.param_dtype.has_value(),
+                        .sync_module_states = options.sync_module_states,
+                        .statistics = std::move(statistics),
+                        .broadcast_buffers = options.broadcast_buffers});
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();

@@ -96,8 +96,8 @@ class UnitCollectives {
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
-  // Starts to make the unit full: what lies in files is read ahead. `buffer`, of [full_numel] elements of the unit's dtype, is where to; undefined for a
-  // unit whose gathers need none.
+  // Starts to make the unit full: what lies in files is read ahead. `buffer`, of [full_numel] elements of the unit's
+  // dtype, is where to; undefined for a unit whose gathers need none.
   virtual void begin_gather(const torch::Tensor& buffer, Order order) = 0;
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;

@@ -2,8 +2,8 @@
 // group of the same ranks on the CPU: a model that is offloaded to the CPU.
 //
 // A gather is the host's, and a copy to the device; of a reduction the gradients are copied to the host and added up
-// there, so that the sums are those of the group on the CPU, to the bit. The calling thread waits for the copies. A unit
-// that is one shard is copied as well.
+// there, so that the sums are those of the group on the CPU, to the bit. The calling thread waits for the copies. A
+// unit that is one shard is copied as well.
 #include <utility>
 
 #include "base/error.h"
@@ -16,7 +16,10 @@ namespace {
 class HostShardUnit final : public UnitCollectives {
  public:
   HostShardUnit(std::shared_ptr<Group> host, const GroupUnitSpec& spec)
-      : host_(std::move(host)), full_numel_(spec.layout.full_numel()), dtype_(spec.dtype), unit_(host_->open_unit(spec)) {}
+      : host_(std::move(host)),
+        full_numel_(spec.layout.full_numel()),
+        dtype_(spec.dtype),
+        unit_(host_->open_unit(spec)) {}
 
   Capabilities capabilities() const override {
     const Capabilities host = unit_->capabilities();

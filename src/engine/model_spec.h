@@ -28,7 +28,8 @@ struct ModelSpec {
   int buffers = 2;
   int prefetch = 1;
   bool full_on_each_host = false;
-  std::shared_ptr<memory::Backing> shard_backing = memory::plain_backing();  // of shards, and of sums that no peer reads
+  std::shared_ptr<memory::Backing> shard_backing =
+      memory::plain_backing();  // of shards, and of sums that no peer reads
   std::shared_ptr<memory::Backing> state_backing = memory::plain_backing();  // of optimizers' state
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ

@@ -37,9 +37,9 @@ torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const S
 torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
   const torch::Tensor full = first_values(unit, model, sharded);
   const layout::Range own = sharded.layout.shard_of(model.group->rank());
-  torch::Tensor shard = unit.dtype == torch::kFloat32
-                            ? sharded.collectives->shard()
-                            : model.shard_backing->zeros(sharded.layout.shard_numel(), on_device(model, torch::kFloat32));
+  torch::Tensor shard = unit.dtype == torch::kFloat32 ? sharded.collectives->shard()
+                                                      : model.shard_backing->zeros(sharded.layout.shard_numel(),
+                                                                                   on_device(model, torch::kFloat32));
   shard.copy_(full.slice(0, own.begin, own.end));
   return shard;
 }

@@ -13,8 +13,8 @@ namespace fsdp::memory {
 
 class FilePages {
  public:
-  // The bytes at `begin`, in a mapping of `file` that begins at its byte `mapped_from`. They stay mapped as long as this
-  // lives.
+  // The bytes at `begin`, in a mapping of `file` that begins at its byte `mapped_from`. They stay mapped as long as
+  // this lives.
   FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping, size_t mapped_from,
             char* begin, size_t bytes);
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "memory/pages.h"
 #include "files/memory_room.h"
+#include "memory/pages.h"
 
 namespace fsdp::memory {
 
@@ -112,9 +112,10 @@ void MemoryFile::take_back(size_t offset, size_t bytes) {
 Mapping::Mapping(const MemoryFile& file, size_t bytes, Access access, size_t offset) : base_(nullptr), bytes_(bytes) {
   void* base = mmap(nullptr, bytes, protection(access), MAP_SHARED | MAP_NORESERVE, file.descriptor(),
                     static_cast<off_t>(offset));
-  FSDP_CHECK(base != MAP_FAILED || errno != ENODEV,
-             "offload_directory: its file system does not map files into memory for several writers. Name a folder on a "
-             "local disk.");
+  FSDP_CHECK(
+      base != MAP_FAILED || errno != ENODEV,
+      "offload_directory: its file system does not map files into memory for several writers. Name a folder on a "
+      "local disk.");
   FSDP_CHECK(base != MAP_FAILED,
              "shm: {} bytes of address space are not to be had: {}. Raise the limit on virtual memory (ulimit -v), or "
              "set LaunchOptions::backend to gloo.",

@@ -1,5 +1,5 @@
-// Memory that the processes of one host share: a file and its mappings. The file is anonymous memory (memfd), or lies in
-// the folder that a model is offloaded to.
+// Memory that the processes of one host share: a file and its mappings. The file is anonymous memory (memfd), or lies
+// in the folder that a model is offloaded to.
 //
 // Not POSIX shared memory: that has a size limit of its own (/dev/shm), and a name that a killed job leaves behind. A
 // file without a name is gone with the last process that has it open or mapped. A peer opens it through
@@ -49,8 +49,8 @@ class MemoryFile {
 
 enum class Access { None, Read, Write };
 
-// A file's bytes from `offset` on, a multiple of a page, in this process, those included that it does not have yet; they
-// may be touched when they are granted. Movable; unmaps them. Outlives the open file.
+// A file's bytes from `offset` on, a multiple of a page, in this process, those included that it does not have yet;
+// they may be touched when they are granted. Movable; unmaps them. Outlives the open file.
 class Mapping {
  public:
   Mapping(const MemoryFile& file, size_t bytes, Access access, size_t offset = 0);

@@ -25,9 +25,10 @@ constexpr std::chrono::seconds kPatience{1};
 void make(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  FSDP_CHECK(!error && fs::is_directory(folder, error),
-             "offload_directory: the folder '{}' cannot be made: {}. Name one that this rank may write, on a local disk.",
-             folder.string(), error ? error.message() : "something else has its name");
+  FSDP_CHECK(
+      !error && fs::is_directory(folder, error),
+      "offload_directory: the folder '{}' cannot be made: {}. Name one that this rank may write, on a local disk.",
+      folder.string(), error ? error.message() : "something else has its name");
 }
 
 size_t free_bytes(int descriptor) {
@@ -48,9 +49,10 @@ OffloadFolder::OffloadFolder(fs::path folder, int rank) : path_(std::move(folder
   try {
     lock_.emplace(path_ / fmt::format("rank-{}.lock", rank_), kPatience);
   } catch (const files::LockHeld& held) {
-    throw_error(fmt::format("{}offload_directory: the folder '{}' is in use by {}, and two jobs cannot share one. Name "
-                            "another folder. {}",
-                            message_prefix(), path_.string(), held.holder(), held.what()));
+    throw_error(
+        fmt::format("{}offload_directory: the folder '{}' is in use by {}, and two jobs cannot share one. Name "
+                    "another folder. {}",
+                    message_prefix(), path_.string(), held.holder(), held.what()));
   } catch (const Error& error) {
     throw_error(fmt::format("{}offload_directory: {} Name a folder that this rank may write, on a local disk.",
                             message_prefix(), error.what()));

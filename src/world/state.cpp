@@ -130,15 +130,15 @@ bool State::ask_whether_devices_are_shared() const {
 std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
                                                    torch::Device device) {
   return collectives::make_group(backend, {.store = store_under(name),
-                                            .rank = identity_.rank,
-                                            .size = identity_.size,
-                                            .one_host = identity_.local_size == identity_.size,
-                                            .ranks_of_a_host = ranks_of_a_host_,
-                                            .address = address_,
-                                            .timeout = timeout_,
-                                            .device = device,
-                                            .shares_device = shares_device_,
-                                            .world_ranks = world_ranks_});
+                                           .rank = identity_.rank,
+                                           .size = identity_.size,
+                                           .one_host = identity_.local_size == identity_.size,
+                                           .ranks_of_a_host = ranks_of_a_host_,
+                                           .address = address_,
+                                           .timeout = timeout_,
+                                           .device = device,
+                                           .shares_device = shares_device_,
+                                           .world_ranks = world_ranks_});
 }
 
 std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::filesystem::path& path) {

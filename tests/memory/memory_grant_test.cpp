@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "memory/memory_file.h"
 #include "fsdp/error.h"
+#include "memory/memory_file.h"
 #include "support/message_of.h"
 
 namespace fsdp::memory {

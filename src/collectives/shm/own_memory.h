@@ -12,9 +12,9 @@
 #include <mutex>
 
 #include "collectives/shm/control.h"
+#include "collectives/shm/rank_memory.h"
 #include "memory/heap.h"
 #include "memory/memory_file.h"
-#include "collectives/shm/rank_memory.h"
 
 namespace fsdp::collectives::shm {
 

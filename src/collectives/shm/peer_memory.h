@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "collectives/shm/control.h"
-#include "memory/memory_file.h"
 #include "collectives/shm/rank_memory.h"
+#include "memory/memory_file.h"
 
 namespace fsdp::collectives::shm {
 

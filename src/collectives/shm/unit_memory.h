@@ -20,10 +20,10 @@
 
 #include "collectives/group.h"
 #include "collectives/shm/context.h"
-#include "memory/file_pages.h"
-#include "memory/memory_file.h"
 #include "collectives/shm/unit_counters.h"
 #include "collectives/shm/unit_epochs.h"
+#include "memory/file_pages.h"
+#include "memory/memory_file.h"
 
 namespace fsdp::collectives::shm {
 
