@@ -59,7 +59,7 @@ TEST_F(FilePagesTest, PutAwayTakeNoMemoryOfTheProcessAndKeepTheirBytes) {
   pages(kBytes / 2, kBytes / 2).put_away();
   EXPECT_EQ(resident_bytes(base(), kBytes), kBytes / 2);
   pages(0, kBytes / 2).put_away();
-  EXPECT_EQ(resident_bytes(base(), kBytes), 0);
+  EXPECT_EQ(resident_bytes(base(), kBytes), 0u);
   forget();
   EXPECT_TRUE(std::all_of(base(), base() + kBytes, [](char byte) { return byte == 'x'; }));
 }
@@ -81,7 +81,7 @@ TEST_F(FilePagesTest, ReadAheadAllComeFromTheDisk) {
   forget();
   if (cached_pages() > 0) GTEST_SKIP() << "the temporary folder lies in memory";
   pages(0, kBytes).read_ahead();
-  EXPECT_EQ(resident_bytes(base(), kBytes), 0);  // of this process: nothing was touched
+  EXPECT_EQ(resident_bytes(base(), kBytes), 0u);  // of this process: nothing was touched
   const auto patience_ends = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (cached_pages() < kPages && std::chrono::steady_clock::now() < patience_ends)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -28,6 +28,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+constexpr auto kPage = static_cast<int64_t>(kPageBytes);
+
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
@@ -47,7 +49,7 @@ TEST(OffloadFolder, IsMadeAndItsFilesHaveNoNames) {
     const OffloadFolder folder(path, 3);
     const files::Descriptor file = folder.new_file(), other = folder.new_file();
     folder.reserve(file.number(), 0, 100 * kPageBytes);
-    EXPECT_EQ(bytes_on_disk(file.number()), 100 * kPageBytes);
+    EXPECT_EQ(bytes_on_disk(file.number()), 100 * kPage);
     EXPECT_EQ(bytes_on_disk(other.number()), 0);
     EXPECT_THAT(names_in(path), ElementsAre("rank-3.lock"));
   }
@@ -97,7 +99,7 @@ TEST(OffloadFolder, OnAFullDiskIsAnErrorThatTakesNothing) {
     EXPECT_THAT(message_of<Error>([&] { file.grant(16 * kPageBytes, 64 * kPageBytes); }),
                 AllOf(HasSubstr("has no room for 262144 more bytes: No space left on device"), HasSubstr("are free"),
                       HasSubstr("name a folder on another disk")));
-    EXPECT_EQ(bytes_on_disk(file.descriptor()), 16 * kPageBytes);
+    EXPECT_EQ(bytes_on_disk(file.descriptor()), 16 * kPage);
     file.take_back(0, 16 * kPageBytes);
     EXPECT_EQ(bytes_on_disk(file.descriptor()), 0);
   }).join();
