@@ -64,15 +64,16 @@ TEST_F(FilePagesTest, PutAwayTakeNoMemoryOfTheProcessAndKeepTheirBytes) {
   EXPECT_TRUE(std::all_of(base(), base() + kBytes, [](char byte) { return byte == 'x'; }));
 }
 
-// A shard begins where it begins: its neighbours' bytes lie in the same pages.
+// A shard begins where it begins: its neighbours' bytes lie in the same pages. The system may put a huge page away as a
+// whole.
 TEST_F(FilePagesTest, BeginAndEndWithinPages) {
   std::memset(base(), 'x', kBytes);
   pages(5 * kPageBytes + 256, 512).put_away();
-  EXPECT_EQ(resident_bytes(base(), kBytes), kBytes - kPageBytes);
+  EXPECT_LE(resident_bytes(base(), kBytes), kBytes - kPageBytes);
+  std::memset(base(), 'y', kBytes);
   pages(7 * kPageBytes - 1, 2).put_away();
-  EXPECT_EQ(resident_bytes(base(), kBytes), kBytes - 3 * kPageBytes);
-  EXPECT_EQ(base()[5 * kPageBytes + 256], 'x');
-  EXPECT_EQ(base()[7 * kPageBytes], 'x');
+  EXPECT_LE(resident_bytes(base(), kBytes), kBytes - 2 * kPageBytes);
+  EXPECT_TRUE(std::all_of(base(), base() + kBytes, [](char byte) { return byte == 'y'; }));
 }
 
 TEST_F(FilePagesTest, ReadAheadAllComeFromTheDisk) {

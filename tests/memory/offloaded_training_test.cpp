@@ -63,7 +63,7 @@ TEST_P(Offloaded, EveryStrategyHasTheBitsOfOneProcess) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
     expect_bits(world, scratch.path(), [] { return make_gpt(); }, {.steps = 3, .micro_batches = 6, .clip = 0.05});
-    expect_bits(world, scratch.path(), testing_models::model_kinds()[1].make,
+    expect_bits(world, scratch.path(), [] { return make_gpt(2); },
                 {.steps = 3, .micro_batches = 6, .state_dtype = StateDtype::Block8});
   });
 }
@@ -169,8 +169,8 @@ TEST_P(Offloaded, IsResidentAFewUnitsAtATime) {
       EXPECT_LT(most, 4 * kWidth * (kWidth + 64) * sizeof(float)) << step;
       EXPECT_GT(most, 0u) << step;
     }
-    // Without what the next step begins with.
-    EXPECT_LT(resident_bytes_of_files_in(scratch.path().string()), size_t(sharded.memory().offloaded_bytes) / 8);
+    // What the next step begins with, and pages that the system mapped around those that were read.
+    EXPECT_LT(resident_bytes_of_files_in(scratch.path().string()), size_t(sharded.memory().offloaded_bytes) / 4);
   });
 }
 

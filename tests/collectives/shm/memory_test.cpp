@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -22,6 +23,12 @@ namespace {
 using ::fsdp::testing::FileSizeLimit;
 using ::fsdp::testing::message_of;
 using ::testing::HasSubstr;
+
+int64_t pages_of(const MemoryFile& file) {
+  struct stat status {};
+  EXPECT_EQ(fstat(file.descriptor(), &status), 0);
+  return status.st_blocks * 512 / static_cast<int64_t>(kPageBytes);
+}
 
 TEST(OwnMemory, NeedsNoMoreOfTheLimitOnFilesThanWasAllocated) {
   const FileSizeLimit limit(size_t{4} << 20);
