@@ -20,7 +20,7 @@ PathForm path_form(std::string_view flag) {
     std::string_view flag;
     PathForm form;
   };
-  static constexpr std::array<Entry, 10> kForms = {{{"--text", PathForm::Sources},
+  static constexpr std::array<Entry, 11> kForms = {{{"--text", PathForm::Sources},
                                                     {"--data", PathForm::Sources},
                                                     {"--validation", PathForm::One},
                                                     {"--tokenizer", PathForm::Tokenizer},
@@ -28,6 +28,7 @@ PathForm path_form(std::string_view flag) {
                                                     {"--model", PathForm::Model},
                                                     {"--init-from", PathForm::One},
                                                     {"--run", PathForm::One},
+                                                    {"--offload-directory", PathForm::One},
                                                     {"--checkpoint", PathForm::One},
                                                     {"--resume", PathForm::Resume}}};
   const auto found = std::ranges::find(kForms, flag, &Entry::flag);

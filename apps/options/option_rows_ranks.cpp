@@ -46,7 +46,13 @@ std::vector<Group> rank_groups() {
          Form{names_layers, "none, all, selective, or a number of layers from 1 to 4096"}, kTrain, "LAYERS", "",
          "Layers that keep their input alone for the backward, which runs them again. Less memory for a third more "
          "computation, and the same bits. A number is spread evenly over the layers; selective is all of them, but the "
-         "results of matrix products and of attention are kept, so that nearly no time is lost."}}},
+         "results of matrix products and of attention are kept, so that nearly no time is lost."},
+        {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
+         "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
+         "memory only while a layer uses them; the weights are the same to the bit."},
+        {"--offload-directory", &O::offload_directory, Anything{}, kTrain, "FOLDER", "offload in the run's folder",
+         "Folder of the files of --offload, best on a fast local disk. It has room for 16 bytes per parameter, or 8 "
+         "with --offload optimizer, divided among the ranks; nothing is left there."}}},
   };
 }
 

@@ -23,6 +23,7 @@ inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
 inline constexpr std::array<const char*, 3> kTokenKinds = {"nanogpt", "llmc-gpt2", "llmc-llama3"};
 inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
 inline constexpr std::array<const char*, 3> kOptimizerStates = {"fp32", "bf16", "8bit"};
+inline constexpr std::array<const char*, 3> kOffloads = {"none", "optimizer", "all"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
 inline constexpr std::array<const char*, 3> kShells = {"bash", "zsh", "fish"};
 
@@ -85,6 +86,9 @@ struct Options {
   int64_t buffers = 2;
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
+  std::string offload = "none";   // to files; one of kOffloads
+  std::string offload_directory;  // of them; empty: a folder of the run's
+  bool offloads() const { return offload != "none"; }
 
   int64_t steps = 300;
   int64_t batch = 8;

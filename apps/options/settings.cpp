@@ -126,6 +126,8 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
       options.strategy + (options.shard_group_size == 0
                               ? std::string()
                               : fmt::format(" in groups of {}", counted(options.shard_group_size, "rank"))));
+  if (options.offloads())
+    row("in files", options.offload == "all" ? "the model and the optimizer's state" : "the optimizer's state");
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
   if (options.activation_checkpoint != "none") row("recomputed", recomputed_text(options));

@@ -49,6 +49,10 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   part("optimizer", [](const MemoryPlan& rank) { return rank.optimizer; });
   part("full parameters", [](const MemoryPlan& rank) { return rank.full_parameters; });
   part("full gradients", [](const MemoryPlan& rank) { return rank.full_gradients; });
+  if (plan.options.offloads()) {
+    part("of these, in files", [](const MemoryPlan& rank) { return rank.offloaded; });
+    part("and in memory again", [](const MemoryPlan& rank) { return rank.resident; });
+  }
   part("together", [](const MemoryPlan& rank) { return rank.total(); });
   const auto ranks = static_cast<double>(memory.model.size());
   line("activations", memory.activations, ranks * memory.activations);

@@ -69,6 +69,11 @@ int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padd
   return numel;
 }
 
+// In fp32, and in the dtype that is gathered where that is another.
+int64_t shard_bytes_per_element(const PlannedSharding& sharding) {
+  return kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0);
+}
+
 // Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
   int64_t all_full = 0, largest_full = 0, all_gradients = 0, largest_gradients = 0, trained_units = 0;
@@ -82,8 +87,7 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   }
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
-  plan.parameters =
-      all_full / sharding.group * (kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0));
+  plan.parameters = all_full / sharding.group * shard_bytes_per_element(sharding);
   if (sharding.ranks == 1) return plan;
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
   const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
@@ -108,6 +112,36 @@ int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding
   }
   if (!sharding.shares_buffers) return all / ranks_of_host - all / sharding.group;
   return rank == 0 ? std::min(sharding.buffers, static_cast<int64_t>(units.size())) * largest : 0;
+}
+
+// Full units are the files of the ranks that hold the model once, and take memory once for them.
+int64_t full_in_files(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
+  if (!sharding.offloads_shards || sharding.hosts > 1) return 0;
+  int64_t all = 0, largest = 0;
+  for (const UnitSizes& unit : units) {
+    all += unit.full;
+    largest = std::max(largest, unit.full);
+  }
+  const auto buffers = std::min(sharding.buffers, static_cast<int64_t>(units.size()));
+  return sharding.param_bytes * (sharding.shares_buffers ? buffers * largest : all);
+}
+
+// Of one unit, what a step works on: this rank's shard, the sum of its gradients, the optimizer's state.
+struct UnitState {
+  int64_t parameters = 0, gradients = 0, optimizer = 0;
+  // Sums that replicas read stay in memory, and so do those of one rank alone, which are autograd's own.
+  int64_t offloaded(const PlannedSharding& sharding) const {
+    const bool sums = sharding.ranks > 1 && sharding.group == sharding.ranks;
+    return (sharding.offloads_state ? optimizer : 0) +
+           (sharding.offloads_shards ? parameters + (sums ? gradients : 0) : 0);
+  }
+};
+
+UnitState unit_state(const PlannedUnit& unit, const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
+  const ElementRange shard = shard_of(sizes, sharding, rank);
+  return {.parameters = sizes.shard * shard_bytes_per_element(sharding),
+          .gradients = kFloatBytes * gradient_numel(unit, shard, sharding.ranks > 1),
+          .optimizer = state_bytes(unit, shard, sharding)};
 }
 
 // Blocks are alike: each kind of unit is looked at once.
@@ -150,7 +184,9 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
           .buffers = options.buffers,
           .shares_buffers = !whole_step && !until_backward_ends,
           .muon = options.optimizer == "muon",
-          .moment = moment};
+          .moment = moment,
+          .offloads_state = options.offloads(),
+          .offloads_shards = options.offload == "all"};
 }
 
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
@@ -162,11 +198,17 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
   for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     plan.full_parameters = sharding.param_bytes * fetched_numel(sizes, sharding, rank);
+    int64_t largest = 0;
     for (const auto& [unit, unit_sizes, count] : kinds) {
-      const ElementRange shard = shard_of(unit_sizes, sharding, rank);
-      plan.optimizer += count * state_bytes(unit, shard, sharding);
-      plan.gradients += count * kFloatBytes * gradient_numel(unit, shard, sharding.ranks > 1);
+      const UnitState state = unit_state(unit, unit_sizes, sharding, rank);
+      plan.optimizer += count * state.optimizer;
+      plan.gradients += count * state.gradients;
+      plan.offloaded += count * state.offloaded(sharding);
+      largest = std::max(largest, state.offloaded(sharding));
     }
+    // A step works on one unit while the next is read ahead.
+    plan.resident =
+        std::min(plan.offloaded, 2 * largest) + (rank % sharding.group == 0 ? full_in_files(sizes, sharding) : 0);
   }
   return plans;
 }

@@ -30,19 +30,26 @@ struct PlannedSharding {
   bool shares_buffers = true;
   bool muon = false;  // its matrices have one tensor of state in fp32, all else two moments
   PlannedMoment moment = {};
+  bool offloads_state = false;   // of the optimizer, to files
+  bool offloads_shards = false;  // and the sums of their gradients
 };
 
 PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
 
-// In bytes; but for `copies`, the parts of fsdp::MemoryReport at the end of a backward, in the same order.
+// In bytes; but for `copies` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the same
+// order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
   int64_t gradients = 0;        // sums of the shards' gradients
   int64_t optimizer = 0;        // its state
   int64_t full_parameters = 0;  // that come from other hosts: gathers on a host copy nothing
   int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
+  int64_t offloaded = 0;        // of all these, in files
+  int64_t resident = 0;         // of that, in memory at once, at most
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
-  int64_t total() const { return parameters + gradients + optimizer + full_parameters + full_gradients; }
+  int64_t total() const {
+    return parameters + gradients + optimizer + full_parameters + full_gradients - offloaded + resident;
+  }
 };
 
 // By rank, of the first host. The first unit, which is used at both ends of the model, is open while all others come

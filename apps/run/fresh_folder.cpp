@@ -58,7 +58,9 @@ std::string make_run_folder() {
 }
 
 EmptyFolderGuard::~EmptyFolderGuard() {
-  if (!folder_.empty()) rmdir(folder_.c_str());  // which leaves a folder that holds anything
+  if (folder_.empty()) return;
+  rmdir((folder_ + "/offload").c_str());  // as --offload makes it
+  rmdir(folder_.c_str());                 // which leaves a folder that holds anything
 }
 
 }  // namespace trainer

@@ -33,7 +33,7 @@ constexpr std::array kKept = {
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
 constexpr std::array kSections = {"data", "model", "sharding", "training"};
-constexpr std::array kLeftOut = {"--cache", "--init-from", "--epochs", "--tokens-per-step"};
+constexpr std::array kLeftOut = {"--cache", "--init-from", "--epochs", "--tokens-per-step", "--offload-directory"};
 
 template <typename Names>
 bool has(const Names& names, std::string_view name) {

@@ -1,5 +1,6 @@
 #include "run/sharding.h"
 
+#include <filesystem>
 #include <map>
 
 #include "models/gpt2.h"
@@ -23,6 +24,13 @@ torch::ScalarType dtype_of(const std::string& word) {
   return dtypes.at(word);
 }
 
+// Empty where nothing is offloaded.
+std::filesystem::path offload_folder_of(const Options& options) {
+  if (!options.offloads()) return {};
+  if (!options.offload_directory.empty()) return options.offload_directory;
+  return std::filesystem::path(options.run) / "offload";
+}
+
 }  // namespace
 
 torch::ScalarType compute_dtype_of(const Options& options) { return dtype_of(options.param_dtype); }
@@ -36,7 +44,9 @@ fsdp::Options sharding_of(const Options& options) {
           .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
           .mixed_precision = precision,
           .buffers = static_cast<int>(options.buffers),
-          .prefetch = static_cast<int>(options.prefetch)};
+          .prefetch = static_cast<int>(options.prefetch),
+          .offload_directory = offload_folder_of(options),
+          .offload = options.offload == "optimizer" ? fsdp::Offload::Optimizer : fsdp::Offload::All};
 }
 
 }  // namespace trainer

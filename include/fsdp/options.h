@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -114,6 +115,12 @@ struct MixedPrecision {
   std::vector<std::string> keep = {};
 };
 
+// What lies in the files of Options::offload_directory.
+enum class Offload {
+  All,  // shards, in fp32 and in the dtype that is gathered; sums of gradients, but those of replicas; optimizer state
+  Optimizer,  // optimizer state: 8 of 16 bytes per parameter with AdamW in fp32
+};
+
 struct Options {
   Strategy strategy = Strategy::FullShard;
   // Consecutive ranks that hold the model once, a divisor of the world's size: 1 replicates everything, the world
@@ -121,9 +128,12 @@ struct Options {
   int shard_group_size = 0;
   UnitPolicy units = units_automatic();
   MixedPrecision mixed_precision = {};
-  int buffers = 2;                        // full units at once; at least 2
-  int prefetch = 1;                       // units gathered ahead
-  bool cpu_offload = false;               // refused by this version
+  int buffers = 2;   // full units at once; at least 2
+  int prefetch = 1;  // units gathered ahead
+  // Of ranks on GPUs: shards, sums of gradients and optimizer state lie in the host's memory, and optimizers step
+  // there. Full units and gradients are copied to and from the device, through the host, not by NCCL (docs/cuda.md). On
+  // the CPU they lie there anyway, and nothing changes.
+  bool cpu_offload = false;
   std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
   bool sync_module_states = true;         // rank 0's parameters and buffers to all
   // FullShard and HybridShard over several hosts: each host keeps the parameters that its ranks have gathered, whole,
@@ -132,6 +142,13 @@ struct Options {
   // Rank 0's buffers to all at the beginning of each training forward, as DDP does: for what a forward both writes and
   // reads, such as a codebook that follows its inputs (docs/determinism.md).
   bool broadcast_buffers = false;
+  // A folder, made where it is missing, best on a local disk: what `offload` says lies in files there that are mapped
+  // into memory, which a unit's takes only while the unit is used. The bits are the same. Each rank has files of its
+  // own, without names, which are gone when the model is, or the process; their room on the disk is taken in `shard`
+  // and where an optimizer is made. Of a job each host may name another folder, and several models may share one.
+  // For ranks on the CPU. Empty: everything lies in memory. docs/memory.md has sizes and costs.
+  std::filesystem::path offload_directory = {};
+  Offload offload = Offload::All;
 };
 
 // A unit as a policy makes it, or as a sharded model has it.

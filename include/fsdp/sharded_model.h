@@ -56,6 +56,8 @@ struct MemoryReport {
   int64_t activation_bytes = 0;                   // now
   int64_t peak_activation_bytes = 0;              // the most since the model was sharded, or `reset_peak_memory`
   std::vector<UnitActivations> activations = {};  // by the unit that was in use when they were saved, in units' order
+  // Of total_bytes, what lies in files of Options::offload_directory: it takes memory only while it is used.
+  int64_t offloaded_bytes = 0;
 };
 
 // How often the model communicated since it was sharded.

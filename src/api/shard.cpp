@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "api/module_division.h"
+#include "api/offload.h"
 #include "api/precision.h"
 #include "api/shard_over.h"
 #include "api/strategy.h"
@@ -23,7 +24,7 @@ namespace {
 
 void check_options(const Options& options) {
   check_precision(options.mixed_precision);
-  FSDP_CHECK(!options.cpu_offload, "shard: this version has no cpu_offload; leave it off");
+  check_offload(options);
   FSDP_CHECK(options.buffers >= 2, "shard: found buffers {}, expected at least 2", options.buffers);
   FSDP_CHECK(options.prefetch >= 0, "shard: found prefetch {}, expected 0 or more", options.prefetch);
 }
@@ -79,20 +80,24 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
   convert_buffers(units, precision);
-  auto model = std::make_shared<engine::Model>(engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
-                                                                 .group = make_group(),
-                                                                 .device = world.device(),
-                                                                 .strategy = options.strategy,
-                                                                 .shards = sharding.shards,
-                                                                 .full_until = sharding.full_until,
-                                                                 .buffers = options.buffers,
-                                                                 .prefetch = options.prefetch,
-                                                                 .full_on_each_host = options.full_on_each_host,
-                                                                 .reduce_dtype = precision.reduce_dtype,
-                                                                 .casts_activations = precision.param_dtype.has_value(),
-                                                                 .sync_module_states = options.sync_module_states,
-                                                                 .statistics = std::move(statistics),
-                                                                 .broadcast_buffers = options.broadcast_buffers});
+  const Backings backings = backings_of(options, world);
+  auto model = std::make_shared<engine::Model>(
+      engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
+                        .group = is_offloaded_to_cpu(options, world) ? make_offloaded_group(world) : make_group(),
+                        .device = world.device(),
+                        .strategy = options.strategy,
+                        .shards = sharding.shards,
+                        .full_until = sharding.full_until,
+                        .buffers = options.buffers,
+                        .prefetch = options.prefetch,
+                        .full_on_each_host = options.full_on_each_host,
+                        .shard_backing = backings.shards,
+                        .state_backing = backings.states,
+                        .reduce_dtype = precision.reduce_dtype,
+                        .casts_activations = precision.param_dtype.has_value(),
+                        .sync_module_states = options.sync_module_states,
+                        .statistics = std::move(statistics),
+                        .broadcast_buffers = options.broadcast_buffers});
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();

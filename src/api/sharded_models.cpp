@@ -40,6 +40,7 @@ MemoryReport ShardedModels::memory() const {
     sum.optimizer_bytes += one.optimizer_bytes;
     sum.full_parameter_bytes += one.full_parameter_bytes;
     sum.full_gradient_bytes += one.full_gradient_bytes;
+    sum.offloaded_bytes += one.offloaded_bytes;
   }
   return sum;
 }

@@ -40,7 +40,9 @@ std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& s
 // One rank: hands out its own memory.
 std::unique_ptr<Group> make_single_group(torch::Device device = torch::kCPU);
 // Over `host`, a group of the same ranks on the CPU, with copies to and from it.
-std::unique_ptr<Group> make_staged_group(std::unique_ptr<Group> host, torch::Device device);
+std::unique_ptr<Group> make_staged_group(std::shared_ptr<Group> host, torch::Device device);
+// As above, but the shards of its units, and their sums, are the host's: on the CPU.
+std::unique_ptr<Group> make_host_shard_group(std::unique_ptr<Group> host, torch::Device device);
 // For ranks with a GPU each. `host` is of the same ranks, on the CPU.
 std::unique_ptr<Group> make_nccl_group(const GroupSpec& spec, std::unique_ptr<Group> host);
 bool has_nccl();

@@ -19,6 +19,7 @@
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
+#include "memory/backing.h"
 
 namespace fsdp::collectives {
 
@@ -95,8 +96,8 @@ class UnitCollectives {
   // Declares the shard written: gathers begun from now on see it.
   virtual void publish() = 0;
 
-  // Starts to make the unit full. `buffer`, of [full_numel] elements of the unit's dtype, is where to; undefined for a
-  // unit whose gathers need none.
+  // Starts to make the unit full: what lies in files is read ahead. `buffer`, of [full_numel] elements of the unit's
+  // dtype, is where to; undefined for a unit whose gathers need none.
   virtual void begin_gather(const torch::Tensor& buffer, Order order) = 0;
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
@@ -126,6 +127,8 @@ struct GroupUnitSpec {
   // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
   // saves the gathers in between. Otherwise it holds them only until `release`.
   bool may_be_kept = true;
+  // Where the shard lies, and with it what ranks of a host keep together.
+  std::shared_ptr<memory::Backing> backing = memory::plain_backing();
 };
 
 class Group {
@@ -137,6 +140,8 @@ class Group {
   virtual std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) = 0;  // may be a collective
   // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
   virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
+  // The same for the sums of units that have replicas.
+  virtual torch::Tensor allocate_sum(int64_t bytes) { return allocate(bytes); }
   // Of the buffers for full units that this rank has allocated for itself and others.
   virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.

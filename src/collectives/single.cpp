@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "collectives/element_type.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp::collectives {
 
@@ -11,7 +12,7 @@ namespace {
 class SingleUnit final : public UnitCollectives {
  public:
   SingleUnit(const GroupUnitSpec& spec, torch::Device device)
-      : shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))) {}
+      : shard_(spec.backing->zeros(spec.layout.shard_numel(), torch::dtype(spec.dtype).device(device))) {}
 
   Capabilities capabilities() const override { return {.into_buffer = false, .one_sided = true, .any_order = true}; }
   torch::Tensor shard() const override { return shard_; }
@@ -19,9 +20,9 @@ class SingleUnit final : public UnitCollectives {
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   bool begin_write(Readers) override { return true; }
   void publish() override {}
-  void begin_gather(const torch::Tensor&, Order) override {}
+  void begin_gather(const torch::Tensor&, Order) override { memory::read_ahead(shard_); }
   void* wait_gather() override { return shard_.data_ptr(); }
-  void release() override {}
+  void release() override { memory::put_away(shard_); }
 
   void begin_reduce(Gradients gradients, GradientSum& sum) override {
     std::vector<layout::Range> segments;

@@ -127,7 +127,7 @@ void StagedUnit::show_sum() {
 
 class StagedGroup final : public Group {
  public:
-  StagedGroup(std::unique_ptr<Group> host, torch::Device device) : host_(std::move(host)), device_(device) {}
+  StagedGroup(std::shared_ptr<Group> host, torch::Device device) : host_(std::move(host)), device_(device) {}
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -167,7 +167,7 @@ class StagedGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_staged_group(std::unique_ptr<Group> host, torch::Device device) {
+std::unique_ptr<Group> make_staged_group(std::shared_ptr<Group> host, torch::Device device) {
   return std::make_unique<StagedGroup>(std::move(host), device);
 }
 

@@ -7,13 +7,14 @@
 #include "base/error.h"
 #include "collectives/element_type.h"
 #include "collectives/shapes.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp::collectives {
 
 UnitExchange::UnitExchange(std::shared_ptr<Wire> wire, GroupUnitSpec spec)
     : wire_(std::move(wire)),
       spec_(std::move(spec)),
-      shard_(torch::zeros({spec_.layout.shard_numel()}, torch::dtype(spec_.dtype))),
+      shard_(spec_.backing->zeros(spec_.layout.shard_numel(), torch::dtype(spec_.dtype))),
       replica_sums_(*wire_, spec_.layout, spec_.id) {
   check_ranks(wire_->size(), spec_);
   check_number(spec_);
@@ -44,6 +45,7 @@ bool UnitExchange::begin_write(Readers) {
 
 void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
   FSDP_INVARIANT(gather_receives_.empty(), "unit {} is being gathered already", spec_.name);
+  memory::read_ahead(shard_);
   if (!has_peers()) return;
   check_buffer(buffer, spec_);
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
@@ -64,6 +66,12 @@ void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
 void* UnitExchange::wait_gather() {
   wire_->guarded(message_prefix(spec_.name), "gather", [&] { wire_->wait_all(gather_receives_); });
   return has_peers() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
+}
+
+// Peers may still take from the shard, which stays what it is.
+void UnitExchange::release() {
+  buffer_ = torch::Tensor();
+  memory::put_away(shard_);
 }
 
 void UnitExchange::begin_reduce(Gradients gradients, GradientSum& sum) {

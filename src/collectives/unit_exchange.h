@@ -38,7 +38,7 @@ class UnitExchange final : public UnitCollectives {
   void publish() override {}
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
-  void release() override { buffer_ = torch::Tensor(); }
+  void release() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   bool wait_begun() override;
   void wait_reduce() override;

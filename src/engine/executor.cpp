@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "interpose/piece_storage.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp::engine {
 
@@ -176,6 +177,7 @@ void Executor::finish_reduction(const Action& action) {
     arena_.gradients.release(action.buffer);
   }
   unit.sum.show();
+  memory::put_away(unit.sum.values());
   arena_.staging.release(action.buffer);
   unit.gradients.close();
 }

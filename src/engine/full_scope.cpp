@@ -12,7 +12,8 @@ namespace fsdp::engine {
 namespace {
 
 // Where full parameters have fewer bits than the shard, what was not written keeps all of the shard's.
-void write_changes(torch::Tensor& shard, const torch::Tensor& full) {
+void write_changes(torch::Tensor& shard, const torch::Tensor& changed) {
+  const torch::Tensor full = changed.to(shard.device());
   if (full.scalar_type() == shard.scalar_type()) {
     shard.copy_(full);
     return;
@@ -129,7 +130,7 @@ void FullScope::write_back() {
 void FullScope::take_from_rank0(size_t id) {
   const ShardedUnit& unit = *parts_.units[id];
   if (!full_[id].defined())
-    full_[id] = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+    full_[id] = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.device()));
   parts_.executor.guarded([&] { parts_.group->broadcast_(full_[id], 0); });
 }
 

@@ -14,10 +14,21 @@ using schedule::Call;
 
 Model::Model(ModelSpec spec) : parts_(std::move(spec)) {}
 
-bool Model::trainable(size_t parameter) const {
+ShardedUnit& Model::unit_of(size_t parameter) const {
   const auto behind = std::upper_bound(units().begin(), units().end(), parameter,
                                        [](size_t index, const auto& unit) { return index < unit->first_piece; });
-  const ShardedUnit& unit = **std::prev(behind);
+  return **std::prev(behind);
+}
+
+torch::Tensor Model::new_state(size_t parameter, int64_t numel, torch::ScalarType dtype) {
+  const torch::Device device = parameters()[parameter].piece.device();
+  torch::Tensor state = parts_.state_backing->zeros(numel, torch::dtype(dtype).device(device));
+  unit_of(parameter).add_state(state);
+  return state;
+}
+
+bool Model::trainable(size_t parameter) const {
+  const ShardedUnit& unit = unit_of(parameter);
   return unit.parameters[parameter - unit.first_piece].tensor().requires_grad();
 }
 

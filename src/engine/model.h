@@ -23,6 +23,8 @@ class Model {
   const Units& units() const { return parts_.units; }
   const std::vector<ShardedParameter>& parameters() const { return parts_.parameters; }
   bool trainable(size_t parameter) const;  // whether it wants a gradient now
+  // [numel] of zeros for an optimizer's state of the parameter.
+  torch::Tensor new_state(size_t parameter, int64_t numel, torch::ScalarType dtype);
   const NamedTensors& buffers() const { return parts_.buffers.named(); }
   // For what this room does with several parts. The caller takes the lock.
   Parts& parts() { return parts_; }
@@ -71,6 +73,8 @@ class Model {
   void backward_without_batch();
 
  private:
+  ShardedUnit& unit_of(size_t parameter) const;
+
   Parts parts_;
   Events events_{parts_};
 };

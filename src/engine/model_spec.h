@@ -8,6 +8,7 @@
 
 #include "collectives/group.h"
 #include "fsdp/sharded_model.h"
+#include "memory/backing.h"
 #include "schedule/residency.h"
 
 namespace fsdp::engine {
@@ -27,6 +28,9 @@ struct ModelSpec {
   int buffers = 2;
   int prefetch = 1;
   bool full_on_each_host = false;
+  std::shared_ptr<memory::Backing> shard_backing =
+      memory::plain_backing();  // of shards, and of sums that no peer reads
+  std::shared_ptr<memory::Backing> state_backing = memory::plain_backing();  // of optimizers' state
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;

@@ -32,7 +32,10 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
   if (begun && update_.lock() != update) refuse(Misuse::OtherStepBegun, "");
   const std::vector<float> factors = gradients_.take_factors();
   writer_.release_all();
-  for (int id = 0; id < static_cast<int>(units_.size()); ++id) {
+  const int count = static_cast<int>(units_.size());
+  if (count > 0) units_[0]->read_ahead();
+  for (int id = 0; id < count; ++id) {
+    if (id + 1 < count && !early_.has_stepped(id + 1)) units_[id + 1]->read_ahead();
     if (!early_.has_stepped(id)) {
       collectives::UnitCollectives& unit = *units_[id]->collectives;
       recorder_.computes_nothing();
@@ -58,6 +61,7 @@ void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const floa
     update(*units_[id], factors);
     recorder_.computes(Activity::Publish, id, recorder_.touched());
     units_[id]->collectives->publish();
+    units_[id]->put_away();
   });
 }
 
@@ -87,7 +91,9 @@ void OptimizerStep::reduced(const schedule::Actions& actions) {
   using Kind = schedule::Action::Kind;
   for (const schedule::Action& action : actions) {
     if (action.kind != Kind::WaitReduce && action.kind != Kind::WaitBuffer) continue;
-    if (schedule_.complete(action.unit)) early_.reduced(action.unit);
+    if (!schedule_.complete(action.unit)) continue;
+    early_.reduced(action.unit);
+    units_[action.unit]->read_ahead();
   }
 }
 

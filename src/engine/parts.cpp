@@ -69,6 +69,7 @@ NamedTensors buffers_of(const ModelSpec& spec) {
 Parts::Parts(ModelSpec spec)
     : strategy(spec.strategy),
       shards(spec.shards),
+      state_backing(spec.state_backing),
       buffers(*spec.group, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
       units(make_units(spec, link, parameters)),
       recorder(units.size()),

@@ -54,7 +54,8 @@ struct Parts {
   mutable std::mutex mutex;
   std::unique_ptr<collectives::Group> group;
   Strategy strategy;
-  int shards;  // ranks that share one copy of the state
+  int shards;                                      // ranks that share one copy of the state
+  std::shared_ptr<memory::Backing> state_backing;  // of optimizers' state
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();

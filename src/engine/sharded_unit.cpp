@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "interpose/piece_storage.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp::engine {
 
@@ -36,9 +37,9 @@ torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const S
 torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
   const torch::Tensor full = first_values(unit, model, sharded);
   const layout::Range own = sharded.layout.shard_of(model.group->rank());
-  torch::Tensor shard = unit.dtype == torch::kFloat32
-                            ? sharded.collectives->shard()
-                            : torch::empty({sharded.layout.shard_numel()}, on_device(model, torch::kFloat32));
+  torch::Tensor shard = unit.dtype == torch::kFloat32 ? sharded.collectives->shard()
+                                                      : model.shard_backing->zeros(sharded.layout.shard_numel(),
+                                                                                   on_device(model, torch::kFloat32));
   shard.copy_(full.slice(0, own.begin, own.end));
   return shard;
 }
@@ -57,8 +58,12 @@ std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,
 
 // Replicas of a shard may read each other's sums.
 buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpec& model) {
-  if (layout.shards() == layout.ranks()) return buffers::allocate_plain(model.device);
-  return [group = model.group.get()](int64_t bytes) { return group->allocate(bytes); };
+  if (layout.shards() == layout.ranks()) {
+    return [backing = model.shard_backing, options = on_device(model, torch::kUInt8)](int64_t bytes) {
+      return backing->zeros(bytes, options);
+    };
+  }
+  return [group = model.group.get()](int64_t bytes) { return group->allocate_sum(bytes); };
 }
 
 }  // namespace
@@ -75,12 +80,14 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
            .layout = layout,
            .dtype = unit.dtype,
            .gradient_dtype = model.reduce_dtype,
-           .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host})),
+           .may_be_kept = model.full_until != schedule::FullUntil::BufferNeeded || model.full_on_each_host,
+           .backing = model.shard_backing})),
       shard(make_shard(unit, model, *this)),
       gradients(shapes, on_device(model, model.reduce_dtype)),
       sum(layout, model.group->rank(), pieces_of(*this, model.group->rank(), link), link, allocate_sums(layout, model)),
       storage_(c10::make_intrusive<interpose::UnitStorage>(id, name, layout.full_numel() * c10::elementSize(unit.dtype),
-                                                           unit.dtype, model.casts_activations, link, model.device)) {
+                                                           unit.dtype, model.casts_activations, link, model.device)),
+      device_(model.device) {
   publish();
   interpose::Unwatched ours;
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -95,6 +102,35 @@ void ShardedUnit::publish() {
   torch::Tensor published = collectives->shard();
   if (!published.is_alias_of(shard)) published.copy_(shard);
   collectives->publish();
+  put_away();
+}
+
+void ShardedUnit::add_state(const torch::Tensor& state) {
+  std::erase_if(states_, [](const auto& one) { return one.expired(); });
+  if (const auto pages = memory::pages_of(state)) states_.push_back(pages);
+}
+
+std::vector<std::shared_ptr<const memory::FilePages>> ShardedUnit::pages() const {
+  std::vector<std::shared_ptr<const memory::FilePages>> all{memory::pages_of(shard), memory::pages_of(sum.values())};
+  const torch::Tensor published = collectives->shard();
+  if (!published.is_alias_of(shard)) all.push_back(memory::pages_of(published));
+  for (const auto& state : states_) all.push_back(state.lock());
+  std::erase(all, nullptr);
+  return all;
+}
+
+void ShardedUnit::read_ahead() const {
+  for (const auto& one : pages()) one->read_ahead();
+}
+
+void ShardedUnit::put_away() const {
+  for (const auto& one : pages()) one->put_away();
+}
+
+int64_t ShardedUnit::offloaded_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& one : pages()) bytes += static_cast<int64_t>(one->bytes());
+  return bytes;
 }
 
 torch::Tensor ShardedUnit::view(const torch::Tensor& full, size_t index) const {

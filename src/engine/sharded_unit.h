@@ -17,6 +17,7 @@
 #include "engine/unit_gradients.h"
 #include "interpose/parameter.h"
 #include "layout/unit_layout.h"
+#include "memory/file_pages.h"
 
 namespace fsdp::engine {
 
@@ -35,12 +36,20 @@ class ShardedUnit {
   void forbid_access() { storage_->forbid_access(); }
   // Peers see the shard as it is now, from their next gather on. The caller has begun the write.
   void publish();
+  // `state` belongs to the unit from now on, as long as it is there: an optimizer's, of some piece.
+  void add_state(const torch::Tensor& state);
+  // Of what a step works on, the shard, its sum and its state: the part that lies in files is used soon, or not for a
+  // while. Nothing waits.
+  void read_ahead() const;
+  void put_away() const;
+  int64_t offloaded_bytes() const;  // of these, in files
 
   // Parameter `index` within a tensor that holds the whole unit.
   torch::Tensor view(const torch::Tensor& full, size_t index) const;
   // Per parameter: whether it wants a gradient now.
   std::vector<uint8_t> trainable() const;
   torch::ScalarType dtype() const { return storage_->dtype(); }  // of full parameters
+  torch::Device device() const { return device_; }               // the same
   bool is_divided() const { return layout.shards() > 1; }
   int64_t shard_bytes() const;  // in fp32 and, where that is another, in the dtype that is gathered
 
@@ -56,7 +65,11 @@ class ShardedUnit {
   UnitGradientSum sum;      // over ranks and micro-batches
 
  private:
+  std::vector<std::shared_ptr<const memory::FilePages>> pages() const;
+
   c10::intrusive_ptr<interpose::UnitStorage> storage_;
+  torch::Device device_;
+  std::vector<std::weak_ptr<const memory::FilePages>> states_;  // those in files
 };
 
 using Units = std::vector<std::unique_ptr<ShardedUnit>>;

@@ -173,7 +173,7 @@ void UnitGradientSum::add_kept(UnitGradients& gradients) {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const torch::Tensor kept = gradients.take_kept(static_cast<int>(i));
     if (!kept.defined()) continue;
-    const torch::Tensor flat = kept.as_strided({kept.numel()}, {1});
+    const torch::Tensor flat = kept.as_strided({kept.numel()}, {1}).to(pieces_[i].device());
     if (interpose::PieceStorage* storage = storage_of(i)) {
       torch::Tensor(storage->memory()).add_(flat);
       add_again(i);

@@ -72,6 +72,7 @@ class UnitGradientSum {
   const std::vector<torch::Tensor>& pieces() const { return pieces_; }
   bool any() const;
   collectives::GradientSum& sum() { return sum_; }
+  const torch::Tensor& values() const { return sum_.values; }  // undefined where there is none
   // Of the parameters that wanted a gradient in the last backward.
   const layout::GradientLayout& gradient_layout() const { return gradient_layout_; }
   int64_t bytes() const;

@@ -3,7 +3,7 @@
 namespace fsdp::engine {
 
 torch::Tensor gather_whole(ShardedUnit& unit, collectives::Order order) {
-  torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.shard.device()));
+  torch::Tensor full = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.device()));
   const bool into_buffer = unit.collectives->capabilities().into_buffer;
   unit.collectives->begin_gather(into_buffer ? full : torch::Tensor(), order);
   void* bytes = unit.collectives->wait_gather();

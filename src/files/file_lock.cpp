@@ -73,10 +73,10 @@ FileLock::Outcome FileLock::try_to_take() {
     return Descriptor(open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0644));
   };
   descriptor_ = open_with(O_CREAT | O_EXCL);
-  const bool is_new = descriptor_.is_open();
-  if (!is_new && errno == EEXIST) descriptor_ = open_with(0);
+  const bool is_new = descriptor_.is_open(), was_there = !is_new && errno == EEXIST;
+  if (was_there) descriptor_ = open_with(0);
   if (!descriptor_.is_open()) {
-    if (errno == ENOENT) return Outcome::Gone;  // between the two
+    if (was_there && errno == ENOENT) return Outcome::Gone;  // between the two
     throw Error(fmt::format("the lock '{}' cannot be taken: {}.", path_.string(),
                             errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
   }

@@ -16,15 +16,15 @@ NormSum own_norm(engine::Model& model, double norm_type) {
   const std::vector<float> factors = model.take_factors();
   NormSum norm(norm_type);
   std::vector<torch::Tensor> elsewhere;
-  for (const ShardedParameter& parameter : model.parameters()) {
-    torch::Tensor gradient = parameter.piece.grad();
-    if (!gradient.defined()) continue;
-    for (float factor : factors) gradient.mul_(factor);
-    if (!gradient.is_cpu()) {
-      elsewhere.push_back(gradient);
-      continue;
-    }
+  const auto add = [&](const torch::Tensor& gradient) {
+    if (!gradient.defined()) return;
+    for (float factor : factors) torch::Tensor(gradient).mul_(factor);
+    if (!gradient.is_cpu()) return elsewhere.push_back(gradient);
     norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
+  };
+  for (const auto& unit : model.units()) {
+    for (size_t i = 0; i < unit->parameters.size(); ++i) add(model.parameters()[unit->first_piece + i].piece.grad());
+    unit->put_away();
   }
   if (!elsewhere.empty()) norm.add(norm_on_device(elsewhere, norm_type));
   return norm;

@@ -108,18 +108,14 @@ RuleOnPieces::RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std:
 // Frozen parameters have none until they are unfrozen.
 void RuleOnPieces::make_state(size_t parameter) {
   const torch::Tensor& piece = model_->parameters()[parameter].piece;
-  const auto beside_piece = torch::TensorOptions(piece.device());
   int64_t bytes = 0;
   for (size_t i = 0; i < kept_.size(); ++i) {
-    states_[i][parameter] = torch::zeros({kept_[i].numel_for(piece.numel())}, beside_piece.dtype(kept_[i].type));
+    states_[i][parameter] = model_->new_state(parameter, kept_[i].numel_for(piece.numel()), kept_[i].type);
     bytes += static_cast<int64_t>(states_[i][parameter].nbytes());
   }
-  steps_[parameter] = torch::zeros({}, beside_piece);
-  bytes_ += bytes;
-  model_->add_optimizer_bytes(bytes);
+  steps_[parameter] = torch::zeros({}, torch::TensorOptions(piece.device()));
+  bytes_.add(bytes);
 }
-
-RuleOnPieces::~RuleOnPieces() { model_->add_optimizer_bytes(-bytes_); }
 
 void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   const auto& all = model_->parameters();

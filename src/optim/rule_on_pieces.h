@@ -21,7 +21,6 @@ class RuleOnPieces {
   // rule, and for a pattern that matches none of them.
   RuleOnPieces(std::shared_ptr<engine::Model> model, Rule rule, std::vector<ParameterGroup> groups,
                const std::vector<size_t>& members);
-  ~RuleOnPieces();
   RuleOnPieces(const RuleOnPieces&) = delete;
   RuleOnPieces& operator=(const RuleOnPieces&) = delete;
 
@@ -41,6 +40,23 @@ class RuleOnPieces {
   UpdateBatch batch_of(size_t group, const engine::ShardedUnit& unit);
   void make_state(size_t parameter);
 
+  // What the model reports of the state, as long as this lives.
+  class ReportedBytes {
+   public:
+    explicit ReportedBytes(engine::Model& model) : model_(model) {}
+    ~ReportedBytes() { model_.add_optimizer_bytes(-bytes_); }
+    ReportedBytes(const ReportedBytes&) = delete;
+    ReportedBytes& operator=(const ReportedBytes&) = delete;
+    void add(int64_t bytes) {
+      bytes_ += bytes;
+      model_.add_optimizer_bytes(bytes);
+    }
+
+   private:
+    engine::Model& model_;
+    int64_t bytes_ = 0;
+  };
+
   std::shared_ptr<engine::Model> model_;
   Rule rule_;
   std::vector<ParameterGroup> groups_;              // the last has no patterns: what matches no other
@@ -48,7 +64,7 @@ class RuleOnPieces {
   std::vector<KeptTensor> kept_;                    // of the rule's states
   std::vector<std::vector<torch::Tensor>> states_;  // of each of those, per parameter
   std::vector<torch::Tensor> steps_;                // per parameter
-  int64_t bytes_ = 0;
+  ReportedBytes bytes_{*model_};
 };
 
 // The one rule of an optimizer that steps every parameter in the same way.

@@ -60,7 +60,7 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       device_(device ? *device : take_own_device()),
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
-      group_(connect("world")) {}
+      group_(connect("world", backend_, device_)) {}
 
 c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
   if (!store_) return {};
@@ -127,20 +127,37 @@ bool State::ask_whether_devices_are_shared() const {
   return std::set<std::string>(all.begin(), all.end()).size() < all.size();
 }
 
-std::unique_ptr<collectives::Group> State::connect(const std::string& name) {
-  return collectives::make_group(backend_, {.store = store_under(name),
-                                            .rank = identity_.rank,
-                                            .size = identity_.size,
-                                            .one_host = identity_.local_size == identity_.size,
-                                            .ranks_of_a_host = ranks_of_a_host_,
-                                            .address = address_,
-                                            .timeout = timeout_,
-                                            .device = device_,
-                                            .shares_device = shares_device_,
-                                            .world_ranks = world_ranks_});
+std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
+                                                   torch::Device device) {
+  return collectives::make_group(backend, {.store = store_under(name),
+                                           .rank = identity_.rank,
+                                           .size = identity_.size,
+                                           .one_host = identity_.local_size == identity_.size,
+                                           .ranks_of_a_host = ranks_of_a_host_,
+                                           .address = address_,
+                                           .timeout = timeout_,
+                                           .device = device,
+                                           .shares_device = shares_device_,
+                                           .world_ranks = world_ranks_});
 }
 
-std::unique_ptr<collectives::Group> State::new_group() { return connect(fmt::format("group{}", children_++)); }
+std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
+  std::weak_ptr<const memory::OffloadFolder>& known = (*folders_)[unknown ? path : whole];
+  if (auto folder = known.lock()) return folder;
+  const auto folder = std::make_shared<const memory::OffloadFolder>(path, world_ranks_[identity_.rank]);
+  known = folder;
+  return folder;
+}
+
+std::unique_ptr<collectives::Group> State::new_group() {
+  return connect(fmt::format("group{}", children_++), backend_, device_);
+}
+
+std::unique_ptr<collectives::Group> State::new_host_group() {
+  return connect(fmt::format("group{}", children_++), device_.is_cpu() ? backend_ : "auto", torch::kCPU);
+}
 
 void State::begin_call() {
   std::vector<std::function<bool()>> lasting;
@@ -171,6 +188,7 @@ std::shared_ptr<State> State::split(int color) {
   auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_,
                                        address_);
   split->before_calls_ = before_calls_;
+  split->folders_ = folders_;
   return split;
 }
 

@@ -7,13 +7,16 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/group.h"
+#include "memory/offload_folder.h"
 #include "world/identity.h"
 
 namespace fsdp::world {
@@ -37,8 +40,13 @@ class State {
   void before_calls(std::function<bool()> action) { before_calls_->push_back(std::move(action)); }
   void begin_call();
 
+  // This rank's part of the folder, which all models share that are offloaded to it; gone with the last of them.
+  std::shared_ptr<const memory::OffloadFolder> offload_folder(const std::filesystem::path& path);
+
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
+  // The same for tensors on the CPU, whatever this rank's device.
+  std::unique_ptr<collectives::Group> new_host_group();
   // The ranks of one color as a world of their own. A collective.
   std::shared_ptr<State> split(int color);
 
@@ -50,7 +58,8 @@ class State {
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
   int ask_ranks_of_every_host() const;
   bool ask_whether_devices_are_shared() const;
-  std::unique_ptr<collectives::Group> connect(const std::string& name);
+  std::unique_ptr<collectives::Group> connect(const std::string& name, const std::string& backend,
+                                              torch::Device device);
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
   Identity identity_;
@@ -66,6 +75,9 @@ class State {
   std::unique_ptr<collectives::Group> group_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();
+  // By path. Shared, as the one above, with the worlds that are split from this one.
+  using Folders = std::map<std::filesystem::path, std::weak_ptr<const memory::OffloadFolder>>;
+  std::shared_ptr<Folders> folders_ = std::make_shared<Folders>();
 };
 
 }  // namespace fsdp::world

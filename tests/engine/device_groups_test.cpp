@@ -63,6 +63,10 @@ void expect_same_bits(World& world, MakeGroup make_group, int shards, const Trai
   }
 }
 
+std::unique_ptr<collectives::Group> host_shards_over_its_own(World& world) {
+  return collectives::make_host_shard_group(world.state()->new_group(), torch::kCPU);
+}
+
 class StagedModel : public ::testing::TestWithParam<int> {};
 
 TEST_P(StagedModel, HasTheBitsOfOneProcess) {
@@ -73,6 +77,39 @@ TEST_P(StagedModel, HasTheBitsOfOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedModel, ::testing::Values(2, 4));
+
+// Options::cpu_offload.
+class HostShardModel : public ::testing::TestWithParam<testing::Job> {};
+
+TEST_P(HostShardModel, HasTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
+    std::vector<int> shards{world.size()};
+    if (world.size() > 1) shards.push_back(1);
+    for (int count : shards) {
+      expect_same_bits(world, host_shards_over_its_own, count,
+                       {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05});
+    }
+  });
+}
+
+// Full units are copies, of which there are as many as buffers; with plain groups of these kinds there are none.
+TEST_P(HostShardModel, HoldsFullUnitsInBuffersOfTheDevice) {
+  run_ranks(GetParam(), [](World& world) {
+    const TestModel model = testing_models::make_gpt();
+    engine::ModelSpec spec{
+        .units = units_of(*model.module), .group = host_shards_over_its_own(world), .shards = world.size()};
+    ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
+    model.loss(world.rank()).backward();
+    int64_t largest = 0;
+    for (const UnitSummary& unit : sharded.units()) largest = std::max(largest, unit.bytes);
+    EXPECT_GE(sharded.memory().full_parameter_bytes, 2 * largest);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, HostShardModel,
+                         ::testing::Values(testing::Job{1}, testing::Job{2, "shm"}, testing::Job{2, "gloo"},
+                                           testing::Job{4, "shm"}),
+                         ::testing::PrintToStringParamName());
 
 #ifdef FSDP_WITH_GLOO
 // Two ranks with a micro-batch each: a sum of two has one order.

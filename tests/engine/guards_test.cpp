@@ -349,7 +349,6 @@ TEST(Guards, OptionsThatThisVersionDoesNotRunAreErrors) {
     EXPECT_THAT(message_of([&] { shard(*model.module, world, {.mixed_precision = {.param_dtype = torch::kDouble}}); }),
                 AllOf(HasSubstr("param_dtype Double"), HasSubstr("float16")));
     EXPECT_THAT(message_of([&] { shard(*model.module, world, {.buffers = 1}); }), HasSubstr("at least 2"));
-    EXPECT_THAT(message_of([&] { shard(*model.module, world, {.cpu_offload = true}); }), HasSubstr("cpu_offload"));
   });
 }
 

@@ -64,6 +64,12 @@ TEST(FileLock, FollowsNoLinkAndWritesToNoFileThroughOne) {
   EXPECT_EQ(read_bytes(precious), "text");
 }
 
+TEST(FileLock, WhereNoFileCanBeMadeIsAnError) {
+  const TemporaryFolder folder;
+  for (const std::string& path : {folder / "missing/lock", std::string("/proc/fsdp-lock")})
+    EXPECT_THAT(message_of<Error>([&] { FileLock lock(path); }), HasSubstr("the lock '" + path + "' cannot be taken"));
+}
+
 TEST(FileLock, WithoutLocksOfTheFileSystemTheFileItselfIsTheLock) {
   const TemporaryFolder folder;
   const std::string path = folder / "lock";

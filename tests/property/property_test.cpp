@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "collectives/backends.h"
 #include "property/random_case.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "support/train_sharded.h"
 #include "support/variable.h"
 #include "world/state.h"
@@ -38,9 +40,14 @@ ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& m
   return shard_over(make_group, module, world, options);
 }
 
-void check(const RandomCase& drawn, World& world) {
+void check(const RandomCase& drawn, World& world, const std::filesystem::path& folder) {
   const auto& model = drawn.make_on_ranks(world.rank()).model;
-  auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, drawn.options);
+  Options options = drawn.options;
+  if (drawn.offload) {
+    options.offload_directory = folder;
+    options.offload = *drawn.offload;
+  }
+  auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, options);
   testing_models::train(model, sharded, world, drawn.training);
   EXPECT_EQ(sharded.communication().late_gradients, 0);
   const auto found = testing_models::whole_weights(*model.module, sharded);
@@ -50,14 +57,14 @@ void check(const RandomCase& drawn, World& world) {
   EXPECT_THAT(testing_models::differences(expected, found), ::testing::IsEmpty());
 }
 
-void check_all(World& world, const std::string& backend) {
+void check_all(World& world, const std::string& backend, const std::filesystem::path& folder) {
   for (uint64_t seed : seeds_for(world.size(), backend)) {
     const RandomCase drawn = make_random_case(seed);
     const std::string words = fmt::format("FSDP_PROPERTY_SEED={}: {}", seed, drawn.words);
     if (world.rank() == 0) std::printf("%s\n", words.c_str());  // the last one, if the process does not come to the end
     SCOPED_TRACE(words);
     try {
-      check(drawn, world);
+      check(drawn, world, folder);
     } catch (const std::exception& error) {
       throw std::runtime_error(fmt::format("{}\n{}", words, error.what()));
     }
@@ -86,7 +93,8 @@ TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
   constexpr std::chrono::seconds kTimeout{60};
   const auto& [ranks, backend] = GetParam();
   if (seeds_for(ranks, backend).empty()) GTEST_SKIP() << "the seed that is wanted is of other ranks";
-  const auto body = [&](World& world) { check_all(world, GetParam().second); };
+  const testing::ScratchDirectory scratch;
+  const auto body = [&](World& world) { check_all(world, GetParam().second, scratch.path()); };
   if (backend == kSeveralHosts) {
     const testing::Hosts hosts = ranks == 4 ? testing::Hosts{2, 2} : testing::Hosts{ranks, 1};
     return testing::run_on_hosts(hosts, body, {.timeout = kTimeout});

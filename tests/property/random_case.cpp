@@ -141,6 +141,9 @@ RandomCase make_random_case(uint64_t seed) {
   const auto state = random.among<std::pair<StateDtype, const char*>>(
       {{StateDtype::Float32, "fp32"}, {StateDtype::BFloat16, "bf16"}, {StateDtype::Block8, "blocks of 8 bits"}});
   drawn.training.state_dtype = state.first;
+  const auto [offload, files] = std::vector<std::pair<std::optional<Offload>, const char*>>{
+      {std::nullopt, "nothing"}, {Offload::Optimizer, "the moments"}, {Offload::All, "all"}}[(number / 3 + round) % 3];
+  drawn.offload = offload;
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
   const auto recomputed = random.among<std::pair<std::optional<ActivationCheckpointOptions>, const char*>>(
       {{std::nullopt, "no block"},
@@ -149,10 +152,10 @@ RandomCase make_random_case(uint64_t seed) {
   drawn.recomputed = recomputed.first;
   drawn.words = fmt::format(
       "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
-      "prefetch {}, full on each host {}, moments in {}, {} recomputed, {}; {}",
+      "prefetch {}, full on each host {}, moments in {}, {} in files, {} recomputed, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
       accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
-      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, recomputed.second, policy.name,
+      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files, recomputed.second, policy.name,
       drawn.make(0).words);
   return drawn;
 }

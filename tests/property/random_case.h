@@ -4,6 +4,8 @@
 
 #include <fsdp/options.h>
 
+#include <optional>
+
 #include "property/random_model.h"
 #include "support/oracle.h"
 
@@ -13,6 +15,7 @@ struct RandomCase {
   uint64_t seed = 0;
   testing_models::Training training = {};
   Options options = {};
+  std::optional<Offload> offload = std::nullopt;  // to a folder that is still to be named
   std::string words = {};
   std::optional<ActivationCheckpointOptions> recomputed = std::nullopt;  // of each block on ranks, not in the oracle
 

@@ -35,7 +35,10 @@ class GatheredParameters final : public HostsParameters, private BufferedGather 
   void publish() override {}
   void begin_gather(Order order) override;
   void* wait_gather() override;
-  void release() override { context_.buffers().release(*this); }
+  void release() override {
+    context_.buffers().release(*this);
+    memory_.release();
+  }
 
  private:
   void is_placed(char* buffer) override;
@@ -89,6 +92,7 @@ bool GatheredParameters::begin_write(Readers readers) {
 
 void GatheredParameters::begin_gather(Order order) {
   end_gather("gather");
+  memory_.read_ahead();
   context_.on_wire(prefix_, "gather", [&] {
     if (order == Order::Common) context_.wire()->begins(purpose_);
     const torch::Tensor own = memory_.shard();

@@ -50,7 +50,7 @@ class KeptParameters final : public HostsParameters {
   int64_t bytes() const override { return fetched_from_.size() * memory_.shard().nbytes(); }
   bool begin_write(Readers readers) override;
   void publish() override;
-  void begin_gather(Order) override {}
+  void begin_gather(Order) override { memory_.read_ahead(); }
   void* wait_gather() override;
   void release() override { memory_.release(); }
 

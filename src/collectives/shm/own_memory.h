@@ -12,11 +12,18 @@
 #include <mutex>
 
 #include "collectives/shm/control.h"
-#include "collectives/shm/heap.h"
-#include "collectives/shm/memory_file.h"
 #include "collectives/shm/rank_memory.h"
+#include "memory/heap.h"
+#include "memory/memory_file.h"
 
 namespace fsdp::collectives::shm {
+
+using memory::Access;
+using memory::Heap;
+using memory::kHugePageBytes;
+using memory::kPageBytes;
+using memory::Mapping;
+using memory::MemoryFile;
 
 class OwnMemory final : public RankMemory {
  public:

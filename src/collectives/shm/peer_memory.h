@@ -11,10 +11,14 @@
 #include <optional>
 
 #include "collectives/shm/control.h"
-#include "collectives/shm/memory_file.h"
 #include "collectives/shm/rank_memory.h"
+#include "memory/memory_file.h"
 
 namespace fsdp::collectives::shm {
+
+using memory::Access;
+using memory::Mapping;
+using memory::MemoryFile;
 
 class PeerMemory final : public RankMemory {
  public:

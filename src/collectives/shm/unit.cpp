@@ -41,6 +41,7 @@ bool SharedMemoryUnit::begin_write(Readers readers) {
 }
 
 void SharedMemoryUnit::begin_gather(const torch::Tensor& buffer, Order) {
+  memory_.read_ahead();
   if (!copies()) return;
   check_buffer(buffer, spec_);
   buffer_ = buffer;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp::collectives::shm {
 
@@ -45,7 +46,7 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
   int first = ranks.rank();
   for (int peer : sharers_) first = std::min(first, peer);
   std::optional<MemoryFile> file;
-  if (is_shared && ranks.rank() == first) file.emplace(MemoryFile::create());
+  if (is_shared && ranks.rank() == first) file.emplace(spec.backing->new_file());
   const Opening own{make_control(*context.memory()), file ? file->descriptor() : -1};
 
   exchange.begin("opens unit " + spec.name, bytes);
@@ -57,12 +58,12 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
     members_.push_back({reinterpret_cast<UnitControl*>(memory.at(openings[number].control)), &memory});
   }
   if (is_shared && !file)
-    file.emplace(MemoryFile::open(context.process_of(first), openings[first].file, ranks.name_of(first)));
+    file.emplace(spec.backing->open_file(context.process_of(first), openings[first].file, ranks.name_of(first)));
   exchange.round();  // a rank that finds no memory for its part closes the file
   if (is_shared) {
     map(*file, spec.dtype, on_host.first_rank + ranks.rank(), on_host.fetched);
   } else {
-    shard_ = torch::zeros({layout_.shard_numel()}, torch::dtype(spec.dtype));
+    shard_ = spec.backing->zeros(layout_.shard_numel(), torch::dtype(spec.dtype));
   }
   exchange.round();
 }
@@ -82,12 +83,26 @@ void UnitMemory::map(MemoryFile& file, torch::ScalarType dtype, int rank, const 
   };
   grant_shard_of(rank);
   for (int owner : fetched) grant_shard_of(owner);
-  full_.emplace(file, layout_.full_numel() * element, kReleased);
-  auto own = std::make_shared<Mapping>(file, layout_.full_numel() * element, Access::Write);
-  writable_ = own->base();
-  char* begin = writable_ + layout_.shard_of(rank).begin * element;
-  shard_ = torch::from_blob(
-      begin, {layout_.shard_numel()}, [own](void*) {}, torch::dtype(dtype));
+  const size_t bytes = layout_.full_numel() * element;
+  full_ = std::make_shared<Mapping>(file, bytes, kReleased);
+  const auto writable = std::make_shared<const Mapping>(file, bytes, Access::Write);
+  writable_ = writable->base();
+  shard_ = shard_over(file, dtype, rank, writable);
+  if (!file.on_disk()) return;
+  for (const auto& mapping : {std::shared_ptr<const Mapping>(full_), writable})
+    whole_.emplace_back(file.on_disk(), mapping, /*mapped_from=*/0, mapping->base(), bytes);
+}
+
+torch::Tensor UnitMemory::shard_over(const MemoryFile& file, torch::ScalarType dtype, int rank,
+                                     const std::shared_ptr<const Mapping>& writable) const {
+  const size_t element = c10::elementSize(dtype), bytes = layout_.shard_numel() * element;
+  char* begin = writable->base() + layout_.shard_of(rank).begin * element;
+  if (file.on_disk()) {
+    const auto pages = std::make_shared<memory::FilePages>(file.on_disk(), writable, /*mapped_from=*/0, begin, bytes);
+    return memory::tensor_over(pages, layout_.shard_numel(), dtype);
+  }
+  return torch::from_blob(
+      begin, {layout_.shard_numel()}, [writable](void*) {}, torch::dtype(dtype));
 }
 
 bool UnitMemory::begin_write(Readers readers) {
@@ -105,6 +120,11 @@ void UnitMemory::wait_published(const std::function<void(int number)>& published
   if (full_) epochs_->wait_published(published);
 }
 
+void UnitMemory::read_ahead() const {
+  if (!whole_.empty()) whole_.front().read_ahead();
+  if (!is_shared()) memory::read_ahead(shard_);
+}
+
 void* UnitMemory::wait_full() {
   if (!full_) return shard_.mutable_data_ptr();
   wait_published();
@@ -114,6 +134,8 @@ void* UnitMemory::wait_full() {
 
 void UnitMemory::release() {
   if (full_ && kReleased == Access::None) full_->allow(Access::None);
+  for (const memory::FilePages& pages : whole_) pages.put_away();
+  if (!is_shared()) memory::put_away(shard_);
 }
 
 }  // namespace fsdp::collectives::shm

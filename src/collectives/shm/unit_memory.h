@@ -7,7 +7,8 @@
 // nobody.
 //
 // The mapping that operators get is without the right to write. In builds with FSDP_POISON it is out of reach while the
-// unit is released, so that a use without a gather is a fault.
+// unit is released, so that a use without a gather is a fault. Where the unit lies on a disk, what is released does not
+// count as memory of this process.
 //
 // Owned by the unit's collectives. One thread at a time, but for `publish`. Throws Error, and WaitFailure as `Ranks`.
 #pragma once
@@ -19,11 +20,16 @@
 
 #include "collectives/group.h"
 #include "collectives/shm/context.h"
-#include "collectives/shm/memory_file.h"
 #include "collectives/shm/unit_counters.h"
 #include "collectives/shm/unit_epochs.h"
+#include "memory/file_pages.h"
+#include "memory/memory_file.h"
 
 namespace fsdp::collectives::shm {
+
+using memory::Access;
+using memory::Mapping;
+using memory::MemoryFile;
 
 // A unit on a host, for the rank that opens it. Alone, the host has all ranks of the unit's layout.
 struct UnitOnHost {
@@ -39,7 +45,7 @@ class UnitMemory {
 
   const std::vector<UnitMember>& members() const { return members_; }  // by the ranks' numbers on the host
   torch::Tensor shard() const { return shard_; }
-  bool is_shared() const { return full_.has_value(); }
+  bool is_shared() const { return full_ != nullptr; }
   // The place of a rank's shard in a shared unit; `rank` is of the layout. Written for ranks that are fetched.
   char* place_of(int rank) const { return writable_ + layout_.shard_index(rank) * shard_.nbytes(); }
 
@@ -49,6 +55,8 @@ class UnitMemory {
   void publish();
   // Returns when the parts of all ranks are there, and tells `published` the number of each that comes.
   void wait_published(const std::function<void(int number)>& published = {});
+  // The whole unit will be read soon.
+  void read_ahead() const;
   // The whole unit, when it is there; valid until `release`.
   void* wait_full();
   void release();
@@ -57,11 +65,15 @@ class UnitMemory {
   void open(SharedMemoryContext& context, const GroupUnitSpec& spec, const UnitOnHost& on_host);
   uint64_t make_control(OwnMemory& memory) const;
   void map(MemoryFile& file, torch::ScalarType dtype, int rank, const std::vector<int>& fetched);
+  torch::Tensor shard_over(const MemoryFile& file, torch::ScalarType dtype, int rank,
+                           const std::shared_ptr<const Mapping>& writable) const;
 
   layout::UnitLayout layout_;
   std::vector<int> sharers_;  // the host's other ranks of the shard group, by their numbers
   std::vector<UnitMember> members_;
-  std::optional<Mapping> full_;  // none where it is not shared
+  std::shared_ptr<Mapping> full_;  // none where it is not shared
+  // Of both mappings of a shared unit, where it lies on a disk.
+  std::vector<memory::FilePages> whole_;
   char* writable_ = nullptr;
   torch::Tensor shard_;
   std::optional<UnitEpochs> epochs_;

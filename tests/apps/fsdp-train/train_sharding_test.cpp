@@ -44,6 +44,22 @@ TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithRecomputation) {
   EXPECT_EQ(json::parse(read_bytes(folder_ / "2/config.json"))["activation_checkpoint"], "2");
 }
 
+TEST_F(TrainSharding, GivesTheSameLossesFromFiles) {
+  const std::vector<double> expected = losses("default", "--ranks 2 --steps 6");
+  for (const std::string& offload : {std::string("optimizer"), "all --offload-directory " + (folder_ / "files")}) {
+    SCOPED_TRACE(offload);
+    fs::remove_all(folder_ / "run");
+    EXPECT_EQ(losses("run", "--ranks 2 --steps 6 --offload " + offload), expected);
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ / "files"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/offload"));
+  // From where a run in memory stopped.
+  ASSERT_EQ(tiny("half", "--ranks 2 --steps 6 --save-every 3").code, 0);
+  const std::string rest = "--ranks 2 --steps 6 --offload all --checkpoint " + (folder_ / "half/step-3");
+  EXPECT_EQ(losses("rest", rest), std::vector<double>(expected.begin() + 3, expected.end()));
+  EXPECT_TRUE(fs::is_empty(folder_ / "rest/offload"));
+}
+
 TEST_F(TrainSharding, ShowsItsSettings) {
   const Ending ending =
       tiny("run", "--ranks 2 --steps 1 --strategy shard-grad-op --shard-group-size 1 --reduce-dtype bf16");

@@ -94,6 +94,17 @@ TEST(Contradictions, OfGroupsAndRanks) {
   EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("which shards nothing"), HasSubstr("does not divide")));
 }
 
+TEST(Contradictions, OfOffload) {
+  Options options;
+  options.offload_directory = "/scratch";
+  EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("--offload is none")));
+  options.offload = "all";
+  options.eval_only = true;
+  EXPECT_THAT(contradictions(options), IsEmpty());
+  options.offload_directory.clear();
+  EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("Give --offload-directory as well")));
+}
+
 TEST(Windows, ShareTheirEnds) {
   EXPECT_EQ(windows_in(0, 10), 0);
   EXPECT_EQ(windows_in(10, 10), 0);

@@ -9,6 +9,7 @@
 #include "planning/memory_plan.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "support/variable.h"
 
 namespace trainer {
@@ -61,7 +62,9 @@ void expect_planned(fsdp::World& world, const Options& options, bool copies = fa
   EXPECT_EQ(found.optimizer_bytes, planned.optimizer);
   EXPECT_EQ(found.full_parameter_bytes, copies ? planned.copies : planned.full_parameters);
   EXPECT_EQ(found.full_gradient_bytes, planned.full_gradients);
-  EXPECT_EQ(found.total_bytes(), planned.total() + (copies ? planned.copies : 0));
+  EXPECT_EQ(found.offloaded_bytes, planned.offloaded);
+  EXPECT_EQ(found.total_bytes() - found.offloaded_bytes,
+            planned.total() - planned.resident + (copies ? planned.copies : 0));
 }
 
 class PlannedMemory : public ::testing::TestWithParam<int> {};
@@ -84,6 +87,25 @@ TEST_P(PlannedMemory, IsHeldByEveryStrategyAndDtype) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PlannedMemory, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST_P(PlannedMemory, IsHeldWhereTheModelLiesInFiles) {
+  const fsdp::testing::ScratchDirectory scratch;
+  run_ranks(GetParam(), [&](fsdp::World& world) {
+    for (const char* strategy : {"full-shard", "no-shard"}) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (const char* offload : {"optimizer", "all"}) {
+          SCOPED_TRACE(std::string(strategy) + ", parameters " + dtype + ", offload " + offload);
+          Options options = small_run(world);
+          options.strategy = strategy;
+          options.param_dtype = dtype;
+          options.offload = offload;
+          options.offload_directory = scratch.path();
+          expect_planned(world, options);
+        }
+      }
+    }
+  });
+}
 
 TEST(PlannedMemoryOf, GroupsOfRanks) {
   run_ranks(4, [](fsdp::World& world) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,16 +10,17 @@
 #include <fstream>
 #include <vector>
 
-#include "collectives/shm/heap.h"
 #include "collectives/shm/memory_node.h"
 #include "collectives/shm/own_memory.h"
 #include "collectives/shm/peer_memory.h"
 #include "fsdp/error.h"
+#include "support/file_size_limit.h"
 #include "support/message_of.h"
 
 namespace fsdp::collectives::shm {
 namespace {
 
+using ::fsdp::testing::FileSizeLimit;
 using ::fsdp::testing::message_of;
 using ::testing::HasSubstr;
 
@@ -30,86 +30,11 @@ int64_t pages_of(const MemoryFile& file) {
   return status.st_blocks * 512 / static_cast<int64_t>(kPageBytes);
 }
 
-TEST(Heap, HandsOutRangesThatDoNotMeetAndJoinsWhatComesBack) {
-  Heap heap(kPageBytes, 5 * kPageBytes);
-  EXPECT_EQ(heap.take(1), kPageBytes);
-  EXPECT_EQ(heap.take(kPageBytes + 1), 2 * kPageBytes);
-  EXPECT_EQ(heap.take(kPageBytes), 4 * kPageBytes);
-  EXPECT_EQ(heap.take(1), std::nullopt);
-  EXPECT_EQ(heap.give_back(kPageBytes), kPageBytes);
-  EXPECT_EQ(heap.take(2 * kPageBytes), std::nullopt);
-  EXPECT_EQ(heap.give_back(4 * kPageBytes), kPageBytes);
-  EXPECT_EQ(heap.give_back(2 * kPageBytes), 2 * kPageBytes);
-  EXPECT_EQ(heap.take(4 * kPageBytes), kPageBytes);
-}
-
-TEST(Heap, StartsLongRangesAtHugePages) {
-  Heap heap(kPageBytes, 8 * kHugePageBytes);
-  EXPECT_EQ(heap.take(kHugePageBytes), kHugePageBytes);
-  EXPECT_EQ(heap.take(kPageBytes), kPageBytes);
-  EXPECT_EQ(heap.take(kHugePageBytes + 1), 2 * kHugePageBytes);
-}
-
-TEST(MemoryFile, IsTheSameMemoryForEveryoneWhoOpensIt) {
-  MemoryFile made = MemoryFile::create();
-  made.grant(0, 2 * kPageBytes);
-  const Mapping ours(made, 2 * kPageBytes, Access::Write);
-  const MemoryFile opened = MemoryFile::open(getpid(), made.descriptor(), 1);
-  const Mapping theirs(opened, 2 * kPageBytes, Access::Read);
-  std::strcpy(ours.base() + kPageBytes, "hello");
-  EXPECT_STREQ(theirs.base() + kPageBytes, "hello");
-}
-
-TEST(MemoryFile, TakesMemoryThatIsGrantedUntilItIsTakenBack) {
-  MemoryFile file = MemoryFile::create();
-  EXPECT_EQ(pages_of(file), 0);
-  file.grant(0, 10 * kPageBytes);
-  EXPECT_EQ(pages_of(file), 10);
-  file.take_back(0, 4 * kPageBytes);
-  EXPECT_EQ(pages_of(file), 6);
-}
-
-TEST(MemoryFile, ThatIsNotThereIsAnErrorThatSaysHowMuch) {
-  MemoryFile file = MemoryFile::create();
-  EXPECT_THAT(message_of<Error>([&] { file.grant(0, size_t{1} << 60); }),
-              HasSubstr("expected 1152921504606846976 for shared memory"));
-}
-
-// For as long as it lives, no file of this process may be longer.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(size_t bytes) {
-    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-TEST(MemoryFile, BeyondTheLimitOnFilesIsAnErrorAndNoSignal) {
-  const FileSizeLimit limit(16 * kPageBytes);
-  MemoryFile file = MemoryFile::create();
-  file.grant(0, 16 * kPageBytes);
-  EXPECT_THAT(message_of<Error>([&] { file.grant(16 * kPageBytes, 1); }),
-              HasSubstr("found a limit of 65536 bytes on the size of files, expected at least 65537"));
-  EXPECT_EQ(pages_of(file), 16);
-}
-
 TEST(OwnMemory, NeedsNoMoreOfTheLimitOnFilesThanWasAllocated) {
   const FileSizeLimit limit(size_t{4} << 20);
   OwnMemory memory;
   memory.allocate(size_t{3} << 20);
   EXPECT_THAT(message_of<Error>([&] { memory.allocate(size_t{5} << 20); }), HasSubstr("(ulimit -f)"));
-}
-
-TEST(MemoryFile, OfAProcessThatIsGoneIsAnErrorThatNamesTheRank) {
-  EXPECT_THAT(message_of<Error>([] { MemoryFile::open(getpid(), 1 << 20, 3); }),
-              HasSubstr("the memory of rank 3 (/proc/"));
 }
 
 // The folder in which a system with these processors describes its nodes.

@@ -1,10 +1,10 @@
-#include "collectives/shm/heap.h"
+#include "memory/heap.h"
 
 #include <iterator>
 
 #include "base/error.h"
 
-namespace fsdp::collectives::shm {
+namespace fsdp::memory {
 
 namespace {
 
@@ -50,4 +50,4 @@ size_t Heap::give_back(size_t offset) {
   return length;
 }
 
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::memory

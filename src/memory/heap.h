@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "collectives/shm/pages.h"
+#include "memory/pages.h"
 
-namespace fsdp::collectives::shm {
+namespace fsdp::memory {
 
 class Heap {
  public:
@@ -25,4 +25,4 @@ class Heap {
   std::map<size_t, size_t> taken_;  // the same
 };
 
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::memory

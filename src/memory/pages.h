@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-namespace fsdp::collectives::shm {
+namespace fsdp::memory {
 
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::memory

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/shm/memory_file.h"
 #include "fsdp/error.h"
+#include "memory/memory_file.h"
 #include "support/message_of.h"
 
-namespace fsdp::collectives::shm {
+namespace fsdp::memory {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST(MemoryGrant, OfAControlGroupIsNotPromisedToSeveralRanksAtATime) {
 }
 
 }  // namespace
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::memory

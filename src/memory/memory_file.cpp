@@ -1,4 +1,4 @@
-#include "collectives/shm/memory_file.h"
+#include "memory/memory_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "collectives/shm/pages.h"
 #include "files/memory_room.h"
+#include "memory/pages.h"
 
-namespace fsdp::collectives::shm {
+namespace fsdp::memory {
 
 namespace {
 
@@ -49,19 +49,20 @@ void check_file_size(size_t bytes) {
 
 }  // namespace
 
-MemoryFile MemoryFile::create() {
-  MemoryFile file(memfd_create("fsdp", MFD_CLOEXEC));
-  FSDP_CHECK(file.descriptor_ >= 0,
+MemoryFile MemoryFile::create(Folder folder) {
+  if (folder) return {folder->new_file(), folder};
+  MemoryFile file(files::Descriptor(memfd_create("fsdp", MFD_CLOEXEC)), {});
+  FSDP_CHECK(file.file_->is_open(),
              "shm: a shared memory could not be made: {}. Raise the limit on open files (ulimit -n), or set "
              "LaunchOptions::backend to gloo.",
              std::strerror(errno));
   return file;
 }
 
-MemoryFile MemoryFile::open(pid_t pid, int descriptor, int owner) {
+MemoryFile MemoryFile::open(pid_t pid, int descriptor, int owner, Folder folder) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  MemoryFile file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  FSDP_CHECK(file.descriptor_ >= 0,
+  MemoryFile file(files::Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC)), std::move(folder));
+  FSDP_CHECK(file.file_->is_open(),
              "shm: the memory of rank {} ({}) could not be opened: {}. Ranks of one host must run as the same user, in "
              "the same PID namespace, and be allowed enough open files (ulimit -n); otherwise set "
              "LaunchOptions::backend to gloo.",
@@ -69,13 +70,12 @@ MemoryFile MemoryFile::open(pid_t pid, int descriptor, int owner) {
   return file;
 }
 
-MemoryFile::MemoryFile(MemoryFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-MemoryFile::~MemoryFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+void MemoryFile::grant(size_t offset, size_t bytes) {
+  if (folder_) return folder_->reserve(descriptor(), offset, bytes);
+  grant_memory(offset, bytes);
 }
 
-void MemoryFile::grant(size_t offset, size_t bytes) {
+void MemoryFile::grant_memory(size_t offset, size_t bytes) {
   check_file_size(offset + bytes);
   for (size_t granted = 0; granted < bytes;) {
     const size_t left = bytes - granted;
@@ -97,7 +97,7 @@ void MemoryFile::grant(size_t offset, size_t bytes) {
 void MemoryFile::allocate(size_t offset, size_t bytes) {
   int refused = 0;
   do {
-    refused = fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    refused = fallocate(descriptor(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (refused == EINTR);
   FSDP_CHECK(refused == 0, "shm: the system refused {} bytes of shared memory: {}. {}", bytes, std::strerror(refused),
              kAdvice);
@@ -105,12 +105,17 @@ void MemoryFile::allocate(size_t offset, size_t bytes) {
 
 void MemoryFile::take_back(size_t offset, size_t bytes) {
   // Where it cannot be done the memory stays granted, which is no error.
-  (void)!fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+  (void)!fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes));
 }
 
-Mapping::Mapping(const MemoryFile& file, size_t bytes, Access access) : base_(nullptr), bytes_(bytes) {
-  void* base = mmap(nullptr, bytes, protection(access), MAP_SHARED | MAP_NORESERVE, file.descriptor(), 0);
+Mapping::Mapping(const MemoryFile& file, size_t bytes, Access access, size_t offset) : base_(nullptr), bytes_(bytes) {
+  void* base = mmap(nullptr, bytes, protection(access), MAP_SHARED | MAP_NORESERVE, file.descriptor(),
+                    static_cast<off_t>(offset));
+  FSDP_CHECK(
+      base != MAP_FAILED || errno != ENODEV,
+      "offload_directory: its file system does not map files into memory for several writers. Name a folder on a "
+      "local disk.");
   FSDP_CHECK(base != MAP_FAILED,
              "shm: {} bytes of address space are not to be had: {}. Raise the limit on virtual memory (ulimit -v), or "
              "set LaunchOptions::backend to gloo.",
@@ -130,4 +135,4 @@ void Mapping::allow(Access access) {
                  bytes_, std::strerror(errno));
 }
 
-}  // namespace fsdp::collectives::shm
+}  // namespace fsdp::memory

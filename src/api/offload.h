@@ -1,0 +1,28 @@
+// Where a model's long-lived tensors lie, by the options.
+#pragma once
+
+#include <memory>
+
+#include "collectives/group.h"
+#include "fsdp/options.h"
+#include "fsdp/world.h"
+#include "memory/backing.h"
+
+namespace fsdp {
+
+struct Backings {
+  std::shared_ptr<memory::Backing> shards, states;
+};
+
+// Throws Error for options that contradict each other.
+void check_offload(const Options& options);
+
+// Opens the folder, if there is one. Throws Error where it cannot be used.
+Backings backings_of(const Options& options, World& world);
+
+// Of ranks on GPUs, the group whose units have their shards in the host's memory. A collective.
+std::unique_ptr<collectives::Group> make_offloaded_group(World& world);
+// Whether it takes the place of the world's own.
+bool is_offloaded_to_cpu(const Options& options, const World& world);
+
+}  // namespace fsdp

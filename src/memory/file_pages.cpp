@@ -1,0 +1,45 @@
+#include "memory/file_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "memory/pages.h"
+
+namespace fsdp::memory {
+
+namespace {
+
+// One request reads no more than a window of the disk's (read_ahead_kb, or its largest transfer), and forgets the rest.
+// This is Linux's own least.
+constexpr size_t kReadAheadBytes = size_t{128} << 10;
+
+}  // namespace
+
+FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping,
+                     size_t mapped_from, char* begin, size_t bytes)
+    : file_(std::move(file)), mapping_(std::move(mapping)), begin_(begin), bytes_(bytes) {
+  const auto at = static_cast<size_t>(begin - mapping_->base());
+  const size_t first = at / kPageBytes * kPageBytes;
+  const size_t end = std::min((at + bytes + kPageBytes - 1) / kPageBytes * kPageBytes, mapping_->bytes());
+  first_page_ = mapping_->base() + first;
+  page_bytes_ = end - first;
+  offset_ = mapped_from + first;
+}
+
+void FilePages::read_ahead() const {
+  for (size_t at = 0; at < page_bytes_; at += kReadAheadBytes)
+    madvise(first_page_ + at, std::min(kReadAheadBytes, page_bytes_ - at), MADV_WILLNEED);
+}
+
+// A page that is not mapped any more still has what was written to it. What the disk is asked to write here it would
+// write half a minute later anyway, or when memory is short and somebody waits.
+void FilePages::put_away() const {
+  if (page_bytes_ == 0) return;
+  madvise(first_page_, page_bytes_, MADV_DONTNEED);
+  sync_file_range(file_->number(), static_cast<off_t>(offset_), static_cast<off_t>(page_bytes_), SYNC_FILE_RANGE_WRITE);
+}
+
+}  // namespace fsdp::memory

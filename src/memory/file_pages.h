@@ -1,0 +1,40 @@
+// Bytes of a file on a disk that are mapped into this process: requests to the system about their pages.
+//
+// No request changes what is in them, or fails: the system does what it can. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "files/reading.h"
+#include "memory/memory_file.h"
+
+namespace fsdp::memory {
+
+class FilePages {
+ public:
+  // The bytes at `begin`, in a mapping of `file` that begins at its byte `mapped_from`. They stay mapped as long as
+  // this lives.
+  FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping, size_t mapped_from,
+            char* begin, size_t bytes);
+
+  char* begin() const { return begin_; }
+  size_t bytes() const { return bytes_; }
+
+  // They will be used soon: the disk begins to read those that are not in memory, beside the caller.
+  void read_ahead() const;
+  // They will not be used for a while: the disk begins to write those that have changed, beside the caller, and none
+  // counts as this process's memory any more. The system keeps them in its cache while nothing else needs the memory.
+  void put_away() const;
+
+ private:
+  std::shared_ptr<const files::Descriptor> file_;
+  std::shared_ptr<const Mapping> mapping_;
+  char* begin_;
+  size_t bytes_;
+  // The whole pages around them; what else lies there is asked for with them.
+  char* first_page_;
+  size_t page_bytes_, offset_;
+};
+
+}  // namespace fsdp::memory

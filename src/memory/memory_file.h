@@ -1,0 +1,69 @@
+// Memory that the processes of one host share: a file and its mappings. The file is anonymous memory (memfd), or lies
+// in the folder that a model is offloaded to.
+//
+// Not POSIX shared memory: that has a size limit of its own (/dev/shm), and a name that a killed job leaves behind. A
+// file without a name is gone with the last process that has it open or mapped. A peer opens it through
+// /proc/<pid>/fd/<n>, so the two numbers are all that has to travel.
+// Bytes are granted before they are touched: a refusal is an Error here, and not a SIGBUS in the midst of a step.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "files/reading.h"
+#include "memory/offload_folder.h"
+
+namespace fsdp::memory {
+
+// An open file. Movable; closes it.
+class MemoryFile {
+ public:
+  using Folder = std::shared_ptr<const OffloadFolder>;
+
+  // A new one, which is empty: it grows as bytes of it are granted. In `folder`; none: memory.
+  static MemoryFile create(Folder folder = {});
+  // A peer's, which was made in its `folder`. `owner` says whose, for the message.
+  static MemoryFile open(pid_t pid, int descriptor, int owner, Folder folder = {});
+
+  int descriptor() const { return file_->number(); }
+  // To be kept by those who go on asking things of the file; none where it is memory.
+  std::shared_ptr<const files::Descriptor> on_disk() const { return folder_ ? file_ : nullptr; }
+  // Makes room for these bytes. Throws Error, with nothing granted, when the disk, or the machine, a control group or a
+  // limit on files, has none. Ranks that ask for memory at the same time go on in steps, so that together they do not
+  // take more than there is; no rank waits for another.
+  void grant(size_t offset, size_t bytes);
+  // The pages that lie within these bytes are zero again, and take no room.
+  void take_back(size_t offset, size_t bytes);
+
+ private:
+  MemoryFile(files::Descriptor file, Folder folder)
+      : file_(std::make_shared<const files::Descriptor>(std::move(file))), folder_(std::move(folder)) {}
+  void grant_memory(size_t offset, size_t bytes);
+  void allocate(size_t offset, size_t bytes);
+
+  std::shared_ptr<const files::Descriptor> file_;
+  Folder folder_;
+};
+
+enum class Access { None, Read, Write };
+
+// A file's bytes from `offset` on, a multiple of a page, in this process, those included that it does not have yet;
+// they may be touched when they are granted. Movable; unmaps them. Outlives the open file.
+class Mapping {
+ public:
+  Mapping(const MemoryFile& file, size_t bytes, Access access, size_t offset = 0);
+  Mapping(Mapping&& other) noexcept;
+  ~Mapping();
+
+  char* base() const { return base_; }
+  size_t bytes() const { return bytes_; }
+  void allow(Access access);
+
+ private:
+  char* base_;
+  size_t bytes_;
+};
+
+}  // namespace fsdp::memory

@@ -1,0 +1,31 @@
+#include "memory/backing.h"
+
+namespace fsdp::memory {
+
+namespace {
+
+// LibTorch's memory, and anonymous files.
+class PlainBacking : public Backing {
+ public:
+  torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) override {
+    return torch::zeros({numel}, options);
+  }
+  MemoryFile new_file() override { return MemoryFile::create(); }
+  MemoryFile open_file(pid_t process, int descriptor, int owner) override {
+    return MemoryFile::open(process, descriptor, owner);
+  }
+};
+
+class HostBacking final : public PlainBacking {
+ public:
+  torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) override {
+    return PlainBacking::zeros(numel, options.device(torch::kCPU));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Backing> plain_backing() { return std::make_shared<PlainBacking>(); }
+std::shared_ptr<Backing> host_backing() { return std::make_shared<HostBacking>(); }
+
+}  // namespace fsdp::memory
