@@ -36,7 +36,8 @@ fsdp::Options sharding_of(const Options& options) {
           .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
           .mixed_precision = precision,
           .buffers = static_cast<int>(options.buffers),
-          .prefetch = static_cast<int>(options.prefetch)};
+          .prefetch = static_cast<int>(options.prefetch),
+          .initialise = false};
 }
 
 }  // namespace trainer

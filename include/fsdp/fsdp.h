@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "fsdp/checkpoint.h"
+#include "fsdp/deferred_init.h"
 #include "fsdp/error.h"
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"

@@ -132,6 +132,10 @@ struct Options {
   // Rank 0's buffers to all at the beginning of each training forward, as DDP does: for what a forward both writes and
   // reads, such as a codebook that follows its inputs (docs/determinism.md).
   bool broadcast_buffers = false;
+  // Whether the parameters of a deferred module (deferred_init.h) get their first values in `shard`. Without, they have
+  // none yet, and nothing is drawn for them: load_pretrained or load_checkpoint fills them, or
+  // ShardedModel::initialise() does; any use before is an Error. Parameters that are real keep their values.
+  bool initialise = true;
 };
 
 // A unit as a policy makes it, or as a sharded model has it.

@@ -75,6 +75,7 @@ FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
 }
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }
+void ShardedModel::initialise() { model_->initialise(); }
 MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_); }
 
 std::vector<std::string> ShardedModel::gradients_not_finite() const { return engine::gradients_not_finite(*model_); }

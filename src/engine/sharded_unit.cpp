@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "deferred/real_tensors.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
@@ -24,11 +25,13 @@ torch::TensorOptions on_device(const ModelSpec& model, torch::ScalarType dtype) 
   return torch::dtype(dtype).device(model.device);
 }
 
-// Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32.
+// Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32. Zeros where values come later.
 torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
   torch::Tensor full = torch::zeros({sharded.layout.full_numel()}, on_device(model, torch::kFloat32));
-  for (size_t i = 0; i < sharded.shapes.size(); ++i)
-    sharded.view(full, i).copy_(unit.tensors.parameters[i].second.detach());
+  for (size_t i = 0; i < sharded.shapes.size(); ++i) {
+    const torch::Tensor& parameter = unit.tensors.parameters[i].second;
+    if (model.initialise || !is_deferred(parameter)) deferred::write_value(parameter, sharded.view(full, i));
+  }
   if (model.sync_module_states) model.group->broadcast_(full, 0);
   return full;
 }

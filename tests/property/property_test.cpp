@@ -39,7 +39,8 @@ ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& m
 }
 
 void check(const RandomCase& drawn, World& world) {
-  const auto& model = drawn.make(world.rank()).model;
+  const auto make = [&] { return drawn.make(world.rank()).model; };
+  const testing_models::TestModel model = drawn.deferred ? deferred_init(make) : make();
   auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, drawn.options);
   testing_models::train(model, sharded, world, drawn.training);
   EXPECT_EQ(sharded.communication().late_gradients, 0);

@@ -134,12 +134,15 @@ RandomCase make_random_case(uint64_t seed) {
       {{StateDtype::Float32, "fp32"}, {StateDtype::BFloat16, "bf16"}, {StateDtype::Block8, "blocks of 8 bits"}});
   drawn.training.state_dtype = state.first;
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
+  drawn.deferred = (number / 3 + round) % 2 == 0;
   drawn.words = fmt::format(
-      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
+      "{} (groups of {}), {} ranks, {}, {}, {}{} micro-batches each, clip {}, a step in {} in its backward, {} "
+      "buffers, "
       "prefetch {}, full on each host {}, moments in {}, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
-      accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
-      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, policy.name, drawn.make(0).words);
+      drawn.deferred ? "deferred, " : "", accumulation, drawn.training.clip, drawn.training.in_backward_every,
+      drawn.options.buffers, drawn.options.prefetch, drawn.options.full_on_each_host, state.second, policy.name,
+      drawn.make(0).words);
   return drawn;
 }
 

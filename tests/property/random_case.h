@@ -13,6 +13,7 @@ struct RandomCase {
   uint64_t seed = 0;
   testing_models::Training training = {};
   Options options = {};
+  bool deferred = false;  // its construction
   std::string words = {};
 
   // Rank 0 has the weights that count; the others begin with their own.
