@@ -88,6 +88,7 @@ bool make_rest_real(const std::vector<NamedUnit>& units) {
     for (const auto& [name, tensor] : unit.buffers) buffers.push_back(tensor);
   }
   const bool any = std::ranges::any_of(parameters, is_deferred);
+  if (any) deferred::check_not_drawn();
   deferred::make_real_beside(parameters, buffers);
   return any;
 }

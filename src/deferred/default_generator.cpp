@@ -76,6 +76,10 @@ void expect_draws(const std::shared_ptr<Recording>& recording) {
   wait_for(recording);
 }
 
+void check_not_drawn() {
+  if (waiting()) is_untouched();
+}
+
 void settle_draws() {
   if (!waiting()) return;
   const bool untouched = is_untouched();

@@ -32,6 +32,9 @@ class KeptGenerator {
 // recording of a state that the program has set. Throws Error where the program has drawn numbers meanwhile.
 void expect_draws(const std::shared_ptr<Recording>& recording);
 
+// Throws Error as above. Before tensors are made real, so that nothing has changed then.
+void check_not_drawn();
+
 // Draws what is waited for, if anything: the generator has the state then that an ordinary construction leaves. Throws
 // Error as above.
 void settle_draws();

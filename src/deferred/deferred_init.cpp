@@ -30,9 +30,10 @@ void materialize(torch::nn::Module& module) {
   std::vector<torch::Tensor> tensors;
   for (const auto& parameter : module.named_parameters()) tensors.push_back(parameter.value());
   for (const auto& buffer : module.named_buffers()) tensors.push_back(buffer.value());
-  const bool any = std::ranges::any_of(tensors, is_deferred);
+  if (std::ranges::none_of(tensors, is_deferred)) return;
+  deferred::check_not_drawn();
   deferred::make_real_beside({}, tensors);
-  if (any) deferred::settle_draws();
+  deferred::settle_draws();
 }
 
 }  // namespace fsdp

@@ -52,7 +52,7 @@ TEST(Materialize, MakesOneTensorAtATime) {
 
 TEST(Materialize, GivesBytesToMembersThatAreNoBuffers) {
   struct Masked : nn::Module {
-    Masked() : mask(torch::ones({4, 4}).tril()) {}
+    Masked() : mask(torch::ones({4, 4}).tril()) { register_parameter("scale", torch::ones({4})); }
     torch::Tensor mask;
   };
   const auto module = deferred_init([] { return std::make_shared<Masked>(); });

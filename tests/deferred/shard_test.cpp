@@ -95,8 +95,8 @@ TEST(ShardOfDeferredMemory, HoldsOneUnitBesideTheShards) {
     auto sharded = shard(*blocks, world, kUnitsOfLinears);
     const int64_t shards = sharded.memory().parameter_bytes;
     EXPECT_EQ(shards, kBlocks * kUnitBytes / world.size());
-    // A unit, what draws the numbers that the second initialisation writes over, or what a gather of gloo's holds.
-    EXPECT_LT(memory.most_bytes(), shards + 2 * kUnitBytes);
+    // A unit, and a parameter that draws numbers which the second initialisation writes over.
+    EXPECT_LT(memory.most_bytes(), shards + 2 * kUnitBytes + kUnitBytes / 2);
   });
 }
 
