@@ -107,6 +107,12 @@ std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs_of(const std::vector<
   return pairs;
 }
 
+// A number of the program's, such as the factor in `x * 0.5`, decides less about dtypes than a tensor does.
+torch::Tensor as_number(const torch::Tensor& tensor, torch::Tensor copy) {
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return copy;
+}
+
 bool covers_storage(const torch::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() && tensor.nbytes() == tensor.storage().nbytes();
 }
@@ -186,7 +192,8 @@ RecordedOperator Recording::record_of(const c10::OperatorHandle& operation, cons
       recorded.taken.push_back(place_of(tensor));
       const DeferredStorage* storage = DeferredStorage::of(tensor);
       if (storage == nullptr) {
-        return torch::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(torch::kMeta));
+        return as_number(tensor,
+                         torch::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(torch::kMeta)));
       }
       const bool replaces = i == 0 && replaces_first(operation) && covers_storage(tensor);
       if (written) recorded.writes.push_back(storage->number());
@@ -279,7 +286,7 @@ TensorPlace Recording::place_of(const torch::Tensor& tensor) const {
                     .offset = tensor.storage_offset(),
                     .dtype = tensor.scalar_type()};
   if (storage == nullptr) {
-    place.constant = tensor.detach().clone();
+    place.constant = as_number(tensor, tensor.detach().clone());
   } else {
     place.storage = storage->number();
   }

@@ -1,5 +1,6 @@
 #include "engine/sharded_unit.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "deferred/real_tensors.h"
@@ -37,13 +38,13 @@ torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const S
 }
 
 torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
-  const torch::Tensor full = first_values(unit, model, sharded);
-  const layout::Range own = sharded.layout.shard_of(model.group->rank());
   torch::Tensor shard = unit.dtype == torch::kFloat32
                             ? sharded.collectives->shard()
                             : torch::empty({sharded.layout.shard_numel()}, on_device(model, torch::kFloat32));
-  shard.copy_(full.slice(0, own.begin, own.end));
-  return shard;
+  const auto has_no_value = [](const auto& parameter) { return is_deferred(parameter.second); };
+  if (!model.initialise && std::ranges::all_of(unit.tensors.parameters, has_no_value)) return shard.zero_();
+  const layout::Range own = sharded.layout.shard_of(model.group->rank());
+  return shard.copy_(first_values(unit, model, sharded).slice(0, own.begin, own.end));
 }
 
 std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,

@@ -89,6 +89,8 @@ struct Computed : nn::Module {
     register_parameter("scaled_literal", torch::tensor(numbers).mul_(2) * torch::rand({3}));
     std::vector<float> bytes{4, 5, 6};
     register_parameter("from_blob", torch::from_blob(bytes.data(), {3}).clone() + torch::zeros({3}));
+    register_buffer("halves", torch::randint(0, 5, {4}) * 0.5);
+    register_buffer("number", torch::rand({}) * 3.0);
     register_parameter("product", torch::mm(torch::randn({4, 5}), torch::randn({5, 6})));
     register_parameter("normalised", torch::softmax(torch::randn({4, 5}), -1));
   }

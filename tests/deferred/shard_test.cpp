@@ -135,7 +135,7 @@ TEST_F(LoadOfDeferred, FillsUnitsThatNeverWereWholeAndDrawsNothing) {
       auto blocks = deferred_init(make_blocks);
       AllocatedMemory memory;
       auto sharded = shard(*blocks, world, without_values(kUnitsOfLinears));
-      EXPECT_LT(memory.most_bytes(), sharded.memory().parameter_bytes + 2 * kUnitBytes);
+      EXPECT_LT(memory.most_bytes(), sharded.memory().parameter_bytes + kUnitBytes / 2);
       if (from_checkpoint) {
         EXPECT_EQ(load_checkpoint(checkpoint, {.model = &sharded}), 3);
       } else {
