@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ namespace {
 
 // A moment: peers that run in step arrive within it.
 constexpr int kSpins = 2000;
+// Where ranks share a core, the peer that this rank waits for may need it: so often it is offered.
+constexpr int kSpinsPerYield = 100;
 // How long a rank sleeps before it looks at its peers.
 constexpr timespec kSlice{.tv_sec = 0, .tv_nsec = 10'000'000};
 
@@ -161,7 +164,11 @@ bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, 
   missing_.assign(ranks.begin(), ranks.end());
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all_arrived(arrived)) return true;
-    pause();
+    if (spin % kSpinsPerYield == kSpinsPerYield - 1) {
+      sched_yield();
+    } else {
+      pause();
+    }
   }
   LongWait wait(*this, purpose);
   const bool came = sleep_until_all_arrived(wait, arrived, hopeless);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "support/temporary_folder.h"
 
@@ -22,6 +24,13 @@ size_t steps_in(const std::string& file) {
 size_t complete_lines(const std::string& file) {
   const std::string text = read_bytes(file);
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// A rank that is killed may still be in a system call, such as the renaming of a checkpoint. Whether anybody collects
+// the orphan afterwards depends on the machine.
+bool is_alive(pid_t process) {
+  const std::string status = read_bytes("/proc/" + std::to_string(process) + "/status");
+  return !status.empty() && status.find("\nState:\tZ") == std::string::npos;
 }
 
 }  // namespace
@@ -43,12 +52,15 @@ Job::~Job() {
   kill(group(), SIGKILL);
 }
 
-pid_t Job::rank(int index) const {
+std::vector<pid_t> Job::ranks() const {
   const std::string id = std::to_string(launcher_);
   std::ifstream children("/proc/" + id + "/task/" + id + "/children");
-  pid_t process = -1;
-  for (int i = 0; i <= index; ++i) children >> process;
-  return process;
+  return {std::istream_iterator<pid_t>(children), {}};
+}
+
+pid_t Job::rank(int index) const {
+  const std::vector<pid_t> all = ranks();
+  return static_cast<size_t>(index) < all.size() ? all[index] : -1;
 }
 
 bool Job::handles(int signal) const {
@@ -67,6 +79,9 @@ void Job::send(int signal, pid_t process) const {
 }
 
 Ending Job::end_by(int signal, pid_t process) {
+  const std::vector<pid_t> all = ranks();
   send(signal, process);
-  return ending_.get();
+  Ending ending = ending_.get();
+  while (std::any_of(all.begin(), all.end(), is_alive)) std::this_thread::sleep_for(1ms);
+  return ending;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <vector>
 
 #include "apps/command.h"
 
@@ -28,10 +29,12 @@ class Job {
 
   void send(int signal, pid_t process) const;
 
-  // Sends the signal, and waits for the end.
+  // Sends the signal, and waits for the end, that of the ranks too.
   Ending end_by(int signal, pid_t process);
 
  private:
+  std::vector<pid_t> ranks() const;
+
   pid_t launcher_ = -1;
   std::future<Ending> ending_;
 };
