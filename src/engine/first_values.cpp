@@ -28,7 +28,7 @@ void FirstValues::write(Units& units, collectives::Group& group, const std::vect
   for (size_t i = 0; i < of_units_.size(); ++i) {
     ShardedUnit& unit = *units[i];
     for (size_t k = 0; k < unit.shapes.size(); ++k) {
-      if (loaded[unit.first_piece + k]) of_units_[i][k] = {};
+      if (loaded[unit.first_piece + k]) of_units_[i][k] = torch::Tensor();
     }
     if (std::ranges::none_of(of_units_[i], [](const auto& tensor) { return tensor.defined(); })) continue;
     write_unit(unit, of_units_[i], group);

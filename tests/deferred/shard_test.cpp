@@ -76,12 +76,13 @@ TEST_P(ShardOfDeferred, SendsTheFirstRanksValues) {
   });
 }
 
-constexpr int kBlocks = 16;
-constexpr int64_t kWidth = 128, kUnitBytes = kWidth * kWidth * 4;
+constexpr int kLayers = 16;
+constexpr int64_t kLayerWidth = 128, kUnitBytes = kLayerWidth * kLayerWidth * 4;
 
 nn::Sequential make_blocks() {
   nn::Sequential blocks;
-  for (int i = 0; i < kBlocks; ++i) blocks->push_back(nn::Linear(nn::LinearOptions(kWidth, kWidth).bias(false)));
+  for (int i = 0; i < kLayers; ++i)
+    blocks->push_back(nn::Linear(nn::LinearOptions(kLayerWidth, kLayerWidth).bias(false)));
   for (auto& weight : blocks->parameters()) nn::init::normal_(weight, 0, 0.1);
   return blocks;
 }
@@ -94,7 +95,7 @@ TEST(ShardOfDeferredMemory, HoldsOneUnitBesideTheShards) {
     auto blocks = deferred_init(make_blocks);
     auto sharded = shard(*blocks, world, kUnitsOfLinears);
     const int64_t shards = sharded.memory().parameter_bytes;
-    EXPECT_EQ(shards, kBlocks * kUnitBytes / world.size());
+    EXPECT_EQ(shards, kLayers * kUnitBytes / world.size());
     // A unit, and a parameter that draws numbers which the second initialisation writes over.
     EXPECT_LT(memory.most_bytes(), shards + 2 * kUnitBytes + kUnitBytes / 2);
   });
@@ -102,7 +103,7 @@ TEST(ShardOfDeferredMemory, HoldsOneUnitBesideTheShards) {
 
 TEST(ShardOfDeferredMemory, MakesAUnitWhereItIsSharded) {
   run_ranks(Job{1, "auto"}, [](World& world) {
-    auto layer = deferred_init([] { return nn::Linear(nn::LinearOptions(kWidth, kWidth).bias(false)); });
+    auto layer = deferred_init([] { return nn::Linear(nn::LinearOptions(kLayerWidth, kLayerWidth).bias(false)); });
     AllocatedMemory memory;
     auto sharded = shard(*layer, world);
     EXPECT_LT(memory.most_bytes(), 2 * kUnitBytes + kUnitBytes / 2);  // the shard and the unit
@@ -194,14 +195,14 @@ TEST_F(LoadOfDeferred, RefusesEveryUseBefore) {
     auto blocks = deferred_init(make_blocks);
     auto sharded = shard(*blocks, world, without_values(kUnitsOfLinears));
     const auto says = AllOf(HasSubstr("before the parameters have values"), HasSubstr("sharded.initialise()"));
-    EXPECT_THAT(message_of<Error>([&] { blocks->forward(torch::ones({2, kWidth})); }), says);
+    EXPECT_THAT(message_of<Error>([&] { blocks->forward(torch::ones({2, kLayerWidth})); }), says);
     EXPECT_THAT(message_of<Error>([&] { sharded.full_state(); }), says);
     EXPECT_THAT(message_of<Error>([&] { sharded.full_parameters(); }), says);
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint(directory_.path() / "none", {.model = &sharded}); }), says);
     EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory_.path() / "none", {.model = &sharded}); }),
                 HasSubstr("none"));
     sharded.initialise();
-    EXPECT_EQ(blocks->forward(torch::ones({2, kWidth})).size(1), kWidth);
+    EXPECT_EQ(blocks->forward(torch::ones({2, kLayerWidth})).size(1), kLayerWidth);
   });
 }
 
