@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "deferred/page_memory.h"
 #include "deferred/recording.h"
 #include "interpose/piece_storage.h"
 
@@ -53,6 +54,10 @@ void write_value(const torch::Tensor& tensor, torch::Tensor place) {
   const StorageBytes bytes{place.storage(), place.storage_offset() * place.element_size()};
   const torch::Tensor value = recording_of(*storage)->value_of(tensor, bytes);
   if (!value.is_alias_of(place)) place.copy_(value);
+}
+
+torch::Tensor zeros_for_values(int64_t numel, torch::Device device) {
+  return page_memory(numel * static_cast<int64_t>(sizeof(float)), device).view(torch::kFloat32).zero_();
 }
 
 void make_real(const std::vector<torch::Tensor>& tensors) {

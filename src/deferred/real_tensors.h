@@ -17,6 +17,9 @@ torch::Tensor value_of(const torch::Tensor& tensor);
 // lies in memory as `place` does.
 void write_value(const torch::Tensor& tensor, torch::Tensor place);
 
+// Zeros [numel] of fp32, for the values of a unit: in memory that goes back to the system.
+torch::Tensor zeros_for_values(int64_t numel, torch::Device device);
+
 // Gives deferred tensors their bytes, with all tensors that operators made in the same storages.
 void make_real(const std::vector<torch::Tensor>& tensors);
 

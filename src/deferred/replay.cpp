@@ -1,12 +1,11 @@
 #include "deferred/replay.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "deferred/default_generator.h"
 #include "deferred/needed_operators.h"
+#include "deferred/page_memory.h"
 #include "deferred/tensors_within.h"
 
 namespace fsdp::deferred {
@@ -14,7 +13,7 @@ namespace fsdp::deferred {
 namespace {
 
 StorageBytes allocated(const RecordedStorage& storage) {
-  return {torch::empty({storage.bytes}, torch::dtype(torch::kByte).device(storage.device)).storage()};
+  return {page_memory(storage.bytes, storage.device).storage()};
 }
 
 bool lies_as(const torch::Tensor& tensor, const TensorPlace& place) {

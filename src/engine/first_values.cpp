@@ -39,7 +39,7 @@ void FirstValues::write(Units& units, collectives::Group& group, const std::vect
 }
 
 void FirstValues::write_unit(ShardedUnit& unit, const std::vector<torch::Tensor>& wanted, collectives::Group& group) {
-  torch::Tensor full = torch::zeros({unit.layout.full_numel()}, unit.shard.options());
+  torch::Tensor full = deferred::zeros_for_values(unit.layout.full_numel(), unit.shard.device());
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i].defined()) deferred::write_value(wanted[i], unit.view(full, i));
   }

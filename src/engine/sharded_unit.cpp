@@ -28,7 +28,7 @@ torch::TensorOptions on_device(const ModelSpec& model, torch::ScalarType dtype) 
 
 // Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32. Zeros where values come later.
 torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
-  torch::Tensor full = torch::zeros({sharded.layout.full_numel()}, on_device(model, torch::kFloat32));
+  torch::Tensor full = deferred::zeros_for_values(sharded.layout.full_numel(), model.device);
   for (size_t i = 0; i < sharded.shapes.size(); ++i) {
     const torch::Tensor& parameter = unit.tensors.parameters[i].second;
     if (model.initialise || !is_deferred(parameter)) deferred::write_value(parameter, sharded.view(full, i));

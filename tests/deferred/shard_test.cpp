@@ -77,7 +77,7 @@ TEST_P(ShardOfDeferred, SendsTheFirstRanksValues) {
 }
 
 constexpr int kLayers = 16;
-constexpr int64_t kLayerWidth = 128, kUnitBytes = kLayerWidth * kLayerWidth * 4;
+constexpr int64_t kLayerWidth = 384, kUnitBytes = kLayerWidth * kLayerWidth * 4;
 
 nn::Sequential make_blocks() {
   nn::Sequential blocks;
