@@ -62,7 +62,7 @@ void print_samples(models::LanguageModel& model, const SampleInputs& inputs, con
 Model whole_model(fsdp::World& world, fsdp::ShardedModel& sharded, const Options& options) {
   const fsdp::NamedTensors state = sharded.full_state({.rank0_only = true, .buffers = false});
   if (world.rank() != 0) return nullptr;
-  Model model = models::make_model(options.model);
+  Model model = models::make_deferred_model(options.model, world.device());
   torch::NoGradGuard no_grad;
   auto parameters = model->named_parameters();
   for (const auto& [name, tensor] : state) parameters[name].set_data(tensor);
@@ -81,8 +81,7 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
                  const std::function<void()>& loaded) {
   Model whole;
   {
-    const Model model = models::make_model(options.model);
-    model->to(world.device());
+    const Model model = models::make_deferred_model(options.model, world.device());
     auto sharded = fsdp::shard(*model, world, sharding_of(options));
     if (inputs.is_exported) {
       fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fsdp/deferred_init.h>
 #include <fsdp/error.h>
 
 #include "models/gpt2.h"
@@ -70,6 +71,14 @@ std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
   const std::shared_ptr<LanguageModel> model = make_base(config);
   if (config.lora) add_adapters(*model, *config.lora);
   return model;
+}
+
+std::shared_ptr<LanguageModel> make_deferred_model(const ModelConfig& config, torch::Device device) {
+  return fsdp::deferred_init([&] {
+    const std::shared_ptr<LanguageModel> model = make_model(config);
+    model->to(device);
+    return model;
+  });
 }
 
 }  // namespace models

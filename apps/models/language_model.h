@@ -61,4 +61,8 @@ class LanguageModel : public torch::nn::Module {
 // problems of the config.
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
 
+// As above, on `device`, with parameters that have no memory until the model is sharded (fsdp/deferred_init.h). The
+// numbers of its first weights are drawn then.
+std::shared_ptr<LanguageModel> make_deferred_model(const ModelConfig& config, torch::Device device);
+
 }  // namespace models

@@ -86,8 +86,8 @@ struct Options {
   int64_t buffers = 2;
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
-  std::string offload = "none";   // to files; one of kOffloads
-  std::string offload_directory;  // of them; empty: a folder of the run's
+  std::string offload = "none";                // to files; one of kOffloads
+  std::string offload_directory;               // of them; empty: a folder of the run's
   bool offloads() const { return offload != "none"; }
 
   int64_t steps = 300;

@@ -46,7 +46,8 @@ fsdp::Options sharding_of(const Options& options) {
           .buffers = static_cast<int>(options.buffers),
           .prefetch = static_cast<int>(options.prefetch),
           .offload_directory = offload_folder_of(options),
-          .offload = options.offload == "optimizer" ? fsdp::Offload::Optimizer : fsdp::Offload::All};
+          .offload = options.offload == "optimizer" ? fsdp::Offload::Optimizer : fsdp::Offload::All,
+          .initialise = false};
 }
 
 }  // namespace trainer

@@ -7,7 +7,8 @@
 
 namespace trainer {
 
-// How the model is sharded: each of its blocks is a unit.
+// How the model is sharded: each of its blocks is a unit. Its first weights are not made: a load follows, or
+// ShardedModel::initialise().
 fsdp::Options sharding_of(const Options& options);
 
 // Of the passes' matrices.

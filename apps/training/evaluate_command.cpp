@@ -33,8 +33,7 @@ int64_t load_weights(const Options& options, fsdp::ShardedModel& sharded) {
 }
 
 EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data::Corpus& corpus) {
-  const auto model = models::make_model(options.model);
-  model->to(world.device());
+  const auto model = models::make_deferred_model(options.model, world.device());
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
   EvaluationRecord record;
   record.weights = options.checkpoint.empty() ? options.model_options.init_from : options.checkpoint;

@@ -53,6 +53,7 @@ Resumed begin(Training& training) {
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
     fsdp::load_pretrained(options.model_options.init_from, training.sharded, models::pretrained_options(options.model));
   }
+  training.sharded.initialise();  // the first weights, where nothing was loaded
   if (resumed.steps_done < options.steps || options.checkpoint.empty()) return resumed;
   throw fsdp::Error(
       fmt::format("checkpoint '{}' has done {} steps and --steps is {}: nothing is left to train. Use more --steps.",
@@ -136,8 +137,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   TensorMemory tensor_memory(world.device());  // before any tensor
   const int64_t program_bytes = process_memory().resident_bytes;
   torch::manual_seed(static_cast<uint64_t>(options.seed));
-  const auto model = models::make_model(options.model);
-  model->to(world.device());
+  const auto model = models::make_deferred_model(options.model, world.device());
   model->set_recomputation(options.recomputation());
   freeze(*model, frozen_parameters(options));
   auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });

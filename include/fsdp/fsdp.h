@@ -6,6 +6,7 @@
 #include "fsdp/activation_checkpoint.h"
 #include "fsdp/activations.h"
 #include "fsdp/checkpoint.h"
+#include "fsdp/deferred_init.h"
 #include "fsdp/error.h"
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"

@@ -149,6 +149,10 @@ struct Options {
   // For ranks on the CPU. Empty: everything lies in memory. docs/memory.md has sizes and costs.
   std::filesystem::path offload_directory = {};
   Offload offload = Offload::All;
+  // Whether the parameters of a deferred module (deferred_init.h) get their first values in `shard`. Without, they have
+  // none yet, and nothing is drawn for them: load_pretrained or load_checkpoint fills them, or
+  // ShardedModel::initialise() does; any use before is an Error. Parameters that are real keep their values.
+  bool initialise = true;
 };
 
 // A unit as a policy makes it, or as a sharded model has it.

@@ -174,6 +174,9 @@ class ShardedModel {
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
   void zero_grad();
+  // Gives the parameters that have no values yet (Options::initialise) those of an ordinary construction; does nothing
+  // where all have values. A collective.
+  void initialise();
 
   MemoryReport memory() const;
   // From now on the peaks in it are of what comes, beginning with what is there.
@@ -203,6 +206,8 @@ class ShardedModel {
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
 // between ranks, that is sharded already, or that has parameters which share memory or are not fp32, bf16 or fp16 on
 // the CPU, and for a name pattern that matches nothing.
+// A module made in deferred_init (deferred_init.h) is made real here, one unit after the other: beside the shards, one
+// unit is there whole, the largest of them for a moment.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
 
 // As above, for a scripted or traced module. `options.units` sees a native module with the names, parameters and

@@ -13,6 +13,8 @@
 #include "api/strategy.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "deferred/default_generator.h"
+#include "deferred/real_tensors.h"
 #include "engine/model.h"
 #include "fsdp/sharded_model.h"
 #include "interpose/unit_storage.h"
@@ -44,17 +46,32 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor, const
       name);
 }
 
+// Equal for tensors that may show the same bytes.
+const void* memory_of(const torch::Tensor& tensor) {
+  if (is_deferred(tensor)) return tensor.storage().unsafeGetStorageImpl();
+  return tensor.storage().data();
+}
+
+// Whether two tensors of the same memory show bytes of which some are the same.
+bool overlap(const torch::Tensor& a, const torch::Tensor& b) {
+  if (is_deferred(a)) {
+    const auto end = [](const torch::Tensor& one) { return one.storage_offset() + static_cast<int64_t>(one.numel()); };
+    return a.storage_offset() < end(b) && b.storage_offset() < end(a);
+  }
+  const at::MemOverlapStatus status = at::get_overlap_status(a, b);
+  return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
+}
+
 // Two tensors that show the same bytes would be two parameters from now on, each trained by itself.
 void check_memory(const std::vector<NamedUnit>& units) {
   using Named = std::pair<std::string, torch::Tensor>;
   std::unordered_map<const void*, std::vector<const Named*>> of_storage;
   for (const NamedUnit& unit : units) {
     for (const Named& parameter : unit.parameters) {
-      auto& beside = of_storage[parameter.second.storage().data()];
+      auto& beside = of_storage[memory_of(parameter.second)];
       for (const Named* other : beside) {
-        const at::MemOverlapStatus overlap = at::get_overlap_status(parameter.second, other->second);
         FSDP_CHECK(
-            overlap != at::MemOverlapStatus::Full && overlap != at::MemOverlapStatus::Partial,
+            !overlap(parameter.second, other->second),
             "shard: the parameters {} and {} share memory but are two tensors (set_data?), which would no longer "
             "be tied. Tie them by one tensor: register_parameter(name, the other module's parameter).",
             other->first, parameter.first);
@@ -62,6 +79,32 @@ void check_memory(const std::vector<NamedUnit>& units) {
       beside.push_back(&parameter);
     }
   }
+}
+
+// Of deferred modules: all but the parameters of the units. Returns whether some of those are deferred.
+bool make_rest_real(const std::vector<NamedUnit>& units) {
+  std::vector<torch::Tensor> parameters, buffers;
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, tensor] : unit.parameters) parameters.push_back(tensor);
+    for (const auto& [name, tensor] : unit.buffers) buffers.push_back(tensor);
+  }
+  const bool any = std::ranges::any_of(parameters, is_deferred);
+  if (any) deferred::check_not_drawn();
+  deferred::make_real_beside(parameters, buffers);
+  return any;
+}
+
+// Those that options.ignored leaves alone.
+std::vector<torch::Tensor> ignored_tensors(const torch::nn::Module& module, const Options& options) {
+  std::vector<torch::Tensor> ignored;
+  const auto add = [&](const auto& named) {
+    for (const auto& tensor : named) {
+      if (matches_any(options.ignored, tensor.key())) ignored.push_back(tensor.value());
+    }
+  };
+  add(module.named_parameters());
+  add(module.named_buffers());
+  return ignored;
 }
 
 ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> units,
@@ -77,6 +120,7 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
     }
   }
   check_memory(units);
+  const bool any_deferred = make_rest_real(units);
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
   convert_buffers(units, precision);
@@ -96,8 +140,10 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
                         .reduce_dtype = precision.reduce_dtype,
                         .casts_activations = precision.param_dtype.has_value(),
                         .sync_module_states = options.sync_module_states,
+                        .initialise = options.initialise,
                         .statistics = std::move(statistics),
                         .broadcast_buffers = options.broadcast_buffers});
+  if (any_deferred && options.initialise) deferred::settle_draws();
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
@@ -127,6 +173,7 @@ ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
 ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options) {
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
+  deferred::make_real(ignored_tensors(module, options));
   return shard_units(make_group, std::move(division.units), std::move(division.statistics), world, options);
 }
 

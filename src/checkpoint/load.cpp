@@ -128,6 +128,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
   });
   model.begin_load("load_checkpoint");
   for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
+  model.loaded(std::vector<bool>(model.parameters().size(), true));
   model.publish();
   model.broadcast_buffers(0);
   return manifest.step;

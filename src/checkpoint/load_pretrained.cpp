@@ -123,9 +123,12 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   });
   model.begin_write("load_pretrained");
   const size_t parameters = model.parameters().size();
+  std::vector<bool> loaded;
   for (size_t i = 0; i < parameters; ++i) {
-    if (values[i].defined()) torch::Tensor(model.parameters()[i].piece).copy_(values[i]);
+    loaded.push_back(values[i].defined());
+    if (loaded[i]) torch::Tensor(model.parameters()[i].piece).copy_(values[i]);
   }
+  model.loaded(loaded);
   model.publish();
   for (size_t i = parameters; i < values.size(); ++i) {
     if (values[i].defined()) torch::Tensor(model.buffers()[i - parameters].second).copy_(values[i]);

@@ -81,6 +81,20 @@ void Model::begin_load(std::string_view what) {
   parts_.writer.begin_write();
 }
 
+void Model::loaded(const std::vector<bool>& loaded) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.write_first_values(loaded);
+}
+
+void Model::initialise() {
+  const std::lock_guard lock(parts_.mutex);
+  if (!parts_.first_values.are_missing()) return;
+  parts_.check(Call::WriteState, "initialise");
+  parts_.writer.begin_write();
+  parts_.write_first_values(std::vector<bool>(parts_.parameters.size(), false));
+  parts_.writer.publish();
+}
+
 void Model::broadcast_buffers(int source) {
   FSDP_CHECK(source >= 0 && source < group().size(), "broadcast_buffers: found source {}, expected a rank below {}",
              source, group().size());

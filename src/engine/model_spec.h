@@ -34,6 +34,7 @@ struct ModelSpec {
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;
+  bool initialise = true;                           // deferred parameters, with their first values
   std::unordered_set<std::string> statistics = {};  // names of buffers that training does not read
   bool broadcast_buffers = false;                   // before each training forward
 };

@@ -8,6 +8,7 @@
 
 #include "engine/refuse.h"
 #include "engine/same_model.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
 
@@ -71,6 +72,7 @@ Parts::Parts(ModelSpec spec)
       shards(spec.shards),
       state_backing(spec.state_backing),
       buffers(*spec.group, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
+      first_values(spec),
       units(make_units(spec, link, parameters)),
       recorder(units.size()),
       schedule(limits_of(spec)),
@@ -84,6 +86,7 @@ Parts::Parts(ModelSpec spec)
       backward(link),
       activations(units.size()) {
   group = std::move(spec.group);
+  if (first_values.are_missing()) machine.lose_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
 }
@@ -101,6 +104,14 @@ Parts::~Parts() {
 
 void Parts::broadcast_buffers(int source) {
   executor.guarded([&] { buffers.broadcast(source); });
+}
+
+void Parts::write_first_values(const std::vector<bool>& loaded) {
+  if (!first_values.are_missing()) return;
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  executor.guarded([&] { first_values.write(units, *group, loaded); });
+  machine.have_values();
 }
 
 void Parts::backward_abandoned() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "engine/first_values.h"
 #include "engine/join.h"
 #include "engine/module_buffers.h"
 #include "engine/optimizer_step.h"
@@ -48,6 +49,9 @@ struct Parts {
   void close_gradients(std::string_view call);
   // Throws Error unless the call may go on now. `what` names it.
   void check(schedule::Call call, std::string_view what);
+  // Gives parameters without values those of an ordinary construction, but for the ones that a load has filled: a flag
+  // for each. Between begin_write and publish. A collective.
+  void write_first_values(const std::vector<bool>& loaded);
   // Throws Error unless the parameters are still the ones that were sharded; `what` was about to happen.
   void check_parameters(std::string_view what) const;
 
@@ -58,6 +62,7 @@ struct Parts {
   std::shared_ptr<memory::Backing> state_backing;  // of optimizers' state
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
+  FirstValues first_values;
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();
   Units units;
 

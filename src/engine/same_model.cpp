@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "engine/strategy_name.h"
+#include "fsdp/deferred_init.h"
 
 namespace fsdp::engine {
 
@@ -31,7 +32,8 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                             {"full_on_each_host", int(spec.full_on_each_host), boolean},
                                             {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
                                             {"sync_module_states", int(spec.sync_module_states), boolean},
-                                            {"broadcast_buffers", int(spec.broadcast_buffers), boolean}};
+                                            {"broadcast_buffers", int(spec.broadcast_buffers), boolean},
+                                            {"initialise", int(spec.initialise), boolean}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
   for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
   const auto all = group.all_gather(own);
@@ -45,7 +47,7 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
 }
 
 // Equal names, shapes, strides and dtypes give equal numbers on every rank (FNV-1a).
-int64_t hash_of(const UnitSpec& spec) {
+int64_t hash_of(const UnitSpec& spec, bool initialise) {
   const NamedUnit& unit = spec.tensors;
   uint64_t hash = 14695981039346656037ull;
   auto add = [&](std::string_view text) {
@@ -55,6 +57,7 @@ int64_t hash_of(const UnitSpec& spec) {
   for (const auto& [name, tensor] : unit.parameters) {
     add(fmt::format("|{} {} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","),
                     tensor.requires_grad()));
+    if (!initialise && is_deferred(tensor)) add(" has no value");
   }
   for (const auto& [name, tensor] : unit.buffers) {
     add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
@@ -62,9 +65,10 @@ int64_t hash_of(const UnitSpec& spec) {
   return static_cast<int64_t>(hash);
 }
 
-void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& group) {
+void check_same_units(const ModelSpec& spec, collectives::Group& group) {
+  const std::vector<UnitSpec>& units = spec.units;
   std::vector<int64_t> hashes;
-  for (const UnitSpec& unit : units) hashes.push_back(hash_of(unit));
+  for (const UnitSpec& unit : units) hashes.push_back(hash_of(unit, spec.initialise));
   const auto counts = group.all_gather(torch::tensor(static_cast<int64_t>(hashes.size())));
   for (int rank = 0; rank < group.size(); ++rank) {
     const int64_t count = counts[rank].item<int64_t>();
@@ -78,7 +82,7 @@ void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& gr
       FSDP_CHECK_UNIT(
           all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].tensors.name,
           "shard: the names, shapes or dtypes of the parameters or buffers on rank {}, or which of them are "
-          "frozen, differ from those on rank 0. "
+          "frozen, or deferred, differ from those on rank 0. "
           "Build the same model on every rank.",
           rank);
     }
@@ -89,7 +93,7 @@ void check_same_units(const std::vector<UnitSpec>& units, collectives::Group& gr
 
 void check_same_model(const ModelSpec& spec, collectives::Group& group) {
   check_same_options(spec, group);
-  check_same_units(spec.units, group);
+  check_same_units(spec, group);
 }
 
 }  // namespace fsdp::engine

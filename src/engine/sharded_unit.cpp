@@ -1,7 +1,9 @@
 #include "engine/sharded_unit.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "deferred/real_tensors.h"
 #include "interpose/piece_storage.h"
 #include "memory/mapped_tensor.h"
 
@@ -25,23 +27,25 @@ torch::TensorOptions on_device(const ModelSpec& model, torch::ScalarType dtype) 
   return torch::dtype(dtype).device(model.device);
 }
 
-// Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32.
+// Rank 0's values where those are sent, otherwise this rank's: the whole unit in fp32. Zeros where values come later.
 torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
-  torch::Tensor full = torch::zeros({sharded.layout.full_numel()}, on_device(model, torch::kFloat32));
-  for (size_t i = 0; i < sharded.shapes.size(); ++i)
-    sharded.view(full, i).copy_(unit.tensors.parameters[i].second.detach());
+  torch::Tensor full = deferred::zeros_for_values(sharded.layout.full_numel(), model.device);
+  for (size_t i = 0; i < sharded.shapes.size(); ++i) {
+    const torch::Tensor& parameter = unit.tensors.parameters[i].second;
+    if (model.initialise || !is_deferred(parameter)) deferred::write_value(parameter, sharded.view(full, i));
+  }
   if (model.sync_module_states) model.group->broadcast_(full, 0);
   return full;
 }
 
 torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
-  const torch::Tensor full = first_values(unit, model, sharded);
-  const layout::Range own = sharded.layout.shard_of(model.group->rank());
   torch::Tensor shard = unit.dtype == torch::kFloat32 ? sharded.collectives->shard()
                                                       : model.shard_backing->zeros(sharded.layout.shard_numel(),
                                                                                    on_device(model, torch::kFloat32));
-  shard.copy_(full.slice(0, own.begin, own.end));
-  return shard;
+  const auto has_no_value = [](const auto& parameter) { return is_deferred(parameter.second); };
+  if (!model.initialise && std::ranges::all_of(unit.tensors.parameters, has_no_value)) return shard.zero_();
+  const layout::Range own = sharded.layout.shard_of(model.group->rank());
+  return shard.copy_(first_values(unit, model, sharded).slice(0, own.begin, own.end));
 }
 
 std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,

@@ -52,6 +52,14 @@ const Traits& traits_of(const c10::OperatorHandle& operation) {
   return *traits;
 }
 
+void note_views(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
+  for (const c10::IValue& value : torch::jit::last(stack, operation.schema().returns().size())) {
+    if (value.isTensor()) note_view(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const at::Tensor& view : value.toTensorVector()) note_view(view);
+  }
+}
+
 void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const Traits& traits = traits_of(operation);
   if (traits.is_view) {  // one that copies after all, such as reshape, meets us again in its inner operators
@@ -59,11 +67,17 @@ void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
       if (value.isTensor()) announce_view(value.toTensor());
     }
     operation.redispatchBoxed(keys_below(keys), stack);
+    if (RecordedScope::current() != nullptr) [[unlikely]]
+      note_views(operation, *stack);
     return;
   }
   Touches touches;
   auto arguments = torch::jit::last(*stack, traits.written.size());
   for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.written[i]);
+  if (OperatorRecorder* recorder = recorder_of(touches)) [[unlikely]] {
+    recorder->operator_called(operation, keys_below(keys), *stack);
+    return;
+  }
   Pins pins(touches, traits.name.c_str());
   if (traits.equal_dtypes && !touches.empty() && touches.first().casts_activations()) {
     cast_activations(*stack, traits.statistics, touches.first());

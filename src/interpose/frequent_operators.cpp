@@ -1,5 +1,7 @@
 #include "interpose/frequent_operators.h"
 
+#include <ATen/core/boxing/impl/boxing.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include <array>
@@ -56,6 +58,9 @@ struct Kernel<Operation, Result(Arguments...)> {
   static Result run(c10::DispatchKeySet keys, Arguments... arguments) {
     Touches touches;
     (add(touches, arguments), ...);
+    if (DeferredStorage* deferred = touches.deferred()) [[unlikely]] {
+      return run_recorded(*deferred->recorder(), keys, arguments...);
+    }
     Pins pins(touches, Operation::name);
     if (!touches.empty() && touches.first().casts_activations() && kEqualDtypes) [[unlikely]] {
       return run_cast(keys, touches.first(), std::index_sequence_for<Arguments...>(), arguments...);
@@ -65,6 +70,14 @@ struct Kernel<Operation, Result(Arguments...)> {
 
  private:
   inline static const bool kEqualDtypes = needs_equal_dtypes(Operation::name);
+
+  static Result run_recorded(OperatorRecorder& recorder, c10::DispatchKeySet keys, Arguments... arguments) {
+    static const c10::OperatorHandle operation =
+        c10::Dispatcher::singleton().findSchemaOrThrow(Operation::name, Operation::overload_name);
+    torch::jit::Stack stack = c10::impl::boxArgs<Arguments...>(std::forward<Arguments>(arguments)...);
+    recorder.operator_called(operation, keys_below(keys), stack);
+    return c10::impl::PopResult<Result>::call(stack);
+  }
 
   static Result run_below(c10::DispatchKeySet keys, Arguments... arguments) {
     if constexpr (std::is_same_v<Operation, at::_ops::linear>) {
@@ -96,7 +109,9 @@ template <typename Operation, typename... Arguments>
 struct View<Operation, at::Tensor(const at::Tensor&, Arguments...)> {
   static at::Tensor run(c10::DispatchKeySet keys, const at::Tensor& tensor, Arguments... arguments) {
     announce_view(tensor);
-    return Operation::redispatch(keys_below(keys), tensor, std::forward<Arguments>(arguments)...);
+    at::Tensor view = Operation::redispatch(keys_below(keys), tensor, std::forward<Arguments>(arguments)...);
+    note_view(view);
+    return view;
   }
 };
 

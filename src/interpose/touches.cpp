@@ -18,9 +18,12 @@ void Touches::add_to_next(UnitStorage& storage, bool written) {
   next->add(storage, written);
 }
 
-void Touches::add_piece(const at::Tensor& tensor, bool written) {
+void Touches::add_other(const at::Tensor& tensor, bool written) {
   PieceStorage* storage = PieceStorage::of(tensor);
-  if (storage == nullptr) return;
+  if (storage == nullptr) {
+    if (DeferredStorage* deferred = DeferredStorage::of(tensor)) others().deferred = deferred;
+    return;
+  }
   std::vector<PieceTouch>& pieces = others().pieces;
   auto known = std::ranges::find_if(pieces, [&](const auto& one) { return one.link == storage->link(); });
   if (known == pieces.end()) known = pieces.insert(known, {storage->link(), {}});

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "interpose/deferred_tensor.h"
 #include "interpose/key.h"
 #include "interpose/unit_storage.h"
 
@@ -31,7 +32,7 @@ class Touches {
   void add(const at::Tensor& tensor, bool written) {
     if (!tensor.key_set().has(kKey)) return;
     if (UnitStorage* storage = UnitStorage::of(tensor)) return add(*storage, written);
-    add_piece(tensor, written);
+    add_other(tensor, written);
   }
   // A value of the boxed stack: a tensor, a list with tensors, or anything else, which is passed over.
   void add(const c10::IValue& value, bool written);
@@ -44,6 +45,8 @@ class Touches {
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return others_ ? others_->next.get() : nullptr; }
+  // Of the arguments that are deferred; null where none is.
+  DeferredStorage* deferred() const { return others_ ? others_->deferred : nullptr; }
   // Tells the listeners of the pieces among the arguments.
   void announce_pieces(const char* operation) const {
     if (others_) tell_listeners_of_pieces(operation);
@@ -54,6 +57,7 @@ class Touches {
   struct Others {
     std::unique_ptr<Touches> next;
     std::vector<PieceTouch> pieces;
+    DeferredStorage* deferred = nullptr;
   };
 
   void add(UnitStorage& storage, bool written) {
@@ -64,7 +68,7 @@ class Touches {
   }
   Others& others();
   void add_to_next(UnitStorage& storage, bool written);
-  void add_piece(const at::Tensor& tensor, bool written);
+  void add_other(const at::Tensor& tensor, bool written);
   void tell_listeners_of_pieces(const char* operation) const;
 
   const UnitStorage* first_ = nullptr;  // held by the arguments
@@ -91,6 +95,13 @@ class Pins {
   const Touches* next_;  // not begun yet
   c10::impl::ExcludeDispatchKeyGuard inside_{kKey};
 };
+
+// Who performs the operator in our place; null where nothing of it is deferred.
+inline OperatorRecorder* recorder_of(const Touches& touches) {
+  if (const DeferredStorage* deferred = touches.deferred()) [[unlikely]]
+    return deferred->recorder().get();
+  return RecordedScope::current();
+}
 
 // Before an operator that reads no bytes makes a view of the tensor.
 inline void announce_view(const at::Tensor& tensor) {

@@ -67,6 +67,11 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "backward before did not",
      "Nobody can undo that step: load a checkpoint. Leave `step_in_backward` out where the backward depends on the "
      "data in this way."},
+    {"{} came before the parameters have values: a deferred module was sharded with options.initialise off. Call "
+     "load_pretrained or load_checkpoint first, or sharded.initialise().",
+     "A forward, a save or a `full_parameters` scope of a deferred module that was sharded with `initialise = false`",
+     "Its parameters have no values yet. Load them (`load_pretrained`, `load_checkpoint`), or call "
+     "`sharded.initialise()`."},
     {"{} after some units had been stepped: the parameters are neither those of the step before nor those of this one. "
      "Load a checkpoint.",
      "A backward that throws in `step_in_backward()`, or an optimizer that is destroyed between such a backward and "

@@ -28,9 +28,10 @@ enum class Misuse : uint8_t {
   SumAfterStepBegan,     // clipping, unscaling or reading gradients there
   OtherStepBegun,        // another optimizer's step there
   UnitStepped,           // a backward there uses a unit that was stepped
+  NoValues,              // a use of parameters that were sharded without first values
   StepBroken,            // some units were stepped, and the others cannot be
 };
-inline constexpr int kMisuses = 18;
+inline constexpr int kMisuses = 19;
 
 // The message without a prefix. `call` is what the program did: "save_checkpoint".
 std::string message_of(Misuse misuse, std::string_view call);

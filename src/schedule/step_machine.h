@@ -1,6 +1,6 @@
 // Where a program is in its step, and what each of its calls means there: go on, or which misuse it is.
 //
-// The state is a value on each of four axes. Some values are situations in which a call may be misuse; one table
+// The state is a value on each of five axes. Some values are situations in which a call may be misuse; one table
 // (step_machine.cpp) has a cell for each call and situation, and nothing else checks the order of calls. misuse.h has
 // the words. Pure; the owner serialises all calls.
 #pragma once
@@ -31,6 +31,12 @@ enum class EarlyStepPhase : uint8_t {
   Broken,        // some units were stepped, and the others cannot be
 };
 
+// Of the parameters.
+enum class ValuePhase : uint8_t {
+  There,
+  Missing,  // a deferred module was sharded without first values
+};
+
 // A call of the program's, or an event that LibTorch tells of it.
 enum class Call : uint8_t {
   UseParameter,          // an operator takes one, in a forward or a backward
@@ -57,9 +63,10 @@ enum class Situation : uint8_t {
   LastBackward,
   NoSync,
   Incomplete,
-  Closed
+  Closed,
+  NoValues
 };
-inline constexpr int kSituations = 8;
+inline constexpr int kSituations = 9;
 
 // A cell of the table.
 Misuse misuse_of(Call call, Situation situation);
@@ -86,6 +93,8 @@ class StepMachine {
   void begin_stepping() { early_step_ = EarlyStepPhase::Stepping, update(); }
   // `why`: what broke it off, for messages.
   void break_step(std::string why);
+  void lose_values() { values_ = ValuePhase::Missing, update(); }
+  void have_values() { values_ = ValuePhase::There, update(); }
   void end_step() { early_step_ = EarlyStepPhase::None, update(); }
 
   SumPhase sum() const { return sum_; }
@@ -102,6 +111,7 @@ class StepMachine {
   MicroBatchPhase micro_batch_ = MicroBatchPhase::Forward;
   SumPhase sum_ = SumPhase::Open;
   EarlyStepPhase early_step_ = EarlyStepPhase::None;
+  ValuePhase values_ = ValuePhase::There;
   int no_sync_ = 0;  // scopes that are open
   bool full_scope_ = false;
   std::string why_broken_;

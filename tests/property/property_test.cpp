@@ -41,7 +41,8 @@ ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& m
 }
 
 void check(const RandomCase& drawn, World& world, const std::filesystem::path& folder) {
-  const auto& model = drawn.make_on_ranks(world.rank()).model;
+  const auto make = [&] { return drawn.make_on_ranks(world.rank()).model; };
+  const testing_models::TestModel model = drawn.deferred ? deferred_init(make) : make();
   Options options = drawn.options;
   if (drawn.offload) {
     options.offload_directory = folder;

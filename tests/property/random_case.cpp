@@ -150,13 +150,14 @@ RandomCase make_random_case(uint64_t seed) {
        {ActivationCheckpointOptions{.keep = KeptResults::None}, "each block"},
        {ActivationCheckpointOptions{.keep = KeptResults::Products}, "each block but products"}});
   drawn.recomputed = recomputed.first;
+  drawn.deferred = (number / 3 + round) % 2 == 0;
   drawn.words = fmt::format(
-      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
-      "prefetch {}, full on each host {}, moments in {}, {} in files, {} recomputed, {}; {}",
+      "{} (groups of {}), {} ranks, {}, {}, {}{} micro-batches each, clip {}, a step in {} in its backward, {} "
+      "buffers, prefetch {}, full on each host {}, moments in {}, {} in files, {} recomputed, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
-      accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
-      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files, recomputed.second, policy.name,
-      drawn.make(0).words);
+      drawn.deferred ? "deferred, " : "", accumulation, drawn.training.clip, drawn.training.in_backward_every,
+      drawn.options.buffers, drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files,
+      recomputed.second, policy.name, drawn.make(0).words);
   return drawn;
 }
 

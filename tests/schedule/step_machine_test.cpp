@@ -39,6 +39,7 @@ const std::vector<Way>& ways() {
       {S::Incomplete, [](M& m) { m.backward_begins(), m.backward_abandoned(/*lost=*/true); },
        [](M& m) { m.reset_sum(); }},
       {S::Closed, [](M& m) { m.close_sum(); }, [](M& m) { m.reset_sum(); }},
+      {S::NoValues, [](M& m) { m.lose_values(); }, [](M& m) { m.have_values(); }},
   };
   return ways;
 }
@@ -91,6 +92,9 @@ TEST(StepMachine, RefusesWhatWouldTrainTheWrongThing) {
   EXPECT_EQ(misuse_of(Call::CloseSum, Situation::Stepping), Misuse::SumAfterStepBegan);
   EXPECT_EQ(misuse_of(Call::LoadCheckpoint, Situation::Broken), Misuse::None);  // the way out
   EXPECT_EQ(misuse_of(Call::ZeroGrad, Situation::Incomplete), Misuse::None);    // the way out
+  EXPECT_EQ(misuse_of(Call::UseParameter, Situation::NoValues), Misuse::NoValues);
+  EXPECT_EQ(misuse_of(Call::ReadState, Situation::NoValues), Misuse::NoValues);
+  EXPECT_EQ(misuse_of(Call::WriteState, Situation::NoValues), Misuse::None);  // the way out
 }
 
 TEST(Misuse, HasAMessageThatSaysWhatToDo) {

@@ -116,6 +116,29 @@ TEST(RecomputedBlocks, AreSpreadEvenlyAndLeaveTheLastOut) {
   EXPECT_EQ(blocks(9, 2), (Layers{0, 1}));
 }
 
+TEST_P(LanguageModels, HaveTheSameFirstWeightsWhereTheirConstructionIsDeferred) {
+  for (const bool tied : {true, false}) {
+    ModelConfig config = tiny(GetParam(), tied);
+    config.lora = Lora{.rank = 4, .targets = {"q_proj", "mlp.c_proj"}};
+    if (GetParam() == Family::Llama) config.rope_scaling = RopeScaling{.original_context = 8};
+    const auto expected = make(config);
+    const torch::Tensor next = torch::rand({3});
+    torch::manual_seed(1);
+    const auto found = make_deferred_model(config, torch::kCPU);
+    for (const auto& parameter : found->named_parameters()) {
+      EXPECT_TRUE(fsdp::is_deferred(parameter.value())) << parameter.key();
+    }
+    fsdp::materialize(*found);
+    EXPECT_TRUE(torch::equal(torch::rand({3}), next));
+    const auto parameters = found->named_parameters();
+    for (const auto& parameter : expected->named_parameters()) {
+      EXPECT_TRUE(torch::equal(parameter.value(), parameters[parameter.key()])) << parameter.key();
+    }
+    const torch::Tensor tokens = some_tokens(2, 12);
+    EXPECT_TRUE(torch::equal(found->forward(tokens), expected->forward(tokens)));
+  }
+}
+
 TEST_P(LanguageModels, RefuseWhatAreNoTokens) {
   const auto model = make(tiny(GetParam()));
   EXPECT_THAT(message_of<fsdp::Error>([&] { model->forward(some_tokens(1, 13)); }),
