@@ -13,7 +13,7 @@ std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
   const auto keeper = interpose::counting_keeper(count, /*unit=*/0);
   const interpose::SavedTensorsScope scope(keeper.get());
   interpose::watch_saved_tensors(keeper);  // what checkpoints keep outside of their own scopes
-  const torch::Tensor result = run();  // has a graph, maybe, and so what is kept for it
+  const torch::Tensor result = run();      // has a graph, maybe, and so what is kept for it
   interpose::watch_saved_tensors(nullptr);
   count->end_moments();
   return moments;
