@@ -104,7 +104,8 @@ TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {
     EXPECT_THAT(text, HasSubstr(part));
     EXPECT_EQ(text.find(part), text.rfind(part));
   }
-  EXPECT_THAT(text, AllOf(Not(HasSubstr("epochs")), Not(HasSubstr("checkpoint =")), Not(HasSubstr("dry_run"))));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("epochs")), Not(HasSubstr("\ncheckpoint =")), Not(HasSubstr(" checkpoint =")),
+                          Not(HasSubstr("dry_run"))));
 }
 
 TEST(ConfigurationToml, LeavesOutWhatFollows) {
