@@ -8,12 +8,23 @@ namespace trainer {
 
 namespace {
 
+double element_bytes(const Options& options) { return options.param_dtype == "fp32" ? 4 : 2; }
+
+double tokens_of_micro_batch(const Options& options) {
+  return static_cast<double>(options.batch * options.model.context);
+}
+
+// Those that are there at a time, and become their own gradient.
+double logits_bytes(const Options& options) {
+  const double whole = element_bytes(options) * tokens_of_micro_batch(options) *
+                       static_cast<double>(options.model.vocabulary);
+  return std::min(whole, kLogitsBytes);
+}
+
 // Forward keeps these until backward; what operators take for themselves comes on top.
 double activation_bytes(const Options& options, const ModelParts& parts) {
-  constexpr double kOfLogits = 2 * 4;  // logarithms of probabilities, and their gradient, in fp32
-  const double kept = static_cast<double>(parts.activation_numel) * (options.param_dtype == "fp32" ? 4 : 2);
-  const auto tokens = static_cast<double>(options.batch * options.model.context);
-  return tokens * (kept + static_cast<double>(parts.logits) * kOfLogits);
+  const double kept = static_cast<double>(parts.activation_numel) * element_bytes(options);
+  return tokens_of_micro_batch(options) * kept + logits_bytes(options);
 }
 
 }  // namespace

@@ -50,7 +50,6 @@ ModelParts parts_of(const models::ModelConfig& config, const std::set<std::strin
     if (i > 0) parts.blocks_numel += units[i].numel();
   }
   parts.activation_numel = config.layers * kept_numel(config);
-  parts.logits = config.vocabulary;
   return parts;
 }
 

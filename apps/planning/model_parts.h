@@ -28,7 +28,6 @@ struct ModelParts {
   int64_t blocks_numel = 0;        // of all of them
   int64_t head_numel = 0;          // the last norm, and the head where it is not tied
   int64_t activation_numel = 0;    // that forward keeps for backward, for each token, in the parameters' dtype
-  int64_t logits = 0;              // that a token's loss is computed from, in fp32
 
   int64_t numel() const { return embeddings_numel + blocks_numel + head_numel; }
 };

@@ -17,32 +17,27 @@ using Tensors = std::span<const torch::Tensor>;
 
 constexpr int64_t kBlocksPerThread = 64;  // at least
 
-torch::Tensor unpack_bfloat16(Tensors kept) { return kept[0].to(torch::kFloat32); }
+void unpack_bfloat16(Tensors kept, const torch::Tensor& state) { torch::Tensor(state).copy_(kept[0]); }
 
 void pack_bfloat16(const torch::Tensor& state, Tensors kept) { torch::Tensor(kept[0]).copy_(state); }
 
-// Calls `visit` with the number of each block, its first element and its size.
+// Calls `visit` with the first block of each thread's part, its first element and its size.
 template <typename Visit>
-void for_each_block(int64_t numel, const Visit& visit) {
-  const int64_t blocks = (numel + kBlock8Numel - 1) / kBlock8Numel;
-  at::parallel_for(0, blocks, kBlocksPerThread, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * kBlock8Numel;
-      visit(block, first, static_cast<size_t>(std::min(kBlock8Numel, numel - first)));
-    }
+void for_each_thread(int64_t numel, const Visit& visit) {
+  at::parallel_for(0, block8_count(numel), kBlocksPerThread, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kBlock8Numel;
+    visit(begin, first, static_cast<size_t>(std::min(end * kBlock8Numel, numel) - first));
   });
 }
 
 template <typename Code>
-torch::Tensor unpack_block8(Tensors kept) {
-  torch::Tensor state = torch::empty({kept[0].numel()}, torch::kFloat32);
+void unpack_block8(Tensors kept, const torch::Tensor& state) {
   const Code* codes = kept[0].const_data_ptr<Code>();
   const float* scales = kept[1].const_data_ptr<float>();
   auto* values = state.mutable_data_ptr<float>();
-  for_each_block(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
-    block8_unpack(std::span(codes + first, numel), scales[block], values + first);
+  for_each_thread(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
+    block8_unpack(std::span(codes + first, numel), scales + block, values + first);
   });
-  return state;
 }
 
 template <typename Code>
@@ -50,8 +45,8 @@ void pack_block8(const torch::Tensor& state, Tensors kept) {
   const auto* values = state.const_data_ptr<float>();
   Code* codes = kept[0].mutable_data_ptr<Code>();
   float* scales = kept[1].mutable_data_ptr<float>();
-  for_each_block(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
-    scales[block] = block8_pack(std::span(values + first, numel), codes + first);
+  for_each_thread(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
+    block8_pack(std::span(values + first, numel), codes + first, scales + block);
   });
 }
 

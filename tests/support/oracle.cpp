@@ -77,7 +77,7 @@ void keep_as(const optim::StateFormat& format, const torch::Tensor& state) {
     kept.push_back(torch::zeros({tensor.numel_for(flat.numel())}, torch::TensorOptions(tensor.type)));
   }
   format.pack(flat, kept);
-  flat.copy_(format.unpack(kept));
+  format.unpack(kept, flat);
 }
 
 Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training)
