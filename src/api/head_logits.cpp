@@ -15,7 +15,9 @@ using torch::Tensor;
 namespace {
 
 constexpr int64_t kEvenColumns = 64;  // products are faster by these
-constexpr int64_t kChunksAtATime = 8;  // one that is worked on, and those that are kept: by measurement
+// Larger chunks make no product faster, and leave less room for those that are kept; a quarter of it is for one.
+constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
+constexpr int64_t kChunksInRoom = 4;
 
 // By shapes and options alone.
 struct HeadDivision {
@@ -24,13 +26,18 @@ struct HeadDivision {
   int64_t kept;     // of these, for the backward
 };
 
+int64_t columns_of_chunk(int64_t bytes_of_column, int64_t room) {
+  const int64_t enough = std::max(kManyColumns, kLargeChunk / bytes_of_column);
+  const int64_t columns = std::clamp<int64_t>(room / kChunksInRoom / bytes_of_column, 1, enough);
+  return columns < kEvenColumns ? columns : columns / kEvenColumns * kEvenColumns;
+}
+
 HeadDivision division_of(const Head& head) {
   const int64_t rows = std::max<int64_t>(head.hidden.size(0), 1), vocabulary = head.weight.size(0);
   const auto own = static_cast<int64_t>(head.hidden.element_size());
   const int64_t beside = bytes_beside_logit(head.hidden);
-  const int64_t fitting = std::max<int64_t>(head.chunk_bytes / kChunksAtATime / (own + beside) / rows, 1);
-  const int64_t even = fitting < kEvenColumns ? fitting : fitting / kEvenColumns * kEvenColumns;
-  const int64_t columns = std::min(even, vocabulary), count = (vocabulary + columns - 1) / columns;
+  const int64_t columns = std::min(columns_of_chunk((own + beside) * rows, head.chunk_bytes), vocabulary);
+  const int64_t count = (vocabulary + columns - 1) / columns;
   const int64_t fit = (head.chunk_bytes - beside * rows * columns) / (own * rows * columns);
   return {.columns = columns, .count = count, .kept = count <= fit ? count : std::max<int64_t>(fit - 1, 0)};
 }

@@ -6,9 +6,6 @@
 
 #include "api/logit_kernels.h"
 
-// Vectors wider than the processor's are passed in memory, by functions of one file.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace fsdp {
 
 namespace {
