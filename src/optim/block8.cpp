@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include "optim/block8_avx2.h"
+#include "optim/block8_map.h"
 
 namespace fsdp::optim {
 
@@ -105,57 +105,6 @@ constexpr std::array<float, 256> kSignedValues = [] {
   return values;
 }();
 
-const uint32_t* entries_for(const int8_t*) { return kSignedEntries.data(); }
-const uint32_t* entries_for(const uint8_t*) { return kUnsignedEntries.data(); }
-const float* values_for(const int8_t*) { return kSignedValues.data(); }
-const float* values_for(const uint8_t*) { return kUnsigned.data(); }
-
-// Whole blocks, as many as there are instructions for: returns how many.
-template <typename Code>
-int64_t pack_quickly(std::span<const float> values, Code* codes, float* scales) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) {
-    const int64_t blocks = static_cast<int64_t>(values.size()) / kBlock8Numel;
-    block8_pack_avx2(entries_for(codes), values.data(), blocks, codes, scales);
-    return blocks;
-  }
-#endif
-  return 0;
-}
-
-template <typename Code>
-int64_t unpack_quickly(std::span<const Code> codes, const float* scales, float* values) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) {
-    const int64_t blocks = static_cast<int64_t>(codes.size()) / kBlock8Numel;
-    block8_unpack_avx2(values_for(codes.data()), reinterpret_cast<const uint8_t*>(codes.data()), scales, blocks,
-                       values);
-    return blocks;
-  }
-#endif
-  return 0;
-}
-
-template <typename Element>
-std::span<const Element> block_of(std::span<const Element> elements, int64_t block) {
-  const auto first = static_cast<size_t>(block * kBlock8Numel);
-  return elements.subspan(first, std::min<size_t>(kBlock8Numel, elements.size() - first));
-}
-
-template <typename Code>
-void pack_all(std::span<const float> values, Code* codes, float* scales) {
-  for (int64_t block = pack_quickly(values, codes, scales); block < block8_count(values.size()); ++block) {
-    scales[block] = block8_pack(block_of(values, block), codes + block * kBlock8Numel);
-  }
-}
-
-template <typename Code>
-void unpack_all(std::span<const Code> codes, const float* scales, float* values) {
-  for (int64_t block = unpack_quickly(codes, scales, values); block < block8_count(codes.size()); ++block) {
-    block8_unpack(block_of(codes, block), scales[block], values + block * kBlock8Numel);
-  }
-}
-
 }  // namespace
 
 float block8_value(int8_t code) { return kSignedValues[static_cast<uint8_t>(code)]; }
@@ -188,14 +137,14 @@ void block8_unpack(std::span<const uint8_t> codes, float scale, float* values) {
   for (size_t i = 0; i < codes.size(); ++i) values[i] = block8_value(codes[i]) * scale;
 }
 
-void block8_pack(std::span<const float> values, int8_t* codes, float* scales) { pack_all(values, codes, scales); }
-void block8_pack(std::span<const float> values, uint8_t* codes, float* scales) { pack_all(values, codes, scales); }
-
-void block8_unpack(std::span<const int8_t> codes, const float* scales, float* values) {
-  unpack_all(codes, scales, values);
+const Block8Map& block8_signed_map() {
+  static constexpr Block8Map map{kSignedEntries.data(), kSignedValues.data()};
+  return map;
 }
-void block8_unpack(std::span<const uint8_t> codes, const float* scales, float* values) {
-  unpack_all(codes, scales, values);
+
+const Block8Map& block8_unsigned_map() {
+  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data()};
+  return map;
 }
 
 }  // namespace fsdp::optim

@@ -10,14 +10,12 @@
 // Exact and the same everywhere: one division in fp32, and comparisons. Pure; from any thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace fsdp::optim {
 
 inline constexpr int64_t kBlock8Numel = 64;
-constexpr int64_t block8_count(size_t numel) { return (static_cast<int64_t>(numel) + kBlock8Numel - 1) / kBlock8Numel; }
 
 // What the code stands for, times the scale: -127 to 127 (-128 is not written, and read as -127), and 0 to 255.
 float block8_value(int8_t code);
@@ -31,12 +29,5 @@ void block8_unpack(std::span<const int8_t> codes, float scale, float* values);
 // root is divided by, nothing may vanish that a first moment could still have.
 float block8_pack(std::span<const float> values, uint8_t* codes);
 void block8_unpack(std::span<const uint8_t> codes, float scale, float* values);
-
-// Of any number of blocks, one after the other, of which the last may be shorter; a scale for each. The same bits, by
-// the widest instructions that this processor has.
-void block8_pack(std::span<const float> values, int8_t* codes, float* scales);
-void block8_pack(std::span<const float> values, uint8_t* codes, float* scales);
-void block8_unpack(std::span<const int8_t> codes, const float* scales, float* values);
-void block8_unpack(std::span<const uint8_t> codes, const float* scales, float* values);
 
 }  // namespace fsdp::optim

@@ -31,9 +31,9 @@ std::vector<KeptTensor> kept_tensors(const Rule& rule) {
   return all;
 }
 
-bool has_packed_states(const Rule& rule) {
-  return std::any_of(rule.states.begin(), rule.states.end(),
-                     [](const RuleState& state) { return state.format->pack != nullptr; });
+bool unpacks_states(const Rule& rule) {
+  return !rule.takes_kept && std::any_of(rule.states.begin(), rule.states.end(),
+                                         [](const RuleState& state) { return state.format->pack != nullptr; });
 }
 
 UpdateBatch KeptStates::unpack(const UpdateBatch& batch) {
@@ -73,7 +73,7 @@ void KeptStates::pack(const UpdateBatch& in_fp32, const UpdateBatch& batch) {
 }
 
 void KeptStates::update(const UpdateBatch& batch, const Settings& settings) {
-  if (!has_packed_states(rule_)) return rule_.update(batch, settings);
+  if (!unpacks_states(rule_)) return rule_.update(batch, settings);
   const UpdateBatch in_fp32 = unpack(batch);
   rule_.update(in_fp32, settings);
   pack(in_fp32, batch);

@@ -144,7 +144,7 @@ void RuleOnPieces::check_devices(const std::vector<size_t>& members) const {
 }
 
 void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
-  const bool packed = has_packed_states(rule_);
+  const bool packed = unpacks_states(rule_);
   KeptStates states(rule_);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const UpdateBatch batch = batch_of(group, unit);

@@ -4,12 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
-#include <span>
 #include <vector>
 
 namespace fsdp::optim {
@@ -132,32 +129,6 @@ TYPED_TEST(Block8, PackedOnceStaysAsItIs) {
     const auto twice = this->pack(this->unpack(once));
     EXPECT_EQ(once.codes, twice.codes);
     EXPECT_EQ(once.scale, twice.scale);
-  }
-}
-
-// By the widest instructions, with a last block of any size.
-TYPED_TEST(Block8, ManyBlocksHaveTheBitsOfEach) {
-  std::mt19937 random(4);
-  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (size_t count : {1, 63, 64, 100, 6400, 6401}) {
-    std::vector<float> values = this->random_values(random, count, 1e-3F);
-    for (size_t i = 0; i < count; i += 37) {
-      const float special[] = {0, -0.0F, 1e-42F, 3, -nan, nan, -infinity, 1e-30F};
-      values[i] = special[i % 8];
-    }
-    const auto blocks = static_cast<size_t>(block8_count(count));
-    std::vector<TypeParam> codes(count), expected_codes(count);
-    std::vector<float> scales(blocks), found(count), expected(count);
-    block8_pack(values, codes.data(), scales.data());
-    block8_unpack(std::span<const TypeParam>(codes), scales.data(), found.data());
-    for (size_t first = 0; first < count; first += 64) {
-      const size_t numel = std::min<size_t>(64, count - first);
-      const float scale = block8_pack(std::span(values).subspan(first, numel), expected_codes.data() + first);
-      EXPECT_EQ(std::bit_cast<uint32_t>(scales[first / 64]), std::bit_cast<uint32_t>(scale)) << first;
-      block8_unpack(std::span<const TypeParam>(expected_codes).subspan(first, numel), scale, expected.data() + first);
-    }
-    EXPECT_EQ(codes, expected_codes) << count;
-    EXPECT_EQ(std::memcmp(found.data(), expected.data(), count * sizeof(float)), 0) << count;
   }
 }
 

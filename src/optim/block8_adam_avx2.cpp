@@ -1,7 +1,10 @@
 // Compiled for AVX2, and so without any header whose inline functions others share.
-#include "optim/block8_avx2.h"
-
 #include <immintrin.h>
+
+#include <cstdint>
+
+#include "optim/block8_adam.h"
+#include "optim/block8_map.h"
 
 namespace fsdp::optim {
 
@@ -72,30 +75,66 @@ inline void pack_block(const uint32_t* entries, const float* values, Code* codes
 }
 
 template <typename Code>
-inline void pack_blocks(const uint32_t* entries, const float* values, int64_t blocks, Code* codes, float* scales) {
-  for (int64_t block = 0; block < blocks; ++block) {
-    pack_block(entries, values + block * kBlock, codes + block * kBlock, scales + block);
-  }
+inline __m256 unpacked(const Block8Map& map, const Code* codes, __m256 scale) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+  return _mm256_mul_ps(_mm256_i32gather_ps(map.values, _mm256_cvtepu8_epi32(bytes), 4), scale);
+}
+
+// AdamNumbers in every lane.
+struct Numbers {
+  explicit Numbers(const AdamNumbers& of)
+      : sign(_mm256_set1_ps(of.sign)),
+        added_decay(_mm256_set1_ps(of.added_decay)),
+        kept(_mm256_set1_ps(of.kept)),
+        beta1(_mm256_set1_ps(of.beta1)),
+        rest1(_mm256_set1_ps(of.rest1)),
+        beta2(_mm256_set1_ps(of.beta2)),
+        rest2(_mm256_set1_ps(of.rest2)),
+        root_factor(_mm256_set1_ps(of.root_factor)),
+        eps(_mm256_set1_ps(of.eps)),
+        step_size(_mm256_set1_ps(of.step_size)) {}
+  __m256 sign, added_decay, kept, beta1, rest1, beta2, rest2, root_factor, eps, step_size;
+};
+
+inline __m256 sum_of_products(__m256 a, __m256 b, __m256 c, __m256 d) {
+  return _mm256_add_ps(_mm256_mul_ps(a, b), _mm256_mul_ps(c, d));
+}
+
+// Eight elements; the moments are given, and changed.
+inline void step_lanes(const Numbers& by, float* parameters, const float* gradients, __m256& first, __m256& second) {
+  const __m256 parameter = _mm256_loadu_ps(parameters);
+  const __m256 g = sum_of_products(by.sign, _mm256_loadu_ps(gradients), by.added_decay, parameter);
+  first = sum_of_products(by.beta1, first, by.rest1, g);
+  second = sum_of_products(by.beta2, second, by.rest2, _mm256_mul_ps(g, g));
+  const __m256 root = _mm256_add_ps(_mm256_mul_ps(by.root_factor, _mm256_sqrt_ps(second)), by.eps);
+  const __m256 change = _mm256_div_ps(_mm256_mul_ps(by.step_size, first), root);
+  _mm256_storeu_ps(parameters, _mm256_sub_ps(_mm256_mul_ps(by.kept, parameter), change));
 }
 
 }  // namespace
 
-void block8_pack_avx2(const uint32_t* entries, const float* values, int64_t blocks, int8_t* codes, float* scales) {
-  pack_blocks(entries, values, blocks, codes, scales);
-}
+void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
+                      const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map);
 
-void block8_pack_avx2(const uint32_t* entries, const float* values, int64_t blocks, uint8_t* codes, float* scales) {
-  pack_blocks(entries, values, blocks, codes, scales);
-}
-
-void block8_unpack_avx2(const float* places, const uint8_t* codes, const float* scales, int64_t blocks, float* values) {
+void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
+                      const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map) {
+  const Numbers by(numbers);
+  alignas(32) float first[kBlock], second[kBlock];
   for (int64_t block = 0; block < blocks; ++block) {
-    const __m256 scale = _mm256_broadcast_ss(scales + block);
-    for (int64_t i = block * kBlock; i < (block + 1) * kBlock; i += kLanes) {
-      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i));
-      const __m256 found = _mm256_i32gather_ps(places, _mm256_cvtepu8_epi32(bytes), 4);
-      _mm256_storeu_ps(values + i, _mm256_mul_ps(found, scale));
+    const int64_t begin = block * kBlock;
+    int8_t* first_codes = moments.first + begin;
+    uint8_t* second_codes = moments.second + begin;
+    const __m256 first_scale = _mm256_broadcast_ss(moments.first_scales + block);
+    const __m256 second_scale = _mm256_broadcast_ss(moments.second_scales + block);
+    for (int64_t i = 0; i < kBlock; i += kLanes) {
+      __m256 first_lanes = unpacked(signed_map, first_codes + i, first_scale);
+      __m256 second_lanes = unpacked(unsigned_map, second_codes + i, second_scale);
+      step_lanes(by, parameters + begin + i, gradients + begin + i, first_lanes, second_lanes);
+      _mm256_store_ps(first + i, first_lanes);
+      _mm256_store_ps(second + i, second_lanes);
     }
+    pack_block(signed_map.entries, first, first_codes, moments.first_scales + block);
+    pack_block(unsigned_map.entries, second, second_codes, moments.second_scales + block);
   }
 }
 

@@ -1,4 +1,4 @@
-// The blocks of block8.h by AVX2, with the same bits. Whole blocks of 64 alone. Plain memory.
+// The maps of block8.h as tables, for loops that pack and unpack by vector instructions.
 #pragma once
 
 #include <array>
@@ -13,9 +13,12 @@ namespace fsdp::optim {
 inline constexpr uint32_t kBlock8LowestKey = (127 - 24) << 7, kBlock8HighestKey = 127 << 7;
 using Block8Entries = std::array<uint32_t, kBlock8HighestKey - kBlock8LowestKey + 1>;
 
-void block8_pack_avx2(const uint32_t* entries, const float* values, int64_t blocks, int8_t* codes, float* scales);
-void block8_pack_avx2(const uint32_t* entries, const float* values, int64_t blocks, uint8_t* codes, float* scales);
-// `places`: by code, seen as a number from 0 to 255.
-void block8_unpack_avx2(const float* places, const uint8_t* codes, const float* scales, int64_t blocks, float* values);
+struct Block8Map {
+  const uint32_t* entries;
+  const float* values;  // by code, seen as a number from 0 to 255
+};
+
+const Block8Map& block8_signed_map();
+const Block8Map& block8_unsigned_map();
 
 }  // namespace fsdp::optim
