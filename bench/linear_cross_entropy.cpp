@@ -4,8 +4,8 @@
 //
 //   whole_ms, chunks_ms   medians of hidden.matmul(weight.t()), cross_entropy and backward, and of linear_cross_entropy
 //   ratio                 the median of the iterations' quotients of the two: below 1, linear_cross_entropy is faster
-//   product_ms            the median of the product alone, which a forward needs, of which a backward has two of its own
-//   whole_mb, chunks_mb   peaks
+//   product_ms            the median of the product alone, which a forward needs, of which a backward has two of its
+//   own whole_mb, chunks_mb   peaks
 //
 //   build/release/bench/bench_linear_cross_entropy --benchmark_filter=fp32
 #include <benchmark/benchmark.h>
@@ -46,7 +46,9 @@ struct Head {
         weight((torch::randn({kVocabulary, kWidth}) / 50).to(dtype).requires_grad_()),
         targets(torch::randint(kVocabulary, {kRows}, torch::kInt64)) {}
 
-  torch::Tensor whole() const { return torch::cross_entropy_loss(hidden.matmul(weight.t()).to(torch::kFloat32), targets); }
+  torch::Tensor whole() const {
+    return torch::cross_entropy_loss(hidden.matmul(weight.t()).to(torch::kFloat32), targets);
+  }
   torch::Tensor chunks() const { return fsdp::linear_cross_entropy(hidden, weight, targets); }
 
   torch::Tensor hidden, weight, targets;

@@ -16,8 +16,8 @@ double tokens_of_micro_batch(const Options& options) {
 
 // Those that are there at a time, and become their own gradient.
 double logits_bytes(const Options& options) {
-  const double whole = element_bytes(options) * tokens_of_micro_batch(options) *
-                       static_cast<double>(options.model.vocabulary);
+  const double whole =
+      element_bytes(options) * tokens_of_micro_batch(options) * static_cast<double>(options.model.vocabulary);
   return std::min(whole, kLogitsBytes);
 }
 

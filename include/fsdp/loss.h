@@ -26,9 +26,9 @@ struct LinearCrossEntropyOptions {
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
 // [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time ("cut cross
-// entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks as
-// fit in `chunk_bytes` are kept; the backward uses these up, and makes the others once more. So the memory of logits is
-// bounded, for at most one product more of the head's three: none where all logits fit. Where nothing requires a
+// entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks
+// as fit in `chunk_bytes` are kept; the backward uses these up, and makes the others once more. So the memory of logits
+// is bounded, for at most one product more of the head's three: none where all logits fit. Where nothing requires a
 // gradient, one chunk is there at a time.
 //
 // `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their

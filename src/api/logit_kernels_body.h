@@ -119,8 +119,7 @@ template <typename Element>
 void make_gradient(Element* logits, int64_t count, const LogitRowGradient& of) {
   const auto gradient = [&of](Lanes lanes) { return exp_of(lanes - of.largest) * of.factor + of.everywhere; };
   const bool has_target = of.target >= 0 && of.target < count;
-  const Lanes at_target =
-      has_target ? gradient(load_some(logits + of.target, 1, Element{0})) + of.at_target : all(0);
+  const Lanes at_target = has_target ? gradient(load_some(logits + of.target, 1, Element{0})) + of.at_target : all(0);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(logits + i, gradient(load(logits + i)));
   store_some(logits + i, count - i, gradient(load_some(logits + i, count - i, Element{0})));

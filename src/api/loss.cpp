@@ -45,7 +45,8 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
     const RowStatistics& rows = found.rows;
     const auto& [largest, sum] = rows.exponentials;
     context->save_for_backward({hidden, weight, targets, largest, sum});
-    context->saved_data["call"] = torch::IValue::make_capsule(c10::make_intrusive<LossCall>(options, std::move(found.kept)));
+    context->saved_data["call"] =
+        torch::IValue::make_capsule(c10::make_intrusive<LossCall>(options, std::move(found.kept)));
     context->set_materialize_grads(false);
     // Differences from the largest first: of a target that is nearly certain, only they are left.
     Tensor losses = sum.log() + (largest - rows.of_target) * (1 - spread);

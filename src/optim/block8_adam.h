@@ -17,9 +17,9 @@ namespace fsdp::optim {
 //
 // before the moments are packed: Kingma and Ba, https://arxiv.org/abs/1412.6980.
 struct AdamNumbers {
-  float sign = 1;         // -1 to maximise
-  float added_decay = 0;  // Adam's weight decay
-  float kept = 1;         // of a parameter, after AdamW's weight decay
+  float sign = 1;                    // -1 to maximise
+  float added_decay = 0;             // Adam's weight decay
+  float kept = 1;                    // of a parameter, after AdamW's weight decay
   float beta1, rest1, beta2, rest2;  // rest: 1 - beta
   float root_factor, eps, step_size;
 };

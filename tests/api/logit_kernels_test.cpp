@@ -58,7 +58,10 @@ TYPED_TEST(LogitKernelsOf, HaveTheBitsOfThePlainOnes) {
     EXPECT_TRUE(same_bits(found.largest, plain.largest) && same_bits(found.sum, plain.sum) &&
                 same_bits(found.total, plain.total))
         << count;
-    const LogitRowGradient of{.largest = found.largest, .factor = 0.01F, .everywhere = 1e-4F, .at_target = -0.5F,
+    const LogitRowGradient of{.largest = found.largest,
+                              .factor = 0.01F,
+                              .everywhere = 1e-4F,
+                              .at_target = -0.5F,
                               .target = static_cast<int64_t>(count / 2)};
     logit_kernels<TypeParam>().make_gradient(logits.data(), static_cast<int64_t>(count), of);
     plain_logit_kernels<TypeParam>().make_gradient(same.data(), static_cast<int64_t>(count), of);
@@ -91,8 +94,8 @@ TEST(LogitKernels, HaveExponentialsOfFullPrecision) {
     float logit = static_cast<float>(-i) / 1000;
     const float difference = logit;
     const double exact = std::exp(static_cast<double>(difference));
-    logit_kernels<float>().make_gradient(&logit, 1, {.largest = 0, .factor = 1, .everywhere = 0, .at_target = 0,
-                                                     .target = -1});
+    logit_kernels<float>().make_gradient(&logit, 1,
+                                         {.largest = 0, .factor = 1, .everywhere = 0, .at_target = 0, .target = -1});
     if (difference < -87.33F) {
       EXPECT_EQ(logit, 0);
     } else {

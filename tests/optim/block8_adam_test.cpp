@@ -17,7 +17,8 @@ namespace fsdp::optim {
 namespace {
 
 struct State {
-  explicit State(size_t numel) : parameters(numel), first(numel), second(numel), scales(numel / 64 + 1), others(scales) {}
+  explicit State(size_t numel)
+      : parameters(numel), first(numel), second(numel), scales(numel / 64 + 1), others(scales) {}
 
   Block8Moments moments() { return {first.data(), scales.data(), second.data(), others.data()}; }
   bool operator==(const State& other) const {
@@ -53,8 +54,14 @@ void step_block(const AdamNumbers& by, State& state, const std::vector<float>& g
 }
 
 std::vector<AdamNumbers> kinds() {
-  const AdamNumbers adamw{.kept = 0.99F, .beta1 = 0.9F, .rest1 = 0.1F, .beta2 = 0.99F, .rest2 = 0.01F,
-                          .root_factor = 3, .eps = 1e-8F, .step_size = 1e-2F};
+  const AdamNumbers adamw{.kept = 0.99F,
+                          .beta1 = 0.9F,
+                          .rest1 = 0.1F,
+                          .beta2 = 0.99F,
+                          .rest2 = 0.01F,
+                          .root_factor = 3,
+                          .eps = 1e-8F,
+                          .step_size = 1e-2F};
   AdamNumbers adam = adamw, maximised = adamw;
   adam.kept = 1, adam.added_decay = 0.1F;
   maximised.sign = -1;

@@ -130,7 +130,8 @@ TEST_P(StateDtypeOnRanks, AFirstStepIsThatOfFp32ToRounding) {
     const auto fp32 = weights_after<AdamW>(1, world, AdamWOptions{});
     const auto found = weights_after<AdamW>(1, world, AdamWOptions{.state_dtype = StateDtype::Block8});
     const auto adam = weights_after<Adam>(1, world, AdamOptions{.weight_decay = 0.25});
-    const auto packed = weights_after<Adam>(1, world, AdamOptions{.weight_decay = 0.25, .state_dtype = StateDtype::Block8});
+    const auto packed =
+        weights_after<Adam>(1, world, AdamOptions{.weight_decay = 0.25, .state_dtype = StateDtype::Block8});
     for (size_t i = 0; i < fp32.size(); ++i) {
       EXPECT_TRUE(torch::allclose(found[i].second, fp32[i].second, 1e-6, 1e-6)) << fp32[i].first;
       EXPECT_TRUE(torch::allclose(packed[i].second, adam[i].second, 1e-6, 1e-6)) << fp32[i].first;

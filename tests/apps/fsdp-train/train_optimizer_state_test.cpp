@@ -14,7 +14,8 @@ class TrainOptimizerState : public TrainProgram {
     if (run_command("command -v bible").code != 0) {
       FSDP_SKIP_TEST("the program bible is not there (Debian: bible-kjv, bible-kjv-text): scripts/setup installs it");
     }
-    const Ending ending = run_command("bible -f gen1:1-exo40:38 | sed -E 's/^[0-9]*[A-Za-z]+[0-9]+:[0-9]+ //' > " + verses_);
+    const Ending ending =
+        run_command("bible -f gen1:1-exo40:38 | sed -E 's/^[0-9]*[A-Za-z]+[0-9]+:[0-9]+ //' > " + verses_);
     ASSERT_EQ(ending.code, 0) << ending.output;
   }
 
