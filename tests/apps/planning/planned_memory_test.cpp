@@ -4,6 +4,7 @@
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/host_memory.h"
 #include "planning/memory_plan.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
@@ -186,6 +187,10 @@ TEST(PlannedMemoryOf, GathersThatCopy) {
       expect_planned(world, options, true);
     }
   });
+}
+
+TEST(PlannedMemory, OfLogitsIsTheRoomOfTheLoss) {
+  EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
 }
 
 }  // namespace
