@@ -189,7 +189,7 @@ TEST(PlannedMemoryOf, GathersThatCopy) {
   });
 }
 
-TEST(PlannedMemory, OfLogitsIsTheRoomOfTheLoss) {
+TEST(PlannedMemoryOf, LogitsIsTheRoomOfTheLoss) {
   EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
 }
 
