@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <fsdp/deferred_init.h>
 #include <fsdp/error.h>
+#include <fsdp/loss.h>
 
 #include "models/gpt2.h"
 #include "models/llama.h"
@@ -43,9 +44,8 @@ torch::Tensor LanguageModel::next_token_logits(const torch::Tensor& tokens, KeyV
 }
 
 torch::Tensor LanguageModel::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {
-  // The logits of a model that runs in 16 bits are; their logarithms and sums want more.
-  const torch::Tensor logits = forward(tokens).to(torch::kFloat32);
-  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+  check(tokens);
+  return fsdp::linear_cross_entropy(features(tokens, nullptr), head(), targets);
 }
 
 namespace {

@@ -28,7 +28,8 @@ class LanguageModel : public torch::nn::Module {
   // Without gradients. Where the cache is empty, the logits of a prompt are those of the call without one; further ones
   // differ in their last bits, as a product of one row adds in another order than that of many.
   torch::Tensor next_token_logits(const torch::Tensor& tokens, KeyValueCache& cache);
-  // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64.
+  // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64. The logits are never whole, and so
+  // it differs from that of forward's in its last bits.
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
 
   const ModelConfig& config() const { return config_; }

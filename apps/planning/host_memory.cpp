@@ -8,11 +8,12 @@ namespace trainer {
 
 namespace {
 
-// Beside the activations, when they are most: the gradients of the logits and of the logarithms of their probabilities,
-// both in fp32. Those of the layers come later, and are smaller.
+// Beside the activations, when they are most: the logits that are there at a time, which become their own gradient.
+// The gradients of the layers come later, and are smaller.
 double temporary_bytes(const Options& options) {
-  constexpr double kOfLogits = 2 * 4;
-  return kOfLogits * static_cast<double>(options.batch * options.model.context * options.model.vocabulary);
+  const double element = options.param_dtype == "fp32" ? 4 : 2;
+  const auto tokens = static_cast<double>(options.batch * options.model.context);
+  return std::min(element * tokens * static_cast<double>(options.model.vocabulary), kLogitsBytes);
 }
 
 }  // namespace

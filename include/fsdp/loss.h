@@ -20,13 +20,16 @@ struct LinearCrossEntropyOptions {
   // Adds z_loss * logsumexp(logits)^2 to each target's loss, which keeps logits small (PaLM, arXiv:2204.02311, §5).
   double z_loss = 0;
   LossReduction reduction = LossReduction::Mean;
-  int64_t chunk_bytes = 16 << 20;  // of logits that are there at a time; at least one entry's, for all rows
+  // Of logits that are there at a time, between forward and backward too; at least one entry's, for all rows.
+  int64_t chunk_bytes = 64 << 20;
 };
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
-// [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time, in the
-// forward and once more in the backward, and are never whole ("cut cross entropy", arXiv:2411.09009): between the two,
-// `hidden` and two numbers for each target are kept. That saves memory for one product more of the head's three.
+// [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time ("cut cross
+// entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks
+// as fit in `chunk_bytes` are kept; the backward uses these up, and makes the others once more. So the memory of logits
+// is bounded, for at most one product more of the head's three: none where all logits fit. Where nothing requires a
+// gradient, one chunk is there at a time.
 //
 // `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their
 // exponentials and all sums are fp32, or fp64 for fp64. So is the result: a scalar, or of the shape of `targets`.

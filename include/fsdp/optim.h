@@ -130,8 +130,8 @@ class PieceOptimizer : public Optimizer {
   std::shared_ptr<const Update> update_;  // by all rules
 };
 
-// How the moments of AdamW and Adam are kept between steps. Whatever it is, a step computes in fp32, by the same
-// kernel, and the bits do not depend on the number of ranks, nor on the strategy.
+// How the moments of AdamW and Adam are kept between steps. A step computes in fp32, with Block8 by a kernel of this
+// library, and the bits do not depend on the number of ranks, nor on the strategy.
 //
 // In fewer bits a moment that changes by less than half of the distance to the next value does not change at all: with
 // BFloat16, by less than 1/512 of itself. So with a beta2 of 0.999 the second moment hardly falls when gradients become

@@ -5,55 +5,80 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
 #include <utility>
 
 namespace fsdp {
 
 using torch::Tensor;
 
-torch::ScalarType dtype_of_sums(const Tensor& tensor) {
-  return tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-}
-
 namespace {
 
 constexpr int64_t kEvenColumns = 64;  // products are faster by these
+// Larger chunks make no product faster, and leave less room for those that are kept; a quarter of it is for one.
+constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
+constexpr int64_t kChunksInRoom = 4;
 
-// Where sums have another dtype, each logit is there in both for a while.
-int64_t columns_of_chunk(const Head& head) {
-  const int64_t own_bytes = static_cast<int64_t>(head.hidden.element_size());
-  const int64_t sum_bytes = static_cast<int64_t>(c10::elementSize(dtype_of_sums(head.hidden)));
-  const int64_t bytes = own_bytes == sum_bytes ? own_bytes : own_bytes + sum_bytes;
-  const int64_t columns = head.chunk_bytes / bytes / std::max<int64_t>(head.hidden.size(0), 1);
-  return columns < kEvenColumns ? std::max<int64_t>(columns, 1) : columns / kEvenColumns * kEvenColumns;
-}
-
-struct Chunk {
-  int64_t first, columns;  // of the vocabulary
-  Tensor weight;           // their rows of it
-  Tensor logits;           // [rows, columns], to be changed at will
-  Tensor has_target;       // per row, whether it lies here
-  Tensor target_column;    // [rows, 1]; any where it does not
+// By shapes and options alone.
+struct HeadDivision {
+  int64_t columns;  // of a chunk; the last one may have less
+  int64_t count;    // of chunks
+  int64_t kept;     // of these, for the backward
 };
 
-Chunk chunk_at(const Head& head, int64_t first, int64_t columns) {
-  const Tensor weight = head.weight.narrow(0, first, columns), column = head.targets - first;
-  return {.first = first,
-          .columns = columns,
-          .weight = weight,
-          .logits = head.hidden.mm(weight.t()).to(dtype_of_sums(head.hidden)),
-          .has_target = column.ge(0).logical_and_(column.lt(columns)),
-          .target_column = column.clamp(0, columns - 1).unsqueeze(1)};
+int64_t columns_of_chunk(int64_t bytes_of_column, int64_t room) {
+  const int64_t enough = std::max(kManyColumns, kLargeChunk / bytes_of_column);
+  const int64_t columns = std::clamp<int64_t>(room / kChunksInRoom / bytes_of_column, 1, enough);
+  return columns < kEvenColumns ? columns : columns / kEvenColumns * kEvenColumns;
 }
 
-template <typename Visit>
-void for_each_chunk(const Head& head, const Visit& visit) {
-  const int64_t vocabulary = head.weight.size(0), columns = columns_of_chunk(head);
-  for (int64_t first = 0; first < vocabulary; first += columns) {
-    visit(chunk_at(head, first, std::min(columns, vocabulary - first)));
-  }
+HeadDivision division_of(const Head& head) {
+  const int64_t rows = std::max<int64_t>(head.hidden.size(0), 1), vocabulary = head.weight.size(0);
+  const auto own = static_cast<int64_t>(head.hidden.element_size());
+  const int64_t beside = bytes_beside_logit(head.hidden);
+  const int64_t columns = std::min(columns_of_chunk((own + beside) * rows, head.chunk_bytes), vocabulary);
+  const int64_t count = (vocabulary + columns - 1) / columns;
+  const int64_t fit = (head.chunk_bytes - beside * rows * columns) / (own * rows * columns);
+  return {.columns = columns, .count = count, .kept = count <= fit ? count : std::max<int64_t>(fit - 1, 0)};
 }
+
+// A chunk's part of the matrices.
+class HeadChunk {
+ public:
+  HeadChunk(const Head& head, const HeadDivision& division, int64_t number)
+      : head_(head),
+        first_(number * division.columns),
+        columns_(std::min(division.columns, head.weight.size(0) - first_)) {}
+
+  Tensor rows_of(const Tensor& weight) const { return weight.narrow(0, first_, columns_); }
+  Tensor target() const { return head_.targets - first_; }
+  int64_t numel() const { return head_.hidden.size(0) * columns_; }
+  // Made in `place`, which has room for them.
+  Tensor logits_in(const Tensor& place) const {
+    Tensor logits = place.narrow(0, 0, numel()).view({head_.hidden.size(0), columns_});
+    return at::mm_out(logits, head_.hidden, rows_of(head_.weight).t());
+  }
+
+ private:
+  const Head& head_;
+  int64_t first_, columns_;
+};
+
+// For the logits of one chunk after the other.
+class WorkingPlace {
+ public:
+  WorkingPlace(const Head& head, const HeadDivision& division) : head_(head), columns_(division.columns) {}
+
+  const Tensor& get() {
+    if (!place_.defined()) place_ = torch::empty({head_.hidden.size(0) * columns_}, head_.hidden.options());
+    return place_;
+  }
+
+ private:
+  const Head& head_;
+  int64_t columns_;
+  Tensor place_;
+};
 
 // A product has the dtype of its factors.
 void add_product(const Tensor& sum, const Tensor& left, const Tensor& right) {
@@ -66,36 +91,36 @@ void add_product(const Tensor& sum, const Tensor& left, const Tensor& right) {
 
 }  // namespace
 
-RowStatistics row_statistics(const Head& head, bool with_mean) {
-  const auto options = head.hidden.options().dtype(dtype_of_sums(head.hidden));
-  const int64_t rows = head.hidden.size(0);
-  Tensor largest = torch::full({rows}, -std::numeric_limits<double>::infinity(), options);
-  Tensor sum = torch::zeros({rows}, options), of_target = torch::zeros({rows}, options);
-  Tensor mean = with_mean ? torch::zeros({rows}, options) : Tensor();
-  for_each_chunk(head, [&](const Chunk& chunk) {
-    const Tensor& logits = chunk.logits;
-    of_target = torch::where(chunk.has_target, logits.gather(1, chunk.target_column).squeeze(1), of_target);
-    if (with_mean) mean.add_(logits.sum(1));
-    const Tensor before = std::exchange(largest, torch::maximum(largest, logits.amax(1)));
-    sum.mul_((before - largest).exp_()).add_(logits.sub_(largest.unsqueeze(1)).exp_().sum(1));
-  });
-  if (with_mean) mean.div_(head.weight.size(0));
-  return {.exponentials = {.largest = largest, .sum = sum}, .of_target = of_target, .mean = mean};
+HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep) {
+  const HeadDivision division = division_of(head);
+  const int64_t kept = keep == Keep::WhatFits ? division.kept : 0;
+  HeadStatistics found{.rows = statistics_of_no_logits(head.hidden, with_total), .kept = {}};
+  WorkingPlace working(head, division);
+  for (int64_t number = 0; number < division.count; ++number) {
+    const HeadChunk chunk(head, division, number);
+    const bool is_kept = number < kept;
+    const Tensor logits =
+        chunk.logits_in(is_kept ? torch::empty({chunk.numel()}, head.hidden.options()) : working.get());
+    add_to(found.rows, {.logits = logits, .target = chunk.target()});
+    if (is_kept) found.kept.push_back(logits);
+  }
+  return found;
 }
 
-void write_gradients(const Head& head, const LogitGradient& of_logits, const HeadGradients& into) {
-  for_each_chunk(head, [&](Chunk chunk) {
-    Tensor& logits = chunk.logits;
-    logits.sub_(of_logits.largest.unsqueeze(1)).exp_().mul_(of_logits.factor.unsqueeze(1));
-    if (of_logits.everywhere.defined()) logits.add_(of_logits.everywhere.unsqueeze(1));
-    logits.scatter_add_(1, chunk.target_column, (of_logits.at_target * chunk.has_target).unsqueeze(1));
-    logits = logits.to(head.hidden.scalar_type());  // the others are not needed beside them
-    if (into.of_hidden.defined()) add_product(into.of_hidden, logits, chunk.weight);
+void write_gradients(const Head& head, const LogitGradient& of_logits, KeptLogits kept, const HeadGradients& into) {
+  const HeadDivision division = division_of(head);
+  WorkingPlace working(head, division);
+  for (int64_t number = 0; number < division.count; ++number) {
+    const HeadChunk chunk(head, division, number);
+    const auto place = static_cast<size_t>(number);
+    const Tensor logits = place < kept.size() ? std::exchange(kept[place], {}) : chunk.logits_in(working.get());
+    make_gradient({.logits = logits, .target = chunk.target()}, of_logits);
+    if (into.of_hidden.defined()) add_product(into.of_hidden, logits, chunk.rows_of(head.weight));
     if (into.of_weight.defined()) {
-      Tensor rows = into.of_weight.narrow(0, chunk.first, chunk.columns);
+      Tensor rows = chunk.rows_of(into.of_weight);
       at::mm_out(rows, logits.t(), head.hidden);
     }
-  });
+  }
 }
 
 }  // namespace fsdp

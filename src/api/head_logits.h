@@ -2,12 +2,17 @@
 //
 // A chunk has some columns of the matrix of logits, and all rows. So each part of the weight is read once, and its
 // gradient is one product over all rows, written once, whatever its dtype: chunks of rows would add it up in that.
-// Plain operators on plain tensors.
+//
+// The forward keeps the logits of as many chunks as there is room for; the backward makes the others again. Both have
+// the same bits, and so the backward may use them up.
 #pragma once
 
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
+
+#include "api/logit_passes.h"
 
 namespace fsdp {
 
@@ -17,39 +22,23 @@ struct Head {
   int64_t chunk_bytes;  // of logits at a time
 };
 
-// The dtype of exponentials and sums: fp32, or fp64 for fp64.
-torch::ScalarType dtype_of_sums(const torch::Tensor& tensor);
+// Logits of the first chunks.
+using KeptLogits = std::vector<torch::Tensor>;
 
-// Per row, of its logits: [rows] in the dtype of sums. Together the logarithm of the sum of exponentials; apart,
-// nothing is rounded away where one logit outweighs all others.
-struct Exponentials {
-  torch::Tensor largest;  // logit
-  torch::Tensor sum;      // of exp(logit - largest)
-
-  torch::Tensor logsumexp() const { return largest + sum.log(); }
+struct HeadStatistics {
+  RowStatistics rows;
+  KeptLogits kept;
 };
 
-struct RowStatistics {
-  Exponentials exponentials;
-  torch::Tensor of_target;  // the target's logit; 0 where the target is outside of the vocabulary
-  torch::Tensor mean;       // of the logits; undefined unless asked for
-};
+enum class Keep { None, WhatFits };
+HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep);
 
-RowStatistics row_statistics(const Head& head, bool with_mean);
-
-// The gradient of the logits: of row r and entry v,
-//
-//   factor[r] * exp(logit[r, v] - largest[r]) + everywhere[r] + at_target[r] * (v == targets[r])
-struct LogitGradient {
-  torch::Tensor largest, factor, everywhere, at_target;  // [rows]; `everywhere` may be undefined: 0
-};
-
-// What it comes to for the hidden states and the weight; undefined where nobody asks for it.
+// What the gradient of the logits comes to for the hidden states and the weight; undefined where nobody asks for it.
 struct HeadGradients {
   torch::Tensor of_hidden;  // zeros in the dtype of sums, to be added to
   torch::Tensor of_weight;  // as the weight, to be overwritten
 };
 
-void write_gradients(const Head& head, const LogitGradient& of_logits, const HeadGradients& into);
+void write_gradients(const Head& head, const LogitGradient& of_logits, KeptLogits kept, const HeadGradients& into);
 
 }  // namespace fsdp

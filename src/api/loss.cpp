@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "api/head_logits.h"
@@ -22,10 +23,11 @@ using torch::autograd::variable_list;
 
 constexpr const char* kName = "fsdp::linear_cross_entropy";
 
-// Numbers of one call, for its backward.
-struct Settings : torch::CustomClassHolder {
-  explicit Settings(const LinearCrossEntropyOptions& of) : options(of) {}
+// Of one call, for its backward. Logits are no saved tensors: the first backward uses them up, another makes its own.
+struct LossCall : torch::CustomClassHolder {
+  LossCall(const LinearCrossEntropyOptions& of, KeptLogits logits) : options(of), kept(std::move(logits)) {}
   LinearCrossEntropyOptions options;
+  KeptLogits kept;
 };
 
 Tensor is_counted(const Tensor& targets, const LinearCrossEntropyOptions& options) {
@@ -37,16 +39,18 @@ Tensor is_counted(const Tensor& targets, const LinearCrossEntropyOptions& option
 //   loss = logsumexp - (1 - s) * logit[target] - s * mean(logits) + z * logsumexp^2
 struct LossOfRows : torch::autograd::Function<LossOfRows> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                        const LinearCrossEntropyOptions& options) {
+                        const LinearCrossEntropyOptions& options, Keep keep) {
     const double spread = options.label_smoothing;
-    const RowStatistics rows = row_statistics({hidden, weight, targets, options.chunk_bytes}, spread > 0);
+    HeadStatistics found = head_statistics({hidden, weight, targets, options.chunk_bytes}, spread > 0, keep);
+    const RowStatistics& rows = found.rows;
     const auto& [largest, sum] = rows.exponentials;
     context->save_for_backward({hidden, weight, targets, largest, sum});
-    context->saved_data["settings"] = torch::IValue::make_capsule(c10::make_intrusive<Settings>(options));
+    context->saved_data["call"] =
+        torch::IValue::make_capsule(c10::make_intrusive<LossCall>(options, std::move(found.kept)));
     context->set_materialize_grads(false);
     // Differences from the largest first: of a target that is nearly certain, only they are left.
     Tensor losses = sum.log() + (largest - rows.of_target) * (1 - spread);
-    if (spread > 0) losses.add_(largest - rows.mean, spread);
+    if (spread > 0) losses.add_(largest - rows.total / weight.size(0), spread);
     if (options.z_loss > 0) losses.add_(rows.exponentials.logsumexp().square_(), options.z_loss);
     return losses.masked_fill_(is_counted(targets, options).logical_not_(), 0);
   }
@@ -55,20 +59,20 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
     FSDP_CHECK(!torch::GradMode::is_enabled(),
                "linear_cross_entropy: found a backward with create_graph, expected one without: it has no second "
                "derivative. Use torch::cross_entropy_loss of torch::linear.");
-    if (!gradients[0].defined()) return {Tensor(), Tensor(), Tensor(), Tensor()};
+    if (!gradients[0].defined()) return variable_list(5);
     const variable_list saved = context->get_saved_variables();
     const Tensor &hidden = saved[0], &weight = saved[1], &targets = saved[2];
-    const auto& options =
-        c10::static_intrusive_pointer_cast<Settings>(context->saved_data["settings"].toCapsule())->options;
+    const auto call = c10::static_intrusive_pointer_cast<LossCall>(context->saved_data["call"].toCapsule());
+    const LinearCrossEntropyOptions& options = call->options;
     const interpose::ComposedOperator operation("fsdp::linear_cross_entropy_backward", {&hidden, &weight});
     HeadGradients into;
     if (context->needs_input_grad(0)) into.of_hidden = torch::zeros_like(hidden, dtype_of_sums(hidden));
     if (context->needs_input_grad(1)) into.of_weight = place_of_gradient(weight);
     write_gradients({hidden, weight, targets, options.chunk_bytes},
                     of_logits(gradients[0], {.largest = saved[3], .sum = saved[4]}, targets, weight.size(0), options),
-                    into);
+                    std::exchange(call->kept, {}), into);
     if (into.of_hidden.defined()) into.of_hidden = into.of_hidden.to(hidden.scalar_type());
-    return {into.of_hidden, into.of_weight, Tensor(), Tensor()};
+    return {into.of_hidden, into.of_weight, Tensor(), Tensor(), Tensor()};
   }
 
  private:
@@ -139,7 +143,8 @@ Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& 
                       const LinearCrossEntropyOptions& options) {
   const Tensor rows = hidden.reshape({targets.numel(), hidden.size(-1)});
   const interpose::ComposedOperator operation(kName, {&rows, &weight});
-  return LossOfRows::apply(rows, weight, targets.flatten(), options);
+  const bool has_backward = torch::GradMode::is_enabled() && (rows.requires_grad() || weight.requires_grad());
+  return LossOfRows::apply(rows, weight, targets.flatten(), options, has_backward ? Keep::WhatFits : Keep::None);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <ATen/ops/_fused_adam.h>
 
 #include "base/error.h"
+#include "optim/block8_rule.h"
 #include "optim/rule_on_pieces.h"
 
 namespace fsdp {
@@ -10,7 +11,10 @@ namespace {
 using optim::Settings;
 using optim::UpdateBatch;
 
-void update(const UpdateBatch& batch, const Settings& with, bool amsgrad, bool maximize) {
+void update(const UpdateBatch& batch, const Settings& with, const AdamOptions& options) {
+  const bool amsgrad = options.amsgrad, maximize = options.maximize;
+  if (options.state_dtype == StateDtype::Block8)
+    return optim::update_block8(batch, with, optim::WeightDecay::Added, maximize);
   const std::vector<torch::Tensor> largest = amsgrad ? batch.states[2] : std::vector<torch::Tensor>{};
   at::_fused_adam_(batch.pieces, batch.gradients, batch.states[0], batch.states[1], largest, batch.steps, *with.lr,
                    *with.beta1, *with.beta2, *with.weight_decay, *with.eps, amsgrad, maximize);
@@ -34,8 +38,8 @@ optim::Rule adam_rule(const AdamOptions& options) {
                        .eps = options.eps,
                        .weight_decay = options.weight_decay},
           .states = states_of(options),
-          .update = [amsgrad = options.amsgrad, maximize = options.maximize](
-                        const UpdateBatch& batch, const Settings& with) { update(batch, with, amsgrad, maximize); }};
+          .takes_kept = options.state_dtype == StateDtype::Block8,
+          .update = [options](const UpdateBatch& batch, const Settings& with) { update(batch, with, options); }};
 }
 
 }  // namespace

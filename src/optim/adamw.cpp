@@ -2,6 +2,7 @@
 
 #include <ATen/ops/_fused_adamw.h>
 
+#include "optim/block8_rule.h"
 #include "optim/rule_on_pieces.h"
 
 namespace fsdp {
@@ -16,9 +17,14 @@ void update(const UpdateBatch& batch, const Settings& with) {
                     /*maximize=*/false);
 }
 
+void update_in_blocks(const UpdateBatch& batch, const Settings& with) {
+  update_block8(batch, with, WeightDecay::Decoupled);
+}
+
 }  // namespace
 
 Rule adamw_rule(const std::string& name, const AdamWOptions& options) {
+  const bool block8 = options.state_dtype == StateDtype::Block8;
   return {.name = name,
           .defaults = {.patterns = {},
                        .lr = options.lr,
@@ -27,7 +33,8 @@ Rule adamw_rule(const std::string& name, const AdamWOptions& options) {
                        .eps = options.eps,
                        .weight_decay = options.weight_decay},
           .states = adam_moments(options.state_dtype),
-          .update = update};
+          .takes_kept = block8,
+          .update = block8 ? update_in_blocks : update};
 }
 
 }  // namespace optim

@@ -4,18 +4,13 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include "optim/block8_map.h"
 
 namespace fsdp::optim {
 
 namespace {
 
 constexpr int kDecades = 7;
-// A float from 0 to 1 is found by its upper 16 bits, exponent and 7 bits of the mantissa, from 2^-24 on.
-constexpr uint32_t kLowestKey = (127 - 24) << 7, kHighestKey = 127 << 7;
-constexpr size_t kKeys = kHighestKey - kLowestKey + 1;
-
-constexpr float float_of(uint32_t key) { return std::bit_cast<float>(key << 16); }
 
 // The smallest float that is nearer to `above` than to `below`. The sum of two floats of a map is exact in double.
 constexpr float first_nearer(float above, float below) {
@@ -24,49 +19,65 @@ constexpr float first_nearer(float above, float below) {
   return static_cast<double>(rounded) > middle ? rounded : std::bit_cast<float>(std::bit_cast<uint32_t>(rounded) + 1);
 }
 
+// Values rise with the place; the last one is 1.
 template <size_t kPlaces>
-struct Map {
-  std::array<float, kPlaces> values{};
-  std::array<float, kPlaces> ends{};    // the smallest float that belongs to the next place
-  std::array<uint8_t, kKeys> places{};  // of the smallest float of each key
+using Places = std::array<float, kPlaces>;
 
-  // The middles of 1, 2, 4, ... equal parts of each decade; 2, 4, 8, ... where there is no sign.
-  constexpr Map() {
-    size_t place = 1;
-    double decade = 1e-6;
-    for (int i = 0, parts = kPlaces / 128; i < kDecades; ++i, parts *= 2, decade *= 10) {
-      for (int part = 0; part < parts; ++part) {
-        values[place++] = static_cast<float>(decade * (0.1 + 0.9 * (2 * part + 1) / (2 * parts)));
-      }
-    }
-    values.back() = 1;
-    for (size_t i = 0; i + 1 < kPlaces; ++i) ends[i] = first_nearer(values[i + 1], values[i]);
-    ends.back() = std::numeric_limits<float>::infinity();
-    for (size_t key = 1, found = 0; key < kKeys; ++key) {
-      while (float_of(kLowestKey + key) >= ends[found]) ++found;
-      places[key] = static_cast<uint8_t>(found);
+// The middles of 1, 2, 4, ... equal parts of each decade; 2, 4, 8, ... where there is no sign.
+template <size_t kPlaces>
+constexpr Places<kPlaces> make_places() {
+  Places<kPlaces> values{};
+  size_t place = 1;
+  double decade = 1e-6;
+  for (int i = 0, parts = kPlaces / 128; i < kDecades; ++i, parts *= 2, decade *= 10) {
+    for (int part = 0; part < parts; ++part) {
+      values[place++] = static_cast<float>(decade * (0.1 + 0.9 * (2 * part + 1) / (2 * parts)));
     }
   }
+  values.back() = 1;
+  return values;
+}
 
-  // So that one comparison tells the place of every float of a key.
-  constexpr bool has_one_end_per_key() const {
-    for (size_t key = 0; key + 1 < kKeys; ++key) {
-      if (places[key + 1] > places[key] + 1) return false;
-    }
-    return true;
+template <size_t kPlaces>
+constexpr Block8Entries make_entries(const Places<kPlaces>& values) {
+  Block8Entries entries{};
+  uint32_t place = 0;
+  for (uint32_t key = kBlock8LowestKey; key < kBlock8HighestKey; ++key) {
+    const auto begins = [&](uint32_t next) {
+      return next < kPlaces ? std::bit_cast<uint32_t>(first_nearer(values[next], values[next - 1])) : ~uint32_t{0};
+    };
+    while (begins(place + 1) <= key << 16) ++place;
+    const uint32_t next = begins(place + 1);
+    entries[key - kBlock8LowestKey] = (place << 16) + (next >> 16 == key ? 0x10000 - (next & 0xffff) : 0);
   }
+  entries.back() = static_cast<uint32_t>(kPlaces - 1) << 16;
+  return entries;
+}
 
-  // Of 0 to 1; all else has the last place.
-  uint8_t place_of(float ratio) const {
-    const uint32_t key = std::clamp(std::bit_cast<uint32_t>(ratio) >> 16, kLowestKey, kHighestKey);
-    const uint8_t place = places[key - kLowestKey];
-    return static_cast<uint8_t>(place + (ratio >= ends[place] ? 1 : 0));
+// Or one entry would not tell the place of every float of a key.
+template <size_t kPlaces>
+constexpr bool has_one_beginning_per_key(const Places<kPlaces>& values) {
+  uint32_t before = 0;
+  for (size_t place = 1; place < kPlaces; ++place) {
+    const uint32_t key = std::bit_cast<uint32_t>(first_nearer(values[place], values[place - 1])) >> 16;
+    if (key == before || key < kBlock8LowestKey || key >= kBlock8HighestKey) return false;
+    before = key;
   }
-};
+  return true;
+}
 
-constexpr Map<128> kSigned;
-constexpr Map<256> kUnsigned;
-static_assert(kSigned.has_one_end_per_key() && kUnsigned.has_one_end_per_key());
+constexpr Places<128> kSigned = make_places<128>();
+constexpr Places<256> kUnsigned = make_places<256>();
+static_assert(has_one_beginning_per_key(kSigned) && has_one_beginning_per_key(kUnsigned));
+constexpr Block8Entries kSignedEntries = make_entries(kSigned), kUnsignedEntries = make_entries(kUnsigned);
+
+// Of 0 to 1; all else has the last place.
+int place_of(float ratio, const Block8Entries& entries) {
+  const auto bits = std::bit_cast<uint32_t>(ratio);
+  const uint32_t key = std::clamp(bits >> 16, kBlock8LowestKey, kBlock8HighestKey);
+  const uint32_t low = key == kBlock8HighestKey ? 0 : bits & 0xffff;
+  return static_cast<int>((entries[key - kBlock8LowestKey] + low) >> 16);
+}
 
 // As integers, in whose order NaN is the largest.
 float largest(std::span<const float> values) {
@@ -89,7 +100,7 @@ constexpr std::array<float, 256> kSignedValues = [] {
   std::array<float, 256> values{};
   for (int code = -128; code < 128; ++code) {
     const size_t place = static_cast<size_t>(std::min(code < 0 ? -code : code, 127));
-    values[static_cast<uint8_t>(code)] = code < 0 ? -kSigned.values[place] : kSigned.values[place];
+    values[static_cast<uint8_t>(code)] = code < 0 ? -kSigned[place] : kSigned[place];
   }
   return values;
 }();
@@ -97,13 +108,13 @@ constexpr std::array<float, 256> kSignedValues = [] {
 }  // namespace
 
 float block8_value(int8_t code) { return kSignedValues[static_cast<uint8_t>(code)]; }
-float block8_value(uint8_t code) { return kUnsigned.values[code]; }
+float block8_value(uint8_t code) { return kUnsigned[code]; }
 
 float block8_pack(std::span<const float> values, int8_t* codes) {
   const float scale = largest(values);
   const Ratios ratios = ratios_to(scale, values);
   for (size_t i = 0; i < values.size(); ++i) {
-    const int place = kSigned.place_of(ratios[i]), sign = std::bit_cast<int32_t>(values[i]) >> 31;  // 0 or -1
+    const int place = place_of(ratios[i], kSignedEntries), sign = std::bit_cast<int32_t>(values[i]) >> 31;  // 0 or -1
     codes[i] = static_cast<int8_t>((place ^ sign) - sign);  // no branch: signs are hard to foresee
   }
   return scale;
@@ -113,7 +124,7 @@ float block8_pack(std::span<const float> values, uint8_t* codes) {
   const float scale = largest(values);
   const Ratios ratios = ratios_to(scale, values);
   for (size_t i = 0; i < values.size(); ++i) {
-    codes[i] = std::max<uint8_t>(kUnsigned.place_of(ratios[i]), values[i] != 0 ? 1 : 0);
+    codes[i] = static_cast<uint8_t>(std::max(place_of(ratios[i], kUnsignedEntries), values[i] != 0 ? 1 : 0));
   }
   return scale;
 }
@@ -124,6 +135,16 @@ void block8_unpack(std::span<const int8_t> codes, float scale, float* values) {
 
 void block8_unpack(std::span<const uint8_t> codes, float scale, float* values) {
   for (size_t i = 0; i < codes.size(); ++i) values[i] = block8_value(codes[i]) * scale;
+}
+
+const Block8Map& block8_signed_map() {
+  static constexpr Block8Map map{kSignedEntries.data(), kSignedValues.data()};
+  return map;
+}
+
+const Block8Map& block8_unsigned_map() {
+  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data()};
+  return map;
 }
 
 }  // namespace fsdp::optim

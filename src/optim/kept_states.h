@@ -10,9 +10,22 @@ namespace fsdp::optim {
 
 // All that keep a rule's states, one state's after the other's.
 std::vector<KeptTensor> kept_tensors(const Rule& rule);
-bool has_packed_states(const Rule& rule);
+// Whether some state is unpacked for the rule.
+bool unpacks_states(const Rule& rule);
 
-// Steps a batch whose states are the kept tensors.
-void update_kept(const Rule& rule, const UpdateBatch& batch, const Settings& settings);
+// Steps batches whose states are the kept tensors, one after the other in the same fp32. On the stack of a step.
+class KeptStates {
+ public:
+  explicit KeptStates(const Rule& rule) : rule_(rule), unpacked_(rule.states.size()) {}
+
+  void update(const UpdateBatch& batch, const Settings& settings);
+
+ private:
+  UpdateBatch unpack(const UpdateBatch& batch);
+  void pack(const UpdateBatch& in_fp32, const UpdateBatch& batch);
+
+  const Rule& rule_;
+  std::vector<torch::Tensor> unpacked_;  // one for each state that is packed: the batch's pieces, one after the other
+};
 
 }  // namespace fsdp::optim

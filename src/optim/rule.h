@@ -26,6 +26,8 @@ struct Rule {
   std::string name;               // for messages
   Settings defaults;              // of a parameter in no group
   std::vector<RuleState> states;  // zero at first
+  // `update` is given the tensors that keep the states, one state's after the other's, and not the states in fp32.
+  bool takes_kept = false;
   // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
   bool element_wise = true;
   std::function<void(const UpdateBatch&, const Settings&)> update;

@@ -140,7 +140,8 @@ void RuleOnPieces::check_devices(const std::vector<size_t>& members) const {
 }
 
 void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
-  const bool packed = has_packed_states(rule_);
+  const bool packed = unpacks_states(rule_);
+  KeptStates states(rule_);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const UpdateBatch batch = batch_of(group, unit);
     if (batch.parameters.empty()) continue;
@@ -148,7 +149,7 @@ void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float
     const Settings settings = resolve(rule_.defaults, groups_[group]);
     for (const UpdateBatch& block : rule_.element_wise ? blocks_of(batch, kept_, packed) : std::vector{batch}) {
       for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
-      update_kept(rule_, block, settings);
+      states.update(block, settings);
       cast_for_gathers(block);
     }
   }

@@ -1,9 +1,5 @@
 #include "optim/state_format.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
-
 #include "layout/unit_layout.h"
 #include "optim/block8.h"
 
@@ -15,51 +11,14 @@ static_assert(layout::kAlignmentNumel % kBlock8Numel == 0, "a block would lie in
 
 using Tensors = std::span<const torch::Tensor>;
 
-constexpr int64_t kBlocksPerThread = 64;  // at least
-
-torch::Tensor unpack_bfloat16(Tensors kept) { return kept[0].to(torch::kFloat32); }
+void unpack_bfloat16(Tensors kept, const torch::Tensor& state) { torch::Tensor(state).copy_(kept[0]); }
 
 void pack_bfloat16(const torch::Tensor& state, Tensors kept) { torch::Tensor(kept[0]).copy_(state); }
 
-// Calls `visit` with the number of each block, its first element and its size.
-template <typename Visit>
-void for_each_block(int64_t numel, const Visit& visit) {
-  const int64_t blocks = (numel + kBlock8Numel - 1) / kBlock8Numel;
-  at::parallel_for(0, blocks, kBlocksPerThread, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * kBlock8Numel;
-      visit(block, first, static_cast<size_t>(std::min(kBlock8Numel, numel - first)));
-    }
-  });
-}
-
-template <typename Code>
-torch::Tensor unpack_block8(Tensors kept) {
-  torch::Tensor state = torch::empty({kept[0].numel()}, torch::kFloat32);
-  const Code* codes = kept[0].const_data_ptr<Code>();
-  const float* scales = kept[1].const_data_ptr<float>();
-  auto* values = state.mutable_data_ptr<float>();
-  for_each_block(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
-    block8_unpack(std::span(codes + first, numel), scales[block], values + first);
-  });
-  return state;
-}
-
-template <typename Code>
-void pack_block8(const torch::Tensor& state, Tensors kept) {
-  const auto* values = state.const_data_ptr<float>();
-  Code* codes = kept[0].mutable_data_ptr<Code>();
-  float* scales = kept[1].mutable_data_ptr<float>();
-  for_each_block(state.numel(), [=](int64_t block, int64_t first, size_t numel) {
-    scales[block] = block8_pack(std::span(values + first, numel), codes + first);
-  });
-}
-
+// For rules that take it as it is.
 template <typename Code>
 StateFormat block8() {
   return {.tensors = {{"", c10::CppTypeToScalarType<Code>::value}, {"_scale", torch::kFloat32, kBlock8Numel}},
-          .unpack = unpack_block8<Code>,
-          .pack = pack_block8<Code>,
           .only_on_cpu = true};
 }
 

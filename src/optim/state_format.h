@@ -25,8 +25,9 @@ struct KeptTensor {
 
 struct StateFormat {
   std::vector<KeptTensor> tensors;
-  // Between fp32 and the kept tensors of a part of a piece that begins at a multiple of 64. Null: it is kept in fp32.
-  torch::Tensor (*unpack)(std::span<const torch::Tensor> kept) = nullptr;
+  // Between fp32 and the kept tensors of a part of a piece that begins at a multiple of 64. Null: it is kept in fp32,
+  // or is for rules that take the kept tensors.
+  void (*unpack)(std::span<const torch::Tensor> kept, const torch::Tensor& state) = nullptr;
   void (*pack)(const torch::Tensor& state, std::span<const torch::Tensor> kept) = nullptr;
   bool only_on_cpu = false;
 };

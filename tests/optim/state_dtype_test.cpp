@@ -61,6 +61,16 @@ TEST_P(StateDtypeOnRanks, AStepInTheBackwardAndOneThatIsClippedHaveTheBitsOfOneP
 void whole_adam(WholeParameter& parameter, const AdamOptions& options) {
   const bool bias = parameter.name.ends_with(".bias");
   auto& states = parameter.states;
+  if (options.state_dtype == StateDtype::Block8) {
+    const optim::Settings with{.patterns = {},
+                               .lr = bias ? 3e-3 : 2e-2,
+                               .beta1 = bias ? 0.5 : 0.9,
+                               .beta2 = 0.999,
+                               .eps = 1e-8,
+                               .weight_decay = 0.25};
+    return testing_models::step_in_blocks(parameter.value, parameter.value.grad(), states[0], states[1],
+                                          parameter.steps, with, optim::WeightDecay::Added, options.maximize);
+  }
   const std::vector<torch::Tensor> largest = options.amsgrad ? std::vector{states[2]} : std::vector<torch::Tensor>{};
   at::_fused_adam_({parameter.value}, {parameter.value.grad()}, {states[0]}, {states[1]}, largest, {parameter.steps},
                    bias ? 3e-3 : 2e-2, bias ? 0.5 : 0.9, 0.999, 0.25, 1e-8, options.amsgrad, options.maximize);
@@ -110,6 +120,22 @@ TEST_P(StateDtypeOnRanks, AmsgradAndMaximizeMakeADifference) {
                 ::testing::SizeIs(plain.size()));
     EXPECT_THAT(differences(plain, weights_after<Adam>(5, world, AdamOptions{.beta2 = 0.5, .maximize = true})),
                 ::testing::SizeIs(plain.size()));
+  });
+}
+
+// Moments that are zero lose nothing: what a first step with blocks differs by is the rounding of single operations,
+// of updates of 1e-3 to weights of about 1.
+TEST_P(StateDtypeOnRanks, AFirstStepIsThatOfFp32ToRounding) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto fp32 = weights_after<AdamW>(1, world, AdamWOptions{});
+    const auto found = weights_after<AdamW>(1, world, AdamWOptions{.state_dtype = StateDtype::Block8});
+    const auto adam = weights_after<Adam>(1, world, AdamOptions{.weight_decay = 0.25});
+    const auto packed =
+        weights_after<Adam>(1, world, AdamOptions{.weight_decay = 0.25, .state_dtype = StateDtype::Block8});
+    for (size_t i = 0; i < fp32.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(found[i].second, fp32[i].second, 1e-6, 1e-6)) << fp32[i].first;
+      EXPECT_TRUE(torch::allclose(packed[i].second, adam[i].second, 1e-6, 1e-6)) << fp32[i].first;
+    }
   });
 }
 

@@ -1,10 +1,12 @@
 #include "support/oracle.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <unordered_set>
 #include <utility>
 
+#include "optim/block8.h"
 #include "optim/norm.h"
 
 namespace fsdp::testing_models {
@@ -69,6 +71,53 @@ class Converted {
 
 }  // namespace
 
+namespace {
+
+// In the order of its memory.
+torch::Tensor flat(const torch::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
+
+template <typename Code>
+struct Blocks {
+  explicit Blocks(const torch::Tensor& state) : values(flat(state)) {
+    each([&](float* block, size_t numel, Code* to, float* scale) {
+      *scale = optim::block8_pack(std::span<const float>(block, numel), to);
+    });
+  }
+  void unpack() {
+    each([&](float* block, size_t numel, Code* from, float* scale) {
+      optim::block8_unpack(std::span<const Code>(from, numel), *scale, block);
+    });
+  }
+  template <typename Visit>
+  void each(const Visit& visit) {
+    for (int64_t first = 0; first < values.numel(); first += optim::kBlock8Numel) {
+      const int64_t numel = std::min(optim::kBlock8Numel, values.numel() - first);
+      visit(values.data_ptr<float>() + first, static_cast<size_t>(numel), codes.data_ptr<Code>() + first,
+            scales.data_ptr<float>() + first / optim::kBlock8Numel);
+    }
+  }
+
+  torch::Tensor values;
+  torch::Tensor codes = torch::zeros({values.numel()}, c10::CppTypeToScalarType<Code>::value);
+  torch::Tensor scales = torch::zeros({values.numel() / optim::kBlock8Numel + 1});
+};
+
+}  // namespace
+
+void step_in_blocks(const torch::Tensor& parameter, const torch::Tensor& gradient, const torch::Tensor& first,
+                    const torch::Tensor& second, const torch::Tensor& steps, const optim::Settings& with,
+                    optim::WeightDecay decay, bool maximize) {
+  Blocks<int8_t> firsts(first);
+  Blocks<uint8_t> seconds(second);
+  optim::update_block8({.pieces = {flat(parameter)},
+                        .gradients = {flat(gradient)},
+                        .steps = {steps},
+                        .states = {{firsts.codes}, {firsts.scales}, {seconds.codes}, {seconds.scales}}},
+                       with, decay, maximize);
+  firsts.unpack();
+  seconds.unpack();
+}
+
 void keep_as(const optim::StateFormat& format, const torch::Tensor& state) {
   if (format.pack == nullptr) return;
   torch::Tensor flat = state.as_strided({state.numel()}, {1});
@@ -77,7 +126,7 @@ void keep_as(const optim::StateFormat& format, const torch::Tensor& state) {
     kept.push_back(torch::zeros({tensor.numel_for(flat.numel())}, torch::TensorOptions(tensor.type)));
   }
   format.pack(flat, kept);
-  flat.copy_(format.unpack(kept));
+  format.unpack(kept, flat);
 }
 
 Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& training)
@@ -122,6 +171,14 @@ double Unsharded::step(double loss_scale) {
     first.push_back(first_moments_[i]);
     second.push_back(second_moments_[i]);
     counts.push_back(step_counts_[i]);
+  }
+  if (training_.state_dtype == StateDtype::Block8) {
+    const optim::Settings with{
+        .patterns = {}, .lr = training_.lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      step_in_blocks(parameters[i], gradients[i], first[i], second[i], counts[i], with, optim::WeightDecay::Decoupled);
+    }
+    return norm;
   }
   at::_fused_adamw_(parameters, gradients, first, second, {}, counts, training_.lr, 0.9, 0.999, 1e-2, 1e-8, false,
                     false);

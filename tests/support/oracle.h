@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fsdp/optim.h"
+#include "optim/block8_rule.h"
 #include "optim/state_format.h"
 #include "support/models.h"
 
@@ -27,6 +28,12 @@ struct Training {
 };
 
 using Weights = std::vector<std::pair<std::string, torch::Tensor>>;
+
+// One step of AdamW or Adam on a whole parameter whose moments are kept in blocks of 8 bits; here they are what these
+// stand for, in fp32.
+void step_in_blocks(const torch::Tensor& parameter, const torch::Tensor& gradient, const torch::Tensor& first,
+                    const torch::Tensor& second, const torch::Tensor& steps, const optim::Settings& with,
+                    optim::WeightDecay decay, bool maximize = false);
 
 // Does to a whole state, in the order of its memory, what it loses when an optimizer keeps it in that format.
 void keep_as(const optim::StateFormat& format, const torch::Tensor& state);

@@ -5,6 +5,7 @@
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/host_memory.h"
 #include "planning/measured_activations.h"
 #include "planning/memory_plan.h"
 #include "run/sharding.h"
@@ -309,6 +310,10 @@ TEST(PlannedMemoryOf, GathersThatCopy) {
       expect_planned(world, options, true);
     }
   });
+}
+
+TEST(PlannedMemoryOf, LogitsIsTheRoomOfTheLoss) {
+  EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#include "optim/block8_adam.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "optim/block8.h"
+#include "optim/block8_map.h"
+
+namespace fsdp::optim {
+
+#ifdef __x86_64__
+// By AVX2, with the same bits; whole blocks alone (block8_adam_avx2.cpp).
+void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
+                      const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map);
+#endif
+
+namespace {
+
+void step_element(const AdamNumbers& by, float& parameter, float gradient, float& first, float& second) {
+  const float g = by.sign * gradient + by.added_decay * parameter;
+  first = by.beta1 * first + by.rest1 * g;
+  second = by.beta2 * second + by.rest2 * (g * g);
+  parameter = by.kept * parameter - by.step_size * first / (by.root_factor * std::sqrt(second) + by.eps);
+}
+
+// The moments of block `block`, of `numel` elements.
+void step_block(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t block, size_t numel,
+                const Block8Moments& moments) {
+  const int64_t begin = block * kBlock8Numel;
+  std::array<float, kBlock8Numel> first, second;
+  block8_unpack(std::span<const int8_t>(moments.first + begin, numel), moments.first_scales[block], first.data());
+  block8_unpack(std::span<const uint8_t>(moments.second + begin, numel), moments.second_scales[block], second.data());
+  for (size_t i = 0; i < numel; ++i) {
+    step_element(numbers, parameters[begin + static_cast<int64_t>(i)], gradients[begin + static_cast<int64_t>(i)],
+                 first[i], second[i]);
+  }
+  moments.first_scales[block] = block8_pack(std::span(first).first(numel), moments.first + begin);
+  moments.second_scales[block] = block8_pack(std::span(second).first(numel), moments.second + begin);
+}
+
+}  // namespace
+
+void block8_adam(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t numel,
+                 const Block8Moments& moments) {
+  int64_t done = 0;
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) {
+    done = numel / kBlock8Numel;
+    block8_adam_avx2(numbers, parameters, gradients, done, moments, block8_signed_map(), block8_unsigned_map());
+  }
+#endif
+  for (; done * kBlock8Numel < numel; ++done) {
+    step_block(numbers, parameters, gradients, done,
+               static_cast<size_t>(std::min(kBlock8Numel, numel - done * kBlock8Numel)), moments);
+  }
+}
+
+}  // namespace fsdp::optim
