@@ -97,29 +97,30 @@ TEST(MemoryPlan, OfTwoHosts) {
   EXPECT_EQ(plan_memory(kUnits, of_a_host)[0].full_parameters, 0);
 }
 
-// The largest unit is the third: a shard of 512, and full 1024.
 TEST(MemoryPlan, OfModelsInFiles) {
+  // On two ranks the larger ones have shards of 512, and are 1024 when they are full.
+  const std::vector<PlannedUnit> units = {{{64}}, {{1000}}, {{1000}}, {{1000}}};
   const PlannedSharding plain{.ranks = 2, .group = 2};
-  const MemoryPlan in_memory = plan_memory(kUnits, plain)[0];
+  const MemoryPlan in_memory = plan_memory(units, plain)[0];
   EXPECT_EQ(in_memory.offloaded, 0);
   EXPECT_EQ(in_memory.resident, 0);
   PlannedSharding files = plain;
   files.offloads_state = true;
-  const MemoryPlan optimizer = plan_memory(kUnits, files)[0];
+  const MemoryPlan optimizer = plan_memory(units, files)[0];
   EXPECT_EQ(optimizer.offloaded, optimizer.optimizer);
   EXPECT_EQ(optimizer.resident, 2 * 8 * 512);
   EXPECT_EQ(optimizer.total(), in_memory.total() - optimizer.optimizer + 2 * 8 * 512);
   files.offloads_shards = true;
-  const std::vector<MemoryPlan> all = plan_memory(kUnits, files);
+  const std::vector<MemoryPlan> all = plan_memory(units, files);
   EXPECT_EQ(all[0].offloaded, in_memory.parameters + in_memory.gradients + in_memory.optimizer);
   EXPECT_EQ(all[0].resident, 2 * (4 + 4 + 8) * 512 + 2 * 4 * 1024);
   EXPECT_EQ(all[1].resident, 2 * (4 * 512 + 4 * 512 + 8 * 488));
   // Sums that replicas read stay in memory, and a unit that stays full stays resident.
   files.group = 1;
   files.shares_buffers = false;
-  const MemoryPlan replica = plan_memory(kUnits, files)[1];
+  const MemoryPlan replica = plan_memory(units, files)[1];
   EXPECT_EQ(replica.offloaded, replica.parameters + replica.optimizer);
-  EXPECT_EQ(replica.resident, 2 * (4 * 1024 + 8 * 1000) + 4 * (128 + 128 + 1024));
+  EXPECT_EQ(replica.resident, 2 * (4 * 1024 + 8 * 1000) + 4 * (128 + 3 * 1024));
 }
 
 // Blocks are counted together.
