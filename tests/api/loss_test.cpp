@@ -266,7 +266,9 @@ Peak peak_of(const Body& body) {
   return *peak;
 }
 
-constexpr int64_t kMany = 30000, kRoom = 1 << 20, kFew = 16 << 10;  // bytes for what has one element for each row
+constexpr int64_t kMany = 30000, kRoom = 1 << 20;
+// Bytes for what has one element for each row, and for the copy of a chunk's weight that products in 16 bits make.
+constexpr int64_t kFew = 48 << 10;
 
 class LinearCrossEntropyMemory : public ::testing::TestWithParam<torch::ScalarType> {
  protected:
@@ -305,7 +307,7 @@ TEST_P(LinearCrossEntropyMemory, OfLogitsIsGoneAfterTheBackward) {
 
 TEST_P(LinearCrossEntropyMemory, IsThatOfOneChunkWhereNothingRequiresAGradient) {
   const torch::NoGradGuard no_grad;
-  EXPECT_LT(peak_of([&] { loss(); }).highest(), kRoom / 4);
+  EXPECT_LT(peak_of([&] { loss(); }).highest(), kRoom / 4 + kFew);
 }
 
 TEST(LinearCrossEntropy, IsAUseForTheOrderOfUse) {
