@@ -109,7 +109,4 @@ SavedTensorKeeper* saved_tensor_keeper();
 // Installs the engine, before the first backward. Whether it is ours.
 bool install_saved_tensor_engine();
 
-// Whom a node that this thread makes now would ask; null: nobody.
-SavedTensorKeeper* saved_tensor_keeper();
-
 }  // namespace fsdp::interpose
