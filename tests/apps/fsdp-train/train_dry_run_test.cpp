@@ -40,11 +40,7 @@ TEST_F(TrainDryRun, DoesNotFitAndSaysWhatWould) {
   const std::string text = planned("--model llama-8b --ranks 8 --memory 64GB --peak-flops 40T");
   for (const char* part :
        {"context             131,072 tokens, the model's own; --context sets another",
-<<<<<<< HEAD
-        "another host\n  memory              does not fit: 117 TB needed, 64.0 GB given\n", "it would take\n",
-=======
         "another host\n  memory              does not fit: ", " TB needed, 64.0 GB given\n", "it would take\n",
->>>>>>> entropy
         "with --param-dtype bf16\n", "with --batch 1 --micro-batches 8\n", "of 40.0 TFLOP/s per rank, given"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
