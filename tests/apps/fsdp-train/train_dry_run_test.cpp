@@ -49,7 +49,7 @@ TEST_F(TrainDryRun, DoesNotFitAndSaysWhatWould) {
 
 // A flag that the program advises does what it said.
 TEST_F(TrainDryRun, AdvisesFlagsThatFit) {
-  const std::string arguments = "--model gpt2 --ranks 2 --peak-flops 1T --memory 15GB";
+  const std::string arguments = "--model gpt2 --ranks 2 --peak-flops 1T --memory 10GB";
   const std::string text = planned(arguments);
   EXPECT_THAT(text, AllOf(HasSubstr("does not fit"), HasSubstr("with --batch 4 --micro-batches 2: fits\n")));
   EXPECT_THAT(planned(arguments + " --batch 4 --micro-batches 2"),

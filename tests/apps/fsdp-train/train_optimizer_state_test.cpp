@@ -37,8 +37,8 @@ class TrainOptimizerState : public TrainProgram {
 };
 
 // Within 1 %, which is what fewer bits may cost. It is no rounding: codes of 8 bits are 1 % apart where they are
-// nearest, so weights go other ways from the first step on, and seeds differ by about as much. Runs have the same bits
-// every time, and so does the difference.
+// nearest, so weights go other ways from the first step on. Runs have the same bits every time, and so does the
+// difference.
 TEST_F(TrainOptimizerState, In8BitsReachesTheValidationLossOfFp32) {
   const double fp32 = validation_loss("fp32"), packed = validation_loss("8bit");
   EXPECT_LT(fp32, 2.6);  // of 5.5 before: something was learned
