@@ -1,5 +1,5 @@
-// What a step of fsdp::AdamW costs for each parameter, with moments in fp32, in bf16 and in blocks of 8 bits: on one
-// rank, for matrices that lie in no cache. All three take one step in each iteration, in turn.
+// The time of a step of fsdp::AdamW per parameter, with moments in fp32, in bf16 and in blocks of 8 bits. One rank
+// steps on matrices that are too large for the caches. In each iteration all three take one step, in turn.
 //
 //   fp32_ns, bf16_ns, 8bit_ns         medians of the time of a step per parameter
 //   bf16_ratio, 8bit_ratio            medians of the iterations' quotients by fp32

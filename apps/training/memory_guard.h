@@ -1,4 +1,4 @@
-// Ends a run that cannot fit before it takes memory: afterwards the kernel would kill a rank, in the middle of a step.
+// Refuses a run that cannot fit, before it takes memory. Otherwise the kernel would kill a rank during a step.
 #pragma once
 
 #include <fsdp/world.h>

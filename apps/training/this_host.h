@@ -1,4 +1,4 @@
-// What this host has for a run, as the kernel says.
+// The memory and the processors that this host has for a run, as the kernel reports them.
 #pragma once
 
 #include <fsdp/world.h>
@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-// What this process and its limits leave before the ranks are there, or before this one has taken anything.
+// Free memory on this host, measured before the run takes any.
 struct FreeMemory {
   std::optional<double> host = std::nullopt;  // bytes for all ranks together; none: not known
   std::optional<double> rank = std::nullopt;  // bytes for each, by its own limits (ulimit -v, -d); none: no limit

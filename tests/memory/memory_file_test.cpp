@@ -1,13 +1,13 @@
 #include "memory/memory_file.h"
 
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "fsdp/error.h"
 #include "memory/pages.h"
+#include "support/file_pages.h"
 #include "support/file_size_limit.h"
 #include "support/message_of.h"
 
@@ -16,13 +16,8 @@ namespace {
 
 using ::fsdp::testing::FileSizeLimit;
 using ::fsdp::testing::message_of;
+using ::fsdp::testing::pages_of;
 using ::testing::HasSubstr;
-
-int64_t pages_of(const MemoryFile& file) {
-  struct stat status {};
-  EXPECT_EQ(fstat(file.descriptor(), &status), 0);
-  return status.st_blocks * 512 / static_cast<int64_t>(kPageBytes);
-}
 
 TEST(MemoryFile, IsTheSameMemoryForEveryoneWhoOpensIt) {
   MemoryFile made = MemoryFile::create();

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "collectives/shm/own_memory.h"
 #include "collectives/shm/peer_memory.h"
 #include "fsdp/error.h"
+#include "support/file_pages.h"
 #include "support/file_size_limit.h"
 #include "support/message_of.h"
 
@@ -22,13 +22,8 @@ namespace {
 
 using ::fsdp::testing::FileSizeLimit;
 using ::fsdp::testing::message_of;
+using ::fsdp::testing::pages_of;
 using ::testing::HasSubstr;
-
-int64_t pages_of(const MemoryFile& file) {
-  struct stat status {};
-  EXPECT_EQ(fstat(file.descriptor(), &status), 0);
-  return status.st_blocks * 512 / static_cast<int64_t>(kPageBytes);
-}
 
 TEST(OwnMemory, NeedsNoMoreOfTheLimitOnFilesThanWasAllocated) {
   const FileSizeLimit limit(size_t{4} << 20);
