@@ -1,6 +1,5 @@
 #include "api/logit_passes.h"
 
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "api/logit_kernels.h"
+#include "parallel/for_parts.h"
 
 namespace fsdp {
 
@@ -30,7 +30,7 @@ template <typename Element, typename Visit>
 void for_each_row(const Tensor& logits, const Visit& visit) {
   const int64_t columns = logits.size(1);
   auto* begin = static_cast<Element*>(logits.mutable_data_ptr());
-  at::parallel_for(0, logits.size(0), std::max<int64_t>(kLogitsPerThread / columns, 1), [&](int64_t row, int64_t end) {
+  parallel::for_parts(logits.size(0), std::max<int64_t>(kLogitsPerThread / columns, 1), [&](int64_t row, int64_t end) {
     for (; row < end; ++row) visit(row, begin + row * columns);
   });
 }
