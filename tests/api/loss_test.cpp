@@ -6,8 +6,10 @@
 
 #include <limits>
 
+#include "api/logit_passes.h"
 #include "interpose/parameters.h"
 #include "support/message_of.h"
+#include "support/threads.h"
 
 namespace fsdp {
 namespace {
@@ -310,6 +312,31 @@ TEST_P(LinearCrossEntropyMemory, OfLogitsIsGoneAfterTheBackward) {
 TEST_P(LinearCrossEntropyMemory, IsThatOfOneChunkWhereNothingRequiresAGradient) {
   const torch::NoGradGuard no_grad;
   EXPECT_LT(peak_of([&] { loss(); }).highest(), kRoom / 4 + kFew + of_products());
+}
+
+// The passes alone: LibTorch's products may have other bits.
+TEST(LinearCrossEntropy, HasPassesOfTheBitsOfOneThreadOnSeveral) {
+  constexpr int64_t kRows = 301, kColumns = 1000;
+  torch::manual_seed(3);
+  const Tensor logits = torch::randn({kRows, kColumns}), target = torch::randint(kColumns, {kRows}, torch::kInt64);
+  const LogitGradient gradient{.largest = torch::randn({kRows}),
+                               .factor = torch::randn({kRows}),
+                               .everywhere = torch::randn({kRows}),
+                               .at_target = torch::randn({kRows})};
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    std::vector<std::vector<Tensor>> found;
+    for (int count : {1, 2, 3}) {
+      const fsdp::testing::Threads threads(count);
+      const LogitChunk chunk{.logits = logits.to(dtype, /*non_blocking=*/false, /*copy=*/true), .target = target};
+      RowStatistics rows = statistics_of_no_logits(chunk.logits, /*with_total=*/true);
+      add_to(rows, chunk);
+      make_gradient(chunk, gradient);
+      found.push_back(
+          {rows.exponentials.largest, rows.exponentials.sum, rows.of_target, rows.total, chunk.logits});
+      for (size_t i = 0; i < found[0].size(); ++i) EXPECT_TRUE(torch::equal(found.back()[i], found[0][i])) << count;
+    }
+    EXPECT_FALSE(torch::equal(found[0].back(), logits.to(dtype)));
+  }
 }
 
 TEST(LinearCrossEntropy, IsAUseForTheOrderOfUse) {

@@ -7,6 +7,7 @@
 #include "optim/training.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
+#include "support/threads.h"
 
 namespace fsdp {
 namespace {
@@ -232,6 +233,24 @@ TEST_P(StateDtypeOnRanks, AScaledLossGivesTheBitsOfOneThatIsNot) {
       EXPECT_THAT(differences(whole_weights(*other.module, plain), whole_weights(*model.module, scaled)), IsEmpty());
     }
   });
+}
+
+TEST(Block8Steps, HaveTheBitsOfOneThreadOnSeveral) {
+  torch::manual_seed(5);
+  const torch::Tensor parameters = torch::randn({50001}), gradients = torch::randn({50001}).pow(3);
+  const optim::Settings with{
+      .patterns = {}, .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
+  std::vector<std::vector<torch::Tensor>> found;
+  for (int count : {1, 2, 3, 8}) {
+    const fsdp::testing::Threads threads(count);
+    found.push_back({parameters.clone(), torch::zeros_like(parameters), torch::zeros_like(parameters)});
+    for (int step = 1; step <= 3; ++step) {
+      testing_models::step_in_blocks(found.back()[0], gradients * step, found.back()[1], found.back()[2],
+                                     torch::full({}, step), with, optim::WeightDecay::Decoupled);
+    }
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(found.back()[i], found.front()[i])) << count << " " << i;
+  }
+  EXPECT_FALSE(torch::equal(found.front()[0], parameters));
 }
 
 TEST_P(StateDtypeOnRanks, MuonKeepsTheRestInFewerBits) {
