@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/activations.h>
+#include <fsdp/loss.h>
 
 #include <mutex>
 #include <set>
@@ -54,8 +55,13 @@ std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
   });
 }
 
+int64_t kept_logits(const Options& options) {
+  return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
+                                compute_dtype_of(options));
+}
+
 }  // namespace
 
-PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step); }
+PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step, kept_logits); }
 
 }  // namespace trainer

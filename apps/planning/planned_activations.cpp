@@ -66,12 +66,21 @@ Options with_prime_sizes(const Options& options) {
 
 namespace {
 
-double product_of(const ActivationSizes& sizes, const std::array<int, std::tuple_size_v<ActivationSizes>>& powers) {
+using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
+
+double product_of(const ActivationSizes& sizes, const Powers& powers) {
   double product = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (int power = 0; power < powers[i]; ++power) product *= static_cast<double>(sizes[i]);
   }
   return product;
+}
+
+// Of the logits, an entry of the vocabulary for each token; of nothing else.
+Powers powers_of_logits(const ActivationSizes& sizes) {
+  Powers powers{};
+  for (const Size size : {kBatch, kContext, kVocabulary}) powers[size] = sizes[size] > 1 ? 1 : 0;
+  return powers;
 }
 
 }  // namespace
@@ -84,7 +93,7 @@ const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Opt
   for (const std::vector<int64_t>& moment : run_(with_prime_sizes(options))) {
     Form form;
     for (int64_t bytes : moment) {
-      Form::key_type powers{};
+      Powers powers{};
       for (size_t i = 0; i < sizes.size(); ++i) {
         for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
       }
@@ -98,10 +107,15 @@ const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Opt
 double PlannedActivations::bytes(const Options& options) const {
   if (!run_) return 0;
   const ActivationSizes sizes = activation_sizes(options);
+  const Powers of_logits = powers_of_logits(sizes);
+  const auto bytes_of = [&](const Powers& powers, int64_t factor) {
+    if (kept_logits_ && powers == of_logits) return static_cast<double>(kept_logits_(options));
+    return static_cast<double>(factor) * product_of(sizes, powers);
+  };
   double most = 0;
   for (const Form& form : forms_of(options)) {
     double sum = 0;
-    for (const auto& [powers, factor] : form) sum += static_cast<double>(factor) * product_of(sizes, powers);
+    for (const auto& [powers, factor] : form) sum += bytes_of(powers, factor);
     most = std::max(most, sum);
   }
   return most;

@@ -36,22 +36,29 @@ class PlannedActivations {
   // they are most.
   using Run = std::function<std::vector<std::vector<int64_t>>(const Options& tiny)>;
 
+  // The bytes of logits that a run's loss keeps of all that there are: those grow with no product of sizes beyond its
+  // room. Null: all.
+  using KeptLogitBytes = std::function<int64_t(const Options&)>;
+
   // Of nothing: 0 bytes.
   PlannedActivations() = default;
-  explicit PlannedActivations(Run run) : run_(std::move(run)) {}
+  explicit PlannedActivations(Run run, KeptLogitBytes kept_logits = nullptr)
+      : run_(std::move(run)), kept_logits_(std::move(kept_logits)) {}
 
   // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
   // and of one sequence per micro-batch or of several.
   double bytes(const Options& options) const;
 
  private:
+  using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
   // A factor for each product of sizes, by their powers.
-  using Form = std::map<std::array<int, std::tuple_size_v<ActivationSizes>>, int64_t>;
+  using Form = std::map<Powers, int64_t>;
   using Kind = std::tuple<std::string, bool>;
 
   const std::set<Form>& forms_of(const Options& options) const;
 
   Run run_;
+  KeptLogitBytes kept_logits_;
   std::shared_ptr<std::map<Kind, std::set<Form>>> forms_ = std::make_shared<std::map<Kind, std::set<Form>>>();
 };
 

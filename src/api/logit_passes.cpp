@@ -13,15 +13,17 @@ namespace fsdp {
 
 using torch::Tensor;
 
-torch::ScalarType dtype_of_sums(const Tensor& tensor) {
-  return tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+torch::ScalarType dtype_of_sums(torch::ScalarType dtype) {
+  return dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
 namespace {
 
-bool has_kernels(const Tensor& tensor) {
-  return tensor.is_cpu() && (tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kBFloat16);
+bool has_kernels(torch::ScalarType dtype, const torch::Device& device) {
+  return device.is_cpu() && (dtype == torch::kFloat32 || dtype == torch::kBFloat16);
 }
+
+bool has_kernels(const Tensor& tensor) { return has_kernels(tensor.scalar_type(), tensor.device()); }
 
 constexpr int64_t kLogitsPerThread = 1 << 15;  // at least
 
@@ -108,8 +110,8 @@ void make_gradient_by_operators(const LogitChunk& chunk, const LogitGradient& of
 
 }  // namespace
 
-int64_t bytes_beside_logit(const Tensor& tensor) {
-  return has_kernels(tensor) ? 0 : static_cast<int64_t>(c10::elementSize(dtype_of_sums(tensor)));
+int64_t bytes_beside_logit(torch::ScalarType dtype, const torch::Device& device) {
+  return has_kernels(dtype, device) ? 0 : static_cast<int64_t>(c10::elementSize(dtype_of_sums(dtype)));
 }
 
 RowStatistics statistics_of_no_logits(const Tensor& hidden, bool with_total) {

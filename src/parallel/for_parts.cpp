@@ -21,8 +21,8 @@ void for_parts(int64_t count, int64_t least, c10::function_ref<void(int64_t, int
       at::TensorIteratorConfig().set_check_mem_overlap(false).add_output(visited).resize_outputs(false).build();
   const auto begin_of = [&](int64_t part) { return count / parts * part + std::min(part, count % parts); };
   iterator.for_each(
-      [&](char** at, const int64_t*, int64_t visits) {
-        const int64_t first = *at - places.data();
+      [&](char** place, const int64_t*, int64_t visits) {
+        const int64_t first = *place - places.data();
         for (int64_t part = first; part < first + visits; ++part) body(begin_of(part), begin_of(part + 1));
       },
       /*grain_size=*/1);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <numeric>
 
 #include "api/logit_passes.h"
 #include "interpose/parameters.h"
@@ -297,6 +298,31 @@ TEST_P(LinearCrossEntropyMemory, IsBoundedWhateverTheVocabulary) {
   const Peak backward = peak_of([&] { made.backward(); });
   EXPECT_LT(forward.held() + backward.highest(), kRoom + kFew + of_products() + static_cast<int64_t>(weight.nbytes()));
   EXPECT_TRUE(hidden.grad().defined() && weight.grad().defined());
+}
+
+// Until each is used up. Bytes that are told beforehand are those that are held.
+TEST_P(LinearCrossEntropyMemory, OfLogitsIsToldBeforehandAndCounted) {
+  torch::nn::Module none;
+  const int64_t told = kept_logit_bytes(64, kMany, GetParam(), {.chunk_bytes = kRoom});
+  EXPECT_GT(told, kRoom / 2);
+  const auto moments = preview_activations(none, [&] { return loss(); });
+  const int64_t others = static_cast<int64_t>(hidden.nbytes() + weight.nbytes() + targets.nbytes()) + kFew;
+  const int64_t counted = std::accumulate(moments.back().begin(), moments.back().end(), int64_t{0});
+  EXPECT_GT(counted, told);
+  EXPECT_LT(counted, told + others);
+  Tensor made;
+  const Peak forward = peak_of([&] { made = loss(); });
+  EXPECT_GE(forward.held(), told);
+  EXPECT_LT(forward.held(), told + kFew);
+}
+
+TEST(LinearCrossEntropy, TellsTheLogitsThatItKeeps) {
+  EXPECT_EQ(kept_logit_bytes(10, 1000, torch::kFloat32), 40000);
+  EXPECT_EQ(kept_logit_bytes(10, 1000, torch::kBFloat16), 20000);
+  EXPECT_EQ(kept_logit_bytes(0, 1000, torch::kFloat32), 0);
+  // Chunks of 64 columns, four of which fit: three are kept, and one is made again.
+  EXPECT_EQ(kept_logit_bytes(1024, 50257, torch::kFloat32, {.chunk_bytes = 1 << 20}), 1024 * 3 * 64 * 4);
+  EXPECT_THAT(message_of<Error>([] { kept_logit_bytes(1, 0, torch::kFloat32); }), HasSubstr("kept_logit_bytes: found"));
 }
 
 // Logits that were kept are used up, also where the graph stays.

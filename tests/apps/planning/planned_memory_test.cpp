@@ -240,6 +240,21 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
   });
 }
 
+// More than the loss has room for: it keeps some chunks of them.
+TEST(ActivationsOfRunsWith, ManyLogits) {
+  run_ranks(1, [](fsdp::World& world) {
+    Options options;
+    options.model = {.vocabulary = 200'003, .context = 24, .width = 8, .layers = 1, .heads = 1};
+    options.ranks = world.size();
+    for (const auto& [dtype, batch] : {std::pair{"fp32", 4}, {"bf16", 7}, {"bf16", 8}, {"fp16", 4}}) {
+      SCOPED_TRACE(fmt::format("{}, batch {}", dtype, batch));
+      options.param_dtype = dtype;
+      options.batch = batch;
+      expect_planned_activations(world, options);
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
 TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
