@@ -71,6 +71,7 @@ SHARED = "files"
 # The only rooms that may name these.
 RESERVED = {
     r"\bc10d::": {"collectives", "world"},
+    r"\bat::parallel_": {"parallel"},  # one thread in our files: parallel/for_parts.h
     r"\bDispatchKey\b|\bStorageImpl\b|\bAutogradMeta\b": {"interpose"},
 }
 

@@ -54,8 +54,8 @@ HeadDivision division_of(const HeadShape& head) {
 }
 
 HeadDivision division_of(const Head& head) {
-  return division_of(shape_of(head.hidden.size(0), head.weight.size(0), head.hidden.scalar_type(),
-                              head.hidden.device(), head.chunk_bytes));
+  return division_of(shape_of(head.hidden.size(0), head.weight.size(0), head.hidden.scalar_type(), head.hidden.device(),
+                              head.chunk_bytes));
 }
 
 // A chunk's part of the matrices.

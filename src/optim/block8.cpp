@@ -81,7 +81,8 @@ constexpr Block8Planes<kPlaces> make_planes(const Places<kPlaces>& floats) {
   Block8Planes<kPlaces> planes{};
   for (size_t place = 0; place < kPlaces; ++place) {
     const auto bits = std::bit_cast<uint32_t>(floats[place]);
-    for (size_t plane = 0; plane < planes.size(); ++plane) planes[plane][place] = static_cast<uint8_t>(bits >> 8 * plane);
+    for (size_t plane = 0; plane < planes.size(); ++plane)
+      planes[plane][place] = static_cast<uint8_t>(bits >> 8 * plane);
   }
   return planes;
 }

@@ -40,8 +40,8 @@ void step_block(const AdamNumbers& numbers, float* parameters, const float* grad
 
 Block8Kernel block8_kernel(int number) {
 #ifdef __x86_64__
-  const bool has_avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vbmi");
+  const bool has_avx512 =
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
   if (has_avx512 && number-- == 0) return block8_adam_avx512;
   if (__builtin_cpu_supports("avx2") && number-- == 0) return block8_adam_avx2;
 #endif

@@ -158,7 +158,8 @@ inline __m512 sum_of_products(__m512 a, __m512 b, __m512 c, __m512 d) {
 }
 
 // 16 elements; the moments are given, and changed.
-inline void step_lanes(const WideNumbers& by, float* parameters, const float* gradients, __m512& first, __m512& second) {
+inline void step_lanes(const WideNumbers& by, float* parameters, const float* gradients, __m512& first,
+                       __m512& second) {
   const __m512 parameter = _mm512_loadu_ps(parameters);
   const __m512 g = sum_of_products(by.sign, _mm512_loadu_ps(gradients), by.added_decay, parameter);
   first = sum_of_products(by.beta1, first, by.rest1, g);

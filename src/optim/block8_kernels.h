@@ -1,5 +1,5 @@
-// The ways of this processor to step whole blocks (block8_adam.h) by vector instructions; all have the bits of the plain
-// loop.
+// The ways of this processor to step whole blocks (block8_adam.h) by vector instructions; all have the bits of the
+// plain loop.
 #pragma once
 
 #include "optim/block8_adam.h"

@@ -28,9 +28,9 @@ inline constexpr int kBlock8Decades = 7;  // and lines
 
 struct Block8Map {
   const uint32_t* entries;
-  const float* values;            // by code, seen as a number from 0 to 255
-  const uint8_t* value_planes;    // of the values, without a sign, by place
-  const uint8_t* begin_planes;    // of the smallest float of each place
+  const float* values;          // by code, seen as a number from 0 to 255
+  const uint8_t* value_planes;  // of the values, without a sign, by place
+  const uint8_t* begin_planes;  // of the smallest float of each place
   const Block8Line* lines;
 };
 

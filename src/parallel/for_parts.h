@@ -12,8 +12,9 @@
 namespace fsdp::parallel {
 
 // Calls `body(begin, end)` for parts that are 0 to `count` together: at most one for each thread, at the same time, and
-// of at least `least` (1 or more) where there is more than one. Within such a loop, LibTorch's own too, one thread calls
-// it for all of them. `body` computes without tensors. If it throws, what one of them threw comes when all have ended.
+// of at least `least` (1 or more) where there is more than one. Within such a loop, LibTorch's own too, one thread
+// calls it for all of them. `body` computes without tensors. If it throws, what one of them threw comes when all have
+// ended.
 void for_parts(int64_t count, int64_t least, c10::function_ref<void(int64_t begin, int64_t end)> body);
 
 }  // namespace fsdp::parallel

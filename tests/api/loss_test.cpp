@@ -357,8 +357,7 @@ TEST(LinearCrossEntropy, HasPassesOfTheBitsOfOneThreadOnSeveral) {
       RowStatistics rows = statistics_of_no_logits(chunk.logits, /*with_total=*/true);
       add_to(rows, chunk);
       make_gradient(chunk, gradient);
-      found.push_back(
-          {rows.exponentials.largest, rows.exponentials.sum, rows.of_target, rows.total, chunk.logits});
+      found.push_back({rows.exponentials.largest, rows.exponentials.sum, rows.of_target, rows.total, chunk.logits});
       for (size_t i = 0; i < found[0].size(); ++i) EXPECT_TRUE(torch::equal(found.back()[i], found[0][i])) << count;
     }
     EXPECT_FALSE(torch::equal(found[0].back(), logits.to(dtype)));

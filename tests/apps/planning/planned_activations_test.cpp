@@ -81,7 +81,7 @@ TEST(PlannedActivations, HaveTheLogitsThatAreKept) {
     const int64_t tokens = tiny.batch * tiny.model.context;
     return std::vector<std::vector<int64_t>>{{4 * tokens * tiny.model.vocabulary, 4 * tokens}};
   };
-  const PlannedActivations all(run), some(run, [](const Options& of) { return of.batch; });
+  const PlannedActivations all(run), some(run, [](const Options&of) { return of.batch; });
   for (const int64_t batch : {1, 3}) {
     options.batch = batch;
     const int64_t tokens = batch * options.model.context;
