@@ -44,4 +44,4 @@ def render(result):
 def summary(result):
     for benchmark in result["benchmarks"]:
         multiples = {REFERENCE: programs.counter(benchmark, "8bit_ratio")}
-        yield f"A step of AdamW, {threads(benchmark)}", "moments in 8 bits", multiples
+        yield f"A step of AdamW, {threads(benchmark)}", "8-bit AdamW", multiples

@@ -115,7 +115,7 @@ def summary(result):
         times = {other: ratio(found[name]["seconds"], found[other]["seconds"]) for other in others}
         yield f"A step, {words}, {parameters(result)}", name, times
         yield (
-            "Its peak memory above the empty process",
+            f"Peak memory above the empty process, {words}",
             name,
             {other: ratio(peaks(result, name), peaks(result, other)) for other in others},
         )
