@@ -1,6 +1,6 @@
 // The cross entropy of a head, with logits that are whole and with linear_cross_entropy: time of forward and backward,
-// and the most memory that they take beside the inputs and their gradients. A vocabulary of 4,096 and GPT-2's of 50,257,
-// its width of 768, 1,024 targets. Both run once in each iteration, in alternating order.
+// and the most memory that they take beside the inputs and their gradients. A vocabulary of 4,096 and GPT-2's of
+// 50,257, its width of 768, 1,024 targets. Both run once in each iteration, in alternating order.
 //
 //   whole_ms, chunks_ms   medians of hidden.matmul(weight.t()), cross_entropy and backward, and of linear_cross_entropy
 //   ratio                 the median of the iterations' quotients of the two: below 1, linear_cross_entropy is faster

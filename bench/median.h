@@ -29,7 +29,7 @@ inline double spread(std::vector<double> values) {
 
 // Two counters: the median of the measurements as `name`, in units of 1 / `scale`, and their spread as `name`_spread.
 inline void add_counters(benchmark::State& state, const std::string& name, const std::vector<double>& values,
-                  double scale = 1) {
+                         double scale = 1) {
   state.counters[name] = scale * median(values);
   state.counters[name + "_spread"] = spread(values);
 }

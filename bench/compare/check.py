@@ -35,7 +35,6 @@ BF16_TOLERANCE = 2e-3
 # DeepSpeed reduces gradients in bf16 as well.
 BF16_REDUCTION_TOLERANCE = 6e-3
 
-
 FSDP2_VARIANTS = ["fsdp2-recompute-all", "fsdp2-recompute-selective", "fsdp2-offload"]
 
 

@@ -154,5 +154,6 @@ def summary(result):
     if "problem" in result:
         return
     rounds, (usual, offloaded) = result["rounds"], result["names"]
-    multiples = {LARGER: ratio(rounds[FROM_FILES], larger(rounds)), usual: ratio(rounds[FROM_FILES], rounds[IN_MEMORY])}
+    others = {LARGER: larger(rounds), usual: rounds[IN_MEMORY]}
+    multiples = {name: ratio(rounds[FROM_FILES], seconds) for name, seconds in others.items()}
     yield f"A step, {result['parameters'] / 1e6:.3g} M parameters", offloaded, multiples

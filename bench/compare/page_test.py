@@ -46,8 +46,10 @@ def memory():
 
 def recomputation():
     ours = {f"fsdp shm, {words}": held() for words in RECOMPUTATIONS.values()}
-    others = {name: held() | {"activations": [None, None]} for name in PEERS.values() if name.startswith(PEERS["fsdp2"])}
-    contestants = {name: found() | {"memory": memory} for name, memory in ({"fsdp shm": held()} | ours | others).items()}
+    peers = [name for name in PEERS.values() if name.startswith(PEERS["fsdp2"])]
+    others = {name: held() | {"activations": [None, None]} for name in peers}
+    held_by = {"fsdp shm": held()} | ours | others
+    contestants = {name: found() | {"memory": memory} for name, memory in held_by.items()}
     work = {"batch": 2, "dtype": "fp32", "ranks": 2, "shape": {"context": 128}}
     result = {"shape": "a shape", "parameters": 2e6, "work": work, "left_out": []}
     return result | {"contestants": contestants}
@@ -62,7 +64,8 @@ def from_files():
         "read": [1 << 20] * len(ROUNDS),
         "written": [2 << 20] * len(ROUNDS),
     }
-    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}, "names": ["fsdp shm", "fsdp shm, from files"]}
+    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}}
+    result["names"] = ["fsdp shm", "fsdp shm, from files"]
     memory = {offload.IN_MEMORY: held(), offload.FROM_FILES: held()}
     return result | {"state": 3 << 20, "limit": 5 << 20, "memory": memory, "rounds": rounds}
 

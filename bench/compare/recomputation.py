@@ -80,8 +80,8 @@ def parameters(result):
 
 EXPLANATION = f"""*All recomputed*: each block keeps its input, and runs again in the backward. *Selective*: it keeps the results of
 products and of attention, too. In PyTorch both are `torch.utils.checkpoint` around each block, non-reentrant.
-*{PEERS["fsdp2-offload"]}* is `CPUOffloadPolicy(pin_memory=False)`, which keeps shards, gradients and optimizer state in
-the host's memory. On CPUs that is where they lie anyway, so it saves nothing; pinned memory is for devices."""
+*{PEERS["fsdp2-offload"]}* is `CPUOffloadPolicy(pin_memory=False)`: shards, gradients and optimizer state lie in the
+host's memory. On CPUs that is where they lie anyway, so it saves nothing; pinned memory is for devices."""
 
 
 def render(result):
