@@ -39,10 +39,10 @@ def state_bytes(in_memory, ranks):
 
 
 def limit_of(in_memory, ranks):
-    """Of all ranks: what they take beside the state, and room for a part of that."""
+    """Of all ranks: what they take beside the state, and room for a part of that; or what they take to be built."""
     state = state_bytes(in_memory, ranks)
-    peak = ranks * max(in_memory["peak_proportional"])
-    return int(peak - state + ranks * MARGIN + SHARE_IN_MEMORY * state)
+    beside = ranks * max(in_memory["peak_proportional"]) - state
+    return int(max(beside + SHARE_IN_MEMORY * state, sum(in_memory["building"])) + ranks * MARGIN)
 
 
 def timed(operation):
@@ -134,14 +134,15 @@ def render(result):
         return [f"Not measured: {result['problem']}."]
     rounds, (usual, offloaded) = result["rounds"], result["names"]
     head = ["", "step, ms", f"of {usual}", f"of {LARGER}", "peak memory, MiB per rank", "read, MiB", "written, MiB"]
+    peaks = {where: mebibytes(above_proportional(held)) for where, held in result["memory"].items()}
     rows = [
-        [usual, milliseconds(rounds[IN_MEMORY]), "1", "–", mebibytes(above_proportional(result["memory"][IN_MEMORY])), "–", "–"],
+        [usual, milliseconds(rounds[IN_MEMORY]), "1", "–", peaks[IN_MEMORY], "–", "–"],
         [
             offloaded,
             milliseconds(rounds[FROM_FILES]),
             multiple(rounds[FROM_FILES], rounds[IN_MEMORY]),
             multiple(rounds[FROM_FILES], larger(rounds)),
-            mebibytes(above_proportional(result["memory"][FROM_FILES])),
+            peaks[FROM_FILES],
             mebibytes(rounds["read"]),
             mebibytes(rounds["written"]),
         ],
