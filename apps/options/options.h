@@ -123,6 +123,7 @@ struct Options {
   double save_minutes = 0;
   int64_t keep = 0;  // 0: all
   bool no_best = false;
+  bool no_save = false;
   std::optional<StepRange> trace_steps;
   bool export_model = false;
   bool export_best = false;  // of the best checkpoint, not of the last step
@@ -150,7 +151,7 @@ struct Options {
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   // The last validation alone compares with nothing.
-  bool keeps_best() const { return validate_every > 0 && !no_best; }
+  bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
   std::string best_folder() const { return run + "/best"; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
   LearningRate learning_rate() const {

@@ -96,7 +96,10 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.eval_only || !options.dry_run, "--eval-only and --dry-run are both given. Leave one out.");
   check(!options.export_best || options.export_model, "--export-best is given without --export.");
   check(!options.export_best || options.keeps_best(),
-        "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best.");
+        "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best and "
+        "--no-save.");
+  check(!options.no_save || (options.save_every == 0 && options.save_minutes == 0),
+        "--no-save is given with --save-every or --save-minutes. Leave out one of them.");
   check(options.offload_directory.empty() || options.offloads(),
         "--offload-directory is given, and --offload is none. Give --offload optimizer or --offload all.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),

@@ -156,6 +156,7 @@ bool TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
   announce_end();
+  if (training_.options.no_save) return false;
   const SavedCheckpoint saved = save_run(training_, state_, steps_done_);
   if (saved.problem.empty()) {
     saved_step_ = steps_done_;

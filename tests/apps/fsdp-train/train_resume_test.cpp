@@ -47,6 +47,20 @@ TEST_F(TrainResume, GoesOnWithOtherSettingsWhereACheckpointIsNamed) {
   EXPECT_EQ(losses_of(folder_ / "other").size(), 2u);
 }
 
+TEST_F(TrainResume, IsNotOfARunThatSavesNothing) {
+  for (int time = 0; time < 2; ++time) {
+    const Ending trial = tiny("trial", "--steps 3 --validate-every 1 --ranks 2 --no-save");
+    EXPECT_EQ(trial.code, 0) << trial.output;
+    EXPECT_THAT(trial.output, AllOf(HasSubstr("checkpoint: none, as --no-save asks"), Not(HasSubstr("goes on from"))));
+    EXPECT_FALSE(fs::exists(folder_ / "trial/step-3"));
+    EXPECT_FALSE(fs::exists(folder_ / "trial/best"));
+    EXPECT_EQ(losses_of(folder_ / "trial").size(), 3u);
+  }
+  const Ending both = tiny("refused", "--no-save --save-every 1");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.output, HasSubstr("--no-save is given with --save-every or --save-minutes"));
+}
+
 TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
   for (const std::string& ranks : {std::string("1"), std::string("2")}) {
     const std::string run = "run-" + ranks, job = "--ranks " + ranks + " ";
