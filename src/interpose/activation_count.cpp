@@ -70,6 +70,11 @@ void ActivationCount::begin_peak() {
   at_peak_ = now_;
 }
 
+int64_t ActivationCount::take_peak() {
+  const std::lock_guard lock(mutex_);
+  return std::max(std::exchange(taken_peak_, 0), sum_);
+}
+
 void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   const std::lock_guard lock(mutex_);
   Kept& kept = storages_[storage];
@@ -94,6 +99,7 @@ void ActivationCount::give_up(const void* storage) noexcept {
 
 // A sum is largest before something goes: looking at it there alone spares a copy for each tensor that comes.
 void ActivationCount::note_peak() {
+  taken_peak_ = std::max(taken_peak_, sum_);
   if (sum_ <= peak_) return;
   peak_ = sum_;
   at_peak_ = now_;
