@@ -47,8 +47,7 @@ fsdp::Options sharding_of(const Options& options) {
           .prefetch = static_cast<int>(options.prefetch),
           .offload_directory = offload_folder_of(options),
           .offload = options.offload == "optimizer" ? fsdp::Offload::Optimizer : fsdp::Offload::All,
-          .initialise = false,
-          .activation_memory = static_cast<int64_t>(options.activation_memory.value_or(0))};
+          .initialise = false};
 }
 
 }  // namespace trainer

@@ -73,17 +73,17 @@ class RecomputedModule {
   void set_recomputation(ActivationCheckpointOptions options);
   const ActivationCheckpointOptions& recomputation() const { return options_; }
 
-  // For the rest of the library: a budget decides from now on.
+  // For the rest of the library: a budget decides from now on; none: the options do.
   void set_budget(std::shared_ptr<engine::BlockBudget> budget) { budget_ = std::move(budget); }
+  const std::shared_ptr<engine::BlockBudget>& budget() const { return budget_; }
 
  protected:
   // Of a call whose inputs have so many bytes; without gradient mode it is to keep All.
   ActivationCheckpointOptions options_of_call(int64_t input_bytes) const;
-  const std::shared_ptr<engine::BlockBudget>& budget() const { return budget_; }
 
  private:
   ActivationCheckpointOptions options_;
-  std::shared_ptr<engine::BlockBudget> budget_;  // none: the options say what is kept
+  std::shared_ptr<engine::BlockBudget> budget_;
 };
 
 // The module that Recomputed holds: an Impl, so units_of<Impl>() finds it, with Impl's constructors, parameters and

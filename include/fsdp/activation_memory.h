@@ -60,6 +60,21 @@ struct ActivationPlan {
 // `peaks` has another length.
 ActivationPlan plan_activations(const ActivationTimeline& timeline, int64_t budget_bytes);
 
+// What a timeline is made of, storage by storage, in bytes each.
+struct RecomputedStorages {
+  struct Block {
+    std::string name;
+    std::vector<int64_t> products, all;     // BlockChoice::kept_bytes
+    std::vector<int64_t> unsaved_products;  // backward_bytes of products
+  };
+  struct Moment {
+    size_t open_blocks;              // its number among ActivationTimeline::peaks
+    std::vector<int64_t> storages;  // all that are kept, the largest first
+  };
+  std::vector<Block> blocks;  // in the order of their forwards
+  std::vector<Moment> moments;
+};
+
 // What a model with Options::activation_memory has decided.
 struct ActivationDecision {
   ActivationTimeline measured;  // largest sizes of any rank, mean times

@@ -12,19 +12,25 @@ bool is_inside(const std::string& name, const BudgetedModules& modules) {
 
 }  // namespace
 
+BudgetedModules recomputed_modules(const torch::nn::Module& module) {
+  BudgetedModules modules;
+  for (const auto& named : module.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
+    auto* block = dynamic_cast<RecomputedModule*>(named.value().get());
+    if (block != nullptr && !is_inside(named.key(), modules)) modules.emplace_back(named.key(), block);
+  }
+  return modules;
+}
+
 BudgetedModules budgeted_modules(const torch::nn::Module& module, const Options& options) {
   FSDP_CHECK(options.activation_memory >= 0, "shard: found activation_memory {}, expected bytes, or 0 for any number",
              options.activation_memory);
-  BudgetedModules modules;
-  if (options.activation_memory == 0) return modules;
-  for (const auto& named : module.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-    auto* block = dynamic_cast<RecomputedModule*>(named.value().get());
-    if (block == nullptr || is_inside(named.key(), modules)) continue;
+  if (options.activation_memory == 0) return {};
+  BudgetedModules modules = recomputed_modules(module);
+  for (const auto& [name, block] : modules) {
     FSDP_CHECK(block->recomputation().keep == KeptResults::None,
                "shard: activation_memory decides what the block {} keeps, and set_recomputation did, too. Leave `keep` "
                "out of its options, or activation_memory out of these.",
-               named.key());
-    modules.emplace_back(named.key(), block);
+               name);
   }
   FSDP_CHECK(!modules.empty(),
              "shard: activation_memory is {}, and the module has no Recomputed block that could run again. Make its "

@@ -115,6 +115,13 @@ void ActivationCount::end_moments() {
   moments_ = nullptr;
 }
 
+void ActivationCount::add_moment() {
+  const std::lock_guard lock(mutex_);
+  grew_ = true;
+  note_moment();
+  grew_ = true;
+}
+
 void ActivationCount::leave_out(const torch::Tensor& tensor) {
   if (tensor.has_storage()) keep(address_of(tensor), /*bytes=*/0, /*unit=*/0);
 }

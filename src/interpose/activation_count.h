@@ -36,6 +36,8 @@ class ActivationCount {
   // What is kept now.
   Storages storages() const;
   void end_moments();
+  // Now is one, too.
+  void add_moment();
   // From now on the peak is that of what comes, and of what is there now.
   void begin_peak();
   // The most bytes, of all units together, that there were since the last call.

@@ -53,7 +53,9 @@ void MeasuredBlocks::ends(size_t block, const CallFacts& facts) {
   const std::lock_guard lock(mutex_);
   for (const StorageMark& input : facts.inputs) inputs_.emplace(input.address(), input);
   Addresses known;
-  for (const auto& [address, mark] : inputs_) known.insert(address);
+  for (const auto* marks : {&inputs_, &left_out_}) {
+    for (const auto& [address, mark] : *marks) known.insert(address);
+  }
   Block& sum = blocks_[block].sum;
   add_storages(facts.saved, known, sum.all);
   add_storages(facts.products, known, sum.products);
@@ -75,12 +77,36 @@ void MeasuredBlocks::is_retained() {
   retained_ = true;
 }
 
-void MeasuredBlocks::note_peak() {
-  size_t open_places = 0;
+void MeasuredBlocks::leave_out(const torch::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  const StorageMark mark(tensor);
+  left_out_.emplace(mark.address(), mark);
+}
+
+void MeasuredBlocks::tell_moments(const std::vector<Storages>& moments, std::vector<size_t>& open_at) {
+  moments_ = &moments;
+  open_at_ = &open_at;
+}
+
+void MeasuredBlocks::end_moments() {
+  const std::lock_guard lock(mutex_);
+  moments_ = nullptr;
+}
+
+size_t MeasuredBlocks::open_places() const {
+  size_t places = 0;
   for (const Measured& measured : blocks_) {
-    if (measured.open > 0) open_places = std::max(open_places, *measured.most.place + 1);
+    if (measured.open > 0) places = std::max(places, *measured.most.place + 1);
   }
-  peaks_[open_places] = std::max(peaks_[open_places], count_->take_peak());
+  return places;
+}
+
+void MeasuredBlocks::note_peak() {
+  int64_t& peak = peaks_[open_places()];
+  peak = std::max(peak, count_->take_peak());
+  if (moments_ == nullptr) return;
+  count_->add_moment();
+  open_at_->resize(moments_->size(), open_places());
 }
 
 void MeasuredBlocks::end_period() {
@@ -97,7 +123,7 @@ void MeasuredBlocks::end_period() {
 MeasuredBlocks::Facts MeasuredBlocks::facts() {
   const std::lock_guard lock(mutex_);
   note_peak();
-  Facts facts{.blocks = {}, .peaks = peaks_};
+  Facts facts{.blocks = {}, .peaks = peaks_, .called = places_};
   for (const Measured& measured : blocks_) facts.blocks.push_back(measured.most);
   if (retained_) facts.peaks[places_] = std::ranges::max(facts.peaks);
   return facts;

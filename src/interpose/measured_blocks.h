@@ -60,10 +60,17 @@ class MeasuredBlocks {
   struct Facts {
     std::vector<Block> blocks;
     std::vector<int64_t> peaks;  // by how many blocks, in the order of their places, may be open
+    size_t called = 0;           // blocks
   };
 
   // `count` is of the activations of the model that has the blocks.
   MeasuredBlocks(size_t blocks, std::shared_ptr<ActivationCount> count);
+
+  // What the tensor's storage keeps is no activation.
+  void leave_out(const torch::Tensor& tensor);
+  // Has the number of blocks that may be open at each of the count's moments put in here.
+  void tell_moments(const std::vector<Storages>& moments, std::vector<size_t>& open_at);
+  void end_moments();
 
   // All so far. Of several periods, from no open call to none, each block's most.
   Facts facts();
@@ -84,6 +91,7 @@ class MeasuredBlocks {
 
   void note_peak();
   void end_period();
+  size_t open_places() const;
 
   std::mutex mutex_;
   std::shared_ptr<ActivationCount> count_;
@@ -92,7 +100,10 @@ class MeasuredBlocks {
   size_t places_ = 0;  // of blocks that were called
   int open_ = 0;       // calls
   bool retained_ = false;
-  std::unordered_map<const void*, StorageMark> inputs_;  // of this period
+  std::unordered_map<const void*, StorageMark> inputs_;    // of this period
+  std::unordered_map<const void*, StorageMark> left_out_;  // always
+  const std::vector<Storages>* moments_ = nullptr;
+  std::vector<size_t>* open_at_ = nullptr;  // by moment
 };
 
 // One call.
