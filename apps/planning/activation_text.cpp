@@ -15,11 +15,12 @@ namespace trainer {
 std::string activation_plan_text(const fsdp::ActivationPlan& plan) {
   using fsdp::KeptResults;
   std::vector<std::string> parts;
-  for (const auto& [keep, what] : {std::pair{KeptResults::All, "all"}, {KeptResults::Products, "the results of products"},
+  for (const auto& [keep, what] : {std::pair{KeptResults::All, "all"},
+                                   {KeptResults::Products, "the results of products"},
                                    {KeptResults::None, "their input"}}) {
     const auto layers = std::ranges::count(plan.keep, keep);
-    const std::string who = parts.empty() ? counted(layers, "layer") + (layers == 1 ? " keeps" : " keep")
-                                          : fmt::format("{}", layers);
+    const std::string who =
+        parts.empty() ? counted(layers, "layer") + (layers == 1 ? " keeps" : " keep") : fmt::format("{}", layers);
     if (layers > 0) parts.push_back(fmt::format("{} {}", who, what));
   }
   return fmt::format("activations take {} at most: {}", plan_bytes(static_cast<double>(plan.peak_bytes)),

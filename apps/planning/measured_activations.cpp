@@ -59,9 +59,10 @@ auto previewed_step(const Options& tiny, const Preview& preview) {
 }  // namespace
 
 PlannedActivations measured_activations() {
-  return PlannedActivations([](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); },
-                            {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
-                             .plan = fsdp::plan_activations});
+  return PlannedActivations(
+      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); },
+      {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
+       .plan = fsdp::plan_activations});
 }
 
 }  // namespace trainer

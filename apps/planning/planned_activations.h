@@ -38,8 +38,8 @@ class PlannedActivations {
   // they are most.
   using Run = std::function<std::vector<std::vector<int64_t>>(const Options& tiny)>;
 
-  // For runs with --activation-memory: the storages of a micro-batch in which each layer keeps its input alone, and what
-  // a budget makes of them.
+  // For runs with --activation-memory: the storages of a micro-batch in which each layer keeps its input alone, and
+  // what a budget makes of them.
   struct Budgeted {
     std::function<fsdp::RecomputedStorages(const Options& tiny)> run;
     std::function<fsdp::ActivationPlan(const fsdp::ActivationTimeline& timeline, int64_t budget)> plan;
@@ -50,8 +50,8 @@ class PlannedActivations {
   explicit PlannedActivations(Run run, Budgeted budgeted = {}) : run_(std::move(run)), budgeted_(std::move(budgeted)) {}
 
   // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
-  // and of one sequence per micro-batch or of several. With --activation-memory those of `plan`, or the least where that
-  // is more.
+  // and of one sequence per micro-batch or of several. With --activation-memory those of `plan`, or the least where
+  // that is more.
   double bytes(const Options& options) const;
 
   // With --activation-memory: what the layers are likely to keep. Bytes are those of the run. Its times are not known

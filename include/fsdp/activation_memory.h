@@ -68,7 +68,7 @@ struct RecomputedStorages {
     std::vector<int64_t> unsaved_products;  // backward_bytes of products
   };
   struct Moment {
-    size_t open_blocks;              // its number among ActivationTimeline::peaks
+    size_t open_blocks;             // its number among ActivationTimeline::peaks
     std::vector<int64_t> storages;  // all that are kept, the largest first
   };
   std::vector<Block> blocks;  // in the order of their forwards

@@ -50,10 +50,11 @@ void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget
 }
 
 void check_no_budget(const Options& options) {
-  FSDP_CHECK(options.activation_memory == 0,
-             "shard: activation_memory is {}, and decides about the Recomputed blocks of a torch::nn::Module, which this "
-             "model is not. Leave it out.",
-             options.activation_memory);
+  FSDP_CHECK(
+      options.activation_memory == 0,
+      "shard: activation_memory is {}, and decides about the Recomputed blocks of a torch::nn::Module, which this "
+      "model is not. Leave it out.",
+      options.activation_memory);
 }
 
 }  // namespace fsdp

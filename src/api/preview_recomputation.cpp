@@ -35,8 +35,10 @@ RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::f
   const BudgetedModules modules = recomputed_modules(module);
   FSDP_CHECK(!modules.empty(), "preview_recomputation: the module has no Recomputed block, expected one at least");
   for (const auto& [name, block] : modules) {
-    FSDP_CHECK(block->budget() == nullptr, "preview_recomputation: block {} is in a model that is sharded with "
-               "activation_memory. Ask ShardedModel::activation_decision().", name);
+    FSDP_CHECK(block->budget() == nullptr,
+               "preview_recomputation: block {} is in a model that is sharded with "
+               "activation_memory. Ask ShardedModel::activation_decision().",
+               name);
   }
   std::vector<KeptStorages> moments;
   std::vector<size_t> open_at;

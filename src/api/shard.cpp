@@ -181,8 +181,7 @@ ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, 
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
   deferred::make_real(ignored_tensors(module, options));
-  return shard_units(make_group, std::move(division.units), std::move(division.statistics), budgeted, world,
-                     options);
+  return shard_units(make_group, std::move(division.units), std::move(division.statistics), budgeted, world, options);
 }
 
 }  // namespace fsdp

@@ -192,7 +192,8 @@ class Computation {
   std::optional<c10::Device> device_to_wait_for() const {
     for (size_t i = 0; i < arguments(); ++i) {
       const c10::IValue& value = argument(i);
-      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu()) return value.toTensor().device();
+      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu())
+        return value.toTensor().device();
     }
     return std::nullopt;
   }

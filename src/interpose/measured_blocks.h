@@ -51,10 +51,10 @@ class MeasuredBlocks {
   using Storages = ActivationCount::Storages;
 
   struct Block {
-    std::optional<size_t> place;    // in the order of their first calls; none: it was not called
-    Storages products, all;         // beyond the inputs
-    Storages unsaved_products;      // of the products
-    double seconds = 0;             // of the second runs of a period
+    std::optional<size_t> place;  // in the order of their first calls; none: it was not called
+    Storages products, all;       // beyond the inputs
+    Storages unsaved_products;    // of the products
+    double seconds = 0;           // of the second runs of a period
     double seconds_without_products = 0;
   };
   struct Facts {

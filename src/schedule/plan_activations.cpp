@@ -96,11 +96,12 @@ ActivationPlan plan_activations(const ActivationTimeline& timeline, int64_t budg
   const std::vector<Front> fronts = fronts_of(timeline);
   const Front& front = fronts.front();
   const auto beyond = std::ranges::upper_bound(front, budget_bytes, {}, &FrontEntry::peak);
-  FSDP_CHECK(beyond != front.begin(),
-             "activation_memory: found a budget of {} bytes, expected at least {}: activations take so many where every "
-             "block keeps its inputs alone, and runs again. Give as many, take smaller micro-batches, or make more of "
-             "the model Recomputed.",
-             budget_bytes, front.front().peak);
+  FSDP_CHECK(
+      beyond != front.begin(),
+      "activation_memory: found a budget of {} bytes, expected at least {}: activations take so many where every "
+      "block keeps its inputs alone, and runs again. Give as many, take smaller micro-batches, or make more of "
+      "the model Recomputed.",
+      budget_bytes, front.front().peak);
   const FrontEntry* entry = &*std::prev(beyond);
   ActivationPlan plan{.keep = {}, .peak_bytes = entry->peak, .seconds = entry->seconds};
   for (size_t i = 0; i < timeline.blocks.size(); ++i) {

@@ -16,13 +16,13 @@ namespace {
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
-using testing_models::TestModel;
-using testing_models::Training;
-using torch::Tensor;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing_models::TestModel;
+using testing_models::Training;
+using torch::Tensor;
 namespace nn = torch::nn;
 
 constexpr int64_t kLength = 6, kWidth = 16;
@@ -187,8 +187,7 @@ TEST_P(ActivationBudgets, AreUsedAsPlanned) {
       for (int step = 0; step < 3; ++step) {
         sharded.reset_peak_memory();
         loss_of(*net, step * world.size() + world.rank()).backward();
-        const int64_t planned =
-            step == 0 ? least_of(all) : sharded.activation_decision().value().plan.peak_bytes;
+        const int64_t planned = step == 0 ? least_of(all) : sharded.activation_decision().value().plan.peak_bytes;
         EXPECT_EQ(sharded.memory().peak_activation_bytes, planned) << "step " << step;
         EXPECT_EQ(sharded.memory().activation_bytes, 0);
         optimizer.step();
@@ -209,7 +208,8 @@ TEST_P(ActivationBudgets, AreUsedAsPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ActivationBudgets,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}));
+                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
+                                           Job{3, "gloo"}));
 
 // A block that runs again uses its layers once more: the order in which units are gathered follows.
 TEST(ActivationBudget, HoldsWhereUnitsAreSmallerThanBlocks) {
@@ -220,8 +220,7 @@ TEST(ActivationBudget, HoldsWhereUnitsAreSmallerThanBlocks) {
     for (const int64_t budget : budgets_between(least_of(all), all.plan.peak_bytes)) {
       SCOPED_TRACE(budget);
       const TestModel model = test_model({});
-      auto sharded =
-          shard(*model.module, world, {.units = units_of<nn::LinearImpl>(), .activation_memory = budget});
+      auto sharded = shard(*model.module, world, {.units = units_of<nn::LinearImpl>(), .activation_memory = budget});
       testing_models::train(model, sharded, world, training);
       EXPECT_LE(sharded.memory().peak_activation_bytes, budget);
       EXPECT_THAT(testing_models::differences(expected, testing_models::whole_weights(*model.module, sharded)),
@@ -260,7 +259,8 @@ TEST(ActivationBudget, IsForRanksWithBatchesOfDifferentSizes) {
     const ActivationDecision all = decided(kPlenty);
     const ActivationDecision some = decided((least_of(all) + all.plan.peak_bytes) / 2);
     Tensor facts = torch::tensor({some.plan.peak_bytes, least_of(some)}, torch::kInt64);
-    for (const KeptResults keep : some.plan.keep) facts = torch::cat({facts, torch::tensor({static_cast<int64_t>(keep)})});
+    for (const KeptResults keep : some.plan.keep)
+      facts = torch::cat({facts, torch::tensor({static_cast<int64_t>(keep)})});
     for (const Tensor& theirs : world.all_gather(facts)) EXPECT_TRUE(torch::equal(theirs, facts));
   });
 }
