@@ -86,6 +86,11 @@ void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   grew_ = true;
 }
 
+bool ActivationCount::is_kept(const void* storage) const {
+  const std::lock_guard lock(mutex_);
+  return storages_.contains(storage);
+}
+
 void ActivationCount::give_up(const void* storage) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = storages_.find(storage);

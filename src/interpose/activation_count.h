@@ -46,6 +46,8 @@ class ActivationCount {
   // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
   void keep(const void* storage, int64_t bytes, int unit);
   void give_up(const void* storage) noexcept;
+  // Whether it is kept by somebody now.
+  bool is_kept(const void* storage) const;
   // What is kept of the tensor's storage, which outlives this, is no activation.
   void leave_out(const torch::Tensor& tensor);
 

@@ -39,19 +39,22 @@ void keep_larger(double& most, double& other) { most = std::max(most, std::excha
 MeasuredBlocks::MeasuredBlocks(size_t blocks, std::shared_ptr<ActivationCount> count)
     : count_(std::move(count)), blocks_(blocks), peaks_(blocks + 1) {}
 
-void MeasuredBlocks::begins(size_t block) {
+// Inputs that are in the count are in its bytes, whatever the blocks keep. Those of a block that is called before any
+// parameter of the model was used are not.
+void MeasuredBlocks::begins(size_t block, const StorageMarks& inputs) {
   const std::lock_guard lock(mutex_);
   note_peak();
+  for (const StorageMark& input : inputs) {
+    if (count_->is_kept(input.address())) inputs_.emplace(input.address(), input);
+  }
   Measured& measured = blocks_[block];
   if (!measured.most.place) measured.most.place = places_++;
   ++measured.open;
   ++open_;
 }
 
-// Storages that were there already, as some call's input, are in the count's bytes.
 void MeasuredBlocks::ends(size_t block, const CallFacts& facts) {
   const std::lock_guard lock(mutex_);
-  for (const StorageMark& input : facts.inputs) inputs_.emplace(input.address(), input);
   Addresses known;
   for (const auto* marks : {&inputs_, &left_out_}) {
     for (const auto& [address, mark] : *marks) known.insert(address);
@@ -132,8 +135,9 @@ MeasuredBlocks::Facts MeasuredBlocks::facts() {
 MeasuredCall::MeasuredCall(std::shared_ptr<MeasuredBlocks> blocks, size_t block,
                            const std::vector<torch::Tensor>& inputs)
     : blocks_(std::move(blocks)), block_(block) {
-  add_marks(inputs, facts_.inputs);
-  blocks_->begins(block_);
+  StorageMarks marks;
+  add_marks(inputs, marks);
+  blocks_->begins(block_, marks);
 }
 
 void MeasuredCall::saves(const torch::Tensor& tensor) { add_marks({tensor}, facts_.saved); }

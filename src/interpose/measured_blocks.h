@@ -40,7 +40,7 @@ using StorageMarks = std::vector<StorageMark>;
 
 // What a call's first run had to do with.
 struct CallFacts {
-  StorageMarks inputs, saved;  // in any order, maybe several times
+  StorageMarks saved;          // in any order, maybe several times
   StorageMarks products;       // results that KeptResults::Products keeps
   double seconds = 0;          // of the operators up to the last tensor that is saved
   double product_seconds = 0;  // of those whose results are kept
@@ -75,8 +75,8 @@ class MeasuredBlocks {
   // All so far. Of several periods, from no open call to none, each block's most.
   Facts facts();
 
-  // Of a call of that block. Its inputs are kept from now on.
-  void begins(size_t block);
+  // Of a call of that block, which keeps its inputs from now on.
+  void begins(size_t block, const StorageMarks& inputs);
   void ends(size_t block, const CallFacts& facts);
   // It runs again, or is dropped.
   void closes(size_t block);

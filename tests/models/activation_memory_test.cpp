@@ -67,6 +67,7 @@ struct NetOptions {
   int64_t blocks = 4;
   bool llama = false;
   bool recomputed = true;
+  bool begins_with_block = false;
 };
 
 struct Net : nn::Module {
@@ -91,7 +92,7 @@ struct Net : nn::Module {
     return block->as<Block>()->forward(inputs...);
   }
   Tensor forward(const Tensor& input) {
-    Tensor x = first(input);
+    Tensor x = with.begins_with_block ? input.repeat({1, 1, 6}).narrow(2, 0, kWidth).contiguous() : first(input);
     const Tensor scale = torch::full({kLength, kWidth}, 0.5);
     for (const auto& block : *blocks) {
       x = with.llama ? call<LlamaBlockImpl>(block, x, scale) : call<GptBlockImpl>(block, x);
@@ -213,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ActivationBudgets,
 
 // A block that runs again uses its layers once more: the order in which units are gathered follows.
 TEST(ActivationBudget, HoldsWhereUnitsAreSmallerThanBlocks) {
-  run_ranks({2, "gloo"}, [](World& world) {
+  run_ranks(Job{2, "gloo"}, [](World& world) {
     const Training training{.steps = 4, .micro_batches = world.size()};
     const auto expected = testing_models::train_unsharded(test_model({.recomputed = false}), training);
     const ActivationDecision all = decision_of({}, world, {.activation_memory = kPlenty}, training);
@@ -340,6 +341,23 @@ TEST(ActivationBudget, HoldsInUnusualSteps) {
           most = decision.plan.peak_bytes;
           EXPECT_THAT(decision.plan.keep, Each(KeptResults::All));
         }
+      }
+    }
+  });
+}
+
+// Its input is kept before any parameter was used, and so is not counted; what it saves of it later is.
+TEST(ActivationBudget, HoldsWhereAModelBeginsWithABlock) {
+  run_ranks(1, [](World& world) {
+    for (const bool llama : {false, true}) {
+      const NetOptions with{.llama = llama, .begins_with_block = true};
+      const ActivationDecision all = decision_of(with, world, {.activation_memory = kPlenty}, {.steps = 2});
+      for (const int64_t budget : budgets_between(least_of(all), all.plan.peak_bytes)) {
+        SCOPED_TRACE(budget);
+        const TestModel model = test_model(with);
+        auto sharded = shard(*model.module, world, {.units = blocks_as_units(), .activation_memory = budget});
+        testing_models::train(model, sharded, world, {.steps = 3});
+        EXPECT_LE(sharded.memory().peak_activation_bytes, budget);
       }
     }
   });
