@@ -56,6 +56,7 @@ PUBLIC = {
     "sync_batch_norm.h": "api",
     "activation_checkpoint.h": "api",
     "activation_checkpoint_detail.h": "api",
+    "activation_memory.h": "schedule",
     "activations.h": "api",
     "loss.h": "api",
     "reversible.h": "api",

@@ -86,6 +86,7 @@ struct Options {
   int64_t buffers = 2;
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
+  std::optional<double> activation_memory;     // bytes that a rank's activations may take; none: any
   std::string offload = "none";                // to files; one of kOffloads
   std::string offload_directory;               // of them; empty: a folder of the run's
   bool offloads() const { return offload != "none"; }
@@ -142,6 +143,7 @@ struct Options {
   std::string shell;              // of `completion`; one of kShells
 
   models::Recomputation recomputation() const {
+    if (activation_memory) return {.blocks = model.layers};  // until it is decided
     if (activation_checkpoint == "none") return {};
     if (activation_checkpoint == "all") return {.blocks = model.layers};
     if (activation_checkpoint == "selective") return {.blocks = model.layers, .keeps_products = true};

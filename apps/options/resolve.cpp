@@ -104,6 +104,10 @@ std::vector<std::string> contradictions(const Options& options) {
         "--offload-directory is given, and --offload is none. Give --offload optimizer or --offload all.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),
         "--offload is given with --eval-only, which has no run's folder. Give --offload-directory as well.");
+  check(!options.activation_memory || options.activation_checkpoint == "none",
+        fmt::format("--activation-memory and --activation-checkpoint {} are both given, and the first decides what the "
+                    "layers keep. Leave one out.",
+                    options.activation_checkpoint));
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
   const int64_t group = options.shard_group_size;

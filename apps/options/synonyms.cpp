@@ -107,6 +107,7 @@ constexpr Synonym kFlags[] = {
     {"activation-checkpointing", "--activation-checkpoint all"},
     {"recompute", "--activation-checkpoint all"},
     {"recompute-granularity", "--activation-checkpoint"},
+    {"activation-memory-budget", "--activation-memory"},
     {"sharding-strategy", "--strategy"},
     {"sharding", "--strategy"},
     {"deepspeed", "--strategy"},

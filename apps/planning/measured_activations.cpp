@@ -36,8 +36,10 @@ class GeneratorKept {
   torch::Tensor state_;
 };
 
-// A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it while they are full.
-std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
+// `preview` of a step. A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it
+// while they are full.
+template <typename Preview>
+auto previewed_step(const Options& tiny, const Preview& preview) {
   const GeneratorKept kept;
   const auto model = models::make_model(tiny.model);
   model->set_recomputation(tiny.recomputation());
@@ -48,7 +50,7 @@ std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
   model->to(compute_dtype_of(tiny));
   const std::vector<int64_t> shape = {tiny.batch, tiny.model.context};
   const torch::Tensor tokens = torch::zeros(shape, torch::kInt64), targets = torch::zeros(shape, torch::kInt64);
-  return fsdp::preview_activations(*model, [&] {
+  return preview(*model, [&] {
     torch::Tensor loss = model->loss(tokens, targets);
     loss.backward();
     return loss;
@@ -62,6 +64,11 @@ int64_t kept_logits(const Options& options) {
 
 }  // namespace
 
-PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step, kept_logits); }
+PlannedActivations measured_activations() {
+  return PlannedActivations(
+      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits,
+      {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
+       .plan = fsdp::plan_activations});
+}
 
 }  // namespace trainer
