@@ -9,6 +9,7 @@
 #include "engine/refuse.h"
 #include "engine/same_model.h"
 #include "interpose/piece_storage.h"
+#include "interpose/stored_activations.h"
 
 namespace fsdp::engine {
 
@@ -86,9 +87,18 @@ Parts::Parts(ModelSpec spec)
       backward(link),
       activations(units.size()) {
   group = std::move(spec.group);
+  store_activations(spec);
   if (first_values.are_missing()) machine.lose_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
+}
+
+void Parts::store_activations(const ModelSpec& spec) {
+  if (!spec.activation_store) return;
+  interpose::StoredActivations::Rules rules{.device = spec.device, .least_bytes = spec.least_stored_bytes};
+  for (const auto& [name, buffer] : buffers.named()) rules.staying.push_back(buffer);
+  activations.store(std::make_shared<interpose::StoredActivations>(spec.activation_store, std::move(rules),
+                                                                   activations.count()));
 }
 
 // A peer may go on for longer, and read what this rank's operators wrote last.

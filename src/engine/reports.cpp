@@ -10,7 +10,9 @@ namespace fsdp::engine {
 namespace {
 
 void add_activations(const Parts& parts, MemoryReport& report) {
-  const auto [now, at_peak] = parts.activations.count().bytes();
+  const auto [now, at_peak, elsewhere, elsewhere_at_peak] = parts.activations.count()->bytes();
+  report.offloaded_activation_bytes = elsewhere;
+  report.peak_offloaded_activation_bytes = elsewhere_at_peak;
   for (size_t id = 0; id < parts.units.size(); ++id) {
     report.activations.push_back({.unit = parts.units[id]->name, .bytes = now[id], .peak_bytes = at_peak[id]});
     report.activation_bytes += now[id];
