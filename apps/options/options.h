@@ -87,8 +87,10 @@ struct Options {
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
   std::string offload = "none";                // to files; one of kOffloads
-  std::string offload_directory;               // of them; empty: a folder of the run's
-  bool offloads() const { return offload != "none"; }
+  bool offload_activations = false;            // to files
+  std::string offload_directory;               // of them all; empty: a folder of the run's
+  bool offloads() const { return offload != "none"; }  // a part of the state
+  bool stores_activations() const { return offload_activations && !eval_only; }
 
   int64_t steps = 300;
   int64_t batch = 8;

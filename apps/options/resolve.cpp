@@ -97,8 +97,9 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.export_best || options.export_model, "--export-best is given without --export.");
   check(!options.export_best || options.keeps_best(),
         "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best.");
-  check(options.offload_directory.empty() || options.offloads(),
-        "--offload-directory is given, and --offload is none. Give --offload optimizer or --offload all.");
+  check(options.offload_directory.empty() || options.offloads() || options.offload_activations,
+        "--offload-directory is given, and --offload is none. Give --offload optimizer, --offload all or "
+        "--offload-activations.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),
         "--offload is given with --eval-only, which has no run's folder. Give --offload-directory as well.");
   check(!options.muon_lr || options.optimizer == "muon",

@@ -33,6 +33,7 @@ double HostMemory::total() const {
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
           .activations = plan.activations.bytes(plan.options),
+          .offloaded_activations = plan.activations.offloaded_bytes(plan.options),
           .temporary = temporary_bytes(plan.options),
           .process = plan.host.process_bytes,
           .program = plan.host.program_bytes};

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/language_model.h"
@@ -35,8 +36,10 @@ class GeneratorKept {
   torch::Tensor state_;
 };
 
-// A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it while they are full.
-std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
+// Calls `preview` with a model and a function that runs one step of it. A model in the dtype of full parameters keeps
+// what a sharded one does, whose parameters have it while they are full.
+template <typename Preview>
+auto in_a_step(const Options& tiny, Preview preview) {
   const GeneratorKept kept;
   const auto model = models::make_model(tiny.model);
   model->set_recomputation(tiny.recomputation());
@@ -47,15 +50,26 @@ std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
   model->to(compute_dtype_of(tiny));
   const std::vector<int64_t> shape = {tiny.batch, tiny.model.context};
   const torch::Tensor tokens = torch::zeros(shape, torch::kInt64), targets = torch::zeros(shape, torch::kInt64);
-  return fsdp::preview_activations(*model, [&] {
+  return preview(*model, [&] {
     torch::Tensor loss = model->loss(tokens, targets);
     loss.backward();
     return loss;
   });
 }
 
+std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
+  return in_a_step(tiny, [](const auto& model, const auto& run) { return fsdp::preview_activations(model, run); });
+}
+
+std::vector<PlannedMoment> offloaded_in_a_step(const Options& tiny) {
+  std::vector<PlannedMoment> moments;
+  auto found = in_a_step(tiny, [](const auto& model, const auto& run) { return fsdp::preview_offload(model, run); });
+  for (auto& moment : found) moments.push_back({std::move(moment.in_memory), std::move(moment.offloaded)});
+  return moments;
+}
+
 }  // namespace
 
-PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step); }
+PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step, offloaded_in_a_step); }
 
 }  // namespace trainer

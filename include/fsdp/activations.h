@@ -26,4 +26,15 @@ using KeptStorages = std::vector<int64_t>;
 std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
                                               const std::function<torch::Tensor()>& run);
 
+// One moment of a step with Options::offload_activations.
+struct OffloadedMoment {
+  KeptStorages in_memory;
+  KeptStorages offloaded;
+};
+
+// The same, where all storages are offloaded that may be, however small: those below
+// Options::offload_activations_from stay in memory in a run. Offloaded here are copies in memory. The same errors.
+std::vector<OffloadedMoment> preview_offload(const torch::nn::Module& module,
+                                             const std::function<torch::Tensor()>& run);
+
 }  // namespace fsdp

@@ -33,7 +33,7 @@ MemoryReport memory_report(const Model& model) {
     const collectives::UnitBytes bytes = unit->collectives->bytes();
     report.full_parameter_bytes += bytes.gathered;
     report.full_gradient_bytes += bytes.reductions;
-    report.offloaded_bytes += unit->offloaded_bytes();
+    report.offloaded_bytes += unit->offloaded_bytes() + bytes.in_files;
   }
   if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
   const buffers::Arena& arena = parts.executor.arena();
