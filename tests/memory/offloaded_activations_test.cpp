@@ -1,12 +1,12 @@
 // Options::offload_activations: the bits of one process, what is reported, and what stands in the way.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
 
+#include "support/bytes_on_disk.h"
 #include "support/message_of.h"
 #include "support/required.h"
 #include "support/run_ranks.h"
@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace nn = torch::nn;
 
+using fsdp::testing::bytes_on_disk;
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
@@ -175,19 +176,6 @@ TEST(OffloadedActivationsOf, RecomputedBlocksAreTheirInputs) {
     EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes, kLayers / 2 * kOne);
     EXPECT_EQ(sharded.memory().peak_activation_bytes, 3 * kOne);  // the input that is there again, and two results
   });
-}
-
-// Of the open files that once had a name there.
-int64_t bytes_on_disk(const fs::path& folder) {
-  int64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string path = fs::read_symlink(entry.path(), gone).string();
-    struct stat status {};
-    if (path.starts_with(folder.string()) && path.ends_with("(deleted)") && stat(entry.path().c_str(), &status) == 0)
-      bytes += status.st_blocks * 512;
-  }
-  return bytes;
 }
 
 TEST_P(OffloadedActivations, TakeNoMoreRoomWithMoreSteps) {

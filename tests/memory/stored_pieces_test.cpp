@@ -17,6 +17,8 @@
 namespace fsdp::memory {
 namespace {
 
+using ::fsdp::testing::FileSizeLimit;
+
 class StoredPiecesTest : public ::testing::Test {
  protected:
   StoredPieces pieces(size_t behind, size_t ahead) const {
