@@ -3,14 +3,16 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/activations.h>
 
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/live_tensors.h"
 #include "run/sharding.h"
 
 namespace trainer {
@@ -36,10 +38,10 @@ class GeneratorKept {
   torch::Tensor state_;
 };
 
-// Calls `preview` with a model and a function that runs one step of it. A model in the dtype of full parameters keeps
-// what a sharded one does, whose parameters have it while they are full.
+// `preview` of a step. A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it
+// while they are full.
 template <typename Preview>
-auto in_a_step(const Options& tiny, Preview preview) {
+auto previewed_step(const Options& tiny, const Preview& preview) {
   const GeneratorKept kept;
   const auto model = models::make_model(tiny.model);
   model->set_recomputation(tiny.recomputation());
@@ -57,19 +59,37 @@ auto in_a_step(const Options& tiny, Preview preview) {
   });
 }
 
-std::vector<fsdp::KeptStorages> kept_in_a_step(const Options& tiny) {
-  return in_a_step(tiny, [](const auto& model, const auto& run) { return fsdp::preview_activations(model, run); });
+std::map<int64_t, int64_t> counted(const fsdp::KeptStorages& storages) {
+  std::map<int64_t, int64_t> number_of_bytes;
+  for (const int64_t bytes : storages) ++number_of_bytes[bytes];
+  return number_of_bytes;
 }
 
-std::vector<PlannedMoment> offloaded_in_a_step(const Options& tiny) {
-  std::vector<PlannedMoment> moments;
-  auto found = in_a_step(tiny, [](const auto& model, const auto& run) { return fsdp::preview_offload(model, run); });
-  for (auto& moment : found) moments.push_back({std::move(moment.in_memory), std::move(moment.offloaded)});
-  return moments;
+using Step = std::function<torch::Tensor()>;
+
+PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
+  return previewed_step(tiny, [](const torch::nn::Module&, const Step& step) {
+    const LiveTensors tensors;
+    step();
+    return tensors.moments();
+  });
 }
 
 }  // namespace
 
-PlannedActivations measured_activations() { return PlannedActivations(kept_in_a_step, offloaded_in_a_step); }
+PlannedActivations measured_activations() {
+  return PlannedActivations([](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); });
+}
+
+PlannedOffload measured_offload() {
+  return PlannedOffload([](const Options& tiny) {
+    std::vector<PlannedOffload::Moment> moments;
+    for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
+      moments.push_back({counted(moment.in_memory), counted(moment.offloaded)});
+    return moments;
+  });
+}
+
+PlannedTensors measured_tensors() { return PlannedTensors(tensors_in_a_step); }
 
 }  // namespace trainer

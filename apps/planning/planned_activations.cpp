@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 namespace trainer {
 
@@ -67,18 +66,7 @@ Options with_prime_sizes(const Options& options) {
 
 namespace {
 
-using SizePowers = std::array<int, std::tuple_size_v<ActivationSizes>>;
-
-// Of the sizes in a tensor's bytes, which are left with what is no size.
-SizePowers powers_in(int64_t& bytes, const ActivationSizes& sizes) {
-  SizePowers powers{};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
-  }
-  return powers;
-}
-
-double product_of(const ActivationSizes& sizes, const SizePowers& powers) {
+double product_of(const ActivationSizes& sizes, const std::array<int, std::tuple_size_v<ActivationSizes>>& powers) {
   double product = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (int power = 0; power < powers[i]; ++power) product *= static_cast<double>(sizes[i]);
@@ -88,41 +76,23 @@ double product_of(const ActivationSizes& sizes, const SizePowers& powers) {
 
 }  // namespace
 
-std::vector<PlannedMoment> PlannedActivations::moments_of(const Options& tiny) const {
-  if (tiny.offload_activations) return offloaded_(tiny);
-  std::vector<PlannedMoment> moments;
-  for (auto& in_memory : run_(tiny)) moments.push_back({std::move(in_memory), {}});
-  return moments;
-}
-
 const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
-  const auto [place, is_new] =
-      forms_->try_emplace({options.param_dtype, options.batch == 1, options.offload_activations});
+  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
   std::set<Form>& forms = place->second;
   if (!is_new) return forms;
   const ActivationSizes sizes = tiny_sizes(options);
-  for (const PlannedMoment& moment : moments_of(with_prime_sizes(options))) {
+  for (const std::vector<int64_t>& moment : run_(with_prime_sizes(options))) {
     Form form;
-    for (int64_t bytes : moment.in_memory) {
-      const Powers powers = powers_in(bytes, sizes);
-      form.in_memory[powers] += bytes;
-    }
-    for (int64_t bytes : moment.offloaded) {
-      const Powers powers = powers_in(bytes, sizes);
-      ++form.offloaded[{powers, bytes}];
+    for (int64_t bytes : moment) {
+      Form::key_type powers{};
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
+      }
+      form[powers] += bytes;
     }
     forms.insert(std::move(form));
   }
   return forms;
-}
-
-double PlannedActivations::Form::offloaded_bytes(const ActivationSizes& sizes, bool large) const {
-  double sum = 0;
-  for (const auto& [tensor, number] : offloaded) {
-    const double bytes = static_cast<double>(tensor.second) * product_of(sizes, tensor.first);
-    if ((bytes >= kLeastOffloaded) == large) sum += static_cast<double>(number) * bytes;
-  }
-  return sum;
 }
 
 double PlannedActivations::bytes(const Options& options) const {
@@ -130,18 +100,10 @@ double PlannedActivations::bytes(const Options& options) const {
   const ActivationSizes sizes = activation_sizes(options);
   double most = 0;
   for (const Form& form : forms_of(options)) {
-    double sum = form.offloaded_bytes(sizes, /*large=*/false);
-    for (const auto& [powers, factor] : form.in_memory) sum += static_cast<double>(factor) * product_of(sizes, powers);
+    double sum = 0;
+    for (const auto& [powers, factor] : form) sum += static_cast<double>(factor) * product_of(sizes, powers);
     most = std::max(most, sum);
   }
-  return most;
-}
-
-double PlannedActivations::offloaded_bytes(const Options& options) const {
-  if (!run_ || !options.offload_activations) return 0;
-  const ActivationSizes sizes = activation_sizes(options);
-  double most = 0;
-  for (const Form& form : forms_of(options)) most = std::max(most, form.offloaded_bytes(sizes, /*large=*/true));
   return most;
 }
 

@@ -29,14 +29,6 @@ ActivationSizes activation_sizes(const Options& options);
 // The run with primes for its sizes, but for those that are 1: operators treat a dimension of 1 in a way of its own.
 Options with_prime_sizes(const Options& options);
 
-// The bytes of each tensor that is kept at one moment, where saved tensors are offloaded.
-struct PlannedMoment {
-  std::vector<int64_t> in_memory, offloaded;  // the latter only where they are as large as is offloaded
-};
-
-// As fsdp::kLeastOffloadBytes.
-constexpr double kLeastOffloaded = 64 << 10;
-
 // Copies share what they have found out. One thread at a time.
 class PlannedActivations {
  public:
@@ -44,37 +36,22 @@ class PlannedActivations {
   // they are most.
   using Run = std::function<std::vector<std::vector<int64_t>>(const Options& tiny)>;
 
-  // The same, where all tensors are offloaded that may be.
-  using OffloadedRun = std::function<std::vector<PlannedMoment>(const Options& tiny)>;
-
   // Of nothing: 0 bytes.
   PlannedActivations() = default;
-  explicit PlannedActivations(Run run, OffloadedRun offloaded = {})
-      : run_(std::move(run)), offloaded_(std::move(offloaded)) {}
+  explicit PlannedActivations(Run run) : run_(std::move(run)) {}
 
-  // That each rank keeps in memory when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
+  // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
   // and of one sequence per micro-batch or of several.
   double bytes(const Options& options) const;
-  // In files, when that is most.
-  double offloaded_bytes(const Options& options) const;
 
  private:
-  using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
-  // The tensors of one moment: each a product of sizes, by their powers, and of a factor.
-  struct Form {
-    std::map<Powers, int64_t> in_memory;                            // factors, added up
-    std::map<std::pair<Powers, int64_t>, int64_t> offloaded = {};  // number of tensors, by powers and factor
-    auto operator<=>(const Form&) const = default;
-    double offloaded_bytes(const ActivationSizes& sizes, bool large) const;  // of those that are so large, or not
-  };
-  using Kind = std::tuple<std::string, bool, bool>;
+  // A factor for each product of sizes, by their powers.
+  using Form = std::map<std::array<int, std::tuple_size_v<ActivationSizes>>, int64_t>;
+  using Kind = std::tuple<std::string, bool>;
 
   const std::set<Form>& forms_of(const Options& options) const;
 
-  std::vector<PlannedMoment> moments_of(const Options& tiny) const;
-
   Run run_;
-  OffloadedRun offloaded_;
   std::shared_ptr<std::map<Kind, std::set<Form>>> forms_ = std::make_shared<std::map<Kind, std::set<Form>>>();
 };
 

@@ -112,7 +112,10 @@ constexpr std::array<Step, 8> kSteps = {with_full_shard,       with_a_smaller_ba
                                         with_short_parameters, with_half_the_context};
 
 // On several hosts a launcher has decided on the ranks.
-bool is_allowed(Step step, const RunPlan& plan) { return step != with_fewer_ranks || plan.hosts == 1; }
+bool is_allowed(Step step, const RunPlan& plan) {
+  if (step == with_activations_in_files) return plan.offload.is_known();
+  return step != with_fewer_ranks || plan.hosts == 1;
+}
 
 struct Reached {
   RunPlan plan;
