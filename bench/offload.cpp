@@ -1,7 +1,9 @@
 // A training step of a GPT whose shards, sums and optimizer state lie in files, against the same in memory and against
 // what the disk alone needs for the bytes that a step writes and reads. Both models take steps in turns.
 //
-//   build/release/bench/bench_offload FOLDER [RANKS [WIDTH [BATCH]]]
+//   build/release/bench/bench_offload FOLDER [RANKS [WIDTH [BATCH [WHAT]]]]
+//
+// WHAT is state, unless it is activations, or recomputed: those of blocks that run again.
 //
 // `ratio` is the step from files by the larger of the step in memory and the disk's time. The disk's rates are measured
 // in FOLDER at the beginning, past the page cache. What a step writes and reads is what /proc/self/io counts; with
@@ -69,11 +71,10 @@ Disk measure_disk(const std::string& folder) {
 
 class Training {
  public:
-  Training(fsdp::World& world, int64_t width, int64_t batch, const std::string& folder)
+  Training(fsdp::World& world, int64_t width, int64_t batch, const std::string& what, fsdp::Options options = {})
       : world_(world),
-        model_(make(width)),
-        sharded_(fsdp::shard(*model_, world,
-                             {.units = fsdp::units_of<models::Gpt2BlockImpl>(), .offload_directory = folder})),
+        model_(make(width, what)),
+        sharded_(fsdp::shard(*model_, world, with_blocks(std::move(options)))),
         optimizer_(sharded_),
         tokens_(torch::randint(kVocabulary, {batch, kLength}, torch::kInt64)) {}
 
@@ -89,10 +90,16 @@ class Training {
   fsdp::MemoryReport memory() const { return sharded_.memory(); }
 
  private:
-  static std::shared_ptr<models::LanguageModel> make(int64_t width) {
+  static std::shared_ptr<models::LanguageModel> make(int64_t width, const std::string& what) {
     torch::manual_seed(1);
-    return models::make_model(
+    auto model = models::make_model(
         {.vocabulary = kVocabulary, .context = kLength, .width = width, .layers = kLayers, .heads = 8});
+    if (what == "recomputed") model->set_recomputation({.blocks = kLayers});
+    return model;
+  }
+  static fsdp::Options with_blocks(fsdp::Options options) {
+    options.units = fsdp::units_of<models::Gpt2BlockImpl>();
+    return options;
   }
 
   fsdp::World& world_;
@@ -102,11 +109,19 @@ class Training {
   torch::Tensor tokens_;
 };
 
-void run(fsdp::World& world, const std::string& folder, int64_t width, int64_t batch) {
+fsdp::Options to_files(const std::string& folder, const std::string& what) {
+  fsdp::Options options{.offload_directory = folder};
+  if (what == "state") return options;
+  options.offload = fsdp::Offload::Nothing;
+  options.offload_activations = true;
+  return options;
+}
+
+void run(fsdp::World& world, const std::string& folder, int64_t width, int64_t batch, const std::string& what) {
   torch::set_num_threads(1);
   Disk disk;
   if (world.rank() == 0) disk = measure_disk(folder);
-  Training in_memory(world, width, batch, ""), in_files(world, width, batch, folder);
+  Training in_memory(world, width, batch, what), in_files(world, width, batch, what, to_files(folder, what));
   std::vector<double> memory, files, written, read;
   for (int i = 0; i < kWarmUpSteps + kSteps; ++i) {
     const double plain = in_memory.step();
@@ -124,9 +139,14 @@ void run(fsdp::World& world, const std::string& folder, int64_t width, int64_t b
   const double ranks = world.size();
   const double disk_seconds = ranks * (median(written) / disk.writes + median(read) / disk.reads);
   const double limit = std::max(median(memory), disk_seconds);
+  const fsdp::MemoryReport report = in_files.memory();
   fmt::print("disk {:.0f} MB/s written, {:.0f} MB/s read\n", disk.writes / 1e6, disk.reads / 1e6);
   fmt::print("a rank has {:.0f} MB in files; a step writes {:.0f} MB and reads {:.0f} MB\n",
-             static_cast<double>(in_files.memory().offloaded_bytes) / 1e6, median(written) / 1e6, median(read) / 1e6);
+             static_cast<double>(report.offloaded_bytes + report.peak_offloaded_activation_bytes) / 1e6,
+             median(written) / 1e6, median(read) / 1e6);
+  fmt::print("activations in memory at most {:.0f} MB, without files {:.0f} MB\n",
+             static_cast<double>(report.peak_activation_bytes) / 1e6,
+             static_cast<double>(in_memory.memory().peak_activation_bytes) / 1e6);
   fmt::print("step in memory {:.0f} ms, from files {:.0f} ms, disk alone {:.0f} ms: ratio {:.2f}\n",
              1e3 * median(memory), 1e3 * median(files), 1e3 * disk_seconds, median(files) / limit);
 }
@@ -135,11 +155,11 @@ void run(fsdp::World& world, const std::string& folder, int64_t width, int64_t b
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: bench_offload FOLDER [RANKS [WIDTH [BATCH]]]\n");
+    fmt::print(stderr, "usage: bench_offload FOLDER [RANKS [WIDTH [BATCH [WHAT]]]]\n");
     return 2;
   }
   const auto number = [&](int at, int64_t otherwise) { return argc > at ? std::stoll(argv[at]) : otherwise; };
-  const std::string folder = argv[1];
+  const std::string folder = argv[1], what = argc > 5 ? argv[5] : "state";
   return fsdp::launch({.ranks = static_cast<int>(number(2, 2)), .plain_rank0 = true},
-                      [&](fsdp::World& world) { run(world, folder, number(3, 768), number(4, 4)); });
+                      [&](fsdp::World& world) { run(world, folder, number(3, 768), number(4, 4), what); });
 }

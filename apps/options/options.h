@@ -85,10 +85,10 @@ struct Options {
   std::string reduce_dtype = "fp32";    // one of kDtypes
   int64_t buffers = 2;
   int64_t prefetch = 1;
-  std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
-  std::string offload = "none";                // to files; one of kOffloads
-  bool offload_activations = false;            // to files
-  std::string offload_directory;               // of them all; empty: a folder of the run's
+  std::string activation_checkpoint = "none";          // or all, selective, or a number of layers
+  std::string offload = "none";                        // to files; one of kOffloads
+  bool offload_activations = false;                    // to files
+  std::string offload_directory;                       // of them all; empty: a folder of the run's
   bool offloads() const { return offload != "none"; }  // a part of the state
   bool stores_activations() const { return offload_activations && !eval_only; }
 

@@ -1,5 +1,5 @@
-// Tensors whose bytes grow with a run's sizes, known by those of a tiny model (planned_activations.h): each is a product
-// of sizes and of a factor.
+// Tensors whose bytes grow with a run's sizes, known by those of a tiny model (planned_activations.h): each is a
+// product of sizes and of a factor.
 #pragma once
 
 #include <array>

@@ -200,11 +200,11 @@ void TrainingLoop::write_sample() {
 std::vector<MemoryPart> TrainingLoop::memory() const {
   const fsdp::MemoryReport report = training_.sharded.memory();
   std::vector<MemoryPart> parts = state_parts(report);
-  parts.insert(parts.end(),
-               {{"activations", report.peak_activation_bytes},
-                {"other tensors",
-                 std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
-                {"program and LibTorch", training_.program_bytes}});
+  parts.insert(
+      parts.end(),
+      {{"activations", report.peak_activation_bytes},
+       {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
+       {"program and LibTorch", training_.program_bytes}});
   if (training_.options.offloads()) parts.push_back({"state in files", report.offloaded_bytes});
   if (training_.options.offload_activations)
     parts.push_back({"activations in files", report.peak_offloaded_activation_bytes});

@@ -159,8 +159,8 @@ struct Options {
   bool initialise = true;
   // Tensors that a forward saves for its backward leave memory meanwhile: to files in `offload_directory`, or, of ranks
   // on GPUs, to the host's memory, pinned. Those of at least `offload_activations_from` bytes (a storage counts whole,
-  // and once), and not what a backward saves itself, such as a block that runs again; the inputs that such a block keeps
-  // are among them. The bits are the same. torch.autograd.graph.save_on_cpu, or torchtune's
+  // and once), and not what a backward saves itself, such as a block that runs again; the inputs that such a block
+  // keeps are among them. The bits are the same. torch.autograd.graph.save_on_cpu, or torchtune's
   // enable_activation_offloading. An error without a folder on the CPU, and in a process with Python, whose autograd
   // engine is its own. A full disk is an Error of the forward. docs/memory.md has sizes and costs.
   bool offload_activations = false;

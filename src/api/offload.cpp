@@ -11,16 +11,18 @@ void check_offload(const Options& options) {
   FSDP_CHECK(!options.offload_directory.empty() || options.offload != Offload::Optimizer,
              "shard: options.offload is Optimizer, and options.offload_directory is empty, so that nothing would be "
              "offloaded. Name a folder on a local disk there.");
-  FSDP_CHECK(options.offload_directory.empty() || options.offload != Offload::Nothing || options.offload_activations,
-             "shard: options.offload_directory is '{}', options.offload is Nothing and offload_activations is false, so "
-             "that nothing would be offloaded. Leave the folder out, or set offload_activations.",
-             options.offload_directory.string());
+  FSDP_CHECK(
+      options.offload_directory.empty() || options.offload != Offload::Nothing || options.offload_activations,
+      "shard: options.offload_directory is '{}', options.offload is Nothing and offload_activations is false, so "
+      "that nothing would be offloaded. Leave the folder out, or set offload_activations.",
+      options.offload_directory.string());
   FSDP_CHECK(options.offload_activations_from >= 0,
              "shard: found offload_activations_from {}, expected 0 or more: a number of bytes",
              options.offload_activations_from);
-  FSDP_CHECK(!options.offload_activations || interpose::ActivationWatch::is_possible(),
-             "shard: options.offload_activations is set, and found another engine of autograd than LibTorch's own. In a "
-             "process with Python use torch.autograd.graph.save_on_cpu.");
+  FSDP_CHECK(
+      !options.offload_activations || interpose::ActivationWatch::is_possible(),
+      "shard: options.offload_activations is set, and found another engine of autograd than LibTorch's own. In a "
+      "process with Python use torch.autograd.graph.save_on_cpu.");
 }
 
 namespace {

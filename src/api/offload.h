@@ -13,7 +13,7 @@ namespace fsdp {
 
 struct Backings {
   std::shared_ptr<memory::Backing> shards, states;
-  Offload in_files = Offload::Nothing;                    // of these
+  Offload in_files = Offload::Nothing;                  // of these
   std::shared_ptr<memory::ByteStore> activations = {};  // none: they stay in memory
 };
 

@@ -97,8 +97,8 @@ void Parts::store_activations(const ModelSpec& spec) {
   if (!spec.activation_store) return;
   interpose::StoredActivations::Rules rules{.device = spec.device, .least_bytes = spec.least_stored_bytes};
   for (const auto& [name, buffer] : buffers.named()) rules.staying.push_back(buffer);
-  activations.store(std::make_shared<interpose::StoredActivations>(spec.activation_store, std::move(rules),
-                                                                   activations.count()));
+  activations.store(
+      std::make_shared<interpose::StoredActivations>(spec.activation_store, std::move(rules), activations.count()));
 }
 
 // A peer may go on for longer, and read what this rank's operators wrote last.

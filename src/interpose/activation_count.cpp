@@ -119,7 +119,8 @@ void ActivationCount::note_peak() {
 }
 
 void ActivationCount::note_moment() {
-  if (std::exchange(grew_, false) && sum_ + elsewhere_ > 0) moments_->push_back({kept_storages(false), kept_storages(true)});
+  if (std::exchange(grew_, false) && sum_ + elsewhere_ > 0)
+    moments_->push_back({kept_storages(false), kept_storages(true)});
 }
 
 void ActivationCount::end_moments() {

@@ -36,7 +36,7 @@ class ActivationCount {
   // In bytes, by unit.
   struct Bytes {
     std::vector<int64_t> now;
-    std::vector<int64_t> at_peak;  // when their sum was largest
+    std::vector<int64_t> at_peak;                      // when their sum was largest
     int64_t elsewhere_now = 0, elsewhere_at_peak = 0;  // of all units; its own peak
   };
   Bytes bytes() const;

@@ -30,9 +30,9 @@ class StoredStorage;
 class StoredActivations : public std::enable_shared_from_this<StoredActivations> {
  public:
   struct Rules {
-    torch::Device device = torch::kCPU;        // others' tensors stay
-    int64_t least_bytes = 0;                   // of a storage
-    std::vector<torch::Tensor> staying = {};   // with what shares their storages
+    torch::Device device = torch::kCPU;       // others' tensors stay
+    int64_t least_bytes = 0;                  // of a storage
+    std::vector<torch::Tensor> staying = {};  // with what shares their storages
   };
 
   // `count` is told of what is stored.

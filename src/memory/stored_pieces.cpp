@@ -19,8 +19,9 @@ void write_all(int descriptor, const char* bytes, size_t size, size_t offset) {
   while (size > 0) {
     const ssize_t written = pwrite(descriptor, bytes, size, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    FSDP_CHECK(written > 0, "offload_directory: {} bytes of activations could not be written: {}. Name a folder on "
-                            "another disk.",
+    FSDP_CHECK(written > 0,
+               "offload_directory: {} bytes of activations could not be written: {}. Name a folder on "
+               "another disk.",
                size, std::strerror(written < 0 ? errno : EIO));
     bytes += written;
     size -= static_cast<size_t>(written);

@@ -35,8 +35,8 @@ class StoredPieces {
  private:
   struct Piece {
     size_t offset, bytes;
-    bool is_behind = true;   // the disk was not asked to write it
-    bool is_ahead = false;   // the disk was asked to read it
+    bool is_behind = true;  // the disk was not asked to write it
+    bool is_ahead = false;  // the disk was asked to read it
   };
   void grant_to(size_t end);
   void write_behind();
@@ -46,9 +46,9 @@ class StoredPieces {
   Heap heap_{0, kMostFileBytes};
   size_t granted_ = 0;  // of the file, from its beginning
   std::map<int64_t, Piece> pieces_;
-  int64_t next_ = 0;            // piece
-  int64_t next_to_write_ = 0;   // pieces before it are written, or gone
-  size_t behind_bytes_ = 0;     // of pieces that are not
+  int64_t next_ = 0;           // piece
+  int64_t next_to_write_ = 0;  // pieces before it are written, or gone
+  size_t behind_bytes_ = 0;    // of pieces that are not
 };
 
 }  // namespace fsdp::memory

@@ -75,8 +75,8 @@ INSTANTIATE_TEST_SUITE_P(Places, StoredActivationsTest, ::testing::Values("files
                          ::testing::PrintToStringParamName());
 
 TEST_P(StoredActivationsTest, GiveTheBitsOfAutograd) {
-  EXPECT_EQ(puts_of([](const auto& x) { return x.exp().sin().tanh(); }), 3);                     // each one's, or its input
-  EXPECT_EQ(puts_of([](const auto& x) { return torch::softmax(x * 2, 1).pow(2); }), 1);          // one storage
+  EXPECT_EQ(puts_of([](const auto& x) { return x.exp().sin().tanh(); }), 3);             // each one's, or its input
+  EXPECT_EQ(puts_of([](const auto& x) { return torch::softmax(x * 2, 1).pow(2); }), 1);  // one storage
   EXPECT_GE(puts_of([](const auto& x) { return torch::dropout(x.exp(), 0.5, false).pow(3); }), 1);
   EXPECT_EQ(puts_of([](const auto& x) { return (x * 2).to(torch::kBFloat16).exp().to(torch::kFloat32); }), 1);
   EXPECT_EQ(puts_of([](const auto& x) { return x * 2; }), 0);  // keeps nothing
@@ -134,7 +134,7 @@ TEST_P(StoredActivationsTest, AreStoredAgainWhereTheyWereChangedBetween) {
   EXPECT_EQ(puts_of([](const torch::Tensor& x) {
               torch::Tensor y = x * 2;
               { const torch::NoGradGuard no_grad; }
-              y = y.relu_();              // saves its result
+              y = y.relu_();  // saves its result
               return y * y.detach().clone();
             }),
             2);

@@ -215,10 +215,9 @@ TEST(OffloadedActivationsErrors, OfRanksThatDiffer) {
   run_ranks(2, [&](World& world) {
     const auto model = make_gpt();
     const bool first = world.rank() == 0;
-    EXPECT_THAT(message_of<Error>([&] {
-                  shard(*model.module, world, first ? Options{} : activations_in(scratch.path()));
-                }),
-                HasSubstr("the option offload_activations is true on rank 1 and false on rank 0"));
+    EXPECT_THAT(
+        message_of<Error>([&] { shard(*model.module, world, first ? Options{} : activations_in(scratch.path())); }),
+        HasSubstr("the option offload_activations is true on rank 1 and false on rank 0"));
   });
   run_ranks(2, [&](World& world) {
     const auto model = make_gpt();
@@ -243,7 +242,9 @@ TEST(OffloadedActivationsErrors, OfAFullDisk) {
     }
     nn::Sequential layers = make_layers();
     auto sharded = shard(*layers, world, activations_in(folder));
-    EXPECT_THAT(message_of<Error>([&] { run(layers, torch::full({kRows, kWidth}, 0.1)); }),
+    EXPECT_THAT(message_of<Error>([&] {
+                  run(layers, torch::full({kRows, kWidth}, 0.1));
+                }),
                 AllOf(HasSubstr("has no room for"), HasSubstr("No space left"), HasSubstr("Free some space")));
     EXPECT_EQ(sharded.memory().offloaded_activation_bytes, 0);
     run(layers, torch::full({kRows / 8, kWidth}, 0.1)).backward();

@@ -158,8 +158,7 @@ RandomCase make_random_case(uint64_t seed) {
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
       drawn.deferred ? "deferred, " : "", accumulation, drawn.training.clip, drawn.training.in_backward_every,
       drawn.options.buffers, drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files,
-      drawn.offloads_activations ? " and activations" : "",
-      recomputed.second, policy.name, drawn.make(0).words);
+      drawn.offloads_activations ? " and activations" : "", recomputed.second, policy.name, drawn.make(0).words);
   return drawn;
 }
 

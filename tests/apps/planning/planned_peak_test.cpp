@@ -125,10 +125,11 @@ void expect_planned_peak(fsdp::World& world, const Options& options) {
   const double all_planned = planned.total();
   const double all_of_processes = sum_of_ranks(world, most_of_process);
   const MemoryPlan& rank = planned.model[static_cast<size_t>(world.rank())];
-  fmt::print("rank {}: reported {:.1f} of {:.1f}, other {:.1f} of {:.1f}, processes {:.1f} of {:.1f} (base {:.1f}) MB\n",
-             world.rank(), most_reported / 1e6, (static_cast<double>(rank.total()) + planned.activations) / 1e6,
-             most_other / 1e6, planned.temporary / 1e6, all_of_processes / 1e6, all_planned / 1e6,
-             plan.host.process_bytes / 1e6);
+  fmt::print(
+      "rank {}: reported {:.1f} of {:.1f}, other {:.1f} of {:.1f}, processes {:.1f} of {:.1f} (base {:.1f}) MB\n",
+      world.rank(), most_reported / 1e6, (static_cast<double>(rank.total()) + planned.activations) / 1e6,
+      most_other / 1e6, planned.temporary / 1e6, all_of_processes / 1e6, all_planned / 1e6,
+      plan.host.process_bytes / 1e6);
   EXPECT_NEAR(most_reported, static_cast<double>(rank.total()) + planned.activations, 0.01 * most_reported);
   EXPECT_NEAR(all_of_processes, sum_of_ranks(world, 0) + all_planned, 0.05 * all_of_processes);
 }
