@@ -18,7 +18,7 @@ UNKNOWN = {
     "schedule": {"parallel", "memory", "collectives"},
     "collectives": {"schedule"},
     "world": {"schedule", "layout"},
-    "interpose": {"memory", "layout", "schedule", "collectives", "world"},
+    "interpose": {"layout", "schedule", "collectives", "world"},
     "deferred": {"files", "memory", "layout", "schedule", "collectives", "world"},
     "buffers": {"memory", "schedule", "world", "interpose", "deferred"},
     "report": {"files", "parallel", "memory", "layout", "collectives", "world", "interpose", "deferred", "buffers"},

@@ -54,9 +54,13 @@ std::vector<Group> rank_groups() {
         {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
          "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
          "memory only while a layer uses them; the weights are the same to the bit."},
+        {"--offload-activations", &O::offload_activations, Anything{}, kTrain, "", "",
+         "Keeps what the forward saves for the backward, in tensors of 64 KiB and more, in files instead of in memory. "
+         "With --activation-checkpoint these are the inputs of layers. The weights are the same to the bit."},
         {"--offload-directory", &O::offload_directory, Anything{}, kTrain, "FOLDER", "offload in the run's folder",
-         "Folder of the files of --offload, best on a fast local disk. It has room for 16 bytes per parameter, or 8 "
-         "with --offload optimizer, divided among the ranks; nothing is left there."}}},
+         "Folder of the files of --offload and --offload-activations, best on a fast local disk. It has room for 16 "
+         "bytes per parameter, or 8 with --offload optimizer, divided among the ranks, and for the activations of each "
+         "rank; nothing is left there."}}},
   };
 }
 

@@ -85,11 +85,13 @@ struct Options {
   std::string reduce_dtype = "fp32";    // one of kDtypes
   int64_t buffers = 2;
   int64_t prefetch = 1;
-  std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
-  std::optional<double> activation_memory;     // bytes that a rank's activations may take; none: any
-  std::string offload = "none";                // to files; one of kOffloads
-  std::string offload_directory;               // of them; empty: a folder of the run's
-  bool offloads() const { return offload != "none"; }
+  std::string activation_checkpoint = "none";          // or all, selective, or a number of layers
+  std::optional<double> activation_memory;             // bytes that a rank's activations may take; none: any
+  std::string offload = "none";                        // to files; one of kOffloads
+  bool offload_activations = false;                    // to files
+  std::string offload_directory;                       // of them all; empty: a folder of the run's
+  bool offloads() const { return offload != "none"; }  // a part of the state
+  bool stores_activations() const { return offload_activations && !eval_only; }
 
   int64_t steps = 300;
   int64_t batch = 8;

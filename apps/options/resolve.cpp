@@ -100,8 +100,12 @@ std::vector<std::string> contradictions(const Options& options) {
         "--no-save.");
   check(!options.no_save || (options.save_every == 0 && options.save_minutes == 0),
         "--no-save is given with --save-every or --save-minutes. Leave out one of them.");
-  check(options.offload_directory.empty() || options.offloads(),
-        "--offload-directory is given, and --offload is none. Give --offload optimizer or --offload all.");
+  check(options.offload_directory.empty() || options.offloads() || options.offload_activations,
+        "--offload-directory is given, and --offload is none. Give --offload optimizer, --offload all or "
+        "--offload-activations.");
+  check(!options.activation_memory || !options.offload_activations,
+        "--activation-memory and --offload-activations are both given: the budget is for activations that stay in "
+        "memory. Leave one out.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),
         "--offload is given with --eval-only, which has no run's folder. Give --offload-directory as well.");
   check(!options.activation_memory || options.activation_checkpoint == "none",

@@ -128,6 +128,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
                               : fmt::format(" in groups of {}", counted(options.shard_group_size, "rank"))));
   if (options.offloads())
     row("in files", options.offload == "all" ? "the model and the optimizer's state" : "the optimizer's state");
+  if (options.offload_activations) row(options.offloads() ? "" : "in files", "activations");
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
   if (options.activation_checkpoint != "none") row("recomputed", recomputed_text(options));

@@ -106,6 +106,8 @@ constexpr Synonym kFlags[] = {
     {"gradient-checkpointing", "--activation-checkpoint all"},
     {"activation-checkpointing", "--activation-checkpoint all"},
     {"recompute", "--activation-checkpoint all"},
+    {"activation-offloading", "--offload-activations"},
+    {"enable-activation-offloading", "--offload-activations"},
     {"recompute-granularity", "--activation-checkpoint"},
     {"activation-memory-budget", "--activation-memory"},
     {"sharding-strategy", "--strategy"},

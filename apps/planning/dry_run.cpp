@@ -71,6 +71,8 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   part("together", [](const MemoryPlan& rank) { return rank.total(); });
   const auto ranks = static_cast<double>(memory.model.size());
   line("activations", memory.activations, ranks * memory.activations);
+  if (plan.options.offload_activations)
+    line("activations in files", memory.offloaded_activations, ranks * memory.offloaded_activations);
   line("other tensors, about", memory.temporary, ranks * memory.temporary);
   line("program and LibTorch", memory.process + memory.program, ranks * memory.process + memory.program);
   line("in all, about", memory.largest_rank(), memory.total());

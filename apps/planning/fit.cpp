@@ -41,7 +41,8 @@ std::string remedy_line(const Remedy& remedy, bool fits) {
   std::string change = remedy.change;
   for (size_t at = change.find("--"); at < change.size(); at = change.find("--", at + 2)) {
     const size_t space = change.find(' ', at);
-    if (space != std::string::npos) change[space] = kGlue;
+    const bool has_value = space != std::string::npos && change.compare(space + 1, 2, "--") != 0;
+    if (has_value) change[space] = kGlue;
   }
   std::string line = plan_line(fmt::format("{:>18}", plan_bytes(remedy.bytes)),
                                fmt::format("with {}{}", change, fits ? ": fits" : ""));

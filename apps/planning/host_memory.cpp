@@ -10,11 +10,18 @@ namespace {
 
 // Beside the activations, when they are most: the gradient of what the head is given, which is in fp32, and the logits
 // that are made again, where not all are among the activations. The gradients of the layers come later.
-double temporary_bytes(const Options& options) {
+double logits_bytes(const Options& options) {
   const double element = options.param_dtype == "fp32" ? 4 : 2;
   const auto tokens = static_cast<double>(options.batch * options.model.context);
   const double logits = element * tokens * static_cast<double>(options.model.vocabulary);
   return 4 * tokens * static_cast<double>(options.model.width) + (logits > kLogitsBytes ? kLogitsAgainBytes : 0);
+}
+
+// Of tensors that are no activations: what there is of all beside the most of these. Where activations are offloaded
+// they are the same.
+double temporary_bytes(const RunPlan& plan) {
+  if (!plan.tensors.is_known()) return logits_bytes(plan.options);
+  return std::max(0.0, plan.tensors.bytes(plan.options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(plan.options));
 }
 
 }  // namespace
@@ -32,9 +39,13 @@ double HostMemory::total() const {
 }
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
+  const PlannedOffload::Bytes activations =
+      plan.options.offload_activations ? plan.offload.bytes(plan.options)
+                                       : PlannedOffload::Bytes{.in_memory = plan.activations.bytes(plan.options)};
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
-          .activations = plan.activations.bytes(plan.options),
-          .temporary = temporary_bytes(plan.options),
+          .activations = activations.in_memory,
+          .offloaded_activations = activations.in_files,
+          .temporary = temporary_bytes(plan),
           .process = plan.host.process_bytes,
           .program = plan.host.program_bytes};
 }

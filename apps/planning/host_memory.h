@@ -15,11 +15,12 @@ constexpr double kLogitsBytes = 64 << 20, kLogitsAgainBytes = kLogitsBytes / 4;
 
 // In bytes; of all ranks they may be more than 64 bits hold.
 struct HostMemory {
-  std::vector<MemoryPlan> model;  // by rank of the host
-  double activations = 0;         // per rank, that forward keeps until backward
-  double temporary = 0;           // per rank, of other tensors, an estimate
-  double process = 0;             // per rank
-  double program = 0;             // of all ranks, once
+  std::vector<MemoryPlan> model;     // by rank of the host
+  double activations = 0;            // per rank, that forward keeps until backward in memory
+  double offloaded_activations = 0;  // and in files, which is in no sum
+  double temporary = 0;              // per rank, of other tensors, an estimate
+  double process = 0;                // per rank
+  double program = 0;                // of all ranks, once
 
   double largest_rank() const;
   double total() const;

@@ -4,6 +4,8 @@
 #include <fsdp/activations.h>
 #include <fsdp/loss.h>
 
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/live_tensors.h"
 #include "run/sharding.h"
 
 namespace trainer {
@@ -62,6 +65,22 @@ int64_t kept_logits(const Options& options) {
                                 compute_dtype_of(options));
 }
 
+std::map<int64_t, int64_t> counted(const fsdp::KeptStorages& storages) {
+  std::map<int64_t, int64_t> number_of_bytes;
+  for (const int64_t bytes : storages) ++number_of_bytes[bytes];
+  return number_of_bytes;
+}
+
+using Step = std::function<torch::Tensor()>;
+
+PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
+  return previewed_step(tiny, [](const torch::nn::Module&, const Step& step) {
+    const LiveTensors tensors;
+    step();
+    return tensors.moments();
+  });
+}
+
 }  // namespace
 
 PlannedActivations measured_activations() {
@@ -70,5 +89,18 @@ PlannedActivations measured_activations() {
       {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
        .plan = fsdp::plan_activations});
 }
+
+PlannedOffload measured_offload() {
+  return PlannedOffload(
+      [](const Options& tiny) {
+        std::vector<PlannedOffload::Moment> moments;
+        for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
+          moments.push_back({counted(moment.in_memory), counted(moment.offloaded)});
+        return moments;
+      },
+      kept_logits);
+}
+
+PlannedTensors measured_tensors() { return PlannedTensors(tensors_in_a_step); }
 
 }  // namespace trainer

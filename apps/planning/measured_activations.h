@@ -2,11 +2,15 @@
 #pragma once
 
 #include "planning/planned_activations.h"
+#include "planning/planned_offload.h"
+#include "planning/planned_tensors.h"
 
 namespace trainer {
 
 // A tiny model is made and run, in milliseconds, when the first run of its kind is asked about. LibTorch's default
 // generator is left as it was. Options that are asked about are resolved.
 PlannedActivations measured_activations();
+PlannedOffload measured_offload();
+PlannedTensors measured_tensors();
 
 }  // namespace trainer

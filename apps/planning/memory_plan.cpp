@@ -100,11 +100,13 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   return plan;
 }
 
+bool spans_hosts(const PlannedSharding& sharding) { return sharding.ranks / sharding.hosts % sharding.group != 0; }
+
 // A unit that comes over the network lies in memory that the ranks of a host share: in the first one's buffers, or,
 // where it stays full, in a part of each.
 int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding& sharding, int64_t rank) {
   const int64_t ranks_of_host = sharding.ranks / sharding.hosts;
-  if (ranks_of_host % sharding.group == 0) return 0;
+  if (!spans_hosts(sharding)) return 0;
   int64_t all = 0, largest = 0;
   for (const UnitSizes& unit : units) {
     all += unit.full;
@@ -114,9 +116,10 @@ int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding
   return rank == 0 ? std::min(sharding.buffers, static_cast<int64_t>(units.size())) * largest : 0;
 }
 
-// Full units are the files of the ranks that hold the model once, and take memory once for them.
+// Full units are the files of the ranks that hold the model once, and take memory once for them; those that come over
+// the network for each use lie in buffers.
 int64_t full_in_files(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
-  if (!sharding.offloads_shards || sharding.hosts > 1) return 0;
+  if (!sharding.offloads_shards || (spans_hosts(sharding) && sharding.shares_buffers)) return 0;
   int64_t all = 0, largest = 0;
   for (const UnitSizes& unit : units) {
     all += unit.full;
@@ -198,6 +201,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
   for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     plan.full_parameters = sharding.param_bytes * fetched_numel(sizes, sharding, rank);
+    if (sharding.offloads_shards && !sharding.shares_buffers) plan.offloaded = plan.full_parameters;
     int64_t largest = 0;
     for (const auto& [unit, unit_sizes, count] : kinds) {
       const UnitState state = unit_state(unit, unit_sizes, sharding, rank);

@@ -76,14 +76,13 @@ double product_of(const ActivationSizes& sizes, const Powers& powers) {
   return product;
 }
 
-// Of the logits, an entry of the vocabulary for each token; of nothing else.
+}  // namespace
+
 Powers powers_of_logits(const ActivationSizes& sizes) {
   Powers powers{};
   for (const Size size : {kBatch, kContext, kVocabulary}) powers[size] = sizes[size] > 1 ? 1 : 0;
   return powers;
 }
-
-}  // namespace
 
 const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
   const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});

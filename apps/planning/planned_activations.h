@@ -31,16 +31,19 @@ ActivationSizes activation_sizes(const Options& options);
 // The run with primes for its sizes, but for those that are 1: operators treat a dimension of 1 in a way of its own.
 Options with_prime_sizes(const Options& options);
 
+// Of the loss's logits: an entry of the vocabulary for each token, and nothing else. The power of each size.
+std::array<int, std::tuple_size_v<ActivationSizes>> powers_of_logits(const ActivationSizes& sizes);
+
+// The bytes of logits that a run's loss keeps of all that there are: those grow with no product of sizes beyond its
+// room. Null: all.
+using KeptLogitBytes = std::function<int64_t(const Options&)>;
+
 // Copies share what they have found out. One thread at a time.
 class PlannedActivations {
  public:
   // The bytes of each tensor that a micro-batch's forward and backward with these options keep, at every moment when
   // they are most.
   using Run = std::function<std::vector<std::vector<int64_t>>(const Options& tiny)>;
-
-  // The bytes of logits that a run's loss keeps of all that there are: those grow with no product of sizes beyond its
-  // room. Null: all.
-  using KeptLogitBytes = std::function<int64_t(const Options&)>;
 
   // For runs with --activation-memory: the storages of a micro-batch in which each layer keeps its input alone, and
   // what a budget makes of them.

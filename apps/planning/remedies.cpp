@@ -29,6 +29,8 @@ std::string flags_between(const Options& given, const Options& changed) {
   add("--ranks", given.ranks, changed.ranks);
   add("--batch", given.batch, changed.batch);
   if (!given.target_tokens_per_step) add("--micro-batches", given.micro_batches, changed.micro_batches);
+  add("--offload", given.offload, changed.offload);
+  if (given.offload_activations != changed.offload_activations) flags.emplace_back("--offload-activations");
   add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
   add("--param-dtype", given.param_dtype, changed.param_dtype);
   add("--context", given.model.context, changed.model.context);
@@ -67,6 +69,21 @@ std::optional<Options> with_fewer_ranks(const Options& options) {
   return changed;
 }
 
+// The bits stay; a step waits for the disk.
+std::optional<Options> with_more_in_files(const Options& options) {
+  if (options.offload == "all") return std::nullopt;
+  Options changed = options;
+  changed.offload = options.offload == "none" ? "optimizer" : "all";
+  return changed;
+}
+
+std::optional<Options> with_activations_in_files(const Options& options) {
+  if (options.offload_activations) return std::nullopt;
+  Options changed = options;
+  changed.offload_activations = true;
+  return changed;
+}
+
 std::optional<Options> with_short_gradients(const Options& options) {
   if (options.ranks == 1 || options.reduce_dtype != "fp32") return std::nullopt;
   Options changed = options;
@@ -90,11 +107,15 @@ std::optional<Options> with_half_the_context(const Options& options) {
   return changed;
 }
 
-constexpr std::array<Step, 6> kSteps = {with_full_shard,      with_a_smaller_batch,  with_fewer_ranks,
-                                        with_short_gradients, with_short_parameters, with_half_the_context};
+constexpr std::array<Step, 8> kSteps = {with_full_shard,       with_a_smaller_batch,      with_fewer_ranks,
+                                        with_more_in_files,    with_activations_in_files, with_short_gradients,
+                                        with_short_parameters, with_half_the_context};
 
 // On several hosts a launcher has decided on the ranks.
-bool is_allowed(Step step, const RunPlan& plan) { return step != with_fewer_ranks || plan.hosts == 1; }
+bool is_allowed(Step step, const RunPlan& plan) {
+  if (step == with_activations_in_files) return plan.offload.is_known();
+  return step != with_fewer_ranks || plan.hosts == 1;
+}
 
 struct Reached {
   RunPlan plan;

@@ -6,6 +6,8 @@
 
 #include "options/options.h"
 #include "planning/planned_activations.h"
+#include "planning/planned_offload.h"
+#include "planning/planned_tensors.h"
 
 namespace trainer {
 
@@ -26,6 +28,8 @@ struct RunPlan {
   int64_t hosts = 1;                              // of equally many ranks each
   Host host = {};
   PlannedActivations activations = {};
+  PlannedOffload offload = {};
+  PlannedTensors tensors = {};
 
   std::optional<double> memory() const { return options.memory ? options.memory : host.memory; }
   std::optional<double> peak_flops() const { return options.peak_flops ? options.peak_flops : host.peak_flops; }

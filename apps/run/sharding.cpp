@@ -24,9 +24,15 @@ torch::ScalarType dtype_of(const std::string& word) {
   return dtypes.at(word);
 }
 
+fsdp::Offload offload_of(const std::string& word) {
+  static const std::map<std::string, fsdp::Offload> parts = {
+      {"none", fsdp::Offload::Nothing}, {"optimizer", fsdp::Offload::Optimizer}, {"all", fsdp::Offload::All}};
+  return parts.at(word);
+}
+
 // Empty where nothing is offloaded.
 std::filesystem::path offload_folder_of(const Options& options) {
-  if (!options.offloads()) return {};
+  if (!options.offloads() && !options.stores_activations()) return {};
   if (!options.offload_directory.empty()) return options.offload_directory;
   return std::filesystem::path(options.run) / "offload";
 }
@@ -46,8 +52,9 @@ fsdp::Options sharding_of(const Options& options) {
           .buffers = static_cast<int>(options.buffers),
           .prefetch = static_cast<int>(options.prefetch),
           .offload_directory = offload_folder_of(options),
-          .offload = options.offload == "optimizer" ? fsdp::Offload::Optimizer : fsdp::Offload::All,
-          .initialise = false};
+          .offload = offload_of(options.offload),
+          .initialise = false,
+          .offload_activations = options.stores_activations()};
 }
 
 }  // namespace trainer

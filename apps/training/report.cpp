@@ -94,6 +94,7 @@ void Report::step(StepRecord record) {
   if (record.validation_loss) validation_loss_ = record.validation_loss;
   for (const MemoryPart& part : record.memory) {
     if (part.name == "activations") activation_bytes_ = std::max(activation_bytes_, part.bytes);
+    if (part.name == "activations in files") stored_bytes_ = std::max(stored_bytes_, part.bytes);
   }
   metrics_.write(record);
   tensorboard_.write(record);
@@ -128,6 +129,10 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
   if (activation_bytes_ > 0) {
     memory = fmt::format("memory    {:>10}   of activations at most, on rank 0\n",
                          short_bytes(static_cast<size_t>(activation_bytes_)));
+  }
+  if (stored_bytes_ > 0) {
+    memory += fmt::format("files     {:>10}   of activations at most, on rank 0\n",
+                          short_bytes(static_cast<size_t>(stored_bytes_)));
   }
   print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_flops_), memory,
                     options_.no_save ? "none, as --no-save asks" : options_.checkpoint_folder(steps_done)));

@@ -64,6 +64,7 @@ class Report {
   StepTimes step_times_;
   std::optional<double> validation_loss_;
   int64_t activation_bytes_ = 0;  // the most of a step
+  int64_t stored_bytes_ = 0;      // of activations, in files
 };
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 
 #include "files/memory_room.h"
 #include "metrics/process_memory.h"
+#include "planning/host_memory.h"
 #include "planning/measured_activations.h"
 
 namespace trainer {
@@ -33,11 +34,14 @@ FreeMemory free_memory() {
 RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free) {
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
+  plan.activations = measured_activations();
+  plan.offload = measured_offload();
+  plan.tensors = measured_tensors();
+  plan.tensors.bytes(options, kLogitsBytes);  // runs a step: then the code that a step needs is in memory
   const ProcessMemory process = process_memory();
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
   plan.host.program_bytes = static_cast<double>(process.shared_bytes);
   if (!world.device().is_cuda()) plan.host.memory = for_all_ranks(free, plan);
-  plan.activations = measured_activations();
   return plan;
 }
 

@@ -18,6 +18,22 @@ namespace {
 
 bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
+// The state of training, in memory. What lies in files is the optimizer's first, then the shards, then the others.
+std::vector<MemoryPart> state_parts(const fsdp::MemoryReport& report) {
+  std::vector<MemoryPart> parts = {{"parameters", report.parameter_bytes},
+                                   {"gradients", report.gradient_bytes},
+                                   {"optimizer", report.optimizer_bytes},
+                                   {"full parameters", report.full_parameter_bytes},
+                                   {"full gradients", report.full_gradient_bytes}};
+  int64_t in_files = report.offloaded_bytes;
+  for (const size_t part : {2, 0, 3, 1}) {
+    const int64_t bytes = std::min(parts[part].bytes, in_files);
+    parts[part].bytes -= bytes;
+    in_files -= bytes;
+  }
+  return parts;
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report)
@@ -195,14 +211,16 @@ void TrainingLoop::write_sample() {
 
 std::vector<MemoryPart> TrainingLoop::memory() const {
   const fsdp::MemoryReport report = training_.sharded.memory();
-  return {{"parameters", report.parameter_bytes},
-          {"gradients", report.gradient_bytes},
-          {"optimizer", report.optimizer_bytes},
-          {"full parameters", report.full_parameter_bytes},
-          {"full gradients", report.full_gradient_bytes},
-          {"activations", report.peak_activation_bytes},
-          {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
-          {"program and LibTorch", training_.program_bytes}};
+  std::vector<MemoryPart> parts = state_parts(report);
+  parts.insert(
+      parts.end(),
+      {{"activations", report.peak_activation_bytes},
+       {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
+       {"program and LibTorch", training_.program_bytes}});
+  if (training_.options.offloads()) parts.push_back({"state in files", report.offloaded_bytes});
+  if (training_.options.offload_activations)
+    parts.push_back({"activations in files", report.peak_offloaded_activation_bytes});
+  return parts;
 }
 
 void TrainingLoop::record(const SavedCheckpoint& saved) {

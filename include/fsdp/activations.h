@@ -35,4 +35,15 @@ std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
 // As above; the module is not sharded. Throws Error, too, where it has no Recomputed block.
 RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::function<torch::Tensor()>& run);
 
+// One moment of a step with Options::offload_activations.
+struct OffloadedMoment {
+  KeptStorages in_memory;
+  KeptStorages offloaded;
+};
+
+// As preview_activations, where all storages are offloaded that may be, however small: those below
+// Options::offload_activations_from stay in memory in a run. Offloaded here are copies in memory. The same errors.
+std::vector<OffloadedMoment> preview_offload(const torch::nn::Module& module,
+                                             const std::function<torch::Tensor()>& run);
+
 }  // namespace fsdp

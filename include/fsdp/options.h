@@ -119,7 +119,11 @@ struct MixedPrecision {
 enum class Offload {
   All,  // shards, in fp32 and in the dtype that is gathered; sums of gradients, but those of replicas; optimizer state
   Optimizer,  // optimizer state: 8 of 16 bytes per parameter with AdamW in fp32
+  Nothing,    // for activations alone (Options::offload_activations)
 };
+
+// The least that Options::offload_activations moves: what is smaller costs more time than memory.
+inline constexpr int64_t kLeastOffloadBytes = int64_t{64} << 10;
 
 struct Options {
   Strategy strategy = Strategy::FullShard;
@@ -166,6 +170,14 @@ struct Options {
   // `shard` throws Error where the module has no Recomputed block, or where one is told what to keep
   // (set_recomputation). The first step's backward throws, on every rank, where the least is more than this.
   int64_t activation_memory = 0;
+  // Tensors that a forward saves for its backward leave memory meanwhile: to files in `offload_directory`, or, of ranks
+  // on GPUs, to the host's memory, pinned. Those of at least `offload_activations_from` bytes (a storage counts whole,
+  // and once), and not what a backward saves itself, such as a block that runs again; the inputs that such a block
+  // keeps are among them. The bits are the same. torch.autograd.graph.save_on_cpu, or torchtune's
+  // enable_activation_offloading. An error without a folder on the CPU, and in a process with Python, whose autograd
+  // engine is its own. A full disk is an Error of the forward. docs/memory.md has sizes and costs.
+  bool offload_activations = false;
+  int64_t offload_activations_from = kLeastOffloadBytes;  // in bytes; 0 or more
 };
 
 // A unit as a policy makes it, or as a sharded model has it.

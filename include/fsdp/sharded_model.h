@@ -60,6 +60,10 @@ struct MemoryReport {
   std::vector<UnitActivations> activations = {};  // by the unit that was in use when they were saved, in units' order
   // Of total_bytes, what lies in files of Options::offload_directory: it takes memory only while it is used.
   int64_t offloaded_bytes = 0;
+  // By Options::offload_activations, which are in none of the numbers above: in files, or in the memory of a GPU's
+  // host.
+  int64_t offloaded_activation_bytes = 0;       // now
+  int64_t peak_offloaded_activation_bytes = 0;  // the most since the model was sharded, or `reset_peak_memory`
 };
 
 // How often the model communicated since it was sharded.

@@ -2,26 +2,62 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "interpose/activation_count.h"
 #include "world/state.h"
 
 namespace fsdp {
 
 void check_offload(const Options& options) {
-  FSDP_CHECK(!options.offload_directory.empty() || options.offload == Offload::All,
+  FSDP_CHECK(!options.offload_directory.empty() || options.offload != Offload::Optimizer,
              "shard: options.offload is Optimizer, and options.offload_directory is empty, so that nothing would be "
              "offloaded. Name a folder on a local disk there.");
+  FSDP_CHECK(
+      options.offload_directory.empty() || options.offload != Offload::Nothing || options.offload_activations,
+      "shard: options.offload_directory is '{}', options.offload is Nothing and offload_activations is false, so "
+      "that nothing would be offloaded. Leave the folder out, or set offload_activations.",
+      options.offload_directory.string());
+  FSDP_CHECK(options.offload_activations_from >= 0,
+             "shard: found offload_activations_from {}, expected 0 or more: a number of bytes",
+             options.offload_activations_from);
+  FSDP_CHECK(
+      !options.offload_activations || interpose::ActivationWatch::is_possible(),
+      "shard: options.offload_activations is set, and found another engine of autograd than LibTorch's own. In a "
+      "process with Python use torch.autograd.graph.save_on_cpu.");
 }
+
+namespace {
+
+// The folder, if something lies in it. Opens it.
+std::shared_ptr<const memory::OffloadFolder> folder_of(const Options& options, World& world) {
+  if (options.offload_directory.empty()) return nullptr;
+  return world.state()->offload_folder(options.offload_directory);
+}
+
+std::shared_ptr<memory::ByteStore> activation_store_of(const Options& options, World& world) {
+  if (!options.offload_activations) return nullptr;
+  if (!world.device().is_cpu()) return memory::host_store();
+  const auto folder = folder_of(options, world);
+  FSDP_CHECK(folder,
+             "shard: options.offload_activations is set, and options.offload_directory is empty: there is no place for "
+             "the activations of ranks on the CPU. Name a folder on a local disk there.");
+  return memory::file_store(folder);
+}
+
+}  // namespace
 
 Backings backings_of(const Options& options, World& world) {
   const auto plain = options.cpu_offload ? memory::host_backing() : memory::plain_backing();
-  if (options.offload_directory.empty()) return {plain, plain};
+  Backings backings{.shards = plain, .states = plain, .activations = activation_store_of(options, world)};
+  if (!options.offload_directory.empty()) backings.in_files = options.offload;
+  if (backings.in_files == Offload::Nothing) return backings;
   FSDP_CHECK(
       world.device().is_cpu() || options.cpu_offload,
       "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
       "options.cpu_offload as well.",
       world.device().str());
-  const auto files = memory::file_backing(world.state()->offload_folder(options.offload_directory));
-  return {options.offload == Offload::All ? files : plain, files};
+  backings.states = memory::file_backing(folder_of(options, world));
+  if (backings.in_files == Offload::All) backings.shards = backings.states;
+  return backings;
 }
 
 bool is_offloaded_to_cpu(const Options& options, const World& world) {

@@ -1,4 +1,4 @@
-// Where a model's long-lived tensors lie, by the options.
+// Where a model's tensors lie, by the options.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,14 @@
 #include "fsdp/options.h"
 #include "fsdp/world.h"
 #include "memory/backing.h"
+#include "memory/byte_store.h"
 
 namespace fsdp {
 
 struct Backings {
   std::shared_ptr<memory::Backing> shards, states;
+  Offload in_files = Offload::Nothing;                  // of these
+  std::shared_ptr<memory::ByteStore> activations = {};  // none: they stay in memory
 };
 
 // Throws Error for options that contradict each other.

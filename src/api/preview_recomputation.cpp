@@ -40,7 +40,7 @@ RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::f
                "activation_memory. Ask ShardedModel::activation_decision().",
                name);
   }
-  std::vector<KeptStorages> moments;
+  std::vector<interpose::ActivationCount::Moment> moments;
   std::vector<size_t> open_at;
   const auto count = std::make_shared<interpose::ActivationCount>(/*units=*/1, &moments);
   const auto measured = std::make_shared<interpose::MeasuredBlocks>(modules.size(), count);
@@ -70,7 +70,7 @@ RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::f
                                      .all = block.all,
                                      .unsaved_products = block.unsaved_products};
   }
-  for (size_t i = 0; i < open_at.size(); ++i) storages.moments.push_back({open_at[i], std::move(moments[i])});
+  for (size_t i = 0; i < open_at.size(); ++i) storages.moments.push_back({open_at[i], std::move(moments[i].in_memory)});
   return storages;
 }
 

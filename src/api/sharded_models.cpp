@@ -41,6 +41,7 @@ MemoryReport ShardedModels::memory() const {
     sum.full_parameter_bytes += one.full_parameter_bytes;
     sum.full_gradient_bytes += one.full_gradient_bytes;
     sum.offloaded_bytes += one.offloaded_bytes;
+    sum.offloaded_activation_bytes += one.offloaded_activation_bytes;
   }
   return sum;
 }

@@ -67,6 +67,7 @@ enum class Readers { Wait, WaitInAnyOrder, Ask };
 struct UnitBytes {
   int64_t gathered = 0;    // for full parameters
   int64_t reductions = 0;  // for gradients
+  int64_t in_files = 0;    // of these
 };
 
 // One unit's shard and its collectives.

@@ -9,6 +9,7 @@
 #include "collectives/group.h"
 #include "fsdp/sharded_model.h"
 #include "memory/backing.h"
+#include "memory/byte_store.h"
 #include "schedule/residency.h"
 
 namespace fsdp::engine {
@@ -31,6 +32,9 @@ struct ModelSpec {
   std::shared_ptr<memory::Backing> shard_backing =
       memory::plain_backing();  // of shards, and of sums that no peer reads
   std::shared_ptr<memory::Backing> state_backing = memory::plain_backing();  // of optimizers' state
+  Offload in_files = Offload::Nothing;                                       // of these
+  std::shared_ptr<memory::ByteStore> activation_store = {};                  // none: activations stay in memory
+  int64_t least_stored_bytes = 0;                                            // of activations
   torch::ScalarType reduce_dtype = torch::kFloat32;
   bool casts_activations = false;  // where the dtypes of parameters and activations differ
   bool sync_module_states = true;

@@ -9,6 +9,7 @@
 #include "engine/refuse.h"
 #include "engine/same_model.h"
 #include "interpose/piece_storage.h"
+#include "interpose/stored_activations.h"
 
 namespace fsdp::engine {
 
@@ -85,11 +86,20 @@ Parts::Parts(ModelSpec spec)
       join(executor, units, schedule, agreement, post_backward),
       backward(link),
       activations(units.size()),
-      activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.shared_count()) {
+      activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.count()) {
   group = std::move(spec.group);
+  store_activations(spec);
   if (first_values.are_missing()) machine.lose_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
+}
+
+void Parts::store_activations(const ModelSpec& spec) {
+  if (!spec.activation_store) return;
+  interpose::StoredActivations::Rules rules{.device = spec.device, .least_bytes = spec.least_stored_bytes};
+  for (const auto& [name, buffer] : buffers.named()) rules.staying.push_back(buffer);
+  activations.store(
+      std::make_shared<interpose::StoredActivations>(spec.activation_store, std::move(rules), activations.count()));
 }
 
 // A peer may go on for longer, and read what this rank's operators wrote last.

@@ -25,6 +25,7 @@ class FullScope;
 struct Parts {
   explicit Parts(ModelSpec spec);  // a collective
   ~Parts();
+  void store_activations(const ModelSpec& spec);
 
   // Whether this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
   bool note_backward() {

@@ -10,7 +10,9 @@ namespace fsdp::engine {
 namespace {
 
 void add_activations(const Parts& parts, MemoryReport& report) {
-  const auto [now, at_peak] = parts.activations.count().bytes();
+  const auto [now, at_peak, elsewhere, elsewhere_at_peak] = parts.activations.count()->bytes();
+  report.offloaded_activation_bytes = elsewhere;
+  report.peak_offloaded_activation_bytes = elsewhere_at_peak;
   for (size_t id = 0; id < parts.units.size(); ++id) {
     report.activations.push_back({.unit = parts.units[id]->name, .bytes = now[id], .peak_bytes = at_peak[id]});
     report.activation_bytes += now[id];
@@ -31,7 +33,7 @@ MemoryReport memory_report(const Model& model) {
     const collectives::UnitBytes bytes = unit->collectives->bytes();
     report.full_parameter_bytes += bytes.gathered;
     report.full_gradient_bytes += bytes.reductions;
-    report.offloaded_bytes += unit->offloaded_bytes();
+    report.offloaded_bytes += unit->offloaded_bytes() + bytes.in_files;
   }
   if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
   const buffers::Arena& arena = parts.executor.arena();

@@ -25,6 +25,11 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
   const auto strategy = [](int value) { return std::string(name_of(Strategy(value))); };
   const auto dtype = [](int value) { return std::string(toString(torch::ScalarType(value))); };
   const auto boolean = [](int value) { return std::string(value ? "true" : "false"); };
+  const auto offload = [](int value) {
+    return std::string(Offload(value) == Offload::All         ? "All in a folder"
+                       : Offload(value) == Offload::Optimizer ? "Optimizer in a folder"
+                                                              : "Nothing");
+  };
   const std::vector<ComparedOption> options{{"strategy", int(spec.strategy), strategy},
                                             {"shard_group_size", spec.shards, number},
                                             {"buffers", spec.buffers, number},
@@ -33,7 +38,9 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                             {"mixed_precision.reduce_dtype", int(spec.reduce_dtype), dtype},
                                             {"sync_module_states", int(spec.sync_module_states), boolean},
                                             {"broadcast_buffers", int(spec.broadcast_buffers), boolean},
-                                            {"initialise", int(spec.initialise), boolean}};
+                                            {"initialise", int(spec.initialise), boolean},
+                                            {"offload", int(spec.in_files), offload},
+                                            {"offload_activations", spec.activation_store != nullptr, boolean}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
   for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
   const auto all = group.all_gather(own);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "interpose/stored_activations.h"
+
 namespace fsdp::interpose {
 
 namespace {
@@ -47,18 +49,21 @@ class CountingKeeper final : public SavedTensorKeeper {
 
 ActivationCount::Bytes ActivationCount::bytes() const {
   const std::lock_guard lock(mutex_);
-  return {.now = now_, .at_peak = sum_ > peak_ ? now_ : at_peak_};
+  return {.now = now_,
+          .at_peak = sum_ > peak_ ? now_ : at_peak_,
+          .elsewhere_now = elsewhere_,
+          .elsewhere_at_peak = elsewhere_peak_};
 }
 
 ActivationCount::Storages ActivationCount::storages() const {
   const std::lock_guard lock(mutex_);
-  return kept_storages();
+  return kept_storages(/*elsewhere=*/false);
 }
 
-ActivationCount::Storages ActivationCount::kept_storages() const {
+ActivationCount::Storages ActivationCount::kept_storages(bool elsewhere) const {
   Storages storages;
   for (const auto& [address, kept] : storages_) {
-    if (kept.bytes > 0) storages.push_back(kept.bytes);
+    if (kept.bytes > 0 && elsewhere == (kept.unit == kElsewhere)) storages.push_back(kept.bytes);
   }
   std::ranges::sort(storages, std::greater());
   return storages;
@@ -68,6 +73,7 @@ void ActivationCount::begin_peak() {
   const std::lock_guard lock(mutex_);
   peak_ = sum_;
   at_peak_ = now_;
+  elsewhere_peak_ = elsewhere_;
 }
 
 int64_t ActivationCount::take_peak() {
@@ -91,15 +97,28 @@ bool ActivationCount::is_kept(const void* storage) const {
   return storages_.contains(storage);
 }
 
+void ActivationCount::keep_elsewhere(const void* stored, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  storages_[stored] = {.bytes = bytes, .unit = kElsewhere, .holders = 1};
+  elsewhere_ += bytes;
+  elsewhere_peak_ = std::max(elsewhere_peak_, elsewhere_);
+  grew_ = true;
+}
+
 void ActivationCount::give_up(const void* storage) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = storages_.find(storage);
   if (--found->second.holders > 0) return;
   note_peak();
   if (moments_ != nullptr) note_moment();
-  now_[static_cast<size_t>(found->second.unit)] -= found->second.bytes;
-  sum_ -= found->second.bytes;
+  const Kept kept = found->second;
   storages_.erase(found);
+  if (kept.unit == kElsewhere) {
+    elsewhere_ -= kept.bytes;
+    return;
+  }
+  now_[static_cast<size_t>(kept.unit)] -= kept.bytes;
+  sum_ -= kept.bytes;
 }
 
 // A sum is largest before something goes: looking at it there alone spares a copy for each tensor that comes.
@@ -111,7 +130,8 @@ void ActivationCount::note_peak() {
 }
 
 void ActivationCount::note_moment() {
-  if (std::exchange(grew_, false) && sum_ > 0) moments_->push_back(kept_storages());
+  if (std::exchange(grew_, false) && sum_ + elsewhere_ > 0)
+    moments_->push_back({kept_storages(false), kept_storages(true)});
 }
 
 void ActivationCount::end_moments() {
@@ -140,6 +160,10 @@ ActivationWatch::ActivationWatch(size_t units) : count_(std::make_shared<Activat
   for (size_t unit = 0; unit < units; ++unit) {
     keepers_.push_back(counting_keeper(count_, static_cast<int>(unit)));
   }
+}
+
+void ActivationWatch::store(const std::shared_ptr<StoredActivations>& stored) {
+  for (auto& keeper : keepers_) keeper = storing_keeper(stored, keeper);
 }
 
 }  // namespace fsdp::interpose

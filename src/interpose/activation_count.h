@@ -2,7 +2,8 @@
 // node saves one to the moment when the last node that did gives it up.
 //
 // Tensors that share a storage are counted once, with all of its bytes, for the unit that was in use when the first of
-// them was saved. Parameters of sharded units are left out, as is what has no storage of its own (sparse tensors).
+// them was saved. Parameters of sharded units are left out, as is what has no storage of its own (sparse tensors). What
+// is stored elsewhere than in memory (stored_activations.h) is counted by itself.
 #pragma once
 
 #include <c10/util/flat_hash_map.h>
@@ -18,22 +19,28 @@
 
 namespace fsdp::interpose {
 
+class StoredActivations;
+
 // Threads: any, as graphs are made and dropped on any.
 class ActivationCount {
  public:
   using Storages = std::vector<int64_t>;  // in bytes each, the largest first
+  struct Moment {
+    Storages in_memory, elsewhere;
+  };
 
   // `moments`, where there is one, gets what is kept each time before something is given up, until `end_moments`.
-  explicit ActivationCount(size_t units, std::vector<Storages>* moments = nullptr)
+  explicit ActivationCount(size_t units, std::vector<Moment>* moments = nullptr)
       : now_(units), at_peak_(units), moments_(moments) {}
 
   // In bytes, by unit.
   struct Bytes {
     std::vector<int64_t> now;
-    std::vector<int64_t> at_peak;  // when their sum was largest
+    std::vector<int64_t> at_peak;                      // when their sum was largest
+    int64_t elsewhere_now = 0, elsewhere_at_peak = 0;  // of all units; its own peak
   };
   Bytes bytes() const;
-  // What is kept now.
+  // What is kept in memory now.
   Storages storages() const;
   void end_moments();
   // Now is one, too.
@@ -45,6 +52,8 @@ class ActivationCount {
 
   // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
   void keep(const void* storage, int64_t bytes, int unit);
+  // The same, of what lies elsewhere, under an address that nobody else has.
+  void keep_elsewhere(const void* stored, int64_t bytes);
   void give_up(const void* storage) noexcept;
   // Whether it is kept by somebody now.
   bool is_kept(const void* storage) const;
@@ -54,20 +63,22 @@ class ActivationCount {
  private:
   struct Kept {
     int64_t bytes = 0;
-    int unit = 0;
+    int unit = 0;  // or kElsewhere
     int holders = 0;
   };
+  static constexpr int kElsewhere = -1;
 
   void note_peak();
   void note_moment();
-  Storages kept_storages() const;
+  Storages kept_storages(bool elsewhere) const;
 
   mutable std::mutex mutex_;
   ska::flat_hash_map<const void*, Kept> storages_;
   std::vector<int64_t> now_, at_peak_;
   int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
   int64_t taken_peak_ = 0;      // since `take_peak`, as it was noted last
-  std::vector<Storages>* moments_;
+  int64_t elsewhere_ = 0, elsewhere_peak_ = 0;
+  std::vector<Moment>* moments_;
   bool grew_ = false;  // since the last moment
 };
 
@@ -77,16 +88,19 @@ std::shared_ptr<SavedTensorKeeper> counting_keeper(std::shared_ptr<ActivationCou
 // Watches the tensors that are saved on threads that use a model, and has them counted; autograd's graph outlives it.
 class ActivationWatch {
  public:
+  // Whether tensors can be watched here, which a model that has them stored needs.
+  static bool is_possible() { return install_saved_tensor_engine(); }
+
   explicit ActivationWatch(size_t units);
+  // From now on tensors are stored that `stored` takes; it counts in `count()`.
+  void store(const std::shared_ptr<StoredActivations>& stored);
 
   // From now on this thread saves tensors for this unit, and for no other model.
   void unit_in_use(int unit) { watch_saved_tensors(keepers_[static_cast<size_t>(unit)]); }
   // It saves them for nobody.
   static void none_in_use() { watch_saved_tensors(nullptr); }
 
-  ActivationCount& count() { return *count_; }
-  const std::shared_ptr<ActivationCount>& shared_count() const { return count_; }
-  const ActivationCount& count() const { return *count_; }
+  const std::shared_ptr<ActivationCount>& count() const { return count_; }
 
  private:
   std::shared_ptr<ActivationCount> count_;

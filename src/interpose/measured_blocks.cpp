@@ -86,7 +86,7 @@ void MeasuredBlocks::leave_out(const torch::Tensor& tensor) {
   left_out_.emplace(mark.address(), mark);
 }
 
-void MeasuredBlocks::tell_moments(const std::vector<Storages>& moments, std::vector<size_t>& open_at) {
+void MeasuredBlocks::tell_moments(const std::vector<ActivationCount::Moment>& moments, std::vector<size_t>& open_at) {
   moments_ = &moments;
   open_at_ = &open_at;
 }

@@ -69,7 +69,7 @@ class MeasuredBlocks {
   // What the tensor's storage keeps is no activation.
   void leave_out(const torch::Tensor& tensor);
   // Has the number of blocks that may be open at each of the count's moments put in here.
-  void tell_moments(const std::vector<Storages>& moments, std::vector<size_t>& open_at);
+  void tell_moments(const std::vector<ActivationCount::Moment>& moments, std::vector<size_t>& open_at);
   void end_moments();
 
   // All so far. Of several periods, from no open call to none, each block's most.
@@ -102,7 +102,7 @@ class MeasuredBlocks {
   bool retained_ = false;
   std::unordered_map<const void*, StorageMark> inputs_;    // of this period
   std::unordered_map<const void*, StorageMark> left_out_;  // always
-  const std::vector<Storages>* moments_ = nullptr;
+  const std::vector<ActivationCount::Moment>* moments_ = nullptr;
   std::vector<size_t>* open_at_ = nullptr;  // by moment
 };
 

@@ -52,7 +52,7 @@ void KeptTensor::refuse_modified() const {
       "clone().");
 }
 
-WatchedTensor::WatchedTensor(const torch::Tensor& tensor) : watched_(watcher ? watcher->hooks() : nullptr) {
+WatchedTensor::WatchedTensor(const torch::Tensor& tensor) : watched_(watcher ? watcher->hooks_in_memory() : nullptr) {
   if (watched_) {
     watched_->call_pack_hook(tensor);
   } else {

@@ -27,6 +27,8 @@ class SavedTensorKeeper {
   // kept: until the node's backward ran (without retain_graph) or the graph is dropped. `call_pack_hook` follows, once,
   // and `call_unpack_hook` any number of times. Null: autograd keeps the tensor itself.
   virtual SavedTensorHooks hooks() = 0;
+  // For a tensor that another keeper holds in memory, whatever becomes of these.
+  virtual SavedTensorHooks hooks_in_memory() { return hooks(); }
 };
 
 // A tensor kept as autograd itself does: sharing the storage, without the graph behind it (a node that kept its own

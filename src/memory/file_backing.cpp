@@ -11,8 +11,6 @@ namespace fsdp::memory {
 
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 43;  // less than any usual file system's largest file
-
 class TensorFile {
  public:
   explicit TensorFile(MemoryFile file) : file_(std::move(file)) {}
@@ -35,12 +33,10 @@ class TensorFile {
   }
   const MemoryFile& file() const { return file_; }
 
-  static size_t whole_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
-
  private:
   std::mutex mutex_;
   MemoryFile file_;
-  Heap heap_{0, kMostBytes};
+  Heap heap_{0, kMostFileBytes};
 };
 
 class FileBacking final : public Backing {
@@ -66,7 +62,7 @@ torch::Tensor FileBacking::zeros(int64_t numel, const torch::TensorOptions& opti
   // From the last to be destroyed to the first: the place in the file, its mapping.
   const size_t offset = file_->take(bytes);
   const std::shared_ptr<void> place(nullptr, [file = file_, offset](void*) { file->give_back(offset); });
-  auto* mapped = new Mapping(file_->file(), TensorFile::whole_pages(bytes), Access::Write, offset);
+  auto* mapped = new Mapping(file_->file(), whole_pages(bytes), Access::Write, offset);
   const std::shared_ptr<const Mapping> mapping(mapped, [place](const Mapping* mapping) { delete mapping; });
   return tensor_over(std::make_shared<FilePages>(file_->file().on_disk(), mapping, offset, mapping->base(), bytes),
                      numel, dtype);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "memory/pages.h"
@@ -16,6 +17,9 @@ namespace {
 // This is Linux's own least.
 constexpr size_t kReadAheadBytes = size_t{128} << 10;
 
+// A page that is read is mapped with all of its window that are in memory (Linux's fault_around_bytes).
+constexpr size_t kWindowBytes = size_t{64} << 10;
+
 }  // namespace
 
 FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping,
@@ -27,6 +31,11 @@ FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_
   first_page_ = mapping_->base() + first;
   page_bytes_ = end - first;
   offset_ = mapped_from + first;
+  const auto base = reinterpret_cast<uintptr_t>(mapping_->base());
+  const uintptr_t begin_around = std::max(base, (base + first) / kWindowBytes * kWindowBytes);
+  const uintptr_t end_around = (base + end + kWindowBytes - 1) / kWindowBytes * kWindowBytes;
+  first_around_ = reinterpret_cast<char*>(begin_around);
+  around_bytes_ = std::min(end_around, base + mapping_->bytes()) - begin_around;
 }
 
 void FilePages::read_ahead() const {
@@ -38,7 +47,7 @@ void FilePages::read_ahead() const {
 // write half a minute later anyway, or when memory is short and somebody waits.
 void FilePages::put_away() const {
   if (page_bytes_ == 0) return;
-  madvise(first_page_, page_bytes_, MADV_DONTNEED);
+  madvise(first_around_, around_bytes_, MADV_DONTNEED);
   sync_file_range(file_->number(), static_cast<off_t>(offset_), static_cast<off_t>(page_bytes_), SYNC_FILE_RANGE_WRITE);
 }
 

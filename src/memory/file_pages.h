@@ -24,7 +24,8 @@ class FilePages {
   // They will be used soon: the disk begins to read those that are not in memory, beside the caller.
   void read_ahead() const;
   // They will not be used for a while: the disk begins to write those that have changed, beside the caller, and none
-  // counts as this process's memory any more. The system keeps them in its cache while nothing else needs the memory.
+  // counts as this process's memory any more, nor what was mapped around them. The system keeps them in its cache while
+  // nothing else needs the memory.
   void put_away() const;
 
  private:
@@ -35,6 +36,9 @@ class FilePages {
   // The whole pages around them; what else lies there is asked for with them.
   char* first_page_;
   size_t page_bytes_, offset_;
+  // And those that the system maps with them.
+  char* first_around_;
+  size_t around_bytes_;
 };
 
 }  // namespace fsdp::memory

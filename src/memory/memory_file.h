@@ -17,6 +17,8 @@
 
 namespace fsdp::memory {
 
+inline constexpr size_t kMostFileBytes = size_t{1} << 43;  // less than any usual file system's largest file
+
 // An open file. Movable; closes it.
 class MemoryFile {
  public:

@@ -47,14 +47,17 @@ std::unique_ptr<collectives::Group> staged_over_shm(World& world) {
 }
 
 // `shards` ranks share a copy of the state.
-void expect_same_bits(World& world, MakeGroup make_group, int shards, const Training& training) {
+void expect_same_bits(World& world, MakeGroup make_group, int shards, const Training& training,
+                      const std::shared_ptr<memory::ByteStore>& activations = {}) {
   for (const auto& kind : testing_models::model_kinds()) {
     SCOPED_TRACE(kind.name);
     const TestModel model = kind.make();
     engine::ModelSpec spec{.units = units_of(*model.module), .group = make_group(world), .shards = shards};
+    spec.activation_store = activations;
     if (shards == 1) spec.full_until = schedule::FullUntil::ShardsChange;
     ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
     testing_models::train(model, sharded, world, training);
+    EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes > 0, activations != nullptr);
     const auto found = testing_models::whole_weights(*model.module, sharded);
     if (world.rank() == 0) {
       EXPECT_THAT(testing_models::differences(testing_models::train_unsharded(kind.make(), training), found),
@@ -110,6 +113,16 @@ INSTANTIATE_TEST_SUITE_P(Jobs, HostShardModel,
                          ::testing::Values(testing::Job{1}, testing::Job{2, "shm"}, testing::Job{2, "gloo"},
                                            testing::Job{4, "shm"}),
                          ::testing::PrintToStringParamName());
+
+// Options::offload_activations of ranks on GPUs.
+TEST(ActivationsOnTheHost, HaveTheBitsOfOneProcess) {
+  run_ranks(2, [](World& world) {
+    for (const MakeGroup make_group : {staged_over_shm, host_shards_over_its_own}) {
+      expect_same_bits(world, make_group, world.size(), {.steps = 4, .micro_batches = 4, .clip = 0.05},
+                       memory::host_store());
+    }
+  });
+}
 
 #ifdef FSDP_WITH_GLOO
 // Two ranks with a micro-batch each: a sum of two has one order.

@@ -1,6 +1,5 @@
 // Tensors over files: zeros at first, of any dtype; their room on the disk is theirs alone, and given back with them.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -9,27 +8,15 @@
 #include "memory/backing.h"
 #include "memory/mapped_tensor.h"
 #include "memory/pages.h"
+#include "support/bytes_on_disk.h"
 #include "support/temporary_folder.h"
 
 namespace fsdp::memory {
 namespace {
 
-namespace fs = std::filesystem;
+using ::fsdp::testing::bytes_on_disk;
 
 constexpr auto kPage = static_cast<int64_t>(kPageBytes);
-
-// Of the open files that once had a name there.
-int64_t bytes_on_disk(const fs::path& folder) {
-  int64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string path = fs::read_symlink(entry.path(), gone).string();
-    struct stat status {};
-    if (path.starts_with(folder.string()) && path.ends_with("(deleted)") && stat(entry.path().c_str(), &status) == 0)
-      bytes += status.st_blocks * 512;
-  }
-  return bytes;
-}
 
 class FileBackingTest : public ::testing::Test {
  protected:

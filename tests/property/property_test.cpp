@@ -44,10 +44,10 @@ void check(const RandomCase& drawn, World& world, const std::filesystem::path& f
   const auto make = [&] { return drawn.make_on_ranks(world.rank()).model; };
   const testing_models::TestModel model = drawn.deferred ? deferred_init(make) : make();
   Options options = drawn.options;
-  if (drawn.offload) {
-    options.offload_directory = folder;
-    options.offload = *drawn.offload;
-  }
+  options.offload = drawn.offload.value_or(Offload::Nothing);
+  options.offload_activations = drawn.offloads_activations;
+  options.offload_activations_from = 0;
+  if (drawn.offload || drawn.offloads_activations) options.offload_directory = folder;
   auto sharded = shard_over_backend(cell_of(drawn.seed).backend, *model.module, world, options);
   testing_models::train(model, sharded, world, drawn.training);
   EXPECT_EQ(sharded.communication().late_gradients, 0);

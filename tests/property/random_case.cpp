@@ -144,6 +144,7 @@ RandomCase make_random_case(uint64_t seed) {
   const auto [offload, files] = std::vector<std::pair<std::optional<Offload>, const char*>>{
       {std::nullopt, "nothing"}, {Offload::Optimizer, "the moments"}, {Offload::All, "all"}}[(number / 3 + round) % 3];
   drawn.offload = offload;
+  drawn.offloads_activations = random.between(0, 1) == 1;
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
   const auto recomputed = random.among<std::pair<std::optional<ActivationCheckpointOptions>, const char*>>(
       {{std::nullopt, "no block"},
@@ -153,11 +154,11 @@ RandomCase make_random_case(uint64_t seed) {
   drawn.deferred = (number / 3 + round) % 2 == 0;
   drawn.words = fmt::format(
       "{} (groups of {}), {} ranks, {}, {}, {}{} micro-batches each, clip {}, a step in {} in its backward, {} "
-      "buffers, prefetch {}, full on each host {}, moments in {}, {} in files, {} recomputed, {}; {}",
+      "buffers, prefetch {}, full on each host {}, moments in {}, {}{} in files, {} recomputed, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
       drawn.deferred ? "deferred, " : "", accumulation, drawn.training.clip, drawn.training.in_backward_every,
       drawn.options.buffers, drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files,
-      recomputed.second, policy.name, drawn.make(0).words);
+      drawn.offloads_activations ? " and activations" : "", recomputed.second, policy.name, drawn.make(0).words);
   return drawn;
 }
 

@@ -16,6 +16,7 @@ struct RandomCase {
   testing_models::Training training = {};
   Options options = {};
   std::optional<Offload> offload = std::nullopt;  // to a folder that is still to be named
+  bool offloads_activations = false;              // of any size, to such a folder
   bool deferred = false;                          // its construction
   std::string words = {};
   std::optional<ActivationCheckpointOptions> recomputed = std::nullopt;  // of each block on ranks, not in the oracle

@@ -1,13 +1,14 @@
 // What rank 0 of a run holds, as areas on top of each other.
 
 const RESIDENT = 'resident';
+const isInFiles = part => part.name.endsWith(' in files');  // and in no memory
 const REST_COLOUR = 7;  // grey
 
 // The parts, each with its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
   const parts =
-      run.memory.filter(part => part.name !== RESIDENT).map((part, i) => ({...part, colour: i % REST_COLOUR}));
+      run.memory.filter(part => part.name !== RESIDENT && !isInFiles(part)).map((part, i) => ({...part, colour: i % REST_COLOUR}));
   const stack = parts.filter(part => part.bytes.some(bytes => bytes > 0)).map(({name, bytes, colour}) => {
     const low = base.slice();
     bytes.forEach((held, at) => {

@@ -24,7 +24,10 @@ class HostsUnit final : public UnitCollectives {
     return {.into_buffer = false, .one_sided = parameters_->one_sided(), .any_order = parameters_->one_sided()};
   }
   torch::Tensor shard() const override { return memory_.shard(); }
-  UnitBytes bytes() const override { return {.gathered = parameters_->bytes()}; }
+  UnitBytes bytes() const override {
+    const int64_t gathered = parameters_->bytes();
+    return {.gathered = gathered, .in_files = memory_.is_on_disk() ? gathered : 0};
+  }
   int64_t staging_numel(const layout::GradientLayout& layout) const override {
     return reduction_.staging_numel(layout);
   }

@@ -46,6 +46,7 @@ class UnitMemory {
   const std::vector<UnitMember>& members() const { return members_; }  // by the ranks' numbers on the host
   torch::Tensor shard() const { return shard_; }
   bool is_shared() const { return full_ != nullptr; }
+  bool is_on_disk() const { return !whole_.empty(); }
   // The place of a rank's shard in a shared unit; `rank` is of the layout. Written for ranks that are fetched.
   char* place_of(int rank) const { return writable_ + layout_.shard_index(rank) * shard_.nbytes(); }
 

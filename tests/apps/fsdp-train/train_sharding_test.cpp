@@ -92,6 +92,21 @@ TEST_F(TrainSharding, GivesTheSameLossesFromFiles) {
   EXPECT_TRUE(fs::is_empty(folder_ / "rest/offload"));
 }
 
+TEST_F(TrainSharding, GivesTheSameLossesWithActivationsInFiles) {
+  const std::string job = "--ranks 2 --steps 3 --context 64 --width 64 --batch 16";
+  const std::vector<double> expected = losses("default", job);
+  for (const std::string& more : {std::string(), std::string(" --activation-checkpoint all --offload all")}) {
+    SCOPED_TRACE(more);
+    fs::remove_all(folder_ / "run");
+    EXPECT_EQ(losses("run", job + " --offload-activations" + more), expected);
+    const json memory = metrics_of(folder_ / "run").back()["memory"];
+    EXPECT_GE(memory["activations in files"], 2 * 16 * 64 * 64 * 4);  // of each layer its input
+    EXPECT_EQ(memory.contains("state in files"), !more.empty());
+    EXPECT_EQ(memory["parameters"] == 0, !more.empty());
+    EXPECT_TRUE(fs::is_empty(folder_ / "run/offload"));
+  }
+}
+
 TEST_F(TrainSharding, ShowsItsSettings) {
   const Ending ending =
       tiny("run", "--ranks 2 --steps 1 --strategy shard-grad-op --shard-group-size 1 --reduce-dtype bf16");

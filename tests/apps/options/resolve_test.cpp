@@ -103,6 +103,10 @@ TEST(Contradictions, OfOffload) {
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.offload_directory.clear();
   EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("Give --offload-directory as well")));
+  Options activations;
+  activations.offload_activations = true;
+  activations.offload_directory = "/scratch";
+  EXPECT_THAT(contradictions(activations), IsEmpty());
 }
 
 TEST(Contradictions, OfActivations) {

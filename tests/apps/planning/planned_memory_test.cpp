@@ -331,6 +331,38 @@ TEST(ActivationsOfRunsWith, ABudget) {
   });
 }
 
+TEST(ActivationsOfRunsWith, ThoseInFiles) {
+  const fsdp::testing::ScratchDirectory scratch;
+  run_ranks(2, [&](fsdp::World& world) {
+    Options options = small_run(world);
+    options.offload_directory = scratch.path();
+    options.offload_activations = true;
+    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+      options.model = {.family = family, .vocabulary = 61, .context = 64, .width = 80, .layers = 4, .heads = 4};
+      for (const char* layers : {"none", "all", "2", "selective"}) {
+        for (const char* dtype : {"fp32", "bf16"}) {
+          SCOPED_TRACE(fmt::format("{}, {} recomputed, {}", models::name_of(family), layers, dtype));
+          options.activation_checkpoint = layers;
+          options.param_dtype = dtype;
+          const auto model = models::make_model(options.model);
+          model->set_recomputation(options.recomputation());
+          auto sharded = fsdp::shard(*model, world, sharding_of(options));
+          const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
+          model->loss(tokens, tokens).backward();
+          const PlannedOffload::Bytes planned = measured_offload().bytes(options);
+          EXPECT_EQ(planned.in_memory, static_cast<double>(sharded.memory().peak_activation_bytes));
+          EXPECT_EQ(planned.in_files, static_cast<double>(sharded.memory().peak_offloaded_activation_bytes));
+          EXPECT_GT(planned.in_files, 0);
+        }
+      }
+    }
+  });
+}
+
+TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) {
+  EXPECT_EQ(kLeastOffloaded, static_cast<double>(fsdp::kLeastOffloadBytes));
+}
+
 TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
   torch::manual_seed(7);
   const torch::Tensor expected = torch::rand({3});
@@ -353,6 +385,21 @@ TEST(PlannedMemoryOf, SeveralHosts) {
       EXPECT_EQ(found.parameter_bytes, planned.parameters);
       EXPECT_EQ(found.full_parameter_bytes, planned.full_parameters);
       EXPECT_NEAR(found.full_gradient_bytes, planned.full_gradients, 4 * 64 * 4 * 5);
+    }
+  });
+}
+
+TEST(PlannedMemoryOf, SeveralHostsWithFiles) {
+  const fsdp::testing::ScratchDirectory scratch;
+  fsdp::testing::run_on_hosts({.hosts = 2, .ranks = 2}, [&](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      SCOPED_TRACE(strategy);
+      Options options = small_run(world);
+      options.strategy = strategy;
+      options.offload = "all";
+      options.offload_directory = scratch.path();
+      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options, 2));
+      EXPECT_EQ(held(world, options).offloaded_bytes, plans.at(world.local_rank()).offloaded);
     }
   });
 }

@@ -87,6 +87,25 @@ TEST(Remedies, HaveTheMemoryOfAPlanWithTheirFlags) {
   EXPECT_EQ(context->bytes, bytes_with(plan, [](Options& options) { options.model.context = 512; }));
 }
 
+TEST(Remedies, PutStateAndActivationsInFiles) {
+  RunPlan plan = planned("gpt2", 1);
+  plan.options.batch = 1;
+  const std::string nothing_known = "--offload-activations";
+  EXPECT_THAT(changes(remedies(plan, 1)), Not(Contains(nothing_known)));
+  plan.offload = sample_offload();
+  const std::vector<Remedy> found = remedies(plan, 1);
+  const Remedy* state = find(found, "--offload all");
+  ASSERT_NE(state, nullptr) << testing::PrintToString(changes(found));
+  EXPECT_EQ(state->bytes, bytes_with(plan, [](Options& options) { options.offload = "all"; }));
+  const Remedy* activations = find(found, "--offload-activations");
+  ASSERT_NE(activations, nullptr) << testing::PrintToString(changes(found));
+  EXPECT_EQ(activations->bytes, bytes_with(plan, [](Options& options) { options.offload_activations = true; }));
+  EXPECT_THAT(changes(remedies(plan, 0.99 * host_bytes(plan))), Contains("--offload optimizer"));
+  plan.options.offload = "all";
+  plan.options.offload_activations = true;
+  EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--offload"))));
+}
+
 TEST(Remedies, GoAsFarAsTheyMust) {
   const RunPlan plan = planned("gpt2", 2);
   auto with_batch = [&](int64_t batch) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planning/planned_activations.h"
+#include "planning/planned_offload.h"
 
 namespace trainer {
 
@@ -14,6 +15,16 @@ inline PlannedActivations sample_activations() {
     std::vector<int64_t> storages(static_cast<size_t>(17 * tiny.model.layers), tokens * tiny.model.width * element);
     storages.push_back(4 * tokens * tiny.model.vocabulary);
     return std::vector<std::vector<int64_t>>{storages};
+  });
+}
+
+// The same where those of the width are offloaded.
+inline PlannedOffload sample_offload() {
+  return PlannedOffload([](const Options& tiny) {
+    const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
+    return std::vector<PlannedOffload::Moment>{
+        {.in_memory = {{4 * tokens * tiny.model.vocabulary, 1}},
+         .offloaded = {{tokens * tiny.model.width * element, 17 * tiny.model.layers}}}};
   });
 }
 

@@ -1,0 +1,44 @@
+#include "planning/planned_tensors.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trainer {
+
+namespace {
+
+// Places in ActivationSizes.
+constexpr size_t kBatchPlace = 0, kContextPlace = 1, kVocabularyPlace = 7;
+
+double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, double logits_bytes) {
+  double others = 0, logits = 0, of_embedding = 0;
+  moment.tell(sizes, [&](const TensorForms::Powers& powers, double number, double each) {
+    const bool has_tokens = powers[kBatchPlace] + powers[kContextPlace] > 0, has_entries = powers[kVocabularyPlace] > 0;
+    if (has_tokens) {
+      (has_entries ? logits : others) += number * each;
+    } else if (has_entries) {
+      of_embedding = std::max(of_embedding, each);  // the head's is written where it is reduced
+    }
+  });
+  return others + std::min(logits, logits_bytes) + of_embedding;
+}
+
+}  // namespace
+
+const std::set<TensorForms>& PlannedTensors::forms_of(const Options& options) const {
+  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
+  if (!is_new) return place->second;
+  const Options tiny = with_prime_sizes(options);
+  for (const auto& moment : run_(tiny)) place->second.emplace(moment, activation_sizes(tiny));
+  return place->second;
+}
+
+double PlannedTensors::bytes(const Options& options, double logits_bytes) const {
+  if (!run_) return 0;
+  double most = 0;
+  for (const TensorForms& moment : forms_of(options))
+    most = std::max(most, bytes_of_moment(moment, activation_sizes(options), logits_bytes));
+  return most;
+}
+
+}  // namespace trainer

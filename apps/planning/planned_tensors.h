@@ -1,0 +1,45 @@
+// The most that tensors take in a micro-batch, activations among them, as a function of a run's sizes: gradients on
+// their way, results that nobody keeps, logits, an embedding's gradient. As planned_activations.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "options/options.h"
+#include "planning/tensor_forms.h"
+
+namespace trainer {
+
+// Copies share what they have found out. One thread at a time.
+class PlannedTensors {
+ public:
+  // The tensors that there are, beside the model, whenever one goes: how many, by their bytes.
+  using Moments = std::set<std::map<int64_t, int64_t>>;
+  using Run = std::function<Moments(const Options& tiny)>;
+
+  // Of nothing: 0 bytes.
+  PlannedTensors() = default;
+  explicit PlannedTensors(Run run) : run_(std::move(run)) {}
+  bool is_known() const { return run_ != nullptr; }
+
+  // Per rank, when they are most. Logits are at most `logits_bytes`; gradients of parameters have buffers, but for that
+  // of an embedding. Runs a tiny model for each kind of run that it is asked about.
+  double bytes(const Options& options, double logits_bytes) const;
+
+ private:
+  using Kind = std::tuple<std::string, bool>;
+
+  const std::set<TensorForms>& forms_of(const Options& options) const;
+
+  Run run_;
+  std::shared_ptr<std::map<Kind, std::set<TensorForms>>> forms_ =
+      std::make_shared<std::map<Kind, std::set<TensorForms>>>();
+};
+
+}  // namespace trainer

@@ -1,0 +1,151 @@
+// The most that a step takes is what was planned: of all that the model reports, of tensors, and of the process.
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "models/language_model.h"
+#include "options/frozen.h"
+#include "planning/host_memory.h"
+#include "planning/measured_activations.h"
+#include "run/sharding.h"
+#include "support/run_ranks.h"
+#include "training/tensor_memory.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::run_ranks;
+
+// Pages that are shared are divided among those that share them.
+double proportional_bytes() {
+  std::ifstream report("/proc/self/smaps_rollup");
+  double kibibytes = 0;
+  for (std::string word; report >> word;) {
+    if (word == "Pss:") {
+      report >> kibibytes;
+      break;
+    }
+  }
+  return 1024 * kibibytes;
+}
+
+// Looks while it lives, as often as it can; on a thread of its own.
+class Highest {
+ public:
+  explicit Highest(std::function<double()> look) : look_(std::move(look)), thread_([this] { run(); }) {}
+  ~Highest() { end(); }
+  Highest(const Highest&) = delete;
+  Highest& operator=(const Highest&) = delete;
+
+  double end() {
+    ends_ = true;
+    if (thread_.joinable()) thread_.join();
+    return highest_;
+  }
+
+ private:
+  void run() {
+    while (!ends_) {
+      highest_ = std::max(highest_, look_());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::function<double()> look_;
+  double highest_ = 0;
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
+// Of all ranks.
+double sum_of_ranks(fsdp::World& world, double value) {
+  double sum = 0;
+  for (const torch::Tensor& rank : world.all_gather(torch::tensor({value}, torch::kFloat64)))
+    sum += rank.item<double>();
+  return sum;
+}
+
+// More than the process itself.
+Options large_run(const fsdp::World& world) {
+  Options options;
+  options.model = {.vocabulary = 8192, .context = 256, .width = 512, .layers = 4, .heads = 8};
+  options.batch = 4;
+  options.ranks = world.size();
+  return options;
+}
+
+RunPlan plan_of(const Options& options) {
+  RunPlan plan{.options = options};
+  plan.activations = measured_activations();
+  plan.offload = measured_offload();
+  plan.tensors = measured_tensors();
+  return plan;
+}
+
+void expect_planned_peak(fsdp::World& world, const Options& options) {
+  const TensorMemory tensors(torch::kCPU);
+  torch::set_num_threads(1);
+  RunPlan plan = plan_of(options);
+  host_bytes(plan);  // runs a step of a tiny model, with the code that a step needs
+  plan.host.process_bytes = proportional_bytes();
+  const HostMemory planned = host_memory(plan, parts_of(options.model, frozen_parameters(options)));
+
+  const auto model = models::make_deferred_model(options.model, torch::kCPU);
+  model->set_recomputation(options.recomputation());
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  fsdp::AdamW optimizer(sharded);
+  sharded.initialise();
+  const std::vector<int64_t> shape = {options.batch, options.model.context};
+  double most_reported = 0, most_other = 0, most_of_process = 0;
+  for (int step = 0; step < 3; ++step) {
+    TensorMemory in_step(torch::kCPU);
+    in_step.begin_step();
+    sharded.reset_peak_memory();
+    Highest reported([&] {
+      const fsdp::MemoryReport report = sharded.memory();
+      return static_cast<double>(report.total_bytes() + report.activation_bytes);
+    });
+    Highest of_process(proportional_bytes);
+    const torch::Tensor tokens = torch::randint(options.model.vocabulary, shape, torch::kInt64);
+    model->loss(tokens, tokens).backward();
+    const double other = static_cast<double>(in_step.peak_bytes() - sharded.memory().peak_activation_bytes);
+    optimizer.step();
+    optimizer.zero_grad();
+    if (step == 0) continue;  // makes what stays
+    most_other = std::max(most_other, other);
+    most_reported = std::max(most_reported, reported.end());
+    most_of_process = std::max(most_of_process, of_process.end());
+  }
+  const double all_planned = planned.total();
+  const double all_of_processes = sum_of_ranks(world, most_of_process);
+  const MemoryPlan& rank = planned.model[static_cast<size_t>(world.rank())];
+  fmt::print(
+      "rank {}: reported {:.1f} of {:.1f}, other {:.1f} of {:.1f}, processes {:.1f} of {:.1f} (base {:.1f}) MB\n",
+      world.rank(), most_reported / 1e6, (static_cast<double>(rank.total()) + planned.activations) / 1e6,
+      most_other / 1e6, planned.temporary / 1e6, all_of_processes / 1e6, all_planned / 1e6,
+      plan.host.process_bytes / 1e6);
+  EXPECT_NEAR(most_reported, static_cast<double>(rank.total()) + planned.activations, 0.01 * most_reported);
+  EXPECT_NEAR(all_of_processes, sum_of_ranks(world, 0) + all_planned, 0.05 * all_of_processes);
+}
+
+class PlannedPeak : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, PlannedPeak, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST_P(PlannedPeak, IsThatOfAStep) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    run_ranks(GetParam(), [&](fsdp::World& world) {
+      Options options = large_run(world);
+      options.param_dtype = dtype;
+      expect_planned_peak(world, options);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace trainer
