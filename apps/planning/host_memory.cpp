@@ -21,7 +21,8 @@ double logits_bytes(const Options& options) {
 // they are the same.
 double temporary_bytes(const RunPlan& plan) {
   if (!plan.tensors.is_known()) return logits_bytes(plan.options);
-  return std::max(0.0, plan.tensors.bytes(plan.options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(plan.options));
+  return std::max(
+      0.0, plan.tensors.bytes(plan.options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(plan.options));
 }
 
 }  // namespace

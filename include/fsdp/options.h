@@ -168,7 +168,8 @@ struct Options {
   // options say.
   //
   // `shard` throws Error where the module has no Recomputed block, or where one is told what to keep
-  // (set_recomputation). The first step's backward throws, on every rank, where the least is more than this.
+  // (set_recomputation), or with offload_activations. The first step's backward throws, on every rank, where the least
+  // is more than this.
   int64_t activation_memory = 0;
   // Tensors that a forward saves for its backward leave memory meanwhile: to files in `offload_directory`, or, of ranks
   // on GPUs, to the host's memory, pinned. Those of at least `offload_activations_from` bytes (a storage counts whole,

@@ -25,6 +25,11 @@ BudgetedModules budgeted_modules(const torch::nn::Module& module, const Options&
   FSDP_CHECK(options.activation_memory >= 0, "shard: found activation_memory {}, expected bytes, or 0 for any number",
              options.activation_memory);
   if (options.activation_memory == 0) return {};
+  FSDP_CHECK(
+      !options.offload_activations,
+      "shard: activation_memory is {} and offload_activations is set: the budget is for activations that stay in "
+      "memory. Leave one out.",
+      options.activation_memory);
   BudgetedModules modules = recomputed_modules(module);
   for (const auto& [name, block] : modules) {
     FSDP_CHECK(block->recomputation().keep == KeptResults::None,

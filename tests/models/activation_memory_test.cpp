@@ -8,6 +8,7 @@
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "support/train_sharded.h"
 
 namespace fsdp::activation_budgets {
@@ -16,6 +17,7 @@ namespace {
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -370,6 +372,12 @@ TEST(ActivationBudget, IsForModulesWithBlocksThatRunAgain) {
                 HasSubstr("has no Recomputed block"));
     EXPECT_THAT(message_of<Error>([&] { shard(*plain, world, {.activation_memory = -1}); }),
                 HasSubstr("found activation_memory -1"));
+    const ScratchDirectory scratch;
+    EXPECT_THAT(message_of<Error>([&] {
+                  shard(*make_net(), world,
+                        {.offload_directory = scratch.path(), .activation_memory = 1, .offload_activations = true});
+                }),
+                HasSubstr("for activations that stay in memory"));
     EXPECT_THAT(message_of<Error>([&] {
                   shard({NamedUnit{.name = "unit", .parameters = {{"weight", torch::ones({2})}}, .buffers = {}}}, world,
                         {.activation_memory = 1000});
