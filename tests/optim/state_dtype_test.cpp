@@ -41,7 +41,8 @@ TEST_P(StateDtypeOnRanks, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
     for (const auto& kind : testing_models::model_kinds()) {
       SCOPED_TRACE(kind.name);
       const StateDtype dtype = std::data(kPacked)[turn++ % kPacked.size()];
-      expect_same_bits_with_every_strategy(kind.make, world, {.steps = 4, .micro_batches = 12, .state_dtype = dtype});
+      expect_same_bits_with_every_strategy(kind.make, world,
+                                           {.steps = 4, .micro_batches = 2 * world.size(), .state_dtype = dtype});
     }
   });
 }
@@ -50,10 +51,11 @@ TEST_P(StateDtypeOnRanks, AStepInTheBackwardAndOneThatIsClippedHaveTheBitsOfOneP
   run_ranks(GetParam(), [](World& world) {
     for (StateDtype dtype : kPacked) {
       const auto make = [] { return make_gpt(6); };
+      const int64_t batches = 2 * world.size();
       expect_same_bits_with_every_strategy(
-          make, world, {.steps = 4, .micro_batches = 12, .state_dtype = dtype, .in_backward_every = 1});
+          make, world, {.steps = 4, .micro_batches = batches, .state_dtype = dtype, .in_backward_every = 1});
       expect_same_bits_with_every_strategy(make, world,
-                                           {.steps = 4, .micro_batches = 12, .clip = 0.05, .state_dtype = dtype});
+                                           {.steps = 4, .micro_batches = batches, .clip = 0.05, .state_dtype = dtype});
     }
   });
 }
