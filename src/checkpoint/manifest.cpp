@@ -125,6 +125,8 @@ Manifest::Parameter parameter_in(const Json& one, const Manifest& manifest, cons
                                 sizes_in(one, "strides", file)};
   if (manifest.version == kOldestVersion) return parameter;
   parameter.tensors = texts_in(one, "tensors", file);
+  FSDP_CHECK(parameter.tensors.contains("model"), "{} is damaged: expected the dtype of {}", file,
+             files::printable(parameter.name));
   parameter.scalars = numbers_in(one, "scalars", file);
   parameter.pieces = pieces_in(one, manifest, file);
   return parameter;
@@ -146,6 +148,8 @@ Manifest manifest_in(const Json& json, const std::string& file) {
     FSDP_CHECK(name == expected, "{} is damaged: it names the file '{}', expected '{}'", file, files::printable(name),
                expected);
     manifest.files.push_back({number(one, "bytes", 0, kLargestSize), text_in(one, "hash", file)});
+    FSDP_CHECK(manifest.files.back().hash.size() == files::kHashDigits, "{} is damaged: expected a hash of {}", file,
+               name);
   }
   FSDP_CHECK(static_cast<int>(manifest.files.size()) == manifest.shards,
              "{} is damaged: it names {} files, expected {}", file, manifest.files.size(), manifest.shards);

@@ -30,6 +30,23 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
   return all;
 }
 
+// The optimizer's numbers of each parameter as the rank has them that holds its first elements: elsewhere nobody needs
+// them, and users may leave gradients of empty pieces undefined. A collective.
+void tell_scalars(collectives::Group& group, const checkpoint::Contents& contents, Manifest& manifest) {
+  torch::Tensor own = torch::zeros({static_cast<int64_t>(contents.scalars.size())}, torch::kFloat64);
+  for (size_t i = 0; i < contents.scalars.size(); ++i) {
+    const auto& scalar = contents.scalars[i];
+    own[static_cast<int64_t>(i)] = manifest.parameters[scalar.parameter].scalars.at(scalar.kind);
+  }
+  const std::vector<torch::Tensor> all = group.all_gather(own.view(torch::kUInt8));
+  for (size_t i = 0; i < contents.scalars.size(); ++i) {
+    const auto& scalar = contents.scalars[i];
+    Manifest::Parameter& parameter = manifest.parameters[scalar.parameter];
+    const size_t holder = parameter.pieces.empty() ? 0 : static_cast<size_t>(parameter.pieces.front().shard);
+    parameter.scalars[scalar.kind] = static_cast<const double*>(all[holder].const_data_ptr())[i];
+  }
+}
+
 // Where the first rank made the directory. A collective.
 std::filesystem::path tell_path(collectives::Group& group, const std::filesystem::path& target,
                                 const std::optional<PartialDirectory>& partial) {
@@ -58,20 +75,25 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
   const std::string what = "save_checkpoint " + target.string();
 
   std::optional<PartialDirectory> partial;
+  checkpoint::Contents contents;
+  Manifest manifest;
   checkpoint::all_succeed(group, what, [&] {
+    contents = checkpoint::contents_of(checkpoint);
+    manifest = checkpoint::manifest_of(checkpoint, contents);
     if (first) partial.emplace(target);
   });
+  tell_scalars(group, contents, manifest);
   const std::filesystem::path path = tell_path(group, target, partial);
   WrittenFile own;
   checkpoint::all_succeed(group, what, [&] {
     if (group.rank() >= model.shards()) return;  // the first shard group holds the whole model once
     own = checkpoint::write_safetensors(path / checkpoint::shard_file_name(group.rank(), model.shards()),
-                                        checkpoint::contents_of(checkpoint), {{"format", "pt"}});
+                                        checkpoint::tensors_of_file(checkpoint, contents), {{"format", "pt"}},
+                                        checkpoint::Hashes::InHeader);
   });
   const std::vector<WrittenFile> written = tell_all(group, own);
   checkpoint::all_succeed(group, what, [&] {
     if (!first) return;
-    Manifest manifest = checkpoint::manifest_of(checkpoint);
     manifest.files.assign(written.begin(), written.begin() + model.shards());
     checkpoint::write_manifest(path, manifest);
     partial->commit();

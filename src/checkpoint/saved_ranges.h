@@ -14,7 +14,8 @@ struct SavedRange {
   int shard = 0;
   int64_t first = 0;  // within the tensor in the file
   int64_t numel = 0;
-  int64_t at = 0;  // within a tensor for the elements that are wanted
+  int64_t at = 0;     // within a tensor for the elements that are wanted
+  int64_t whole = 0;  // elements of the tensor in the file
   bool operator==(const SavedRange&) const = default;
 };
 

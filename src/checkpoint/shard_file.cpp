@@ -9,7 +9,7 @@
 
 namespace fsdp::checkpoint {
 
-ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved) : file_(path, &saved) {
+ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved) : file_(path, &saved), is_hashed_(!saved.hash.empty()) {
   const auto& entries = file_.entries();
   size_t hashes = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -17,25 +17,30 @@ ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved
     first_hash_.push_back(hashes);
     hashes += static_cast<size_t>((entries[i].bytes() + kHashBlockBytes - 1) / kHashBlockBytes);
   }
+  if (!is_hashed_) return;
   const auto found = file_.metadata().find(kHashesName);
   hashes_ = found == file_.metadata().end() ? std::string_view() : std::string_view(found->second);
   FSDP_CHECK(hashes_.size() == hashes * files::kHashDigits, "{} is damaged: it has {} digits of hashes, expected {}",
              name(), hashes_.size(), hashes * files::kHashDigits);
 }
 
-const ShardFile::Entry& ShardFile::entry(const std::string& tensor, torch::ScalarType type,
+const ShardFile::Entry& ShardFile::entry(const std::string& tensor, const std::string& dtype,
                                          const std::vector<int64_t>& shape) const {
   const auto found = numbers_.find(tensor);
   FSDP_CHECK(found != numbers_.end(), "{} is damaged: it has no {}, and its manifest says so", name(),
              files::printable(tensor));
   const Entry& entry = file_.entries()[found->second];
-  FSDP_CHECK(entry.type == type && entry.shape == shape,
+  FSDP_CHECK(dtype_name(entry.type) == dtype && entry.shape == shape,
              "{} is damaged: {} has shape {} of {}, and its manifest says {} of {}", name(), files::printable(tensor),
-             entry.shape, toString(entry.type), shape, toString(type));
+             entry.shape, dtype_name(entry.type), shape, files::printable(dtype));
   return entry;
 }
 
 std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, void* into) const {
+  if (!is_hashed_) {
+    file_.read_bytes(entry, begin, size, into);
+    return "";
+  }
   auto* target = static_cast<char*>(into);
   const size_t first_hash = first_hash_[static_cast<size_t>(&entry - file_.entries().data())];
   std::vector<char> rest;

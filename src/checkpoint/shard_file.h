@@ -15,18 +15,20 @@ class ShardFile {
  public:
   using Entry = SafetensorsFile::Entry;
 
-  // Throws Error naming the file, unless its size and its header are those that were saved.
+  // Throws Error naming the file, unless its size and its header are those that were saved. Without a hash in `saved`
+  // the size alone is compared, and nothing that is read.
   ShardFile(const std::filesystem::path& path, const WrittenFile& saved);
 
   const std::string& name() const { return file_.name(); }
-  // The tensor of that name, dtype and size, 1-D unless a shape is given. Throws Error where there is none.
-  const Entry& entry(const std::string& name, torch::ScalarType type, const std::vector<int64_t>& shape) const;
+  // The tensor of that name, dtype and shape. Throws Error where there is none.
+  const Entry& entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape) const;
   // Reads `size` bytes of the tensor's, from byte `begin` on, and the rest of the hashed blocks that these lie in.
   // Returns what is damaged; empty: nothing is. Throws Error where the file cannot be read.
   std::string read(const Entry& entry, int64_t begin, int64_t size, void* into) const;
 
  private:
   SafetensorsFile file_;
+  bool is_hashed_;
   std::map<std::string_view, size_t> numbers_;  // of the entries
   std::vector<size_t> first_hash_;              // of each entry
   std::string_view hashes_;
