@@ -49,10 +49,11 @@ struct LoadOptions {
   LoadDifferences* differences = nullptr;  // filled on every rank, with the same; needed where strict is off
 };
 
-// Fills the model, and the optimizer when there is one, and returns the step. A collective, on any number of ranks, with
-// any strategy, shard groups, units and dtypes: each rank reads the parts of the files that it holds itself, and checks
-// their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of parameters
-// which are frozen here. Holds what this rank reads a second time, in memory of the CPU, until all is checked.
+// Fills the model, and the optimizer when there is one, and returns the step. A collective, on any number of ranks,
+// with any strategy, shard groups, units and dtypes: each rank reads the parts of the files that it holds itself, and
+// checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
+// parameters which are frozen here. Holds what this rank reads a second time, in memory of the CPU, until all is
+// checked.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options

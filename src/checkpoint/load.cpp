@@ -67,7 +67,7 @@ class LoadedValues {
 
   // Throws Error with all that is damaged.
   void read() const {
-    checkpoint::throw_if_any(checkpoint::read_all(reads_), directory_.string(), "Use an older checkpoint.");
+    checkpoint::throw_if_any(checkpoint::read_and_check(reads_), directory_.string(), "Use an older checkpoint.");
   }
 
   void write() const {

@@ -158,8 +158,7 @@ Manifest manifest_in(const Json& json, const std::string& file) {
   }
   if (manifest.version == kOldestVersion) return manifest;
   for (const Json& one : list_in(json, "buffers", file)) {
-    manifest.buffers.push_back(
-        {text_in(one, "name", file), sizes_in(one, "shape", file), text_in(one, "dtype", file)});
+    manifest.buffers.push_back({text_in(one, "name", file), sizes_in(one, "shape", file), text_in(one, "dtype", file)});
   }
   return manifest;
 }

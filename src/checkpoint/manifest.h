@@ -59,8 +59,8 @@ struct Manifest {
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
-// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found. One of
-// version 2 says less: version2.h finds the rest.
+// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found. What
+// one of version 2 does not say, version2.h finds.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 // The file of one shard in a checkpoint.

@@ -11,7 +11,7 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-constexpr int64_t kMostBytes = 16 * kHashBlockBytes;  // of a part
+constexpr int64_t kPartBytes = 16 * kHashBlockBytes;  // of a part
 constexpr size_t kThreads = 4;                        // of a rank; they wait for the disk most of the time
 
 // Parts that end where hashed blocks do, so that no block is read twice.
@@ -19,7 +19,7 @@ std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
   std::vector<PieceRead> parts;
   for (const PieceRead& read : reads) {
     for (int64_t begin = read.begin, all = read.begin + read.bytes; begin < all;) {
-      const int64_t end = std::min(all, (begin / kMostBytes + 1) * kMostBytes);
+      const int64_t end = std::min(all, (begin / kPartBytes + 1) * kPartBytes);
       parts.push_back({read.file, read.entry, begin, end - begin, read.into + (begin - read.begin)});
       begin = end;
     }
@@ -32,7 +32,7 @@ std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
 
 }  // namespace
 
-std::vector<std::string> read_all(const std::vector<PieceRead>& reads) {
+std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   const std::vector<PieceRead> parts = parts_of(reads);
   std::atomic<size_t> next = 0;
   std::mutex mutex;

@@ -18,6 +18,6 @@ struct PieceRead {
 
 // Reads and checks all of them, in the order of the files' bytes. Returns what is damaged or cannot be read, one text
 // for each part; none: nothing is.
-std::vector<std::string> read_all(const std::vector<PieceRead>& reads);
+std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads);
 
 }  // namespace fsdp::checkpoint

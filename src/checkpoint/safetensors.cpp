@@ -106,7 +106,7 @@ int64_t bytes_of(const SafetensorsWriter::Announced& tensor) {
 
 // Length and header, which is padded to a multiple of 8 bytes.
 std::string beginning_of(const std::string& file, const std::vector<SafetensorsWriter::Announced>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                         const std::map<std::string, std::string>& metadata) {
   files::OrderedJson header = files::OrderedJson::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;

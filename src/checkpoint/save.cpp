@@ -33,17 +33,20 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
 // The optimizer's numbers of each parameter as the rank has them that holds its first elements: elsewhere nobody needs
 // them, and users may leave gradients of empty pieces undefined. A collective.
 void tell_scalars(collectives::Group& group, const checkpoint::Contents& contents, Manifest& manifest) {
-  torch::Tensor own = torch::zeros({static_cast<int64_t>(contents.scalars.size())}, torch::kFloat64);
-  for (size_t i = 0; i < contents.scalars.size(); ++i) {
-    const auto& scalar = contents.scalars[i];
-    own[static_cast<int64_t>(i)] = manifest.parameters[scalar.parameter].scalars.at(scalar.kind);
+  if (contents.scalars.empty()) return;
+  std::vector<double> own;
+  for (const auto& scalar : contents.scalars) {
+    own.push_back(manifest.parameters[scalar.parameter].scalars.at(scalar.kind));
   }
-  const std::vector<torch::Tensor> all = group.all_gather(own.view(torch::kUInt8));
-  for (size_t i = 0; i < contents.scalars.size(); ++i) {
+  torch::Tensor message = torch::empty({static_cast<int64_t>(own.size() * sizeof(double))}, torch::kUInt8);
+  std::memcpy(message.mutable_data_ptr(), own.data(), message.nbytes());
+  const std::vector<torch::Tensor> all = group.all_gather(message);
+  for (size_t i = 0; i < own.size(); ++i) {
     const auto& scalar = contents.scalars[i];
     Manifest::Parameter& parameter = manifest.parameters[scalar.parameter];
     const size_t holder = parameter.pieces.empty() ? 0 : static_cast<size_t>(parameter.pieces.front().shard);
-    parameter.scalars[scalar.kind] = static_cast<const double*>(all[holder].const_data_ptr())[i];
+    const auto* theirs = static_cast<const char*>(all[holder].const_data_ptr());
+    std::memcpy(&parameter.scalars[scalar.kind], theirs + i * sizeof(double), sizeof(double));
   }
 }
 

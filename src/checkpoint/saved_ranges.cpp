@@ -14,7 +14,8 @@ std::vector<SavedRange> saved_ranges(const std::vector<Manifest::Piece>& pieces,
     const layout::Range both = layout::intersect(piece, wanted);
     if (both.numel() == 0) continue;
     FSDP_CHECK((both.begin - piece.begin) % numel_each == 0 && (both.begin - wanted.begin) % numel_each == 0,
-               "the manifest is damaged: a piece begins at element {} of its parameter, expected a multiple of {}", both.begin, numel_each);
+               "the manifest is damaged: a piece begins at element {} of its parameter, expected a multiple of {}",
+               both.begin, numel_each);
     ranges.push_back({.shard = shard,
                       .first = (both.begin - piece.begin) / numel_each,
                       .numel = (both.numel() + numel_each - 1) / numel_each,
@@ -22,8 +23,8 @@ std::vector<SavedRange> saved_ranges(const std::vector<Manifest::Piece>& pieces,
                       .whole = (numel + numel_each - 1) / numel_each});
     found += both.numel();
   }
-  FSDP_CHECK(found == wanted.numel(), "the manifest is damaged: its pieces have {} of the elements from {} to {}", found, wanted.begin,
-             wanted.end);
+  FSDP_CHECK(found == wanted.numel(), "the manifest is damaged: its pieces have {} of the elements from {} to {}",
+             found, wanted.begin, wanted.end);
   return ranges;
 }
 

@@ -1,4 +1,4 @@
-// Where elements of a parameter lie in the files of a checkpoint, whatever number of shards has cut it. Pure arithmetic.
+// Where elements of a parameter lie in the files of a checkpoint, into however many it was cut. Pure arithmetic.
 #pragma once
 
 #include <cstdint>

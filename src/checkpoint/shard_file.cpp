@@ -9,7 +9,8 @@
 
 namespace fsdp::checkpoint {
 
-ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved) : file_(path, &saved), is_hashed_(!saved.hash.empty()) {
+ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved)
+    : file_(path, &saved), is_hashed_(!saved.hash.empty()) {
   const auto& entries = file_.entries();
   size_t hashes = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
