@@ -25,9 +25,9 @@ constexpr const char *kData = "the training data", *kValidation = "the validatio
 
 // With another of these a run is another one.
 constexpr std::array kKept = {
-    kData,      kTokensOfStep,     "--seed",       "--optimizer",       "--model",      "--context",    "--width",
-    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings",
-    "--freeze", "--lora",  "--lora-alpha", "--lora-targets"};
+    kData,          kTokensOfStep,      "--seed",   "--optimizer", "--model",           "--context",
+    "--width",      "--layers",         "--heads",  "--mlp-width", "--key-value-heads", "--vocabulary",
+    "--rope-theta", "--tie-embeddings", "--freeze", "--lora",      "--lora-alpha",      "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.

@@ -139,8 +139,8 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
       throw;
     } catch (const fsdp::Error& error) {
       if (checkpoint == newest_first.back()) throw;
-      problems += fmt::format("{}{} cannot be loaded: {}", problems.empty() ? "" : "; ", checkpoint.string(),
-                              error.what());
+      problems +=
+          fmt::format("{}{} cannot be loaded: {}", problems.empty() ? "" : "; ", checkpoint.string(), error.what());
     }
   }
   return {};

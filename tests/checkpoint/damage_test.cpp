@@ -186,7 +186,8 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
       EXPECT_THAT(refusal_of("\"world_size\": 1", "\"world_size\": " + ranks), HasSubstr("for 'world_size'"));
       EXPECT_THAT(refusal_of("\"shards\": 1", "\"shards\": " + ranks), HasSubstr("for 'shards'"));
     }
-    EXPECT_THAT(refusal_of("\"version\": 3", "\"version\": 1"), HasSubstr("found version 1 of the format, expected 2 or 3"));
+    EXPECT_THAT(refusal_of("\"version\": 3", "\"version\": 1"),
+                HasSubstr("found version 1 of the format, expected 2 or 3"));
     EXPECT_THAT(refusal_of("fsdp-checkpoint", "fsdp-chockpoint"), HasSubstr("JSON of another kind"));
     EXPECT_THAT(refusal_of("shard-00001", "../hard-1"), HasSubstr("it names the file '../hard-1-of-00001"));
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"a\": 1}"), HasSubstr("expected a text for 'a'"));

@@ -84,19 +84,16 @@ TEST(LoadStrictly, NamesAllDifferencesAtOnce) {
     AdamW optimizer(differs);
     save_checkpoint(scratch.path() / "saved", {.model = &sharded});
     const auto before = differs.shards()[0].clone();
-    EXPECT_THAT(
-        message_of<Error>([&] {
-          load_checkpoint(scratch.path() / "saved", {.model = &differs, .optimizer = &optimizer});
-        }),
-        AllOf(HasSubstr("another model"), HasSubstr("tokens.weight has shape [30, 12], expected [50, 12]"),
-              HasSubstr("third.weight is missing"), HasSubstr("third.bias is missing"),
-              HasSubstr("first.weight is unknown"), HasSubstr("first.bias is unknown"),
-              HasSubstr("optimizer.exp_avg.second.weight is missing"), HasSubstr("with strict off")));
+    EXPECT_THAT(message_of<Error>(
+                    [&] { load_checkpoint(scratch.path() / "saved", {.model = &differs, .optimizer = &optimizer}); }),
+                AllOf(HasSubstr("another model"), HasSubstr("tokens.weight has shape [30, 12], expected [50, 12]"),
+                      HasSubstr("third.weight is missing"), HasSubstr("third.bias is missing"),
+                      HasSubstr("first.weight is unknown"), HasSubstr("first.bias is unknown"),
+                      HasSubstr("optimizer.exp_avg.second.weight is missing"), HasSubstr("with strict off")));
     EXPECT_TRUE(torch::equal(before, differs.shards()[0]));
-    EXPECT_THAT(message_of<Error>([&] {
-                  load_checkpoint(scratch.path() / "saved", {.model = &differs}, {.strict = false});
-                }),
-                HasSubstr("set .differences"));
+    EXPECT_THAT(
+        message_of<Error>([&] { load_checkpoint(scratch.path() / "saved", {.model = &differs}, {.strict = false}); }),
+        HasSubstr("set .differences"));
   });
 }
 
@@ -214,10 +211,9 @@ TEST(LoadWhatFits, StateOfFrozenParametersIsNoDifference) {
     EXPECT_THAT(found.missing, UnorderedElementsAre("adapter.weight", "adapter.bias"));
     EXPECT_THAT(found.extra, IsEmpty());
     save_checkpoint(scratch.path() / "tuned", {.model = &tuned, .optimizer = &of_adapter});
-    EXPECT_EQ(message_of([&] {
-                load_checkpoint(scratch.path() / "tuned", {.model = &tuned, .optimizer = &of_adapter});
-              }),
-              "no error");
+    EXPECT_EQ(
+        message_of([&] { load_checkpoint(scratch.path() / "tuned", {.model = &tuned, .optimizer = &of_adapter}); }),
+        "no error");
     EXPECT_THAT(message_of<Error>([&] { load_checkpoint(scratch.path() / "tuned", {.model = &sharded}); }),
                 AllOf(HasSubstr("adapter.weight is unknown"), Not(HasSubstr("optimizer."))));
   });

@@ -167,8 +167,7 @@ TEST(Reshard, ARunGoesOnWithOtherRanksWithTheSameBits) {
       auto sharded = shard(*model.module, world), resumed = shard(*other.module, world);
       const auto optimizer = make_optimizer(sharded, kind), theirs = make_optimizer(resumed, kind);
       train(model, sharded, *optimizer, world, 0, 4);
-      load_checkpoint(scratch.path() / fmt::format("resumed-{}", kind),
-                      {.model = &resumed, .optimizer = theirs.get()});
+      load_checkpoint(scratch.path() / fmt::format("resumed-{}", kind), {.model = &resumed, .optimizer = theirs.get()});
       std::vector<torch::Tensor> found;
       for_each_tensor(resumed, *theirs, [&](const std::string&, torch::Tensor tensor, int64_t, int64_t) {
         found.push_back(tensor.clone());

@@ -13,8 +13,9 @@ using ::testing::IsEmpty;
 const std::vector<Manifest::Piece> kPieces{{1, 128}, {2, 64}, {5, 100}};  // elements 0, 128 and 192 to 292
 
 TEST(SavedRanges, CoverWhatIsWantedInItsOrder) {
-  EXPECT_THAT(saved_ranges(kPieces, {0, 292}, 1),
-              ElementsAre(SavedRange{1, 0, 128, 0, 128}, SavedRange{2, 0, 64, 128, 64}, SavedRange{5, 0, 100, 192, 100}));
+  EXPECT_THAT(
+      saved_ranges(kPieces, {0, 292}, 1),
+      ElementsAre(SavedRange{1, 0, 128, 0, 128}, SavedRange{2, 0, 64, 128, 64}, SavedRange{5, 0, 100, 192, 100}));
   EXPECT_THAT(saved_ranges(kPieces, {100, 200}, 1),
               ElementsAre(SavedRange{1, 100, 28, 0, 128}, SavedRange{2, 0, 64, 28, 64}, SavedRange{5, 0, 8, 92, 100}));
   EXPECT_THAT(saved_ranges(kPieces, {130, 140}, 1), ElementsAre(SavedRange{2, 2, 10, 0, 64}));

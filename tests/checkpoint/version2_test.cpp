@@ -37,7 +37,8 @@ void make_version2(const fs::path& directory) {
     auto tensors = checkpoint::read_safetensors(directory / name);
     for (const auto& parameter : manifest.parameters) {
       const bool is_empty = !tensors.contains("model." + parameter.name);
-      for (const auto& [kind, dtype] : parameter.tensors) tensors.try_emplace(kind + "." + parameter.name, torch::zeros({0}));
+      for (const auto& [kind, dtype] : parameter.tensors)
+        tensors.try_emplace(kind + "." + parameter.name, torch::zeros({0}));
       for (const auto& [kind, number] : parameter.scalars) {
         tensors[kind + "." + parameter.name] = torch::tensor(is_empty ? 0.0 : number, torch::kFloat32);
       }
