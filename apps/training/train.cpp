@@ -171,6 +171,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_done));
+    if (!resumed.passed_over.empty()) report->event(resumed.steps_done, resumed.passed_over);
     report->begin(resumed.steps_done);
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
