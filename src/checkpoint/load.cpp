@@ -53,7 +53,7 @@ class LoadedValues {
     copies_.emplace_back(of.tensor.slice(0, 0, numel), values);
   }
 
-  void add_buffers(const engine::NamedTensors& buffers) {
+  void add_buffers(const NamedTensors& buffers) {
     for (const auto& [name, buffer] : buffers) {
       const auto saved = std::ranges::find(saved_.buffers, name, &Manifest::Buffer::name);
       if (saved == saved_.buffers.end()) continue;
