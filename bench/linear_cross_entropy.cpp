@@ -1,11 +1,13 @@
 // The cross entropy of a head, with logits that are whole and with linear_cross_entropy: time of forward and backward,
-// and the most memory that they take beside the inputs and their gradients. GPT-2's vocabulary of 50,257 and width of
-// 768, 1,024 targets. Both run once in each iteration, in alternating order.
+// and the most memory that they take beside the inputs and their gradients. A vocabulary of 4,096 and GPT-2's of
+// 50,257, its width of 768, 1,024 targets. Both run once in each iteration, in alternating order.
 //
 //   whole_ms, chunks_ms   medians of hidden.matmul(weight.t()), cross_entropy and backward, and of linear_cross_entropy
 //   ratio                 the median of the iterations' quotients of the two: below 1, linear_cross_entropy is faster
 //   product_ms            the median of the product alone, which a forward needs, of which a backward has two of its
-//   own whole_mb, chunks_mb   peaks
+//                         own
+//   ..._spread            of each of these, how far the measurements lie apart (median.h)
+//   whole_mb, chunks_mb   peaks
 //
 //   build/release/bench/bench_linear_cross_entropy --benchmark_filter=fp32
 #include <benchmark/benchmark.h>
@@ -23,7 +25,7 @@
 
 namespace {
 
-constexpr int64_t kVocabulary = 50257, kWidth = 768, kRows = 1024;
+constexpr int64_t kWidth = 768, kRows = 1024;
 constexpr int kIterations = 7;
 
 // Bytes of tensors that are held while it lives, by operators of this thread.
@@ -41,10 +43,10 @@ class Peak : public c10::MemoryReportingInfoBase {
 };
 
 struct Head {
-  explicit Head(torch::ScalarType dtype)
+  Head(torch::ScalarType dtype, int64_t vocabulary)
       : hidden(torch::randn({kRows, kWidth}).to(dtype).requires_grad_()),
-        weight((torch::randn({kVocabulary, kWidth}) / 50).to(dtype).requires_grad_()),
-        targets(torch::randint(kVocabulary, {kRows}, torch::kInt64)) {}
+        weight((torch::randn({vocabulary, kWidth}) / 50).to(dtype).requires_grad_()),
+        targets(torch::randint(vocabulary, {kRows}, torch::kInt64)) {}
 
   torch::Tensor whole() const {
     return torch::cross_entropy_loss(hidden.matmul(weight.t()).to(torch::kFloat32), targets);
@@ -77,7 +79,7 @@ Sample pass(const Head& head, torch::Tensor (Head::*loss)() const) {
 void measure(benchmark::State& state, torch::ScalarType dtype) {
   torch::set_num_threads(static_cast<int>(state.range(0)));
   torch::manual_seed(1);
-  const Head head(dtype);
+  const Head head(dtype, state.range(1));
   pass(head, &Head::whole), pass(head, &Head::chunks);
   std::vector<double> whole, chunks, ratios, products;
   Sample a{}, b{};
@@ -94,10 +96,10 @@ void measure(benchmark::State& state, torch::ScalarType dtype) {
     products.push_back(1e3 * seconds_of([&] { head.hidden.matmul(head.weight.t()); }));
     state.SetIterationTime(b.seconds);
   }
-  state.counters["whole_ms"] = median(whole);
-  state.counters["chunks_ms"] = median(chunks);
-  state.counters["ratio"] = median(ratios);
-  state.counters["product_ms"] = median(products);
+  add_counters(state, "whole_ms", whole);
+  add_counters(state, "chunks_ms", chunks);
+  add_counters(state, "ratio", ratios);
+  add_counters(state, "product_ms", products);
   state.counters["whole_mb"] = 1e-6 * static_cast<double>(a.bytes);
   state.counters["chunks_mb"] = 1e-6 * static_cast<double>(b.bytes);
 }
@@ -107,9 +109,8 @@ void measure(benchmark::State& state, torch::ScalarType dtype) {
 int main(int argc, char** argv) {
   for (const auto& [name, dtype] : {std::pair("fp32", torch::kFloat32), std::pair("bf16", torch::kBFloat16)}) {
     benchmark::RegisterBenchmark(name, [dtype = dtype](benchmark::State& state) { measure(state, dtype); })
-        ->ArgName("threads")
-        ->Arg(1)
-        ->Arg(2)
+        ->ArgNames({"threads", "vocabulary"})
+        ->ArgsProduct({{1, 2}, {4096, 50257}})
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond)
         ->Iterations(kIterations);

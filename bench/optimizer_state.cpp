@@ -3,6 +3,7 @@
 //
 //   fp32_ns, bf16_ns, 8bit_ns         medians of the time of a step per parameter
 //   bf16_ratio, 8bit_ratio            medians of the iterations' quotients by fp32
+//   ..._spread                        of each of these, how far the measurements lie apart (median.h)
 //   fp32_bytes, bf16_bytes, 8bit_bytes  of moments per parameter
 //
 //   build/release/bench/bench_optimizer_state
@@ -75,9 +76,9 @@ void measure(benchmark::State& state, fsdp::World& world) {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     const std::string name = kNames[i];
-    state.counters[name + "_ns"] = 1e9 * median(seconds[i]) / static_cast<double>(kMatrices * kWidth * kWidth);
+    add_counters(state, name + "_ns", seconds[i], 1e9 / static_cast<double>(kMatrices * kWidth * kWidth));
     state.counters[name + "_bytes"] = all[i]->bytes_per_parameter();
-    if (i > 0) state.counters[name + "_ratio"] = median(ratios[i]);
+    if (i > 0) add_counters(state, name + "_ratio", ratios[i]);
   }
 }
 

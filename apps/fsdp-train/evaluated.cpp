@@ -38,19 +38,6 @@ void choose_checkpoint(Options& options) {
   }
 }
 
-// One shard is loaded by any number of ranks, each of which holds the model; several by as many ranks as saved them.
-void choose_ranks(Options& options) {
-  const int64_t shards = shards_of(options.checkpoint), ranks = ranks_of(options.checkpoint);
-  options.strategy = "full-shard";
-  options.shard_group_size = shards;
-  if (is_started_as_rank() || shards == 1 || options.ranks == ranks) return;
-  if (options.ranks != 1) {
-    throw fsdp::Error(fmt::format("checkpoint '{}' was saved by {} ranks, and --ranks is {}. Use --ranks {}.",
-                                  options.checkpoint, ranks, options.ranks, ranks));
-  }
-  options.ranks = ranks;
-}
-
 // The one that was trained for the run, whose text may be gone.
 void choose_tokenizer(Options& options) {
   const fs::path run = (fs::path(options.checkpoint) / "").parent_path().parent_path();
@@ -67,7 +54,8 @@ std::vector<std::string> choose_evaluated(Options& options) {
   std::error_code ignored;
   // That it is none is said where inputs are checked.
   if (!fs::exists(fs::path(options.checkpoint) / "manifest.json", ignored)) return problems;
-  collect_problems(problems, [&] { choose_ranks(options); });
+  options.strategy = "full-shard";  // on any number of ranks, whatever the run was trained with
+  options.shard_group_size = 0;
   choose_tokenizer(options);
   return problems;
 }

@@ -23,7 +23,6 @@ namespace trainer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Model = std::shared_ptr<models::LanguageModel>;
 
 void print_speed(int64_t tokens, Clock::duration time) {
   const double seconds = std::chrono::duration<double>(time).count();
@@ -58,42 +57,25 @@ void print_samples(models::LanguageModel& model, const SampleInputs& inputs, con
   if (isatty(STDERR_FILENO) == 1) print_speed(tokens, Clock::now() - began);
 }
 
-// The whole model, on the first rank; nothing on the others. A gather for each token would take longer than the token.
-Model whole_model(fsdp::World& world, fsdp::ShardedModel& sharded, const Options& options) {
-  const fsdp::NamedTensors state = sharded.full_state({.rank0_only = true, .buffers = false});
-  if (world.rank() != 0) return nullptr;
-  Model model = models::make_deferred_model(options.model, world.device());
-  torch::NoGradGuard no_grad;
-  auto parameters = model->named_parameters();
-  for (const auto& [name, tensor] : state) parameters[name].set_data(tensor);
-  model->to(world.device(), compute_dtype_of(options));
-  return model;
-}
-
 void use_all_cores(const Options& options) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const bool is_decided = std::getenv("OMP_NUM_THREADS") != nullptr && options.threads == 0;
   if (!is_decided) torch::set_num_threads(options.threads > 0 ? static_cast<int>(options.threads) : cores);
 }
 
-// Every rank runs this.
+// One rank, whatever number of them saved the checkpoint: a gather for each token would take longer than the token.
 void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& options,
                  const std::function<void()>& loaded) {
-  Model whole;
-  {
-    const Model model = models::make_deferred_model(options.model, world.device());
-    auto sharded = fsdp::shard(*model, world, sharding_of(options));
-    if (inputs.is_exported) {
-      fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
-    } else {
-      fsdp::load_checkpoint(inputs.folder, {.model = &sharded});
-    }
-    loaded();
-    use_all_cores(options);
-    if (world.size() == 1) return print_samples(*model, inputs, options, world.device());
-    whole = whole_model(world, sharded, options);
+  const std::shared_ptr<models::LanguageModel> model = models::make_deferred_model(options.model, world.device());
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  if (inputs.is_exported) {
+    fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
+  } else {
+    fsdp::load_checkpoint(inputs.folder, {.model = &sharded});
   }
-  if (whole) print_samples(*whole, inputs, options, world.device());
+  loaded();
+  use_all_cores(options);
+  print_samples(*model, inputs, options, world.device());
 }
 
 }  // namespace
@@ -101,10 +83,9 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
 int sample_command(const SampleInputs& inputs, const Options& given) {
   constexpr int kUsageError = 2, kThrew = 1;
   Options options = given;
-  options.ranks = inputs.ranks;
-  const bool has_replicas = inputs.ranks > inputs.shards;
-  options.strategy = inputs.ranks == 1 ? "no-shard" : has_replicas ? "hybrid-shard" : "full-shard";
-  options.shard_group_size = has_replicas ? inputs.shards : 0;
+  options.ranks = 1;
+  options.strategy = "no-shard";
+  options.shard_group_size = 0;
   if (!options.model_options.vocabulary && !inputs.is_exported) {
     options.model.vocabulary = std::max(options.model.vocabulary, inputs.tokenizer->vocabulary());
   }

@@ -41,8 +41,7 @@ void find_model(const fs::path& named, SampleInputs& inputs) {
         named.string()));
   }
   if (inputs.is_exported) return;
-  inputs.shards = shards_of(inputs.folder);
-  if (inputs.shards > 1) inputs.ranks = ranks_of(inputs.folder);
+  check_shards(inputs.folder);
 }
 
 std::string tokenizer_name(const CommandLine& line, const SampleInputs& inputs) {

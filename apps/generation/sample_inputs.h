@@ -14,8 +14,6 @@ namespace trainer {
 struct SampleInputs {
   std::filesystem::path folder;  // of a checkpoint, or of an exported model
   bool is_exported = false;
-  int64_t shards = 1;  // of the checkpoint
-  int64_t ranks = 1;   // that load it
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer;
   std::string prompt;
   std::vector<std::string> problems;  // every one that was found, a sentence each; the rest counts where there is none

@@ -53,7 +53,8 @@ Gpt2Impl::Gpt2Impl(const ModelConfig& config) : LanguageModel(config) {
   wte_ = transformer->register_module("wte", nn::Embedding(config.vocabulary, config.width));
   wpe_ = transformer->register_module("wpe", nn::Embedding(config.context, config.width));
   h_ = transformer->register_module("h", nn::ModuleList());
-  for (int64_t layer = 0; layer < config.layers; ++layer) h_->push_back(Gpt2Block(config));
+  for (int64_t layer = 0; layer < config.layers; ++layer) h_->push_back(fsdp::Recomputed<Gpt2BlockImpl>(config));
+  set_recomputation({});
   ln_f_ = transformer->register_module("ln_f", layer_norm(config));
   if (!config.tied_embeddings) {
     lm_head_ = register_module("lm_head", nn::Linear(nn::LinearOptions(config.width, config.vocabulary).bias(false)));
@@ -81,7 +82,7 @@ torch::Tensor Gpt2Impl::features(const torch::Tensor& tokens, KeyValueCache* cac
   auto x = torch::dropout(wte_(tokens) + wpe_(positions), config().embedding_dropout, is_training());
   CachedLayer place{cache, 0};
   for (const auto& block : *h_) {
-    x = run_block(place.layer, *block->as<Gpt2BlockImpl>(), std::move(x), place);
+    x = block->as<fsdp::RecomputedImpl<Gpt2BlockImpl>>()->forward(std::move(x), place);
     ++place.layer;
   }
   return ln_f_(x);

@@ -25,6 +25,16 @@ void LanguageModel::check(const torch::Tensor& tokens, int64_t before) const {
   }
 }
 
+void LanguageModel::set_recomputation(const Recomputation& recomputation) {
+  const auto again = recomputation.keeps_products ? fsdp::KeptResults::Products : fsdp::KeptResults::None;
+  int64_t layer = 0;
+  for (const auto& module : modules(/*include_self=*/false)) {
+    auto* block = dynamic_cast<fsdp::RecomputedModule*>(module.get());
+    if (block == nullptr) continue;
+    block->set_recomputation({.keep = recomputation.of(layer++, config_.layers) ? again : fsdp::KeptResults::All});
+  }
+}
+
 torch::Tensor LanguageModel::forward(const torch::Tensor& tokens) {
   check(tokens);
   return torch::linear(features(tokens, nullptr), head());

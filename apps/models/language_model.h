@@ -33,18 +33,10 @@ class LanguageModel : public torch::nn::Module {
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
 
   const ModelConfig& config() const { return config_; }
-  // From the next forward on; changes no bit. None unless set.
-  void set_recomputation(const Recomputation& recomputation) { recomputation_ = recomputation; }
+  // From the next forward on; changes no bit. None unless set. The layers are the model's fsdp::RecomputedModules.
+  void set_recomputation(const Recomputation& recomputation);
 
  protected:
-  // block.forward(x, arguments...) of this layer, run again in the backward if that is asked for.
-  template <typename Block, typename... Arguments>
-  torch::Tensor run_block(int64_t layer, Block& block, torch::Tensor x, const Arguments&... arguments) const {
-    if (!recomputation_.of(layer, config_.layers)) return block.forward(std::move(x), arguments...);
-    const auto keep = recomputation_.keeps_products ? fsdp::KeptResults::Products : fsdp::KeptResults::None;
-    const auto forward = [&block](const auto&... inputs) { return block.forward(inputs...); };
-    return fsdp::activation_checkpoint({.keep = keep}, forward, x, arguments...);
-  }
   // The head's input: [batch, length, width]. With a cache, the tokens follow those in it.
   virtual torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) = 0;
   // The head's weight [vocabulary, width], its own or the token embedding.
@@ -54,7 +46,6 @@ class LanguageModel : public torch::nn::Module {
   void check(const torch::Tensor& tokens, int64_t before = 0) const;
 
   ModelConfig config_;
-  Recomputation recomputation_;
 };
 
 // A model with first weights from LibTorch's default generator, on the CPU and in fp32; the base has the same with and

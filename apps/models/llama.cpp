@@ -71,7 +71,10 @@ LlamaImpl::LlamaImpl(const ModelConfig& config) : LanguageModel(config), frequen
   auto model = register_module("model", std::make_shared<nn::Module>());
   embed_tokens_ = model->register_module("embed_tokens", nn::Embedding(config.vocabulary, config.width));
   layers_ = model->register_module("layers", nn::ModuleList());
-  for (int64_t layer = 0; layer < config.layers; ++layer) layers_->push_back(LlamaBlock(config));
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    layers_->push_back(fsdp::Recomputed<LlamaBlockImpl>(config));
+  }
+  set_recomputation({});
   norm_ = model->register_module("norm", RmsNorm(config));
   if (!config.tied_embeddings) {
     lm_head_ = register_module("lm_head", nn::Linear(nn::LinearOptions(config.width, config.vocabulary).bias(false)));
@@ -96,7 +99,7 @@ torch::Tensor LlamaImpl::features(const torch::Tensor& tokens, KeyValueCache* ca
   auto x = embed_tokens_(tokens);
   CachedLayer place{cache, 0};
   for (const auto& block : *layers_) {
-    x = run_block(place.layer, *block->as<LlamaBlockImpl>(), std::move(x), rotation, place);
+    x = block->as<fsdp::RecomputedImpl<LlamaBlockImpl>>()->forward(std::move(x), rotation, place);
     ++place.layer;
   }
   return norm_(x);

@@ -38,6 +38,20 @@ ModelConfig llama_1b() {
           .end_tokens = {128'001}};
 }
 
+// As published at https://huggingface.co/meta-llama/Llama-2-7b-hf
+ModelConfig llama_7b() {
+  return {.family = Family::Llama,
+          .vocabulary = 32'000,
+          .context = 4096,
+          .width = 4096,
+          .layers = 32,
+          .heads = 32,
+          .mlp_width = 11'008,
+          .tied_embeddings = false,
+          .begin_token = 1,
+          .end_tokens = {2}};
+}
+
 // As published at https://huggingface.co/meta-llama/Llama-3.1-8B
 ModelConfig llama_8b() {
   return {.family = Family::Llama,
@@ -72,6 +86,7 @@ const std::vector<std::pair<std::string, ModelConfig>>& sizes() {
                                                                        {"gpt2-large", gpt2(1280, 36, 20)},
                                                                        {"gpt2-xl", gpt2(1600, 48, 25)},
                                                                        {"llama-1b", llama_1b()},
+                                                                       {"llama-7b", llama_7b()},
                                                                        {"llama-8b", llama_8b()}};
   return all;
 }

@@ -29,6 +29,8 @@ std::vector<Group> output_groups() {
         {"--no-best", &O::no_best, Anything{}, kTrain, "", "",
          "Does not keep RUN/best, the checkpoint with the lowest validation loss. It is kept where --validate-every "
          "asks for several."},
+        {"--no-save", &O::no_save, Anything{}, kTrain, "", "",
+         "Saves no checkpoint, not even at the end: a trial of what a model takes. Such a run cannot go on."},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
          "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "

@@ -47,6 +47,10 @@ std::vector<Group> rank_groups() {
          "Layers that keep their input alone for the backward, which runs them again. Less memory for a third more "
          "computation, and the same bits. A number is spread evenly over the layers; selective is all of them, but the "
          "results of matrix products and of attention are kept, so that nearly no time is lost."},
+        {"--activation-memory", &O::activation_memory, kUpToBytes, kTrain, "BYTES", "any",
+         "Memory of activations per rank, such as 1.5GB. The first step measures; from the second on each layer keeps "
+         "all that its backward needs, the results of its products, or its input, so that the least time is lost "
+         "within it. The same bits."},
         {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
          "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
          "memory only while a layer uses them; the weights are the same to the bit."},

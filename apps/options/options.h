@@ -86,6 +86,7 @@ struct Options {
   int64_t buffers = 2;
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";          // or all, selective, or a number of layers
+  std::optional<double> activation_memory;             // bytes that a rank's activations may take; none: any
   std::string offload = "none";                        // to files; one of kOffloads
   bool offload_activations = false;                    // to files
   std::string offload_directory;                       // of them all; empty: a folder of the run's
@@ -125,6 +126,7 @@ struct Options {
   double save_minutes = 0;
   int64_t keep = 0;  // 0: all
   bool no_best = false;
+  bool no_save = false;
   std::optional<StepRange> trace_steps;
   bool export_model = false;
   bool export_best = false;  // of the best checkpoint, not of the last step
@@ -143,6 +145,7 @@ struct Options {
   std::string shell;              // of `completion`; one of kShells
 
   models::Recomputation recomputation() const {
+    if (activation_memory) return {.blocks = model.layers};  // until it is decided
     if (activation_checkpoint == "none") return {};
     if (activation_checkpoint == "all") return {.blocks = model.layers};
     if (activation_checkpoint == "selective") return {.blocks = model.layers, .keeps_products = true};
@@ -152,7 +155,7 @@ struct Options {
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   // The last validation alone compares with nothing.
-  bool keeps_best() const { return validate_every > 0 && !no_best; }
+  bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
   std::string best_folder() const { return run + "/best"; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
   LearningRate learning_rate() const {

@@ -96,12 +96,22 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.eval_only || !options.dry_run, "--eval-only and --dry-run are both given. Leave one out.");
   check(!options.export_best || options.export_model, "--export-best is given without --export.");
   check(!options.export_best || options.keeps_best(),
-        "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best.");
+        "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best and "
+        "--no-save.");
+  check(!options.no_save || (options.save_every == 0 && options.save_minutes == 0),
+        "--no-save is given with --save-every or --save-minutes. Leave out one of them.");
   check(options.offload_directory.empty() || options.offloads() || options.offload_activations,
         "--offload-directory is given, and --offload is none. Give --offload optimizer, --offload all or "
         "--offload-activations.");
+  check(!options.activation_memory || !options.offload_activations,
+        "--activation-memory and --offload-activations are both given: the budget is for activations that stay in "
+        "memory. Leave one out.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),
         "--offload is given with --eval-only, which has no run's folder. Give --offload-directory as well.");
+  check(!options.activation_memory || options.activation_checkpoint == "none",
+        fmt::format("--activation-memory and --activation-checkpoint {} are both given, and the first decides what the "
+                    "layers keep. Leave one out.",
+                    options.activation_checkpoint));
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
   const int64_t group = options.shard_group_size;

@@ -132,6 +132,10 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   row("dtypes", fmt::format("parameters {}{}, gradients between ranks {}", options.param_dtype,
                             options.scales_loss() ? " (scaled loss)" : "", options.reduce_dtype));
   if (options.activation_checkpoint != "none") row("recomputed", recomputed_text(options));
+  if (options.activation_memory) {
+    row("activations", fmt::format("{} per rank at most; the first step measures what layers may keep",
+                                   short_bytes(static_cast<size_t>(*options.activation_memory))));
+  }
   row("per step", step_text(options));
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
   row("epochs", epochs_text(options, corpus));

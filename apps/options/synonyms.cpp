@@ -109,6 +109,7 @@ constexpr Synonym kFlags[] = {
     {"activation-offloading", "--offload-activations"},
     {"enable-activation-offloading", "--offload-activations"},
     {"recompute-granularity", "--activation-checkpoint"},
+    {"activation-memory-budget", "--activation-memory"},
     {"sharding-strategy", "--strategy"},
     {"sharding", "--strategy"},
     {"deepspeed", "--strategy"},

@@ -1,11 +1,13 @@
 #include "planning/dry_run.h"
 
 #include <fmt/format.h>
+#include <fsdp/error.h>
 
 #include <algorithm>
 
 #include "console/units.h"
 #include "options/frozen.h"
+#include "planning/activation_text.h"
 #include "planning/fit.h"
 #include "planning/host_memory.h"
 #include "planning/plan_text.h"
@@ -27,6 +29,19 @@ std::string model_text(const Options& options, const ModelParts& parts) {
        fmt::format("  {} of {}", options.model.layers, grouped(parts.blocks_numel / options.model.layers)));
   line("head", parts.head_numel, tied ? "  the last norm" : "  and the last norm");
   return text;
+}
+
+// What the budget for activations is likely to come to.
+std::string activation_text(const RunPlan& plan) {
+  if (!plan.options.activation_memory) return "";
+  try {
+    return plan_line("recomputation",
+                     fmt::format("{}, if products take {:.0f} % of a layer's time; the first step measures it",
+                                 activation_plan_text(plan.activations.plan(plan.options)),
+                                 100 * PlannedActivations::kProductShare));
+  } catch (const fsdp::Error& error) {
+    return plan_line("recomputation", error.what());
+  }
 }
 
 std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
@@ -65,6 +80,7 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
     text += fmt::format("  where ranks find gathers by copies faster: {} more per rank\n",
                         plan_bytes(static_cast<double>(memory.model.front().copies)));
   }
+  text += activation_text(plan);
   const std::string hosts = plan.hosts == 1 ? "ranks of one host, which share memory"
                                             : fmt::format("{} hosts of {} that share memory", plan.hosts,
                                                           counted(plan.ranks_of_host(), "rank"));

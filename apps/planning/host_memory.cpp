@@ -8,18 +8,21 @@ namespace trainer {
 
 namespace {
 
-// Beside the activations, when they are most: the logits that are there at a time, which become their own gradient.
+// Beside the activations, when they are most: the gradient of what the head is given, which is in fp32, and the logits
+// that are made again, where not all are among the activations. The gradients of the layers come later.
 double logits_bytes(const Options& options) {
   const double element = options.param_dtype == "fp32" ? 4 : 2;
   const auto tokens = static_cast<double>(options.batch * options.model.context);
-  return std::min(element * tokens * static_cast<double>(options.model.vocabulary), kLogitsBytes);
+  const double logits = element * tokens * static_cast<double>(options.model.vocabulary);
+  return 4 * tokens * static_cast<double>(options.model.width) + (logits > kLogitsBytes ? kLogitsAgainBytes : 0);
 }
 
 // Of tensors that are no activations: what there is of all beside the most of these. Where activations are offloaded
 // they are the same.
 double temporary_bytes(const RunPlan& plan) {
   if (!plan.tensors.is_known()) return logits_bytes(plan.options);
-  return std::max(0.0, plan.tensors.bytes(plan.options, kLogitsBytes) - plan.activations.bytes(plan.options));
+  return std::max(
+      0.0, plan.tensors.bytes(plan.options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(plan.options));
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 
 namespace trainer {
 
-// As many bytes of logits as fsdp::linear_cross_entropy lets be there at a time (LinearCrossEntropyOptions).
-constexpr double kLogitsBytes = 64 << 20;
+// As many bytes of logits as fsdp::linear_cross_entropy lets be there at a time (LinearCrossEntropyOptions), and of
+// those that it makes again.
+constexpr double kLogitsBytes = 64 << 20, kLogitsAgainBytes = kLogitsBytes / 4;
 
 // In bytes; of all ranks they may be more than 64 bits hold.
 struct HostMemory {

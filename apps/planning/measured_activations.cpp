@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/activations.h>
+#include <fsdp/loss.h>
 
 #include <map>
 #include <mutex>
@@ -58,6 +59,11 @@ auto previewed_step(const Options& tiny, const Preview& preview) {
   });
 }
 
+int64_t kept_logits(const Options& options) {
+  return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
+                                compute_dtype_of(options));
+}
+
 std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) {
   std::map<int64_t, int64_t> number_of_bytes;
   for (const int64_t bytes : storages) ++number_of_bytes[bytes];
@@ -75,16 +81,21 @@ PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
 }  // namespace
 
 PlannedActivations measured_activations() {
-  return PlannedActivations([](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); });
+  return PlannedActivations(
+      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits,
+      {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
+       .plan = fsdp::plan_activations});
 }
 
 PlannedOffload measured_offload() {
-  return PlannedOffload([](const Options& tiny) {
-    std::vector<PlannedOffload::Moment> moments;
-    for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
-      moments.push_back({numbers_by_bytes(moment.in_memory), numbers_by_bytes(moment.offloaded)});
-    return moments;
-  });
+  return PlannedOffload(
+      [](const Options& tiny) {
+        std::vector<PlannedOffload::Moment> moments;
+        for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
+          moments.push_back({numbers_by_bytes(moment.in_memory), numbers_by_bytes(moment.offloaded)});
+        return moments;
+      },
+      kept_logits);
 }
 
 PlannedTensors measured_tensors() { return PlannedTensors(tensors_in_a_step); }

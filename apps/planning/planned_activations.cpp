@@ -66,7 +66,9 @@ Options with_prime_sizes(const Options& options) {
 
 namespace {
 
-double product_of(const ActivationSizes& sizes, const std::array<int, std::tuple_size_v<ActivationSizes>>& powers) {
+using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
+
+double product_of(const ActivationSizes& sizes, const Powers& powers) {
   double product = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (int power = 0; power < powers[i]; ++power) product *= static_cast<double>(sizes[i]);
@@ -76,34 +78,95 @@ double product_of(const ActivationSizes& sizes, const std::array<int, std::tuple
 
 }  // namespace
 
+Powers powers_of_logits(const ActivationSizes& sizes) {
+  Powers powers{};
+  for (const Size size : {kBatch, kContext, kVocabulary}) powers[size] = sizes[size] > 1 ? 1 : 0;
+  return powers;
+}
+
 const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
   const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
   std::set<Form>& forms = place->second;
   if (!is_new) return forms;
   const ActivationSizes sizes = tiny_sizes(options);
-  for (const std::vector<int64_t>& moment : run_(with_prime_sizes(options))) {
-    Form form;
-    for (int64_t bytes : moment) {
-      Form::key_type powers{};
-      for (size_t i = 0; i < sizes.size(); ++i) {
-        for (; bytes > 0 && sizes[i] > 1 && bytes % sizes[i] == 0; bytes /= sizes[i]) ++powers[i];
-      }
-      form[powers] += bytes;
+  for (const std::vector<int64_t>& moment : run_(with_prime_sizes(options))) forms.insert(form_of(moment, sizes));
+  return forms;
+}
+
+PlannedActivations::Form PlannedActivations::form_of(const std::vector<int64_t>& storages,
+                                                     const ActivationSizes& tiny) {
+  Form form;
+  for (int64_t bytes : storages) {
+    Powers powers{};
+    for (size_t i = 0; i < tiny.size(); ++i) {
+      for (; bytes > 0 && tiny[i] > 1 && bytes % tiny[i] == 0; bytes /= tiny[i]) ++powers[i];
     }
-    forms.insert(std::move(form));
+    form[powers] += bytes;
+  }
+  return form;
+}
+
+const PlannedActivations::BudgetForms& PlannedActivations::budget_forms_of(const Options& options) const {
+  const auto [place, is_new] = budget_forms_->try_emplace({options.param_dtype, options.batch == 1});
+  BudgetForms& forms = place->second;
+  if (!is_new) return forms;
+  const ActivationSizes sizes = tiny_sizes(options);
+  const fsdp::RecomputedStorages storages = budgeted_.run(with_prime_sizes(options));
+  for (const auto& block : storages.blocks) {
+    forms.blocks.push_back({.products = form_of(block.products, sizes),
+                            .all = form_of(block.all, sizes),
+                            .unsaved_products = form_of(block.unsaved_products, sizes)});
+  }
+  for (const auto& moment : storages.moments) {
+    forms.moments.emplace(moment.open_blocks, form_of(moment.storages, sizes));
   }
   return forms;
 }
 
+double PlannedActivations::bytes_of(const Form& form, const Options& options) const {
+  const ActivationSizes sizes = activation_sizes(options);
+  const Powers of_logits = powers_of_logits(sizes);
+  double sum = 0;
+  for (const auto& [powers, factor] : form) {
+    sum += kept_logits_ && powers == of_logits ? static_cast<double>(kept_logits_(options))
+                                               : static_cast<double>(factor) * product_of(sizes, powers);
+  }
+  return sum;
+}
+
+fsdp::ActivationTimeline PlannedActivations::timeline(const Options& options) const {
+  using fsdp::KeptResults;
+  const BudgetForms& forms = budget_forms_of(options);
+  const auto bytes = [&](const Form& form) { return static_cast<int64_t>(bytes_of(form, options)); };
+  fsdp::ActivationTimeline timeline;
+  for (const auto& block : forms.blocks) {
+    timeline.blocks.push_back({.name = std::to_string(timeline.blocks.size()),
+                               .choices = {{.keep = KeptResults::None, .seconds = 1},
+                                           {.keep = KeptResults::Products,
+                                            .kept_bytes = bytes(block.products),
+                                            .backward_bytes = bytes(block.unsaved_products),
+                                            .seconds = 1 - kProductShare},
+                                           {.keep = KeptResults::All, .kept_bytes = bytes(block.all)}}});
+  }
+  timeline.peaks.resize(forms.blocks.size() + 1);
+  for (const auto& [open, form] : forms.moments) timeline.peaks[open] = std::max(timeline.peaks[open], bytes(form));
+  return timeline;
+}
+
+fsdp::ActivationPlan PlannedActivations::plan(const Options& options) const {
+  return budgeted_.plan(timeline(options), static_cast<int64_t>(options.activation_memory.value()));
+}
+
 double PlannedActivations::bytes(const Options& options) const {
   if (!run_) return 0;
-  const ActivationSizes sizes = activation_sizes(options);
-  double most = 0;
-  for (const Form& form : forms_of(options)) {
-    double sum = 0;
-    for (const auto& [powers, factor] : form) sum += static_cast<double>(factor) * product_of(sizes, powers);
-    most = std::max(most, sum);
+  if (options.activation_memory && budgeted_.run) {
+    const fsdp::ActivationTimeline found = timeline(options);
+    const int64_t least = std::ranges::max(found.peaks);
+    const auto budget = static_cast<int64_t>(*options.activation_memory);
+    return static_cast<double>(budgeted_.plan(found, std::max(least, budget)).peak_bytes);
   }
+  double most = 0;
+  for (const Form& form : forms_of(options)) most = std::max(most, bytes_of(form, options));
   return most;
 }
 

@@ -6,6 +6,8 @@
 // tensor of any large one, to the byte. measured_activations.h runs it; here is the arithmetic.
 #pragma once
 
+#include <fsdp/activation_memory.h>
+
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -29,6 +31,13 @@ ActivationSizes activation_sizes(const Options& options);
 // The run with primes for its sizes, but for those that are 1: operators treat a dimension of 1 in a way of its own.
 Options with_prime_sizes(const Options& options);
 
+// Of the loss's logits: an entry of the vocabulary for each token, and nothing else. The power of each size.
+std::array<int, std::tuple_size_v<ActivationSizes>> powers_of_logits(const ActivationSizes& sizes);
+
+// The bytes of logits that a run's loss keeps of all that there are: those grow with no product of sizes beyond its
+// room. Null: all.
+using KeptLogitBytes = std::function<int64_t(const Options&)>;
+
 // Copies share what they have found out. One thread at a time.
 class PlannedActivations {
  public:
@@ -36,22 +45,54 @@ class PlannedActivations {
   // they are most.
   using Run = std::function<std::vector<std::vector<int64_t>>(const Options& tiny)>;
 
+  // For runs with --activation-memory: the storages of a micro-batch in which each layer keeps its input alone, and
+  // what a budget makes of them.
+  struct Budgeted {
+    std::function<fsdp::RecomputedStorages(const Options& tiny)> run;
+    std::function<fsdp::ActivationPlan(const fsdp::ActivationTimeline& timeline, int64_t budget)> plan;
+  };
+
   // Of nothing: 0 bytes.
   PlannedActivations() = default;
-  explicit PlannedActivations(Run run) : run_(std::move(run)) {}
+  explicit PlannedActivations(Run run, KeptLogitBytes kept_logits = nullptr, Budgeted budgeted = {})
+      : run_(std::move(run)), kept_logits_(std::move(kept_logits)), budgeted_(std::move(budgeted)) {}
 
   // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
-  // and of one sequence per micro-batch or of several.
+  // and of one sequence per micro-batch or of several. With --activation-memory those of `plan`, or the least where
+  // that is more.
   double bytes(const Options& options) const;
 
+  // With --activation-memory: what the layers are likely to keep. Bytes are those of the run. Its times are not known
+  // before it; here products and attention take kProductShare of a layer's. Throws fsdp::Error where the least is more.
+  fsdp::ActivationPlan plan(const Options& options) const;
+  static constexpr double kProductShare = 0.9;
+
  private:
+  using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
   // A factor for each product of sizes, by their powers.
-  using Form = std::map<std::array<int, std::tuple_size_v<ActivationSizes>>, int64_t>;
+  using Form = std::map<Powers, int64_t>;
   using Kind = std::tuple<std::string, bool>;
 
+  // RecomputedStorages, by sizes.
+  struct BudgetForms {
+    struct Block {
+      Form products, all, unsaved_products;
+    };
+    std::vector<Block> blocks;
+    std::set<std::pair<size_t, Form>> moments;
+  };
+
+  static Form form_of(const std::vector<int64_t>& storages, const ActivationSizes& tiny);
+  // The bytes of a form in a run with these options.
+  double bytes_of(const Form& form, const Options& options) const;
   const std::set<Form>& forms_of(const Options& options) const;
+  const BudgetForms& budget_forms_of(const Options& options) const;
+  fsdp::ActivationTimeline timeline(const Options& options) const;
 
   Run run_;
+  KeptLogitBytes kept_logits_;
+  Budgeted budgeted_;
+  std::shared_ptr<std::map<Kind, BudgetForms>> budget_forms_ = std::make_shared<std::map<Kind, BudgetForms>>();
   std::shared_ptr<std::map<Kind, std::set<Form>>> forms_ = std::make_shared<std::map<Kind, std::set<Form>>>();
 };
 

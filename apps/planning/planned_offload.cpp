@@ -18,9 +18,13 @@ PlannedOffload::Bytes PlannedOffload::bytes(const Options& options) const {
   Bytes most;
   if (!run_) return most;
   const ActivationSizes sizes = activation_sizes(options);
+  const TensorForms::Powers of_logits = powers_of_logits(sizes);
   for (const auto& [in_memory, offloaded] : forms_of(options)) {
     Bytes bytes;
-    in_memory.tell(sizes, [&](const auto&, double number, double each) { bytes.in_memory += number * each; });
+    in_memory.tell(sizes, [&](const auto& powers, double number, double each) {
+      const bool are_kept_logits = kept_logits_ && powers == of_logits;
+      bytes.in_memory += are_kept_logits ? static_cast<double>(kept_logits_(options)) : number * each;
+    });
     offloaded.tell(sizes, [&](const auto&, double number, double each) {
       (each >= kLeastOffloaded ? bytes.in_files : bytes.in_memory) += number * each;
     });

@@ -32,7 +32,8 @@ class PlannedOffload {
 
   // Of nothing: 0 bytes.
   PlannedOffload() = default;
-  explicit PlannedOffload(Run run) : run_(std::move(run)) {}
+  explicit PlannedOffload(Run run, KeptLogitBytes kept_logits = nullptr)
+      : run_(std::move(run)), kept_logits_(std::move(kept_logits)) {}
   bool is_known() const { return run_ != nullptr; }
 
   // Per rank, each when it is most. Runs a tiny model for each kind of run that it is asked about.
@@ -48,6 +49,7 @@ class PlannedOffload {
   const std::set<Forms>& forms_of(const Options& options) const;
 
   Run run_;
+  KeptLogitBytes kept_logits_;
   std::shared_ptr<std::map<Kind, std::set<Forms>>> forms_ = std::make_shared<std::map<Kind, std::set<Forms>>>();
 };
 

@@ -97,7 +97,7 @@ bool is_replaceable(const fs::path& folder) {
          (is_checkpoint(folder) && std::all_of(entries.begin(), entries.end(), belongs_to_checkpoint));
 }
 
-int64_t shards_of(const fs::path& folder) {
+void check_shards(const fs::path& folder) {
   const Json manifest = read_manifest(folder);
   const std::string name = name_of_manifest(folder);
   if (!is_ours(manifest)) throw fsdp::Error(fmt::format("{} is of no checkpoint of this library.", name));
@@ -109,12 +109,6 @@ int64_t shards_of(const fs::path& folder) {
     if (fsdp::files::open_regular(file, name_of_file).bytes >= kHeaderBytes) continue;
     throw fsdp::Error(fmt::format("{} is too short to be one. Was it cut?", name_of_file));
   }
-  return shards;
-}
-
-int64_t ranks_of(const fs::path& folder) {
-  const std::string name = name_of_manifest(folder);
-  return fsdp::files::whole_number(read_manifest(folder), "world_size", name, 1, kMostShards);
 }
 
 int64_t bytes_of_checkpoint(const fs::path& folder) try {

@@ -21,13 +21,8 @@ bool is_checkpoint(const std::filesystem::path& folder);
 // Whether `folder` is one with nothing else in it, or empty: a save may take its place.
 bool is_replaceable(const std::filesystem::path& folder);
 
-// Of how many shards the checkpoint is, each with its file there: as many ranks load it. Throws fsdp::Error for a
-// manifest that is damaged or claims what the folder does not hold.
-int64_t shards_of(const std::filesystem::path& folder);
-
-// By how many ranks it was saved; where it has several shards, as many load them. Throws fsdp::Error for a manifest
-// that is damaged.
-int64_t ranks_of(const std::filesystem::path& folder);
+// Throws fsdp::Error for a manifest that is damaged, or claims shards that the folder does not hold.
+void check_shards(const std::filesystem::path& folder);
 
 // Of the files that belong to it; 0 where they cannot be listed.
 int64_t bytes_of_checkpoint(const std::filesystem::path& folder);

@@ -22,13 +22,12 @@ namespace trainer {
 namespace {
 
 constexpr const char *kData = "the training data", *kValidation = "the validation data";
-constexpr const char* kStep = "the tokens of a step";
 
 // With another of these a run is another one.
 constexpr std::array kKept = {
-    kData,      kStep,     "--seed",       "--optimizer",       "--model",      "--context",    "--width",
-    "--layers", "--heads", "--mlp-width",  "--key-value-heads", "--vocabulary", "--rope-theta", "--tie-embeddings",
-    "--freeze", "--lora",  "--lora-alpha", "--lora-targets"};
+    kData,          kTokensOfStep,      "--seed",   "--optimizer", "--model",           "--context",
+    "--width",      "--layers",         "--heads",  "--mlp-width", "--key-value-heads", "--vocabulary",
+    "--rope-theta", "--tie-embeddings", "--freeze", "--lora",      "--lora-alpha",      "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
@@ -99,7 +98,7 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
     }
   }
   settings[kValidation] = corpus.validation ? identity_of(*corpus.validation) : "none";
-  settings[kStep] = grouped(options.tokens_per_step());
+  settings[kTokensOfStep] = grouped(options.tokens_per_step());
   return settings;
 }
 

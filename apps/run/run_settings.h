@@ -9,6 +9,9 @@
 
 namespace trainer {
 
+// The name of one of them.
+inline constexpr const char* kTokensOfStep = "the tokens of a step";
+
 // Values as people read them, in UTF-8, by the name of the flag or what else they are called: "--seed", "the tokens of
 // a step".
 using RunSettings = std::map<std::string, std::string>;

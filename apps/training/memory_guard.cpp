@@ -3,9 +3,18 @@
 #include "console/terminal.h"
 #include "planning/dry_run.h"
 #include "planning/fit.h"
+#include "planning/measured_activations.h"
 #include "run/first_rank.h"
 
 namespace trainer {
+
+void check_activation_memory(fsdp::World& world, const Options& options) {
+  if (!options.activation_memory) return;
+  from_first_rank(world, [&] {
+    measured_activations().plan(options);
+    return std::string();
+  });
+}
 
 void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free) {
   if (options.ignore_memory) return;

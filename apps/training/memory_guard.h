@@ -13,4 +13,7 @@ namespace trainer {
 // collective.
 void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free);
 
+// Throws AgreedError on every rank where --activation-memory is below the least that the layers can keep. A collective.
+void check_activation_memory(fsdp::World& world, const Options& options);
+
 }  // namespace trainer

@@ -135,7 +135,7 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
                           short_bytes(static_cast<size_t>(stored_bytes_)));
   }
   print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_flops_), memory,
-                    options_.checkpoint_folder(steps_done)));
+                    options_.no_save ? "none, as --no-save asks" : options_.checkpoint_folder(steps_done)));
   if (!best.empty()) print(fmt::format("best:       {}\n", best));
 }
 
@@ -150,6 +150,7 @@ void Report::end(int64_t steps_done, EndStatus status, const std::string& reason
 
 void Report::stopped(int64_t steps_done) {
   progress_.finish();
+  if (options_.no_save) return print("nothing is saved, as --no-save asks\n");
   print(fmt::format("saved to {}; go on with: fsdp-train --resume {}\n", options_.checkpoint_folder(steps_done),
                     options_.run));
 }

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <vector>
@@ -39,66 +38,43 @@ struct OtherRun : AgreedError {
 
 enum class Settings { Kept, Free };
 
+// Of "16,384"; 0 for what is no number.
+int64_t ungrouped(std::string text) {
+  std::erase(text, ',');
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// How many micro-batches make a step of as many tokens as before: a run that goes on with other ranks keeps its data.
+std::string advice_on_step(const Options& options, const RunSettings& saved) {
+  const auto found = saved.find(kTokensOfStep);
+  const int64_t before = found == saved.end() ? 0 : ungrouped(found->second);
+  const int64_t of_micro_batch = options.tokens_per_step() / options.micro_batches;
+  if (before <= 0 || before == options.tokens_per_step()) return "";
+  if (before % of_micro_batch == 0) {
+    return fmt::format(" With --micro-batches {} on {} a step has as many tokens as before.", before / of_micro_batch,
+                       counted(options.ranks, "rank"));
+  }
+  return fmt::format(" No --micro-batches makes a step of {} tokens on {} with --batch {}: change these.",
+                     grouped(before), counted(options.ranks, "rank"), options.batch);
+}
+
 // The text about settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
 std::string compare_settings(const Training& training, const Notes& notes, const fs::path& checkpoint, Settings may) {
   const auto note = notes.find(kSettings);
   if (note == notes.end()) return "";
-  const auto [kept, free] = difference(settings_from_note(note->second), training.settings);
+  const RunSettings saved = settings_from_note(note->second);
+  const auto [kept, free] = difference(saved, training.settings);
   if (may == Settings::Kept && !kept.empty()) {
     throw OtherRun(
         training.world,
         fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
-                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}",
-                    checkpoint.string(), kept, checkpoint.string(),
+                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}{}",
+                    checkpoint.string(), kept, checkpoint.string(), advice_on_step(training.options, saved),
                     free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
   }
   return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
-}
-
-// Ranks that hold the model once.
-int64_t shards_made(const Training& training) {
-  const Options& options = training.options;
-  if (options.strategy == "no-shard") return 1;
-  if (options.shard_group_size > 0) return options.shard_group_size;
-  return options.strategy.starts_with("hybrid") ? training.world.local_size() : training.world.size();
-}
-
-// As rank 0 finds them; 0 for a checkpoint that is damaged, of which loading says more.
-int64_t shards_found(fsdp::World& world, const fs::path& checkpoint) {
-  return std::stoll(from_first_rank(world, [&]() -> std::string {
-    try {
-      return std::to_string(shards_of(checkpoint));
-    } catch (const fsdp::Error&) {
-      return "0";
-    }
-  }));
-}
-
-// Whether the checkpoint's run divided its model in the same way; one that does not say is taken for such a run.
-bool is_sharded_alike(const Training& training, const Notes& notes) {
-  const auto note = notes.find(kSettings);
-  if (note == notes.end()) return true;
-  const RunSettings saved = settings_from_note(note->second);
-  return std::ranges::all_of(std::array{"--strategy", "--shard-group-size"}, [&](const char* flag) {
-    const auto before = saved.find(flag), now = training.settings.find(flag);
-    return before == saved.end() || now == training.settings.end() || before->second == now->second;
-  });
-}
-
-// Throws OtherRun for a checkpoint that has to be loaded by another number of ranks.
-void check_ranks(const Training& training, const Notes& notes, const fs::path& checkpoint) {
-  const int64_t found = shards_found(training.world, checkpoint), made = shards_made(training);
-  if (found == 0 || found == made) return;
-  const int64_t ranks = training.world.size();
-  const bool one_per_rank = made == ranks && is_sharded_alike(training, notes);
-  throw OtherRun(training.world,
-                 one_per_rank
-                     ? fmt::format("checkpoint '{}' is of {}, and this job has {}. Go on with --ranks {}.",
-                                   checkpoint.string(), counted(found, "rank"), ranks, found)
-                     : fmt::format("checkpoint '{}' has {}, and --strategy {} on {} makes {}. Go on with --ranks, "
-                                   "--strategy and --shard-group-size as they were.",
-                                   checkpoint.string(), counted(found, "shard"), training.options.strategy,
-                                   counted(ranks, "rank"), counted(made, "shard")));
 }
 
 // Throws OtherRun for a checkpoint whose moments are kept otherwise: they are not converted.
@@ -119,7 +95,6 @@ void check_optimizer_state(const Training& training, const Notes& notes, const f
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed;
   const Notes notes = notes_of(training.world, checkpoint);
-  check_ranks(training, notes, checkpoint);
   resumed.differs = compare_settings(training, notes, checkpoint, may);
   check_optimizer_state(training, notes, checkpoint);
   resumed.state = from_notes(notes);
@@ -152,19 +127,20 @@ std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& 
   return newest_first;
 }
 
-// The newest that can be loaded; what is wrong with newer ones is told.
+// The newest that can be loaded, and what is wrong with newer ones.
 Resumed load_newest(Training& training, const std::vector<fs::path>& newest_first) {
   std::string problems;
   for (const fs::path& checkpoint : newest_first) {
     try {
       Resumed resumed = load(training, checkpoint, Settings::Kept);
-      resumed.told += problems;
+      resumed.passed_over = problems;
       return resumed;
     } catch (const OtherRun&) {
       throw;
     } catch (const fsdp::Error& error) {
       if (checkpoint == newest_first.back()) throw;
-      problems += fmt::format("; {} cannot be loaded: {}", checkpoint.string(), error.what());
+      problems +=
+          fmt::format("{}{} cannot be loaded: {}", problems.empty() ? "" : "; ", checkpoint.string(), error.what());
     }
   }
   return {};

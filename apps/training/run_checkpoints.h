@@ -32,8 +32,9 @@ std::string told_of(const CheckpointRecord& saved, const std::string& run);
 struct Resumed {
   int64_t steps_done = 0;
   ResumeState state = {};
-  std::string told = {};     // what a person should know; empty: nothing
-  std::string differs = {};  // settings that are not those of the checkpoint: "--lr: 0.1 before, 0.2 now"
+  std::string told = {};         // what a person should know; empty: nothing
+  std::string passed_over = {};  // newer checkpoints that are damaged, and how; empty: none is
+  std::string differs = {};      // settings that are not those of the checkpoint: "--lr: 0.1 before, 0.2 now"
 };
 
 // Loads what --checkpoint or --resume names. With --resume auto that is the newest checkpoint of the run that can be

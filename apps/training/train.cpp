@@ -140,7 +140,9 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const auto model = models::make_deferred_model(options.model, world.device());
   model->set_recomputation(options.recomputation());
   freeze(*model, frozen_parameters(options));
-  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding_of(options)); });
+  fsdp::Options sharding = sharding_of(options);
+  sharding.activation_memory = static_cast<int64_t>(options.activation_memory.value_or(0));
+  auto sharded = blaming_input(bad_input, [&] { return fsdp::shard(*model, world, sharding); });
   RunOptimizer optimizer(options, sharded);
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
@@ -169,6 +171,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_done));
+    if (!resumed.passed_over.empty()) report->event(resumed.steps_done, resumed.passed_over);
     report->begin(resumed.steps_done);
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
@@ -200,6 +203,7 @@ int train(const Options& given, const data::Corpus& corpus, const std::vector<st
     }
     EmptyFolderGuard guard;
     try {
+      check_activation_memory(world, options);
       check_memory(world, options, free_here);
       if (options.run.empty()) {
         options.run = from_first_rank(world, make_run_folder);

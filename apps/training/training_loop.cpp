@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "generation/generate.h"
+#include "planning/activation_text.h"
 #include "training/evaluate.h"
 #include "training/train_step.h"
 
@@ -72,12 +73,22 @@ void TrainingLoop::step() {
     report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   event(outcome.event);
+  tell_activation_decision();
   find_slow_rank(outcome.ranks);
   if (is_best) save_best();  // before RUN/step-N, whose notes say that it is there
   const bool saved = save(outcome.ranks.front().save_is_due);
   const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
   if (samples) write_sample();
   if (validates || saved || samples) stop_if_asked_meanwhile();
+}
+
+// Once, after the first step for which it holds.
+void TrainingLoop::tell_activation_decision() {
+  if (told_activations_ || !training_.options.activation_memory) return;
+  const auto decision = training_.sharded.activation_decision();
+  if (!decision) return;
+  told_activations_ = true;
+  event(activation_plan_text(decision->plan));
 }
 
 void TrainingLoop::agree_on_stop() { stop_signal_ = agreed_signal(training_.world, stop_request_.signal()); }
@@ -172,6 +183,7 @@ bool TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
   announce_end();
+  if (training_.options.no_save) return false;
   const SavedCheckpoint saved = save_run(training_, state_, steps_done_);
   if (saved.problem.empty()) {
     saved_step_ = steps_done_;

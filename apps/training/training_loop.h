@@ -37,6 +37,7 @@ class TrainingLoop {
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
   bool save(bool due_by_clock);  // whether it was time to
+  void tell_activation_decision();
   void agree_on_stop();
   void stop_if_asked_meanwhile();
   void announce_end();
@@ -57,6 +58,7 @@ class TrainingLoop {
   int64_t first_traced_step_ = 0;
   int64_t saved_step_ = -1;
   int stop_signal_ = 0;
+  bool told_activations_ = false;
 };
 
 }  // namespace trainer

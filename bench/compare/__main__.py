@@ -1,9 +1,10 @@
-"""Compares this library with PyTorch on this machine: training steps, memory, trainers, collectives, growth and slow
-wires.
+"""Compares this library with PyTorch on this machine: training steps, memory and what saves some of it, trainers,
+collectives, growth and slow wires.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
-parts take about an hour. Results go to performance.json, performance.md and pictures/ in the output folder. A part that
-is not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun anew.
+parts take an hour and a half. Results go to performance.json, performance.md and pictures/ in the output folder. A part
+that is not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun
+anew.
 """
 
 import argparse

@@ -12,7 +12,17 @@ import pathlib
 import sys
 import tempfile
 
-from compare.contestants import PEERS, Work, peer, plain, sharded, stepping_in_backward
+from compare.contestants import (
+    PEERS,
+    RECOMPUTATIONS,
+    Work,
+    from_files,
+    peer,
+    plain,
+    recomputing,
+    sharded,
+    stepping_in_backward,
+)
 from compare.setup import Setup, missing_packages
 from compare.steps import TINY, loss_difference, trains
 from compare.turns import compare_steps
@@ -24,6 +34,8 @@ FP32_TOLERANCE = 1e-4
 BF16_TOLERANCE = 2e-3
 # DeepSpeed reduces gradients in bf16 as well.
 BF16_REDUCTION_TOLERANCE = 6e-3
+
+FSDP2_VARIANTS = ["fsdp2-recompute-all", "fsdp2-recompute-selective", "fsdp2-offload"]
 
 
 def tolerance_of(dtype, name):
@@ -51,12 +63,14 @@ def check(setup, work, contestants):
 def problems(setup, compiled):
     """`compiled` are the kinds of peers that compile."""
     for dtype, kinds in (
-        ("fp32", ["ddp", "fsdp1", "fsdp2", "deepspeed", *compiled]),
+        ("fp32", ["ddp", "fsdp1", "fsdp2", *FSDP2_VARIANTS, "deepspeed", *compiled]),
         ("bf16", ["fsdp2", "ddp-autocast", "deepspeed"]),
     ):
         work = Work(TINY, dtype=dtype)
         ours = [sharded(setup, work, backend) for backend in setup.backends]
         ours += [stepping_in_backward(setup, work, "auto"), sharded(setup, work, "auto", "NoShard")]
+        ours += [recomputing(setup, work, "auto", recomputation) for recomputation in RECOMPUTATIONS]
+        ours.append(from_files(setup, work, "auto", setup.scratch / f"files-{dtype}"))
         peers = [peer(setup, work, kind) for kind in kinds if setup.has_peer(kind)]
         yield from check(setup, work, [plain(setup, work)] + ours + peers)
 

@@ -10,6 +10,9 @@ PEERS = {
     "ddp-autocast": "PyTorch DDP, autocast",
     "fsdp1": "PyTorch FSDP1",
     "fsdp2": "PyTorch FSDP2",
+    "fsdp2-recompute-all": "PyTorch FSDP2, all recomputed",
+    "fsdp2-recompute-selective": "PyTorch FSDP2, selective",
+    "fsdp2-offload": "PyTorch FSDP2, CPU offload",
     "deepspeed": "DeepSpeed ZeRO-3",
 }
 # Its ranks communicate nothing.
@@ -70,6 +73,21 @@ def with_buffers(setup, work, backend, buffers):
     usual = sharded(setup, work, backend)
     options = ["--buffers", str(buffers), "--prefetch", str(buffers - 1)]
     return Contestant(f"{usual.name}, {buffers} buffers", usual.command + options)
+
+
+# What bench_train_sharded takes, and what it is called.
+RECOMPUTATIONS = {"all": "all recomputed", "selective": "selective"}
+
+
+def recomputing(setup, work, backend, recomputation):
+    usual = sharded(setup, work, backend)
+    return Contestant(f"{usual.name}, {RECOMPUTATIONS[recomputation]}", usual.command + ["--recompute", recomputation])
+
+
+def from_files(setup, work, backend, folder):
+    """Shards, sums of gradients and optimizer state lie there."""
+    usual = sharded(setup, work, backend)
+    return Contestant(f"{usual.name}, from files", usual.command + ["--offload-directory", str(folder)])
 
 
 def plain(setup, work):

@@ -52,7 +52,7 @@ def peaks_of_step(job):
 
 def measure(setup, contestant, ranks):
     """Bytes: lists by rank; "peak_resident" by step and rank, and "peak_proportional" by step, a mean of the ranks.
-    `before` is a process that has loaded its libraries and met its peers."""
+    `before` is a process that has loaded its libraries and met its peers, "activations" what it counts itself."""
     setup.say(f"    {contestant.name}")
     with Job(contestant.name, contestant.command, ranks, setup.scratch) as job:
         processes = job.processes()
@@ -67,6 +67,7 @@ def measure(setup, contestant, ranks):
             "peak_resident": [of_ranks for of_ranks, _ in steps],
             "peak_proportional": [of_all / ranks for _, of_all in steps],
             "parts": job.ask("memory")[0],
+            "activations": [answer.get("peak") for answer in job.ask("activations")],
         }
 
 

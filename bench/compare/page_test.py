@@ -6,10 +6,11 @@ PYTHONPATH=bench python3 -m unittest compare.page_test
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
-from compare import machine, page, report, spread
+from compare import machine, offload, page, programs, report, spread, steps as training_steps
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
-from compare.contestants import PEERS, PLAIN
+from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
 from compare.job import ContestantFailed
 
 IDENTITY = {"commit": "0123456789ab", "CPU": "one", "cores": "2"}
@@ -27,17 +28,67 @@ def steps():
     return {"works": [work | {"contestants": {name: found() for name in names}}], "not_installed": ["another"]}
 
 
-def memory():
-    parts = {"parameters": 100, "gradients": 100}
-    held = {
+def held():
+    return {
         "before": {"resident": [100, 100], "proportional": [50, 50]},
         "building": [200, 200],
         "peak_resident": [[300, 300], [500, 500]],
         "peak_proportional": [150, 250],
-        "parts": parts,
+        "parts": {"parameters": 100, "gradients": 100, "optimizer": 200},
+        "activations": [100, 100],
     }
+
+
+def memory():
+    parts = held()["parts"]
     work = {"title": "a shape, 2 M parameters, fp32, 2 ranks", "dtype": "fp32", "formula": {"fsdp shm": parts}}
-    return {"works": [work | {"contestants": {"fsdp shm": held, PEERS["ddp"]: held | {"parts": {}}}}]}
+    return {"works": [work | {"contestants": {"fsdp shm": held(), PEERS["ddp"]: held() | {"parts": {}}}}]}
+
+
+def recomputation():
+    ours = {f"fsdp shm, {words}": held() for words in RECOMPUTATIONS.values()}
+    peers = [name for name in PEERS.values() if name.startswith(PEERS["fsdp2"])]
+    others = {name: held() | {"activations": [None, None]} for name in peers}
+    held_by = {"fsdp shm": held()} | ours | others
+    contestants = {name: found() | {"memory": memory} for name, memory in held_by.items()}
+    work = {"batch": 2, "dtype": "fp32", "ranks": 2, "shape": {"context": 128}}
+    result = {"shape": "a shape", "parameters": 2e6, "work": work, "left_out": []}
+    return result | {"contestants": contestants}
+
+
+def from_files():
+    """The disk is slower in the first rounds, the computation in the others."""
+    rounds = {
+        offload.IN_MEMORY: [2.0] * len(ROUNDS),
+        offload.DISK: ROUNDS[::-1],
+        offload.FROM_FILES: [2 * max(2.0, disk) for disk in ROUNDS[::-1]],
+        "read": [1 << 20] * len(ROUNDS),
+        "written": [2 << 20] * len(ROUNDS),
+    }
+    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}}
+    result["names"] = ["fsdp shm", "fsdp shm, from files"]
+    memory = {offload.IN_MEMORY: held(), offload.FROM_FILES: held()}
+    return result | {"state": 3 << 20, "limit": 5 << 20, "memory": memory, "rounds": rounds}
+
+
+# As Google Benchmark writes it.
+MOMENTS = """{"benchmarks": [{"name": "step/threads:2/iterations:15/manual_time",
+"run_name": "step/threads:2/iterations:15/manual_time", "iterations": 15, "real_time": 6.0e+01,
+"fp32_ns": 2.0e+00, "fp32_ns_spread": 1.0e-02, "bf16_ns": 1.5e+00, "bf16_ns_spread": 2.0e-02,
+"8bit_ns": 2.2e+00, "8bit_ns_spread": 3.0e-02, "bf16_ratio": 7.5e-01, "bf16_ratio_spread": 1.0e-02,
+"8bit_ratio": 1.1e+00, "8bit_ratio_spread": 2.0e-02,
+"fp32_bytes": 8.0e+00, "bf16_bytes": 4.0e+00, "8bit_bytes": 2.125e+00}]}"""
+LOSS = """{"benchmarks": [{"run_name": "fp32/threads:1/vocabulary:50257/iterations:7/manual_time",
+"whole_ms": 4.0e+03, "whole_ms_spread": 1.0e-02, "chunks_ms": 3.0e+03, "chunks_ms_spread": 1.0e-02,
+"ratio": 7.5e-01, "ratio_spread": 1.0e-02, "whole_mb": 8.0e+02, "chunks_mb": 8.0e+01}]}"""
+
+
+def moments():
+    return {"benchmarks": programs.benchmarks_in(MOMENTS)}
+
+
+def loss():
+    return {"benchmarks": programs.benchmarks_in(LOSS)}
 
 
 def trainers():
@@ -65,11 +116,52 @@ def wires():
 RESULTS = {
     "steps": steps,
     "memory": memory,
+    "recomputation": recomputation,
+    "offload": from_files,
+    "moments": moments,
+    "loss": loss,
     "trainers": trainers,
     "collectives": collectives,
     "growth": growth,
     "wires": wires,
 }
+
+
+
+class GroupsTest(unittest.TestCase):
+    """Contestants that the memory does not hold all at once."""
+
+    NAMES = (PLAIN, "fsdp shm", PEERS["fsdp2"], PEERS["ddp"], PEERS["deepspeed"])
+
+    def compare(self, room):
+        """With room for so many at a time, of which each group is slower than the one before."""
+        groups = []
+
+        def take_turns(_, contestants, ranks):
+            self.assertEqual(ranks, 2)
+            groups.append([contestant.name for contestant in contestants[:room]])
+            return {name: found([float(len(groups))] * 5) for name in groups[-1]}
+
+        with mock.patch.object(training_steps, "compare_steps", take_turns):
+            invited = [Contestant(name, []) for name in self.NAMES]
+            return training_steps.compare_in_groups(None, invited, 2), groups
+
+    def test_all_that_have_room_are_one_group(self):
+        result, groups = self.compare(room=5)
+        self.assertEqual(groups, [list(self.NAMES)])
+        self.assertNotIn("beside", result[PEERS["deepspeed"]])
+
+    def test_others_take_turns_with_the_references_again(self):
+        result, groups = self.compare(room=4)
+        self.assertEqual(groups, [list(self.NAMES[:4]), [PLAIN, "fsdp shm", PEERS["fsdp2"], PEERS["deepspeed"]]])
+        self.assertEqual(result[PLAIN]["seconds"], [1.0] * 5)
+        self.assertEqual(training_steps.seconds_beside(result, PEERS["deepspeed"], PLAIN), [2.0] * 5)
+        self.assertEqual(training_steps.seconds_beside(result, PEERS["ddp"], PLAIN), [1.0] * 5)
+
+    def test_who_never_has_room_is_left_out(self):
+        result, groups = self.compare(room=3)
+        self.assertEqual(list(result), list(self.NAMES[:3]))
+        self.assertEqual(len(groups), 2)
 
 
 class SpreadTest(unittest.TestCase):
@@ -132,6 +224,45 @@ class PageTest(unittest.TestCase):
         self.assertIn("2 M parameters, fp32, batch 4**: fsdp shm takes 1.00 ±0.0 % of PyTorch FSDP2", short)
         self.assertIn("a unit of 16 MiB, 2 ranks**: fsdp shm takes 0.50 ±0.0 % of PyTorch Gloo", short)
         self.assertEqual(len(report.PARTS), text.count("\n## ") - 1)
+
+
+class MemoryTest(unittest.TestCase):
+    def summaries(self, part):
+        """By what is compared."""
+        module, _ = report.PARTS[part]
+        return {what: multiples for what, _, multiples in module.summary(RESULTS[part]())}
+
+    def test_a_step_from_files_is_compared_with_what_takes_longer_in_the_same_round(self):
+        (multiples,) = self.summaries("offload").values()
+        self.assertEqual(multiples[offload.LARGER], spread.Measured(2.0, 0.0))
+
+    def test_what_cannot_be_measured_is_said_and_has_no_summary(self):
+        module, _ = report.PARTS["offload"]
+        problem = {"problem": "a folder has no direct I/O"}
+        self.assertEqual(module.render(problem), ["Not measured: a folder has no direct I/O."])
+        self.assertEqual(list(module.summary(problem)), [])
+
+    def test_a_program_tells_medians_with_their_spread(self):
+        (benchmark,) = programs.benchmarks_in(MOMENTS)
+        self.assertEqual(benchmark["name"], "step")
+        self.assertEqual(benchmark["arguments"], {"threads": 2, "iterations": 15})
+        self.assertEqual(programs.counter(benchmark, "8bit_ratio"), spread.Measured(1.1, 0.02))
+        self.assertEqual(programs.counter(benchmark, "8bit_bytes"), spread.Measured(2.125, 0.0))
+
+    def test_memory_saved_is_told_beside_its_price(self):
+        self.assertEqual(
+            self.summaries("loss"),
+            {
+                "Cross entropy of a vocabulary of 50,257, fp32, 1 thread, time": {
+                    "whole logits": spread.Measured(0.75, 0.01)
+                },
+                "Cross entropy of a vocabulary of 50,257, fp32, 1 thread, peak": {
+                    "whole logits": spread.Measured(0.1, 0.0)
+                },
+            },
+        )
+        module, _ = report.PARTS["moments"]
+        self.assertIn("| 8bit | 2.125 | 0.27 | 2.200 ±3 % | 1.10 ±2 % |", module.render(RESULTS["moments"]()))
 
 
 class SumTest(unittest.TestCase):

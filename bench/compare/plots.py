@@ -2,6 +2,7 @@
 
 import pathlib
 
+from compare import loss, moments, offload, programs, recomputation
 from compare.memory import above_proportional
 from compare.spread import measured
 
@@ -93,6 +94,51 @@ def draw_memory(folder, result):
     return save(figure, folder, "performance_memory.svg")
 
 
+def draw_recomputation(folder, result):
+    """Each contestant by its memory and its rate: the best lies at the upper left."""
+    figure, (axis,) = grid([0], columns=1, width=7)
+    for name, colour in colours(result["contestants"]).items():
+        peak, rate = median(recomputation.peaks(result, name)) / 2**20, median(recomputation.rates(result, name))
+        axis.plot(peak, rate, "o", label=name, color=colour)
+    axis.set(xlabel="MiB per rank (PSS)", ylabel="tokens per second", xlim=(0, None), ylim=(0, None))
+    axis.legend(fontsize="small")
+    axis.grid(alpha=0.3)
+    return save(figure, folder, "performance_recomputation.svg")
+
+
+def draw_offload(folder, result):
+    if "problem" in result:
+        return None
+    figure, (axis,) = grid([0], columns=1, width=7)
+    names = [*result["names"], "disk alone"]
+    kinds = (offload.IN_MEMORY, offload.FROM_FILES, offload.DISK)
+    bars(axis, {name: 1e3 * median(result["rounds"][kind]) for name, kind in zip(names, kinds)}, "", "ms a step")
+    return save(figure, folder, "performance_offload.svg")
+
+
+def draw_moments(folder, result):
+    """A panel for each number of threads."""
+    benchmarks = result["benchmarks"]
+    figure, axes = grid(benchmarks, columns=2, width=4.5)
+    for axis, benchmark in zip(axes, benchmarks):
+        times = {name: programs.counter(benchmark, f"{name}_ns").median for name in moments.FORMATS}
+        bars(axis, times, moments.threads(benchmark), "ns per parameter")
+    return save(figure, folder, "performance_moments.svg")
+
+
+def draw_loss(folder, result):
+    """A panel for the time and one for the memory."""
+    figure, axes = grid([0, 1], columns=2, width=5.5)
+    for axis, unit in zip(axes, ("ms", "MB")):
+        values = {}
+        for benchmark in result["benchmarks"]:
+            for name, kind in ((loss.WHOLE, "whole"), (loss.OURS, "chunks")):
+                found = programs.counter(benchmark, f"{kind}_{unit.lower()}")
+                values[f"{name}\n{loss.title(benchmark)}"] = found.median
+        bars(axis, values, "", unit)
+    return save(figure, folder, "performance_loss.svg")
+
+
 def draw_growth(folder, result):
     figure, (ranks, layers) = grid([0, 1], columns=2, width=4.5)
     for name, colour in colours(result["ranks"][0]["seconds"]).items():
@@ -130,6 +176,10 @@ DRAW = {
     "collectives": draw_collectives,
     "steps": draw_steps,
     "memory": draw_memory,
+    "recomputation": draw_recomputation,
+    "offload": draw_offload,
+    "moments": draw_moments,
+    "loss": draw_loss,
     "growth": draw_growth,
     "wires": draw_wires,
     "trainers": draw_trainers,

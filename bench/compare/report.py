@@ -2,7 +2,19 @@
 
 import json
 
-from compare import collectives, growth, memory, plots, steps, trainers, wires
+from compare import (
+    collectives,
+    growth,
+    loss,
+    memory,
+    moments,
+    offload,
+    plots,
+    recomputation,
+    steps,
+    trainers,
+    wires,
+)
 from compare.contestants import PLAIN
 from compare.page import FILE, described
 from compare.spread import with_spread
@@ -10,6 +22,10 @@ from compare.spread import with_spread
 PARTS = {
     "steps": (steps, "A training step"),
     "memory": (memory, "Peak memory"),
+    "recomputation": (recomputation, "Memory: recomputation"),
+    "offload": (offload, "Memory: a step from files"),
+    "moments": (moments, "Memory: moments in fewer bits"),
+    "loss": (loss, "Memory: cross entropy without logits"),
     "trainers": (trainers, "fsdp-train and other trainers"),
     "collectives": (collectives, "Collectives"),
     "growth": (growth, "Growth"),

@@ -56,7 +56,7 @@ class Setup:
     def weights_of(self, shape):
         """The file with the first weights of a model and the number of its parameter elements."""
         if shape not in self._weights:
-            path = self.scratch / f"weights-{shape.layers}-{shape.width}-{shape.vocabulary}.safetensors"
+            path = self.scratch / f"weights-{len(self._weights)}.safetensors"
             command = self.module("peer.weights") + shape.arguments() + ["--output", str(path)]
             self._weights[shape] = path, int(subprocess.check_output(command, text=True))
         return self._weights[shape]

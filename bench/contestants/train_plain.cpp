@@ -95,6 +95,7 @@ void train(const Arguments& arguments) {
          return contestant::take_steps(command.at("count"), [&] { return training->step(); });
        }},
       {"memory", [](const Json&) { return Json::object(); }},
+      {"activations", [](const Json&) { return Json::object(); }},
   });
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,20 +17,29 @@ namespace {
 
 using contestant::Json;
 
+constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
+
 const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::Strategy::FullShard},
                                                            {"ShardGradOp", fsdp::Strategy::ShardGradOp},
                                                            {"ShardOptimizer", fsdp::Strategy::ShardOptimizer},
                                                            {"NoShard", fsdp::Strategy::NoShard}};
 
+// Of the blocks in the backward.
+const std::map<std::string, models::Recomputation> kRecomputations = {
+    {"none", {}}, {"all", {.blocks = kAllBlocks}}, {"selective", {.blocks = kAllBlocks, .keeps_products = true}}};
+
 struct Arguments {
   contestant::Training training;
   std::string backend = "auto";
+  std::string recompute = "none";
+  std::string offload_directory;
   fsdp::Options sharding = {.units = fsdp::units_of<models::Gpt2BlockImpl>()};
   bool step_in_backward = false;
 };
 
 fsdp::Options sharding_of(const Arguments& arguments) {
   fsdp::Options options = arguments.sharding;
+  options.offload_directory = arguments.offload_directory;
   const torch::ScalarType dtype = contestant::dtype_of(arguments.training);
   if (dtype != torch::kFloat32) options.mixed_precision.param_dtype = dtype;
   return options;
@@ -42,7 +52,9 @@ class ShardedTraining {
         model_(contestant::load_model(arguments.training)),
         sharded_(fsdp::shard(*model_, world, sharding_of(arguments))),
         optimizer_(sharded_, {.lr = arguments.training.lr}),
-        step_in_backward_(arguments.step_in_backward) {}
+        step_in_backward_(arguments.step_in_backward) {
+    model_->set_recomputation(kRecomputations.at(arguments.recompute));
+  }
 
   double step() {
     auto loss = model_->loss(batch_.tokens, batch_.targets);
@@ -62,6 +74,8 @@ class ShardedTraining {
             {"full parameters", report.full_parameter_bytes},
             {"full gradients", report.full_gradient_bytes}};
   }
+
+  Json activations() const { return {{"peak", sharded_.memory().peak_activation_bytes}}; }
 
  private:
   void backward(torch::Tensor& loss) {
@@ -93,6 +107,7 @@ void train(fsdp::World& world, const Arguments& arguments, contestant::Conversat
          return answer;
        }},
       {"memory", [&](const Json&) { return training->memory(); }},
+      {"activations", [&](const Json&) { return training->activations(); }},
   });
 }
 
@@ -113,6 +128,9 @@ int main(int count, char** words) {
       ->transform(CLI::Transformer(kStrategies));
   app.add_option("--buffers", arguments.sharding.buffers, "full units at once");
   app.add_option("--prefetch", arguments.sharding.prefetch, "units gathered ahead");
+  app.add_option("--recompute", arguments.recompute, "blocks that run again in the backward")
+      ->check(CLI::IsMember(kRecomputations));
+  app.add_option("--offload-directory", arguments.offload_directory, "shards, sums and moments lie there");
   app.add_flag("--step-in-backward", arguments.step_in_backward, "the optimizer steps while the backward runs");
   CLI11_PARSE(app, count, words);
 

@@ -17,18 +17,9 @@
 #include <vector>
 
 #include "fsdp/activation_checkpoint_detail.h"
+#include "fsdp/activation_memory.h"
 
 namespace fsdp {
-
-// Which results of operators are kept in the forward, so that the second run does not compute them again.
-enum class KeptResults {
-  None,
-  // Those of matrix products, convolutions and attention without dropout, which take nearly all the time, and in a
-  // GPT-2 block 10 of the 16 tensors of the width that a backward needs. Norms, activation functions, dropout and other
-  // element-wise work are repeated. Results that the function returns are not kept, nor those that it changes in place
-  // later than by the operator that follows.
-  Products,
-};
 
 struct ActivationCheckpointOptions {
   KeptResults keep = KeptResults::None;
@@ -62,23 +53,8 @@ struct ActivationCheckpointOptions {
 template <typename Function, typename... Inputs>
 requires std::is_invocable_v<Function&, const Inputs&...>
 auto activation_checkpoint(const ActivationCheckpointOptions& options, Function function, const Inputs&... inputs) {
-  using Kept = std::tuple<std::decay_t<const Inputs&>...>;
-  static_assert(!(detail::kIsReference<std::decay_t<const Inputs&>> || ...),
-                "an ArrayRef or an initializer_list does not own its elements, which the backward needs: pass a "
-                "std::vector");
-  if (!torch::GradMode::is_enabled()) return std::invoke(function, inputs...);
-  Kept kept(inputs...);
-  std::vector<torch::Tensor> tensors = detail::take_tensors(kept);
-  const detail::CheckpointedForward forward(
-      options, std::move(tensors), [function, kept = std::move(kept)](const std::vector<torch::Tensor>& again) {
-        Kept given = kept;
-        detail::give_tensors(given, again);
-        Function copy = function;
-        std::apply([&copy](const auto&... each) { static_cast<void>(std::invoke(copy, each...)); }, given);
-      });
-  auto result = std::invoke(function, inputs...);
-  detail::visit_tensors(result, [&forward](const torch::Tensor& tensor) { forward.returned(tensor); });
-  return result;
+  if (!torch::GradMode::is_enabled() || options.keep == KeptResults::All) return std::invoke(function, inputs...);
+  return detail::run_checkpointed(options, nullptr, std::move(function), inputs...);
 }
 
 template <typename Function, typename... Inputs>
@@ -87,38 +63,58 @@ auto activation_checkpoint(Function function, const Inputs&... inputs) {
   return activation_checkpoint(ActivationCheckpointOptions(), std::move(function), inputs...);
 }
 
+// The part of every Recomputed that does not depend on its module: what a program finds that goes through modules.
+class RecomputedModule {
+ public:
+  virtual ~RecomputedModule() = default;
+
+  // How it is run again; what is set holds from the next forward on. Throws Error for a `keep` other than None where
+  // Options::activation_memory decides what is kept.
+  void set_recomputation(ActivationCheckpointOptions options);
+  const ActivationCheckpointOptions& recomputation() const { return options_; }
+
+  // For the rest of the library: a budget decides from now on; none: the options do.
+  void set_budget(std::shared_ptr<engine::BlockBudget> budget) { budget_ = std::move(budget); }
+  const std::shared_ptr<engine::BlockBudget>& budget() const { return budget_; }
+
+ protected:
+  // Of a call whose inputs have so many bytes; without gradient mode it is to keep All.
+  ActivationCheckpointOptions options_of_call(int64_t input_bytes) const;
+
+ private:
+  ActivationCheckpointOptions options_;
+  std::shared_ptr<engine::BlockBudget> budget_;
+};
+
 // The module that Recomputed holds: an Impl, so units_of<Impl>() finds it, with Impl's constructors, parameters and
 // names. A call through a pointer to Impl is Impl's own forward, unless that is virtual.
 template <typename Impl, typename Signature = detail::SignatureOf<decltype(&Impl::forward)>>
 class RecomputedImpl;
 
 template <typename Impl, typename Result, typename... Arguments>
-class RecomputedImpl<Impl, Result(Arguments...)> : public Impl {
+class RecomputedImpl<Impl, Result(Arguments...)> : public Impl, public RecomputedModule {
  public:
   using Impl::Impl;
 
   // Impl::forward, checkpointed. It takes all arguments: default values are not inherited.
   Result forward(Arguments... arguments) {
     static_assert(!(detail::kIsWritable<Arguments> || ...), "forward takes an argument that it may write");
-    ActivationCheckpointOptions options = options_;
+    ActivationCheckpointOptions options = RecomputedModule::options_of_call(detail::bytes_of(arguments...));
+    if (options.keep == KeptResults::All) return Impl::forward(std::forward<Arguments>(arguments)...);
     if (!options.buffers) options.buffers = [this] { return this->buffers(); };
     const auto run = [this, owner = this->weak_from_this().lock()](const std::decay_t<Arguments>&... inputs) -> Result {
       return this->Impl::forward(detail::as_argument<Arguments>(inputs)...);
     };
-    return activation_checkpoint(options, run, arguments...);
+    return detail::run_checkpointed(options, RecomputedModule::budget(), run, arguments...);
   }
-
-  // How it is run again; what is set holds from the next forward on.
-  void set_recomputation(ActivationCheckpointOptions options) { options_ = std::move(options); }
-
- private:
-  ActivationCheckpointOptions options_;
 };
 
 // A module holder: Recomputed<BlockImpl> block(...) is a Block whose forward is checkpointed, in Sequential and
 // AnyModule, too. Out of a ModuleList it comes by block->as<Recomputed<BlockImpl>>().
 //
 //   block->set_recomputation({.keep = fsdp::KeptResults::Products});
+//
+// With Options::activation_memory the sharded model decides what each of its blocks keeps.
 //
 // BlockImpl::forward is one function, neither overloaded nor a template.
 template <typename Impl>

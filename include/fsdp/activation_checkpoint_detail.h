@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -16,6 +17,10 @@
 namespace fsdp {
 
 struct ActivationCheckpointOptions;
+
+namespace engine {
+class BlockBudget;
+}
 
 namespace detail {
 
@@ -38,13 +43,14 @@ inline constexpr bool kIsVector<std::vector<Value>> = !std::is_same_v<Value, boo
 // Calls `visit` with each tensor in the value, in order.
 template <typename Value, typename Visit>
 void visit_tensors(Value& value, const Visit& visit) {
-  if constexpr (std::is_same_v<Value, torch::Tensor>) {
+  using Type = std::remove_const_t<Value>;
+  if constexpr (std::is_same_v<Type, torch::Tensor>) {
     visit(value);
-  } else if constexpr (kIsOptional<Value>) {
+  } else if constexpr (kIsOptional<Type>) {
     if (value) visit_tensors(*value, visit);
-  } else if constexpr (kIsVector<Value>) {
+  } else if constexpr (kIsVector<Type>) {
     for (auto& element : value) visit_tensors(element, visit);
-  } else if constexpr (requires { std::tuple_size<Value>::value; }) {
+  } else if constexpr (requires { std::tuple_size<Type>::value; }) {
     std::apply([&visit](auto&... elements) { (visit_tensors(elements, visit), ...); }, value);
   }
 }
@@ -63,12 +69,25 @@ void give_tensors(Value& value, const std::vector<torch::Tensor>& tensors) {
   visit_tensors(value, [&](torch::Tensor& tensor) { tensor = tensors[next++]; });
 }
 
+// Of the elements of all tensors in the values.
+template <typename... Values>
+int64_t bytes_of(const Values&... values) {
+  int64_t bytes = 0;
+  const auto add = [&bytes](const torch::Tensor& tensor) {
+    if (tensor.defined()) bytes += tensor.numel() * static_cast<int64_t>(tensor.element_size());
+  };
+  (visit_tensors(values, add), ...);
+  return bytes;
+}
+
 // The first run of a checkpointed function, in the scope of which tensors that autograd saves are not kept.
 class CheckpointedForward {
  public:
   using RunAgain = std::function<void(const std::vector<torch::Tensor>& inputs)>;
 
-  CheckpointedForward(const ActivationCheckpointOptions& options, std::vector<torch::Tensor> inputs, RunAgain again);
+  // `budget`: of the block whose function it is; may be none.
+  CheckpointedForward(const ActivationCheckpointOptions& options, const std::shared_ptr<engine::BlockBudget>& budget,
+                      std::vector<torch::Tensor> inputs, RunAgain again);
   ~CheckpointedForward();
   // The tensor is in the function's result.
   void returned(const torch::Tensor& tensor) const;
@@ -79,6 +98,28 @@ class CheckpointedForward {
   struct Scope;
   std::unique_ptr<Scope> scope_;
 };
+
+// activation_checkpoint, which says what this does, in gradient mode.
+template <typename Function, typename... Inputs>
+auto run_checkpointed(const ActivationCheckpointOptions& options, const std::shared_ptr<engine::BlockBudget>& budget,
+                      Function function, const Inputs&... inputs) {
+  using Kept = std::tuple<std::decay_t<const Inputs&>...>;
+  static_assert(!(kIsReference<std::decay_t<const Inputs&>> || ...),
+                "an ArrayRef or an initializer_list does not own its elements, which the backward needs: pass a "
+                "std::vector");
+  Kept kept(inputs...);
+  std::vector<torch::Tensor> tensors = take_tensors(kept);
+  const CheckpointedForward forward(
+      options, budget, std::move(tensors), [function, kept = std::move(kept)](const std::vector<torch::Tensor>& again) {
+        Kept given = kept;
+        give_tensors(given, again);
+        Function copy = function;
+        std::apply([&copy](const auto&... each) { static_cast<void>(std::invoke(copy, each...)); }, given);
+      });
+  auto result = std::invoke(function, inputs...);
+  visit_tensors(result, [&forward](const torch::Tensor& tensor) { forward.returned(tensor); });
+  return result;
+}
 
 template <typename Member>
 struct Signature;

@@ -7,6 +7,8 @@
 #include <functional>
 #include <vector>
 
+#include "fsdp/activation_memory.h"
+
 namespace fsdp {
 
 // Storages that autograd keeps for a backward at one moment, in bytes each, the largest first. A storage is there once,
@@ -26,13 +28,20 @@ using KeptStorages = std::vector<int64_t>;
 std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
                                               const std::function<torch::Tensor()>& run);
 
+// What a budget for activations has to know of a step (activation_memory.h), without times: `run` is a forward and a
+// backward, in which every Recomputed block of the module that is not inside of another keeps its inputs alone. What
+// their options say holds again afterwards. Blocks that `run` does not call are left out.
+//
+// As above; the module is not sharded. Throws Error, too, where it has no Recomputed block.
+RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::function<torch::Tensor()>& run);
+
 // One moment of a step with Options::offload_activations.
 struct OffloadedMoment {
   KeptStorages in_memory;
   KeptStorages offloaded;
 };
 
-// The same, where all storages are offloaded that may be, however small: those below
+// As preview_activations, where all storages are offloaded that may be, however small: those below
 // Options::offload_activations_from stay in memory in a run. Offloaded here are copies in memory. The same errors.
 std::vector<OffloadedMoment> preview_offload(const torch::nn::Module& module,
                                              const std::function<torch::Tensor()>& run);

@@ -23,18 +23,44 @@ struct Checkpoint {
   std::map<std::string, std::string> notes = {};
 };
 
-// Writes `directory`: every rank its own pieces as safetensors, and one manifest with the hash of every file
-// (docs/checkpoint_format.md). It is written beside the target and renamed when it is complete, so that no partial
-// checkpoint is ever seen. An older checkpoint, or an empty directory, is replaced; anything else that lies there
-// stays, and is an error. A collective. Throws `Error` on every rank when one of them cannot write, or when another job
-// is saving to the same place.
+// Writes `directory`: every rank its own pieces as safetensors, and one manifest (docs/checkpoint_format.md). Every
+// byte is covered by a hash, of 1 MiB of a tensor at most. It is written beside the target and renamed when it is
+// complete, so that no partial checkpoint is ever seen. An older checkpoint, or an empty directory, is replaced;
+// anything else that lies there stays, and is an error. A collective. Throws `Error` on every rank when one of them
+// cannot write, or when another job is saving to the same place.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
-// Fills the model, and the optimizer when there is one, and returns the step. A collective, on the number of ranks that
-// saved. Throws `Error`, with nothing changed, for a file of which one bit is not as it was saved, or a checkpoint of
-// another model or `state_dtype`. It goes on, too, from a step in a backward that broke off
+// In what a checkpoint and what it is loaded into differ. States of an optimizer are called as in the files,
+// "optimizer.exp_avg.NAME", buffers "buffer.NAME".
+struct LoadDifferences {
+  // Not in the checkpoint: parameters and buffers keep their values, or get their first ones where they are deferred;
+  // states, those of such parameters as well, are zero, as those of a new optimizer.
+  std::vector<std::string> missing = {};
+  std::vector<std::string> extra = {};  // in the checkpoint alone: passed over
+  // Parameters whose first dimension has grown: the rows that are there are loaded, with their states and the
+  // parameter's step count. The others keep their values, and their states are zero.
+  std::vector<std::string> grown = {};
+};
+
+struct LoadOptions {
+  // Every difference is an error, as in PyTorch's load_state_dict. Off: what fits is loaded, and `differences` says
+  // what was not; other shapes and strides, and other formats of an optimizer's state, remain errors.
+  bool strict = true;
+  LoadDifferences* differences = nullptr;  // filled on every rank, with the same; needed where strict is off
+};
+
+// Fills the model, and the optimizer when there is one, and returns the step. A collective, on any number of ranks,
+// with any strategy, shard groups, units and dtypes: each rank reads the parts of the files that it holds itself, and
+// checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
+// parameters which are frozen here. Holds what this rank reads a second time, in memory of the CPU, until all is
+// checked.
+//
+// Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
+// all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
+// with strict off and no `differences`. Goes on, too, from a step in a backward that broke off
 // (`PieceOptimizer::step_in_backward`).
-int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
+int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
+                        const LoadOptions& options = {});
 
 // The notes that were saved with a checkpoint; no collective. Throws `Error` for what is no checkpoint.
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory);

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "fsdp/activation_checkpoint.h"
+#include "fsdp/activation_memory.h"
 #include "fsdp/activations.h"
 #include "fsdp/checkpoint.h"
 #include "fsdp/deferred_init.h"

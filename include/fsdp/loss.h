@@ -43,4 +43,9 @@ struct LinearCrossEntropyOptions {
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
 
+// The bytes of logits that linear_cross_entropy keeps between a forward and its backward, for so many targets and
+// entries of the vocabulary, and `hidden` of that dtype and on that device. MemoryReport counts them as activations.
+int64_t kept_logit_bytes(int64_t targets, int64_t vocabulary, torch::ScalarType dtype,
+                         const LinearCrossEntropyOptions& options = {}, const torch::Device& device = torch::kCPU);
+
 }  // namespace fsdp

@@ -157,6 +157,20 @@ struct Options {
   // none yet, and nothing is drawn for them: load_pretrained or load_checkpoint fills them, or
   // ShardedModel::initialise() does; any use before is an Error. Parameters that are real keep their values.
   bool initialise = true;
+  // Bytes that the activations of a step may take at most on each rank (MemoryReport::peak_activation_bytes); 0: any.
+  // The first step measures what its Recomputed blocks (activation_checkpoint.h) would keep, while each keeps its
+  // inputs alone, which is the least that there can be. From the second step on each keeps everything, its products, or
+  // its inputs, so that the least time is lost within these bytes; all ranks decide alike, and bits do not change.
+  // ShardedModel::activation_decision() tells what was decided; activation_memory.h how.
+  //
+  // It holds for steps like the measured one. A block whose inputs are larger than then keeps those alone: let the
+  // first step have the largest batch. A Recomputed inside of another is run again with it and keeps what its own
+  // options say.
+  //
+  // `shard` throws Error where the module has no Recomputed block, or where one is told what to keep
+  // (set_recomputation), or with offload_activations. The first step's backward throws, on every rank, where the least
+  // is more than this.
+  int64_t activation_memory = 0;
   // Tensors that a forward saves for its backward leave memory meanwhile: to files in `offload_directory`, or, of ranks
   // on GPUs, to the host's memory, pinned. Those of at least `offload_activations_from` bytes (a storage counts whole,
   // and once), and not what a backward saves itself, such as a block that runs again; the inputs that such a block

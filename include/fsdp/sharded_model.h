@@ -4,10 +4,12 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fsdp/activation_memory.h"
 #include "fsdp/options.h"
 #include "fsdp/trace.h"
 #include "fsdp/world.h"
@@ -185,6 +187,9 @@ class ShardedModel {
   MemoryReport memory() const;
   // From now on the peaks in it are of what comes, beginning with what is there.
   void reset_peak_memory();
+  // Which blocks keep what, from what was measured: there from the second step on, where Options::activation_memory is
+  // set. The same on every rank.
+  std::optional<ActivationDecision> activation_decision() const;
 
   // Names of the parameters of whose gradients this rank holds an infinity or a NaN, in their order, after a backward.
   // The numbers are those before clipping, whose factor makes all of them NaN where one is: so the culprit is found

@@ -19,7 +19,20 @@ constexpr int64_t kEvenColumns = 64;  // products are faster by these
 constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
 constexpr int64_t kChunksInRoom = 4;
 
-// By shapes and options alone.
+// What the division into chunks depends on.
+struct HeadShape {
+  int64_t rows, vocabulary, bytes_of_logit, bytes_beside, room;
+};
+
+HeadShape shape_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
+                   int64_t chunk_bytes) {
+  return {.rows = std::max<int64_t>(rows, 1),
+          .vocabulary = vocabulary,
+          .bytes_of_logit = static_cast<int64_t>(c10::elementSize(dtype)),
+          .bytes_beside = bytes_beside_logit(dtype, device),
+          .room = chunk_bytes};
+}
+
 struct HeadDivision {
   int64_t columns;  // of a chunk; the last one may have less
   int64_t count;    // of chunks
@@ -32,14 +45,17 @@ int64_t columns_of_chunk(int64_t bytes_of_column, int64_t room) {
   return columns < kEvenColumns ? columns : columns / kEvenColumns * kEvenColumns;
 }
 
-HeadDivision division_of(const Head& head) {
-  const int64_t rows = std::max<int64_t>(head.hidden.size(0), 1), vocabulary = head.weight.size(0);
-  const auto own = static_cast<int64_t>(head.hidden.element_size());
-  const int64_t beside = bytes_beside_logit(head.hidden);
-  const int64_t columns = std::min(columns_of_chunk((own + beside) * rows, head.chunk_bytes), vocabulary);
+HeadDivision division_of(const HeadShape& head) {
+  const auto& [rows, vocabulary, own, beside, room] = head;
+  const int64_t columns = std::min(columns_of_chunk((own + beside) * rows, room), vocabulary);
   const int64_t count = (vocabulary + columns - 1) / columns;
-  const int64_t fit = (head.chunk_bytes - beside * rows * columns) / (own * rows * columns);
+  const int64_t fit = (room - beside * rows * columns) / (own * rows * columns);
   return {.columns = columns, .count = count, .kept = count <= fit ? count : std::max<int64_t>(fit - 1, 0)};
+}
+
+HeadDivision division_of(const Head& head) {
+  return division_of(shape_of(head.hidden.size(0), head.weight.size(0), head.hidden.scalar_type(), head.hidden.device(),
+                              head.chunk_bytes));
 }
 
 // A chunk's part of the matrices.
@@ -91,6 +107,13 @@ void add_product(const Tensor& sum, const Tensor& left, const Tensor& right) {
 
 }  // namespace
 
+int64_t bytes_of_kept_logits(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
+                             int64_t chunk_bytes) {
+  const HeadShape shape = shape_of(rows, vocabulary, dtype, device, chunk_bytes);
+  const HeadDivision division = division_of(shape);
+  return rows * std::min(division.kept * division.columns, vocabulary) * shape.bytes_of_logit;
+}
+
 HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep) {
   const HeadDivision division = division_of(head);
   const int64_t kept = keep == Keep::WhatFits ? division.kept : 0;
@@ -102,7 +125,7 @@ HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep) {
     const Tensor logits =
         chunk.logits_in(is_kept ? torch::empty({chunk.numel()}, head.hidden.options()) : working.get());
     add_to(found.rows, {.logits = logits, .target = chunk.target()});
-    if (is_kept) found.kept.push_back(logits);
+    if (is_kept) found.kept.emplace_back(logits);
   }
   return found;
 }
@@ -113,7 +136,7 @@ void write_gradients(const Head& head, const LogitGradient& of_logits, KeptLogit
   for (int64_t number = 0; number < division.count; ++number) {
     const HeadChunk chunk(head, division, number);
     const auto place = static_cast<size_t>(number);
-    const Tensor logits = place < kept.size() ? std::exchange(kept[place], {}) : chunk.logits_in(working.get());
+    const Tensor logits = place < kept.size() ? std::exchange(kept[place], {}).get() : chunk.logits_in(working.get());
     make_gradient({.logits = logits, .target = chunk.target()}, of_logits);
     if (into.of_hidden.defined()) add_product(into.of_hidden, logits, chunk.rows_of(head.weight));
     if (into.of_weight.defined()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/logit_passes.h"
+#include "interpose/saved_tensors.h"
 
 namespace fsdp {
 
@@ -22,13 +23,17 @@ struct Head {
   int64_t chunk_bytes;  // of logits at a time
 };
 
-// Logits of the first chunks.
-using KeptLogits = std::vector<torch::Tensor>;
+// Logits of the first chunks, counted as activations.
+using KeptLogits = std::vector<interpose::WatchedTensor>;
 
 struct HeadStatistics {
   RowStatistics rows;
   KeptLogits kept;
 };
+
+// The bytes of those that are kept, of so many rows and entries of a vocabulary, and logits like `dtype` on `device`.
+int64_t bytes_of_kept_logits(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
+                             int64_t chunk_bytes);
 
 enum class Keep { None, WhatFits };
 HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep);

@@ -1,6 +1,5 @@
 #include "api/logit_passes.h"
 
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -8,20 +7,23 @@
 #include <utility>
 
 #include "api/logit_kernels.h"
+#include "parallel/for_parts.h"
 
 namespace fsdp {
 
 using torch::Tensor;
 
-torch::ScalarType dtype_of_sums(const Tensor& tensor) {
-  return tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+torch::ScalarType dtype_of_sums(torch::ScalarType dtype) {
+  return dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
 namespace {
 
-bool has_kernels(const Tensor& tensor) {
-  return tensor.is_cpu() && (tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kBFloat16);
+bool has_kernels(torch::ScalarType dtype, const torch::Device& device) {
+  return device.is_cpu() && (dtype == torch::kFloat32 || dtype == torch::kBFloat16);
 }
+
+bool has_kernels(const Tensor& tensor) { return has_kernels(tensor.scalar_type(), tensor.device()); }
 
 constexpr int64_t kLogitsPerThread = 1 << 15;  // at least
 
@@ -30,7 +32,7 @@ template <typename Element, typename Visit>
 void for_each_row(const Tensor& logits, const Visit& visit) {
   const int64_t columns = logits.size(1);
   auto* begin = static_cast<Element*>(logits.mutable_data_ptr());
-  at::parallel_for(0, logits.size(0), std::max<int64_t>(kLogitsPerThread / columns, 1), [&](int64_t row, int64_t end) {
+  parallel::for_parts(logits.size(0), std::max<int64_t>(kLogitsPerThread / columns, 1), [&](int64_t row, int64_t end) {
     for (; row < end; ++row) visit(row, begin + row * columns);
   });
 }
@@ -108,8 +110,8 @@ void make_gradient_by_operators(const LogitChunk& chunk, const LogitGradient& of
 
 }  // namespace
 
-int64_t bytes_beside_logit(const Tensor& tensor) {
-  return has_kernels(tensor) ? 0 : static_cast<int64_t>(c10::elementSize(dtype_of_sums(tensor)));
+int64_t bytes_beside_logit(torch::ScalarType dtype, const torch::Device& device) {
+  return has_kernels(dtype, device) ? 0 : static_cast<int64_t>(c10::elementSize(dtype_of_sums(dtype)));
 }
 
 RowStatistics statistics_of_no_logits(const Tensor& hidden, bool with_total) {

@@ -9,10 +9,11 @@
 namespace fsdp {
 
 // The dtype of exponentials and sums: fp32, or fp64 for fp64.
-torch::ScalarType dtype_of_sums(const torch::Tensor& tensor);
+torch::ScalarType dtype_of_sums(torch::ScalarType dtype);
+inline torch::ScalarType dtype_of_sums(const torch::Tensor& tensor) { return dtype_of_sums(tensor.scalar_type()); }
 
-// Bytes for each logit that a pass takes beside the chunk, for logits like `tensor`.
-int64_t bytes_beside_logit(const torch::Tensor& tensor);
+// Bytes for each logit that a pass takes beside the chunk.
+int64_t bytes_beside_logit(torch::ScalarType dtype, const torch::Device& device);
 
 // Some columns of the matrix of logits, and all rows.
 struct LogitChunk {

@@ -167,4 +167,13 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   return losses.view(targets.sizes());
 }
 
+int64_t kept_logit_bytes(int64_t targets, int64_t vocabulary, torch::ScalarType dtype,
+                         const LinearCrossEntropyOptions& options, const torch::Device& device) {
+  check_options(options);
+  FSDP_CHECK(targets >= 0 && vocabulary > 0,
+             "kept_logit_bytes: found {} targets and {} entries of a vocabulary, expected 0 or more, and 1 or more",
+             targets, vocabulary);
+  return bytes_of_kept_logits(targets, vocabulary, dtype, device, options.chunk_bytes);
+}
+
 }  // namespace fsdp

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "api/budgeted_modules.h"
 #include "api/module_division.h"
 #include "api/offload.h"
 #include "api/precision.h"
@@ -108,7 +109,8 @@ std::vector<torch::Tensor> ignored_tensors(const torch::nn::Module& module, cons
 }
 
 ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> units,
-                         std::unordered_set<std::string> statistics, World& world, const Options& options) {
+                         std::unordered_set<std::string> statistics, const BudgetedModules& budgeted, World& world,
+                         const Options& options) {
   check_options(options);
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
@@ -145,7 +147,10 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
                         .sync_module_states = options.sync_module_states,
                         .initialise = options.initialise,
                         .statistics = std::move(statistics),
-                        .broadcast_buffers = options.broadcast_buffers});
+                        .broadcast_buffers = options.broadcast_buffers,
+                        .activation_memory = options.activation_memory,
+                        .recomputed_blocks = block_names(budgeted)});
+  give_budgets(budgeted, model->parts().activation_budget);
   if (any_deferred && options.initialise) deferred::settle_draws();
   // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
@@ -166,7 +171,8 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   FSDP_CHECK(options.ignored.empty(),
              "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
              "them out of the units.");
-  return shard_units(of_its_own(world), std::move(units), {}, world, options);
+  check_no_budget(options);
+  return shard_units(of_its_own(world), std::move(units), {}, {}, world, options);
 }
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
@@ -174,10 +180,11 @@ ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
 }
 
 ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options) {
+  const BudgetedModules budgeted = budgeted_modules(module, options);
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
   deferred::make_real(ignored_tensors(module, options));
-  return shard_units(make_group, std::move(division.units), std::move(division.statistics), world, options);
+  return shard_units(make_group, std::move(division.units), std::move(division.statistics), budgeted, world, options);
 }
 
 }  // namespace fsdp

@@ -77,6 +77,9 @@ FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
 void ShardedModel::zero_grad() { model_->zero_grad(); }
 void ShardedModel::initialise() { model_->initialise(); }
 MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_); }
+std::optional<ActivationDecision> ShardedModel::activation_decision() const {
+  return engine::activation_decision(*model_);
+}
 void ShardedModel::reset_peak_memory() { model_->parts().activations.count()->begin_peak(); }
 
 std::vector<std::string> ShardedModel::gradients_not_finite() const { return engine::gradients_not_finite(*model_); }

@@ -12,34 +12,55 @@ namespace {
 
 constexpr int64_t kMessageBytes = 1024;
 
-void add_optimizer(NamedTensors& tensors, const std::vector<ShardedParameter>& parameters, Optimizer& optimizer) {
+// Scales have one element for a block of the parameter's: those of a state whose codes have 8 bits.
+int64_t numel_each_of(const Optimizer::ElementState& state, const std::vector<Optimizer::ElementState>& all, size_t i) {
+  for (const Optimizer::ElementState& other : all) {
+    if (other.name + "_scale" != state.name || !other.tensors[i].defined()) continue;
+    if (other.tensors[i].element_size() == 1) return layout::kAlignmentNumel;
+  }
+  return 1;
+}
+
+void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) {
   const Optimizer::State state = optimizer.state();
-  for (const auto* kind : {&state.elements, &state.scalars}) {
-    for (const auto& element : *kind) {
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        if (!element.tensors[i].defined()) continue;
-        tensors.emplace_back("optimizer." + element.name + "." + parameters[i].name, element.tensors[i]);
-      }
+  const auto kind_of = [](const Optimizer::ElementState& one) { return fmt::format("{}.{}", kOptimizer, one.name); };
+  for (const auto& one : state.elements) {
+    for (size_t i = 0; i < parameters; ++i) {
+      if (!one.tensors[i].defined()) continue;
+      contents.pieces.push_back({kind_of(one), i, one.tensors[i], numel_each_of(one, state.elements, i)});
+    }
+  }
+  for (const auto& one : state.scalars) {
+    for (size_t i = 0; i < parameters; ++i) {
+      if (one.tensors[i].defined()) contents.scalars.push_back({kind_of(one), i, one.tensors[i]});
     }
   }
 }
 
 }  // namespace
 
-NamedTensors contents_of(const Checkpoint& checkpoint) {
+Contents contents_of(const Checkpoint& checkpoint) {
+  const auto& parameters = checkpoint.model->model().parameters();
+  Contents contents;
+  for (size_t i = 0; i < parameters.size(); ++i) contents.pieces.push_back({kModel, i, parameters[i].piece});
+  if (checkpoint.optimizer != nullptr) add_optimizer(contents, parameters.size(), *checkpoint.optimizer);
+  return contents;
+}
+
+NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents) {
   engine::Model& model = checkpoint.model->model();
   NamedTensors tensors;
-  for (const ShardedParameter& parameter : model.parameters()) {
-    tensors.emplace_back("model." + parameter.name, parameter.piece);
+  for (const auto& piece : contents.pieces) {
+    if (piece.tensor.numel() == 0) continue;
+    tensors.emplace_back(piece.kind + "." + model.parameters()[piece.parameter].name, piece.tensor);
   }
-  if (checkpoint.optimizer != nullptr) add_optimizer(tensors, model.parameters(), *checkpoint.optimizer);
   if (model.group().rank() == 0) {
-    for (const auto& [name, buffer] : model.buffers()) tensors.emplace_back("buffer." + name, buffer);
+    for (const auto& [name, buffer] : model.buffers()) tensors.emplace_back(kBuffer + name, buffer);
   }
   return tensors;
 }
 
-Manifest manifest_of(const Checkpoint& checkpoint) {
+Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents) {
   engine::Model& model = checkpoint.model->model();
   Manifest manifest{.world_size = model.group().size(),
                     .shards = model.shards(),
@@ -49,8 +70,24 @@ Manifest manifest_of(const Checkpoint& checkpoint) {
                     .files = {}};
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->shapes.size(); ++i) {
-      manifest.parameters.push_back({unit->parameters[i].name(), unit->shapes[i].sizes, unit->shapes[i].strides});
+      auto& parameter = manifest.parameters.emplace_back();
+      parameter.name = unit->parameters[i].name();
+      parameter.shape = unit->shapes[i].sizes;
+      parameter.strides = unit->shapes[i].strides;
+      for (int shard = 0; shard < model.shards(); ++shard) {
+        const int64_t numel = unit->layout.piece_of(i, shard).numel();
+        if (numel > 0) parameter.pieces.push_back({shard, numel});
+      }
     }
+  }
+  for (const auto& piece : contents.pieces) {
+    manifest.parameters[piece.parameter].tensors[piece.kind] = dtype_name(piece.tensor.scalar_type());
+  }
+  for (const auto& scalar : contents.scalars) {
+    manifest.parameters[scalar.parameter].scalars[scalar.kind] = scalar.tensor.item<double>();
+  }
+  for (const auto& [name, buffer] : model.buffers()) {
+    manifest.buffers.push_back({name, buffer.sizes().vec(), dtype_name(buffer.scalar_type())});
   }
   return manifest;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -10,11 +12,28 @@
 
 namespace fsdp::checkpoint {
 
-// This rank's tensors, which share memory with the model and the optimizer: "model.<parameter>",
-// "optimizer.<state>.<parameter>", and on rank 0 "buffer.<buffer>".
-NamedTensors contents_of(const Checkpoint& checkpoint);
+inline constexpr const char* kModel = "model";          // the kind of the parameters' own elements
+inline constexpr const char* kOptimizer = "optimizer";  // of states: "optimizer.exp_avg"
+inline constexpr const char* kBuffer = "buffer.";       // before the name of a buffer
 
-Manifest manifest_of(const Checkpoint& checkpoint);
+// Tensors of this rank's, which share memory with the model and the optimizer.
+struct Contents {
+  struct Piece {
+    std::string kind;
+    size_t parameter;  // its number in the model
+    torch::Tensor tensor;
+    int64_t numel_each = 1;  // elements of the parameter that have one of the tensor's
+  };
+  std::vector<Piece> pieces;   // 1-D, maybe empty
+  std::vector<Piece> scalars;  // one number each
+};
+Contents contents_of(const Checkpoint& checkpoint);
+
+// What this rank's file has: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
+NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents);
+
+// All but the files. The numbers are this rank's.
+Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents);
 
 // Runs `body` on every rank and throws on every rank when it threw on one, naming that one. A collective.
 void all_succeed(collectives::Group& group, const std::string& what, const std::function<void()>& body);

@@ -1,8 +1,18 @@
-#include <fmt/ranges.h>
+// From the files of any number of shards to this rank's pieces: everything is compared, read and checked on every rank
+// before anything changes on one.
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <string_view>
 
 #include "base/error.h"
+#include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/piece_reads.h"
+#include "checkpoint/problems.h"
+#include "checkpoint/saved_ranges.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/version2.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
 
@@ -10,128 +20,152 @@ namespace fsdp {
 
 namespace {
 
+using checkpoint::Contents;
 using checkpoint::Manifest;
-using checkpoint::NamedTensors;
-using checkpoint::SafetensorsFile;
-using checkpoint::WrittenFile;
+using checkpoint::PieceRead;
+using checkpoint::SavedRange;
+using checkpoint::ShardFile;
 
-// Reasons why the checkpoint does not fit this model; at most a few lines of it.
-void check_same_parameters(const std::string& directory, const Manifest& saved, const Manifest& expected) {
-  constexpr size_t kShown = 5;
-  std::vector<std::string> problems;
-  auto find = [](const Manifest& in, const std::string& name) {
-    return std::find_if(in.parameters.begin(), in.parameters.end(), [&](const auto& one) { return one.name == name; });
-  };
-  for (const auto& parameter : expected.parameters) {
-    const auto found = find(saved, parameter.name);
-    if (found == saved.parameters.end()) {
-      problems.push_back(parameter.name + " is missing");
-    } else if (found->shape != parameter.shape) {
-      problems.push_back(fmt::format("{} has shape {}, expected {}", parameter.name, found->shape, parameter.shape));
-    } else if (found->strides != parameter.strides) {
-      problems.push_back(
-          fmt::format("{} has strides {}, expected {}", parameter.name, found->strides, parameter.strides));
+// The values of this rank, in memory of their own, and where they go.
+class LoadedValues {
+ public:
+  LoadedValues(const std::filesystem::path& directory, const Manifest& saved) : directory_(directory), saved_(saved) {
+    for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
+  }
+
+  // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
+  void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there) {
+    const Manifest::Parameter* saved = is_there ? parameters_.at(parameter.name) : nullptr;
+    const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
+    const int64_t saved_end = saved == nullptr ? begin : std::clamp(*checkpoint::numel_of(saved->shape), begin, end);
+    if (saved_end < end && of.kind != checkpoint::kModel) fresh_.push_back(of.tensor);
+    if (saved_end == begin) return;
+    const std::string name = of.kind + "." + parameter.name, dtype = saved->tensors.at(of.kind);
+    const std::vector<SavedRange> ranges = saved_ranges(saved->pieces, {begin, saved_end}, of.numel_each);
+    const int64_t numel = ranges.back().at + ranges.back().numel;
+    const torch::Tensor values = torch::empty({numel}, of.tensor.scalar_type());
+    const auto width = static_cast<int64_t>(values.element_size());
+    for (const SavedRange& range : ranges) {
+      const ShardFile& file = open(range.shard);
+      reads_.push_back({&file, &file.entry(name, dtype, {range.whole}), range.first * width, range.numel * width,
+                        static_cast<char*>(values.mutable_data_ptr()) + range.at * width});
+    }
+    copies_.emplace_back(of.tensor.slice(0, 0, numel), values);
+  }
+
+  void add_buffers(const NamedTensors& buffers) {
+    for (const auto& [name, buffer] : buffers) {
+      const auto saved = std::ranges::find(saved_.buffers, name, &Manifest::Buffer::name);
+      if (saved == saved_.buffers.end()) continue;
+      const ShardFile& file = open(0);
+      const auto& entry = file.entry(checkpoint::kBuffer + name, saved->dtype, saved->shape);
+      const torch::Tensor values = torch::empty(entry.shape, entry.type);
+      reads_.push_back({&file, &entry, 0, entry.bytes(), static_cast<char*>(values.mutable_data_ptr())});
+      copies_.emplace_back(buffer, values);
     }
   }
-  for (const auto& parameter : saved.parameters) {
-    if (find(expected, parameter.name) == expected.parameters.end()) problems.push_back(parameter.name + " is unknown");
+
+  // Throws Error with all that is damaged.
+  void read() const {
+    checkpoint::throw_if_any(checkpoint::read_and_check(reads_), directory_.string(), "Use an older checkpoint.");
   }
-  if (problems.empty()) return;
-  const size_t count = problems.size();
-  problems.resize(std::min(count, kShown));
-  FSDP_CHECK(false, "{}: a checkpoint of another model: {}{}. Build the model that it was saved from.", directory,
-             fmt::join(problems, "; "), count > kShown ? fmt::format("; and {} more", count - kShown) : "");
-}
 
-// The names of StateDtype, by the first tensor that each keeps a moment in.
-std::string state_dtype_of(torch::ScalarType type) {
-  if (type == torch::kInt8 || type == torch::kUInt8) return "Block8";
-  if (type == torch::kBFloat16) return "BFloat16";
-  return type == torch::kFloat32 ? "Float32" : toString(type);
-}
+  void write() const {
+    for (const torch::Tensor& state : fresh_) torch::Tensor(state).zero_();
+    for (const auto& [target, values] : copies_) torch::Tensor(target).copy_(values);
+  }
 
-// The entries of `wanted`, each of the wanted shape and dtype: compared before anything of them is read.
-std::vector<const SafetensorsFile::Entry*> find_wanted(const SafetensorsFile& file, const std::string& name,
-                                                       const NamedTensors& wanted) {
-  std::map<std::string_view, const SafetensorsFile::Entry*> entries;
-  for (const auto& entry : file.entries()) entries.emplace(entry.name, &entry);
-  std::vector<const SafetensorsFile::Entry*> found;
-  for (const auto& [tensor_name, tensor] : wanted) {
-    const auto one = entries.find(tensor_name);
-    FSDP_CHECK(one != entries.end(), "{}: {} is missing. Was the checkpoint saved with this optimizer?", name,
-               tensor_name);
-    const SafetensorsFile::Entry& entry = *one->second;
-    FSDP_CHECK(entry.type == tensor.scalar_type() || !tensor_name.starts_with("optimizer."),
-               "{}: the optimizer's state was kept as {}, and is kept as {} here ({}). Set state_dtype to {}, or load "
-               "the model alone.",
-               name, state_dtype_of(entry.type), state_dtype_of(tensor.scalar_type()), tensor_name,
-               state_dtype_of(entry.type));
-    FSDP_CHECK(entry.shape == tensor.sizes().vec() && entry.type == tensor.scalar_type(),
-               "{}: {} has shape {} of {}, expected {} of {}", name, tensor_name, entry.shape, toString(entry.type),
-               tensor.sizes().vec(), toString(tensor.scalar_type()));
-    found.push_back(&entry);
+ private:
+  const ShardFile& open(int shard) {
+    std::unique_ptr<ShardFile>& file = files_[shard];
+    if (!file) {
+      file = std::make_unique<ShardFile>(directory_ / checkpoint::shard_file_name(shard, saved_.shards),
+                                         saved_.files[static_cast<size_t>(shard)]);
+    }
+    return *file;
+  }
+
+  const std::filesystem::path& directory_;
+  const Manifest& saved_;
+  std::map<std::string_view, const Manifest::Parameter*> parameters_;
+  std::map<int, std::unique_ptr<ShardFile>> files_;
+  std::vector<PieceRead> reads_;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> copies_;  // target and values
+  std::vector<torch::Tensor> fresh_;                             // not in the checkpoint, or not all of it
+};
+
+// What a checkpoint has for each parameter of the model.
+struct Found {
+  std::vector<bool> there;      // values
+  std::vector<bool> whole;      // values of all elements
+  std::vector<bool> states;     // all kinds of the optimizer's state
+  std::vector<double> numbers;  // for each scalar of the contents
+};
+
+Found find(const Manifest& saved, const Manifest& wanted, const Contents& contents) {
+  std::map<std::string_view, const Manifest::Parameter*> parameters;
+  for (const auto& parameter : saved.parameters) parameters.emplace(parameter.name, &parameter);
+  Found found;
+  for (const auto& parameter : wanted.parameters) {
+    const auto one = parameters.find(parameter.name);
+    const bool there = one != parameters.end();
+    found.there.push_back(there);
+    found.whole.push_back(there && one->second->shape == parameter.shape);
+    found.states.push_back(
+        there && std::ranges::includes(checkpoint::state_kinds(*one->second), checkpoint::state_kinds(parameter)));
+  }
+  for (const Contents::Piece& scalar : contents.scalars) {
+    const bool there = found.states[scalar.parameter];
+    const std::string& name = wanted.parameters[scalar.parameter].name;
+    found.numbers.push_back(there ? parameters.at(name)->scalars.at(scalar.kind) : 0);
   }
   return found;
 }
 
-void check_size(const std::string& name, int64_t bytes, const WrittenFile& saved) {
-  FSDP_CHECK(bytes == saved.bytes, "{} is damaged: found {} bytes, expected {}. Use an older checkpoint.", name, bytes,
-             saved.bytes);
-}
-
-void check_hash(const std::string& name, const std::string& hash, const WrittenFile& saved) {
-  FSDP_CHECK(hash == saved.hash,
-             "{} is damaged, or of another step: its hash is {}, expected {}. Use an older checkpoint.", name, hash,
-             saved.hash);
-}
-
-// The file's tensors in the order of `wanted`, when all of the file is as it was saved.
-std::vector<torch::Tensor> read_wanted(const std::filesystem::path& path, const WrittenFile& saved,
-                                       const NamedTensors& wanted) {
-  const std::string name = path.string();
-  const SafetensorsFile file(path);
-  check_size(name, file.bytes(), saved);
-  std::vector<const SafetensorsFile::Entry*> entries;
-  try {
-    entries = find_wanted(file, name, wanted);
-  } catch (const Error&) {
-    // A flipped bit in a name or a shape is damage, and not another model.
-    check_hash(name, file.read_with_hash({}).second, saved);
-    throw;
-  }
-  auto [tensors, hash] = file.read_with_hash(entries);
-  check_hash(name, hash, saved);
-  return std::move(tensors);
-}
-
 }  // namespace
 
-int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
+int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
+                        const LoadOptions& options) {
   FSDP_CHECK(checkpoint.model != nullptr, "load_checkpoint: the model is missing; set .model = &sharded");
+  FSDP_CHECK(options.strict || options.differences != nullptr,
+             "load_checkpoint: with strict off set .differences, which says what was not loaded");
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
   collectives::Group& group = model.group();
-  const NamedTensors wanted = checkpoint::contents_of(checkpoint);
-  Manifest manifest;
-  std::vector<torch::Tensor> found;
-  // Everything is read and checked on every rank before anything changes on one.
+  Contents contents;
+  Manifest saved;
+  checkpoint::Comparison comparison;
+  Found found;
+  std::optional<LoadedValues> values;
   checkpoint::all_succeed(group, "load_checkpoint " + directory.string(), [&] {
-    manifest = checkpoint::read_manifest(directory);
-    check_same_parameters(directory.string(), manifest, checkpoint::manifest_of(checkpoint));
-    FSDP_CHECK(manifest.shards == model.shards(),
-               "{}: saved in {} shards by {} ranks, found {} shards on {} ranks here. Load it with as many shards: by "
-               "the number of ranks, or options.shard_group_size.",
-               directory.string(), manifest.shards, manifest.world_size, model.shards(), group.size());
-    const int shard = group.rank() % model.shards();
-    found = read_wanted(directory / checkpoint::shard_file_name(shard, model.shards()), manifest.files[shard], wanted);
+    contents = checkpoint::contents_of(checkpoint);
+    saved = checkpoint::read_manifest(directory);
+    if (saved.version < checkpoint::kManifestVersion) {
+      checkpoint::complete_version2(directory, saved, group.rank(), group.size());
+    }
+    const Manifest wanted = checkpoint::manifest_of(checkpoint, contents);
+    comparison = checkpoint::compare(saved, wanted, checkpoint.optimizer != nullptr);
+    checkpoint::check(comparison, options.strict, directory.string());
+    found = find(saved, wanted, contents);
+    values.emplace(directory, saved);
+    for (const Contents::Piece& piece : contents.pieces) {
+      const std::vector<bool>& is_there = piece.kind == checkpoint::kModel ? found.there : found.states;
+      values->add(piece, model.parameters()[piece.parameter], is_there[piece.parameter]);
+    }
+    if (group.rank() == 0) values->add_buffers(model.buffers());
+    values->read();
   });
   model.begin_load("load_checkpoint");
-  for (size_t i = 0; i < wanted.size(); ++i) torch::Tensor(wanted[i].second).copy_(found[i]);
-  model.loaded(std::vector<bool>(model.parameters().size(), true));
+  model.loaded(found.whole);
+  values->write();
+  for (size_t i = 0; i < contents.scalars.size(); ++i) {
+    torch::Tensor(contents.scalars[i].tensor).fill_(found.numbers[i]);
+  }
   model.publish();
   model.broadcast_buffers(0);
-  return manifest.step;
+  if (options.differences != nullptr) *options.differences = std::move(comparison.differences);
+  return saved.step;
 }
 
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory) {

@@ -8,6 +8,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/pretrained.h"
 #include "checkpoint/pretrained_files.h"
+#include "checkpoint/problems.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
 

@@ -1,29 +1,49 @@
-// manifest.json: what a checkpoint holds, of what it was made, and the hash of every file, itself included.
+// manifest.json: what a checkpoint holds, where it lies, and the hash of every file's header, and its own.
+//
+// A tree of hashes: the manifest's own, of the headers; in each header those of the blocks of its tensors
+// (safetensors.h). So a rank that reads parts of some files checks all that it reads, and reads little more.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace fsdp::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr int kManifestVersion = 3;
 inline constexpr int64_t kHighestStep = int64_t{1} << 53;  // JSON's numbers are exact up to here
 
 // A file as it was written, to be compared when it is read.
 struct WrittenFile {
   int64_t bytes = 0;
-  std::string hash;  // files::ContentHash of them
+  std::string hash;  // files::hash_of its header, with the length before it; in version 2 of all its bytes
 };
 
 struct Manifest {
+  // A range of a parameter's elements, in the order of its memory: each begins where the one before ends.
+  struct Piece {
+    int shard = 0;
+    int64_t numel = 0;  // 1 at least
+    bool operator==(const Piece&) const = default;
+  };
   struct Parameter {
     std::string name;
     std::vector<int64_t> shape;
-    std::vector<int64_t> strides;  // of the whole parameter: pieces are cut in the order of its memory
-    bool operator==(const Parameter&) const = default;
+    std::vector<int64_t> strides;  // of the whole parameter
+    // The tensors that each piece has, their dtypes by their kinds: "model", "optimizer.exp_avg". In the piece's file
+    // they are called KIND.NAME.
+    std::map<std::string, std::string> tensors = {};
+    std::map<std::string, double> scalars = {};  // by kind: "optimizer.step"
+    std::vector<Piece> pieces = {};              // all elements, by ascending shards
+  };
+  struct Buffer {  // whole, in the first file, as buffer.NAME
+    std::string name;
+    std::vector<int64_t> shape;
+    std::string dtype;
   };
   int world_size = 1;
   int shards = 1;  // ranks that hold the model once, and files
@@ -31,10 +51,16 @@ struct Manifest {
   std::vector<Parameter> parameters;
   std::map<std::string, std::string> notes;  // the loop's own
   std::vector<WrittenFile> files;            // by shard
+  std::vector<Buffer> buffers = {};
+  int version = kManifestVersion;
 };
 
+// The elements of a tensor of these sizes; none where 64 bits cannot count them.
+std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
+
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
-// Throws Error for a manifest that is missing, of another version, or damaged: one changed bit of it is found.
+// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found. What
+// one of version 2 does not say, version2.h finds.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 // The file of one shard in a checkpoint.

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "checkpoint/pretrained_files.h"
+#include "checkpoint/problems.h"
 #include "engine/model.h"
 
 namespace fsdp::checkpoint {

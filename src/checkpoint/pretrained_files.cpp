@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/problems.h"
 #include "files/json.h"
 #include "files/printable.h"
 
@@ -100,14 +101,6 @@ void PretrainedFiles::open_indexed(const fs::path& index) {
     if (!tensors_.contains(tensor)) problems.push_back(fmt::format("tensor {} is missing in {}", tensor, name));
   }
   throw_if_any(problems, index.string(), kDamagedAdvice);
-}
-
-void throw_if_any(const std::vector<std::string>& problems, const std::string& what, const std::string& advice) {
-  constexpr size_t kShown = 30;
-  if (problems.empty()) return;
-  const size_t shown = std::min(problems.size(), kShown);
-  const std::string rest = shown < problems.size() ? fmt::format("; and {} more", problems.size() - shown) : "";
-  FSDP_CHECK(false, "{}: {}{}. {}", what, fmt::join(problems.begin(), problems.begin() + shown, "; "), rest, advice);
 }
 
 }  // namespace fsdp::checkpoint

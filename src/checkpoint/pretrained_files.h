@@ -15,7 +15,7 @@ namespace fsdp::checkpoint {
 inline constexpr const char* kModelName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// Open for reading; all headers are read. From one thread at a time.
+// Open for reading; all headers are read.
 class PretrainedFiles {
  public:
   struct Tensor {
@@ -36,8 +36,5 @@ class PretrainedFiles {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Tensor> tensors_;
 };
-
-// Throws Error, if there are problems: `what`, the problems (all, unless there are very many), and `advice`.
-void throw_if_any(const std::vector<std::string>& problems, const std::string& what, const std::string& advice);
 
 }  // namespace fsdp::checkpoint

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "files/content_hash.h"
 #include "files/json.h"
 #include "files/printable.h"
 
@@ -29,13 +30,6 @@ constexpr Dtype kDtypes[] = {{"F64", torch::kFloat64},   {"F32", torch::kFloat32
                              {"BF16", torch::kBFloat16}, {"I64", torch::kInt64},   {"I32", torch::kInt32},
                              {"I16", torch::kInt16},     {"I8", torch::kInt8},     {"U8", torch::kUInt8},
                              {"BOOL", torch::kBool}};
-
-std::string name_of(torch::ScalarType type) {
-  for (const Dtype& dtype : kDtypes) {
-    if (dtype.type == type) return dtype.name;
-  }
-  throw_error(message_prefix() + fmt::format("safetensors has no dtype for {}", toString(type)));
-}
 
 using Entry = SafetensorsFile::Entry;
 
@@ -106,28 +100,53 @@ std::string dump(const std::string& file, const files::OrderedJson& header) {
   }
 }
 
-// Padded to a multiple of 8 bytes.
-std::string header_of(const std::string& file, const std::vector<SafetensorsWriter::Announced>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+int64_t bytes_of(const SafetensorsWriter::Announced& tensor) {
+  return c10::multiply_integers(tensor.shape) * static_cast<int64_t>(c10::elementSize(tensor.type));
+}
+
+// Length and header, which is padded to a multiple of 8 bytes.
+std::string beginning_of(const std::string& file, const std::vector<SafetensorsWriter::Announced>& tensors,
+                         const std::map<std::string, std::string>& metadata) {
   files::OrderedJson header = files::OrderedJson::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const auto& [name, type, shape] : tensors) {
-    FSDP_CHECK(!header.contains(name), "{}: two tensors have the name {}", file, name);
-    const auto end = offset + c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));
-    header[name] = {{"dtype", name_of(type)}, {"shape", shape}, {"data_offsets", {offset, end}}};
+  for (const auto& tensor : tensors) {
+    FSDP_CHECK(!header.contains(tensor.name), "{}: two tensors have the name {}", file, tensor.name);
+    const int64_t end = offset + bytes_of(tensor);
+    header[tensor.name] = {
+        {"dtype", dtype_name(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = dump(file, header);
   text.append((8 - text.size() % 8) % 8, ' ');
-  return text;
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
+
+size_t digits_of_hashes(const std::vector<SafetensorsWriter::Announced>& tensors) {
+  int64_t blocks = 0;
+  for (const auto& tensor : tensors) blocks += (bytes_of(tensor) + kHashBlockBytes - 1) / kHashBlockBytes;
+  return static_cast<size_t>(blocks) * files::kHashDigits;
+}
+
+// What of it is texts by name; a file of others may hold anything.
+std::map<std::string, std::string> metadata_in(const Json& header) {
+  std::map<std::string, std::string> metadata;
+  const auto found = header.find("__metadata__");
+  if (found == header.end() || !found->is_object()) return metadata;
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_string()) metadata[name] = value.get<std::string>();
+  }
+  return metadata;
 }
 
 // In the order of their bytes, which leave no hole and end where the file ends.
-std::vector<Entry> parse_entries(const std::string& file, const std::string& text, int64_t data_bytes) {
+std::vector<Entry> parse_entries(const std::string& file, const std::string& text, int64_t data_bytes,
+                                 std::map<std::string, std::string>& metadata) {
   std::vector<Entry> entries;
   try {
     const Json header = parse_header(file, text);
+    metadata = metadata_in(header);
     for (const auto& [name, value] : header.items()) {
       if (name != "__metadata__") entries.push_back(parse_entry(file, name, value));
     }
@@ -149,98 +168,117 @@ std::vector<Entry> parse_entries(const std::string& file, const std::string& tex
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(files::DurableFile& file, const std::string& name,
-                                     const std::vector<Announced>& tensors,
-                                     const std::map<std::string, std::string>& metadata)
-    : file_(file) {
-  const std::string header = header_of(name, tensors, metadata);
-  const uint64_t length = header.size();
-  append(&length, kLengthBytes);
-  append(header.data(), header.size());
+std::string dtype_name(torch::ScalarType type) {
+  for (const Dtype& dtype : kDtypes) {
+    if (dtype.type == type) return dtype.name;
+  }
+  throw_error(message_prefix() + fmt::format("safetensors has no dtype for {}", toString(type)));
 }
 
-void SafetensorsWriter::append(const void* bytes, size_t size) {
-  file_.append(bytes, size);
-  hash_.add(bytes, size);
+SafetensorsWriter::SafetensorsWriter(files::DurableFile& file, const std::string& name,
+                                     const std::vector<Announced>& tensors, std::map<std::string, std::string> metadata,
+                                     Hashes hashes)
+    : file_(file), has_hashes_(hashes == Hashes::InHeader) {
+  if (has_hashes_) metadata[kHashesName] = std::string(digits_of_hashes(tensors), '0');
+  beginning_ = beginning_of(name, tensors, metadata);
+  FSDP_CHECK(static_cast<int64_t>(beginning_.size()) <= kLongestHeader,
+             "{}: its header would have {} bytes, expected at most {}. Save on more ranks.", name, beginning_.size(),
+             kLongestHeader);
+  file_.append(beginning_);
 }
 
 void SafetensorsWriter::write(const torch::Tensor& tensor) {
   const torch::Tensor contiguous = tensor.detach().cpu().contiguous();
-  append(contiguous.const_data_ptr(), contiguous.nbytes());
+  const auto* bytes = static_cast<const char*>(contiguous.const_data_ptr());
+  const auto size = static_cast<int64_t>(contiguous.nbytes());
+  for (int64_t at = 0; at < size; at += kHashBlockBytes) {
+    const auto block = static_cast<size_t>(std::min(kHashBlockBytes, size - at));
+    if (has_hashes_) hashes_ += files::hash_of(bytes + at, block);
+    file_.append(bytes + at, block);
+  }
+}
+
+WrittenFile SafetensorsWriter::close() {
+  if (has_hashes_) {
+    const size_t at = beginning_.find(fmt::format("\"{}\":\"", kHashesName)) + std::strlen(kHashesName) + 4;
+    FSDP_INVARIANT(beginning_.compare(at + hashes_.size(), 1, "\"") == 0, "the tensors are not those announced");
+    beginning_.replace(at, hashes_.size(), hashes_);
+    file_.overwrite_beginning(beginning_);
+  }
+  file_.close();
+  return {file_.bytes(), files::hash_of(beginning_.data(), beginning_.size())};
 }
 
 WrittenFile write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                              const std::map<std::string, std::string>& metadata) {
+                              const std::map<std::string, std::string>& metadata, Hashes hashes) {
   NamedTensors sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
   std::vector<SafetensorsWriter::Announced> announced;
   for (const auto& [name, tensor] : sorted) announced.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
   files::DurableFile file(path);
-  SafetensorsWriter out(file, path.string(), announced, metadata);
+  SafetensorsWriter out(file, path.string(), announced, metadata, hashes);
   for (const auto& named : sorted) out.write(named.second);
-  file.close();
-  return {file.bytes(), out.hash()};
+  return out.close();
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, const WrittenFile* saved)
     : name_(path.string()), file_(files::open_regular(path, name_)) {
+  FSDP_CHECK(saved == nullptr || file_.bytes == saved->bytes,
+             "{} is damaged: found {} bytes, expected {}. {}Use an older checkpoint.", name_, file_.bytes, saved->bytes,
+             file_.bytes < saved->bytes ? "Was it cut off? " : "");
   uint64_t length = 0;
-  if (file_.bytes >= kLengthBytes) read_bytes(0, &length, kLengthBytes);
+  if (file_.bytes >= kLengthBytes) read_at(0, &length, kLengthBytes);
   FSDP_CHECK(file_.bytes >= kLengthBytes && length <= kLongestHeader &&
                  static_cast<int64_t>(length) <= file_.bytes - kLengthBytes,
              "{}: not a safetensors file: its {} bytes cannot hold the header it announces", name_, file_.bytes);
-  std::string text(length, '\0');
-  read_bytes(kLengthBytes, text.data(), static_cast<int64_t>(length));
-  data_begin_ = kLengthBytes + static_cast<int64_t>(length);
-  entries_ = parse_entries(name_, text, file_.bytes - data_begin_);
+  std::string text(kLengthBytes + length, '\0');
+  read_at(0, text.data(), static_cast<int64_t>(text.size()));
+  if (saved != nullptr && !saved->hash.empty()) {
+    const std::string hash = files::hash_of(text.data(), text.size());
+    FSDP_CHECK(hash == saved->hash,
+               "{} is damaged, or of another step: the hash of its header is {}, expected {}. Use an older checkpoint.",
+               name_, hash, saved->hash);
+  }
+  data_begin_ = static_cast<int64_t>(text.size());
+  text.erase(0, kLengthBytes);
+  entries_ = parse_entries(name_, text, file_.bytes - data_begin_, metadata_);
 }
 
-void SafetensorsFile::read_bytes(int64_t offset, void* into, int64_t size) const {
+void SafetensorsFile::read_at(int64_t offset, void* into, int64_t size) const {
   files::read_exactly(file_, offset, into, static_cast<size_t>(size), name_);
+}
+
+void SafetensorsFile::read_bytes(const Entry& entry, int64_t begin, int64_t size, void* into) const {
+  FSDP_INVARIANT(begin >= 0 && size >= 0 && size <= entry.bytes() - begin, "bytes from {} on, {} of them, of {} in {}",
+                 begin, size, entry.name, name_);
+  read_at(data_begin_ + entry.begin + begin, into, size);
 }
 
 torch::Tensor SafetensorsFile::read(const Entry& entry) const {
   torch::Tensor tensor = torch::empty(entry.shape, entry.type);
-  read_bytes(data_begin_ + entry.begin, tensor.mutable_data_ptr(), entry.end - entry.begin);
+  read_bytes(entry, 0, entry.bytes(), tensor.mutable_data_ptr());
   return tensor;
 }
 
 torch::Tensor SafetensorsFile::read(const Entry& entry, int64_t first, int64_t numel) const {
   const auto width = static_cast<int64_t>(c10::elementSize(entry.type));
-  FSDP_INVARIANT(first >= 0 && numel >= 0 && numel <= (entry.end - entry.begin) / width - first,
+  FSDP_INVARIANT(first >= 0 && numel >= 0 && numel <= entry.bytes() / width - first,
                  "elements from {} on, {} of them, of {} in {}", first, numel, entry.name, name_);
   torch::Tensor tensor = torch::empty({numel}, entry.type);
-  read_bytes(data_begin_ + entry.begin + first * width, tensor.mutable_data_ptr(), numel * width);
+  read_bytes(entry, first * width, numel * width, tensor.mutable_data_ptr());
   return tensor;
 }
 
-std::pair<std::vector<torch::Tensor>, std::string> SafetensorsFile::read_with_hash(
-    const std::vector<const Entry*>& wanted) const {
-  constexpr int64_t kPieceBytes = 256 << 10;  // hashed while it is in the cache
+std::string SafetensorsFile::hash_of_all_bytes() const {
   files::ContentHash hash;
-  std::vector<char> passed_over(kPieceBytes);
-  const auto read_piece = [&](int64_t offset, char* into, int64_t size) {
-    read_bytes(offset, into, size);
-    hash.add(into, static_cast<size_t>(size));
-  };
-  std::map<const Entry*, torch::Tensor> tensors;
-  for (const Entry* entry : wanted) tensors.try_emplace(entry, torch::empty(entry->shape, entry->type));
-  const auto read_range = [&](int64_t begin, int64_t end, char* into) {
-    for (int64_t at = begin; at < end; at += kPieceBytes) {
-      const int64_t size = std::min(kPieceBytes, end - at);
-      read_piece(at, into ? into + (at - begin) : passed_over.data(), size);
-    }
-  };
-  read_range(0, data_begin_, nullptr);
-  for (const Entry& entry : entries_) {
-    const auto found = tensors.find(&entry);
-    char* into = found == tensors.end() ? nullptr : static_cast<char*>(found->second.mutable_data_ptr());
-    read_range(data_begin_ + entry.begin, data_begin_ + entry.end, into);
+  std::vector<char> block(static_cast<size_t>(kHashBlockBytes));
+  for (int64_t at = 0; at < file_.bytes; at += kHashBlockBytes) {
+    const int64_t size = std::min(kHashBlockBytes, file_.bytes - at);
+    read_at(at, block.data(), size);
+    hash.add(block.data(), static_cast<size_t>(size));
   }
-  std::vector<torch::Tensor> in_order;
-  for (const Entry* entry : wanted) in_order.push_back(tensors.at(entry));
-  return {std::move(in_order), hash.hexadecimal()};
+  return hash.hexadecimal();
 }
 
 std::map<std::string, torch::Tensor> read_safetensors(const std::filesystem::path& path) {

@@ -30,6 +30,26 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
   return all;
 }
 
+// The optimizer's numbers of each parameter as the rank has them that holds its first elements: elsewhere nobody needs
+// them, and users may leave gradients of empty pieces undefined. A collective.
+void tell_scalars(collectives::Group& group, const checkpoint::Contents& contents, Manifest& manifest) {
+  if (contents.scalars.empty()) return;
+  std::vector<double> own;
+  for (const auto& scalar : contents.scalars) {
+    own.push_back(manifest.parameters[scalar.parameter].scalars.at(scalar.kind));
+  }
+  torch::Tensor message = torch::empty({static_cast<int64_t>(own.size() * sizeof(double))}, torch::kUInt8);
+  std::memcpy(message.mutable_data_ptr(), own.data(), message.nbytes());
+  const std::vector<torch::Tensor> all = group.all_gather(message);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto& scalar = contents.scalars[i];
+    Manifest::Parameter& parameter = manifest.parameters[scalar.parameter];
+    const size_t holder = parameter.pieces.empty() ? 0 : static_cast<size_t>(parameter.pieces.front().shard);
+    const auto* theirs = static_cast<const char*>(all[holder].const_data_ptr());
+    std::memcpy(&parameter.scalars[scalar.kind], theirs + i * sizeof(double), sizeof(double));
+  }
+}
+
 // Where the first rank made the directory. A collective.
 std::filesystem::path tell_path(collectives::Group& group, const std::filesystem::path& target,
                                 const std::optional<PartialDirectory>& partial) {
@@ -58,20 +78,25 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
   const std::string what = "save_checkpoint " + target.string();
 
   std::optional<PartialDirectory> partial;
+  checkpoint::Contents contents;
+  Manifest manifest;
   checkpoint::all_succeed(group, what, [&] {
+    contents = checkpoint::contents_of(checkpoint);
+    manifest = checkpoint::manifest_of(checkpoint, contents);
     if (first) partial.emplace(target);
   });
+  tell_scalars(group, contents, manifest);
   const std::filesystem::path path = tell_path(group, target, partial);
   WrittenFile own;
   checkpoint::all_succeed(group, what, [&] {
     if (group.rank() >= model.shards()) return;  // the first shard group holds the whole model once
     own = checkpoint::write_safetensors(path / checkpoint::shard_file_name(group.rank(), model.shards()),
-                                        checkpoint::contents_of(checkpoint), {{"format", "pt"}});
+                                        checkpoint::tensors_of_file(checkpoint, contents), {{"format", "pt"}},
+                                        checkpoint::Hashes::InHeader);
   });
   const std::vector<WrittenFile> written = tell_all(group, own);
   checkpoint::all_succeed(group, what, [&] {
     if (!first) return;
-    Manifest manifest = checkpoint::manifest_of(checkpoint);
     manifest.files.assign(written.begin(), written.begin() + model.shards());
     checkpoint::write_manifest(path, manifest);
     partial->commit();

@@ -8,6 +8,8 @@
 
 namespace fsdp::deferred {
 
+const std::string& name_of(const c10::OperatorHandle& operation) { return operation.schema().name(); }
+
 bool leaves_bytes_alone(const c10::OperatorHandle& operation) {
   static const std::unordered_set<std::string> names{"aten::requires_grad_",
                                                      "aten::detach_",

@@ -4,7 +4,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <string>
+
 namespace fsdp::deferred {
+
+const std::string& name_of(const c10::OperatorHandle& operation);
 
 // Reads and writes no bytes: changes what a tensor says of itself, or gives it other bytes.
 bool leaves_bytes_alone(const c10::OperatorHandle& operation);

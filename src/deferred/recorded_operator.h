@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <torch/types.h>
 
 #include <vector>
@@ -19,6 +20,9 @@ struct TensorPlace {
   torch::Tensor constant = {};  // where there is no storage: a copy of a tensor that was real
 };
 
+// A tensor that is real is copied.
+TensorPlace place_of(const torch::Tensor& tensor);
+
 struct RecordedOperator {
   c10::OperatorHandle operation;
   std::vector<c10::IValue> arguments = {};   // with tensors of the meta device in place of the real ones
@@ -28,6 +32,9 @@ struct RecordedOperator {
   std::vector<int> replaces = {};            // of the written ones: those whose old bytes are not read
   bool draws = false;                        // random numbers, from the default generator
 };
+
+// Of a call whose results are still to be made.
+RecordedOperator record_of(const c10::OperatorHandle& operation, const torch::jit::Stack& arguments);
 
 // A storage of the recording.
 struct RecordedStorage {

@@ -1,13 +1,13 @@
 #include "deferred/recording.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "deferred/arguments.h"
 #include "deferred/default_generator.h"
+#include "deferred/deferrable.h"
+#include "deferred/meta_call.h"
 #include "deferred/operator_traits.h"
 #include "deferred/tensors_within.h"
 #include "interpose/piece_storage.h"
@@ -19,85 +19,6 @@ namespace {
 using interpose::DeferredStorage;
 using torch::jit::Stack;
 
-const std::string& name_of(const c10::OperatorHandle& operation) { return operation.schema().name(); }
-
-Stack take_arguments(const c10::OperatorHandle& operation, Stack& stack) {
-  const size_t count = operation.schema().arguments().size();
-  Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
-  torch::jit::drop(stack, count);
-  return arguments;
-}
-
-void push_all(Stack& stack, Stack values) {
-  for (c10::IValue& value : values) stack.push_back(std::move(value));
-}
-
-// Tensors among the arguments: of which kinds, and which of these the operator writes.
-struct TensorsTaken {
-  bool deferred = false, real = false, writes_deferred = false, writes_real = false;
-};
-
-TensorsTaken tensors_taken(const c10::OperatorHandle& operation, const Stack& arguments) {
-  TensorsTaken taken;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    for_each_tensor(arguments[i], [&](const torch::Tensor& tensor) {
-      const bool deferred = DeferredStorage::of(tensor) != nullptr;
-      (deferred ? taken.deferred : taken.real) = true;
-      if (writes(operation, i)) (deferred ? taken.writes_deferred : taken.writes_real) = true;
-    });
-  }
-  return taken;
-}
-
-// On which device the results will be.
-torch::Device device_of(const c10::OperatorHandle& operation, const Stack& arguments) {
-  std::optional<torch::Device> device;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (operation.schema().arguments()[i].name() == "device" && arguments[i].isDevice()) return arguments[i].toDevice();
-    for_each_tensor(arguments[i], [&](const torch::Tensor& tensor) {
-      if (!device) device = tensor.device();
-    });
-  }
-  return device.value_or(torch::kCPU);
-}
-
-struct MetaResults {
-  Stack results = {};
-  std::string problem = {};  // why there are none
-};
-
-// The arguments that the operator writes and gives back.
-Stack written_arguments(const RecordedOperator& recorded) {
-  Stack written;
-  if (recorded.operation.schema().returns().empty()) return written;
-  for (size_t i = 0; i < recorded.arguments.size(); ++i) {
-    if (writes(recorded.operation, i)) written.push_back(recorded.arguments[i]);
-  }
-  return written;
-}
-
-// Shapes and dtypes come of it, and errors; a result that depends on values is a problem. An operator that gives what
-// it writes needs no kernel for it.
-MetaResults call_on_meta(const RecordedOperator& recorded) {
-  MetaResults on_meta{.results = recorded.arguments};
-  const auto& names = recorded.operation.schema().arguments();
-  for (size_t i = 0; i < names.size(); ++i) {
-    c10::IValue& argument = on_meta.results[i];
-    if (names[i].name() == "device" && (argument.isDevice() || recorded.taken.empty()))
-      argument = torch::Device(torch::kMeta);
-    if (names[i].name() == "pin_memory") argument = c10::IValue();
-  }
-  try {
-    recorded.operation.callBoxed(on_meta.results);
-  } catch (const c10::NotImplementedError& error) {
-    on_meta.results = written_arguments(recorded);
-    if (!gives_what_it_writes(recorded.operation)) on_meta.problem = error.what_without_backtrace();
-  } catch (const c10::Error& error) {
-    on_meta.problem = error.what_without_backtrace();
-  }
-  return on_meta;
-}
-
 std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs_of(const std::vector<c10::IValue>& meta,
                                                               const Stack& arguments) {
   std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs;
@@ -105,16 +26,6 @@ std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs_of(const std::vector<
   auto pair = pairs.begin();
   for (const c10::IValue& value : arguments) for_each_tensor(value, [&](const auto& one) { (pair++)->second = one; });
   return pairs;
-}
-
-// A number of the program's, such as the factor in `x * 0.5`, decides less about dtypes than a tensor does.
-torch::Tensor as_number(const torch::Tensor& tensor, torch::Tensor copy) {
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return copy;
-}
-
-bool covers_storage(const torch::Tensor& tensor) {
-  return tensor.is_non_overlapping_and_dense() && tensor.nbytes() == tensor.storage().nbytes();
 }
 
 }  // namespace
@@ -137,7 +48,7 @@ void Recording::operator_called(const c10::OperatorHandle& operation, c10::Dispa
              "{} was called on a deferred tensor, which has no bytes before the module is sharded. Call fsdp::shard or "
              "fsdp::materialize(module) first, or do this inside deferred_init.",
              name_of(operation));
-  check_deferrable(operation, arguments);
+  check_deferrable(*this, operation, arguments);
   FSDP_CHECK(!draws || !taken.writes_real,
              "deferred_init: {} writes random numbers into a tensor that is real, since it was made of numbers or "
              "outside. Make it inside, with torch::empty.",
@@ -153,56 +64,6 @@ void Recording::operator_called(const c10::OperatorHandle& operation, c10::Dispa
              "of tensors that are real, and copy_ the result.",
              name_of(operation), on_meta.problem);
   perform_on_values(std::move(recorded), arguments, stack);
-}
-
-void Recording::check_deferrable(const c10::OperatorHandle& operation, const Stack& arguments) const {
-  const auto& schema = operation.schema();
-  FSDP_CHECK(!name_of(operation).starts_with("aten::resize"),
-             "deferred_init: {} cannot be deferred. Make a tensor of the size that is wanted.", name_of(operation));
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& argument = arguments[i];
-    if (argument.isGenerator()) {
-      FSDP_CHECK(argument.toGenerator() == at::detail::getDefaultCPUGenerator(),
-                 "deferred_init: {} draws from a generator of its own, and numbers of the CPU's default one alone can "
-                 "be drawn later. Use that (torch::manual_seed).",
-                 name_of(operation));
-    }
-    const bool sparse =
-        schema.arguments()[i].name() == "layout" && argument.isInt() && argument.toLayout() != torch::kStrided;
-    FSDP_CHECK(!sparse, "deferred_init: {} makes a tensor that is not dense. Make it outside.", name_of(operation));
-    for_each_tensor(argument, [&](const torch::Tensor& tensor) {
-      const DeferredStorage* storage = DeferredStorage::of(tensor);
-      FSDP_CHECK(storage == nullptr || storage->recorder().get() == this,
-                 "deferred_init: {} takes a tensor of another deferred_init. Make both in one.", name_of(operation));
-      FSDP_CHECK(storage == nullptr || !(tensor.is_conj() || tensor.is_neg()),
-                 "deferred_init: {} takes a conjugate view. Call resolve_conj() first.", name_of(operation));
-    });
-  }
-  FSDP_CHECK(!draws_numbers(operation) || device_of(operation, arguments).is_cpu(),
-             "deferred_init: {} draws on {}. Make the module on the CPU, and move it inside deferred_init "
-             "(module->to(device)).",
-             name_of(operation), device_of(operation, arguments).str());
-}
-
-RecordedOperator Recording::record_of(const c10::OperatorHandle& operation, const Stack& arguments) const {
-  RecordedOperator recorded{.operation = operation, .draws = draws_numbers(operation)};
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool written = writes(operation, i);
-    recorded.arguments.push_back(with_tensors(arguments[i], [&](const torch::Tensor& tensor) {
-      recorded.taken.push_back(place_of(tensor));
-      const DeferredStorage* storage = DeferredStorage::of(tensor);
-      if (storage == nullptr) {
-        return as_number(tensor,
-                         torch::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(torch::kMeta)));
-      }
-      const bool replaces = i == 0 && replaces_first(operation) && covers_storage(tensor);
-      if (written) recorded.writes.push_back(storage->number());
-      (replaces ? recorded.replaces : recorded.reads).push_back(storage->number());
-      return interpose::meta_of(tensor);
-    }));
-    if (arguments[i].isGenerator()) recorded.arguments.back() = c10::IValue();  // the default one
-  }
-  return recorded;
 }
 
 void Recording::perform(RecordedOperator recorded, const Stack& arguments, Stack meta_results, Stack& stack) {
@@ -277,20 +138,6 @@ void Recording::perform_on_values(RecordedOperator recorded, const Stack& argume
   for (size_t i = before; i < stack.size(); ++i)
     for_each_tensor(stack[i], [&](const torch::Tensor&) { recorded.given.emplace_back(); });
   keep(std::move(recorded));
-}
-
-TensorPlace Recording::place_of(const torch::Tensor& tensor) const {
-  const DeferredStorage* storage = DeferredStorage::of(tensor);
-  TensorPlace place{.sizes = tensor.sizes().vec(),
-                    .strides = tensor.strides().vec(),
-                    .offset = tensor.storage_offset(),
-                    .dtype = tensor.scalar_type()};
-  if (storage == nullptr) {
-    place.constant = as_number(tensor, tensor.detach().clone());
-  } else {
-    place.storage = storage->number();
-  }
-  return place;
 }
 
 torch::Tensor Recording::state_after() {

@@ -42,14 +42,11 @@ class Recording final : public interpose::OperatorRecorder, public std::enable_s
   using Pairs = std::vector<std::pair<torch::Tensor, torch::Tensor>>;
 
   bool is_open() const { return interpose::RecordedScope::current() == this; }
-  void check_deferrable(const c10::OperatorHandle& operation, const torch::jit::Stack& arguments) const;
-  RecordedOperator record_of(const c10::OperatorHandle& operation, const torch::jit::Stack& arguments) const;
   void perform(RecordedOperator recorded, const torch::jit::Stack& arguments, torch::jit::Stack meta_results,
                torch::jit::Stack& stack);
   torch::Tensor result_for(const torch::Tensor& meta, Pairs& pairs, torch::Device device, RecordedOperator& recorded);
   void keep(RecordedOperator recorded);
   void perform_on_values(RecordedOperator recorded, const torch::jit::Stack& arguments, torch::jit::Stack& stack);
-  TensorPlace place_of(const torch::Tensor& tensor) const;
 
   std::vector<RecordedOperator> operators_;
   std::vector<RecordedStorage> storages_;

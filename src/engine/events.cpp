@@ -75,6 +75,7 @@ void Events::check_changed(int unit, Mode mode) {
     for (auto& parameter : each->parameters) parameter.mark_changed();
   }
   parts_.link->changed = false;
+  parts_.activation_budget.step_ends();
 }
 
 Mode Events::mode() {

@@ -41,6 +41,8 @@ struct ModelSpec {
   bool initialise = true;                           // deferred parameters, with their first values
   std::unordered_set<std::string> statistics = {};  // names of buffers that training does not read
   bool broadcast_buffers = false;                   // before each training forward
+  int64_t activation_memory = 0;                    // bytes that activations may take; 0: any
+  std::vector<std::string> recomputed_blocks = {};  // by name, that it decides about
 };
 
 }  // namespace fsdp::engine

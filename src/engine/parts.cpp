@@ -85,7 +85,8 @@ Parts::Parts(ModelSpec spec)
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
       join(executor, units, schedule, agreement, post_backward),
       backward(link),
-      activations(units.size()) {
+      activations(units.size()),
+      activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.count()) {
   group = std::move(spec.group);
   store_activations(spec);
   if (first_values.are_missing()) machine.lose_values();
@@ -138,6 +139,7 @@ void Parts::finish_backward(const Account& account) {
   post_backward.finish(account);
   executor.guarded([&] { buffers.backward_ends(together); });
   optimizer_step.backward_ended(any, changed_too_early(account));
+  if (together) executor.guarded([&] { activation_budget.backward_ends(*group); });
 }
 
 void Parts::close_gradients(std::string_view call) {

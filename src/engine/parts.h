@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "engine/activation_budget.h"
 #include "engine/first_values.h"
 #include "engine/join.h"
 #include "engine/module_buffers.h"
@@ -79,6 +80,7 @@ struct Parts {
   Join join;
   interpose::BackwardWatch backward;
   interpose::ActivationWatch activations;
+  ActivationBudget activation_budget;
   const FullScope* full_scope = nullptr;  // the one that is open
   int64_t optimizer_bytes = 0;
 };

@@ -43,6 +43,11 @@ MemoryReport memory_report(const Model& model) {
   return report;
 }
 
+std::optional<ActivationDecision> activation_decision(const Model& model) {
+  const std::lock_guard lock(model.parts().mutex);
+  return model.parts().activation_budget.decision();
+}
+
 std::vector<std::string> gradients_not_finite(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);

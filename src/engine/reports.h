@@ -1,6 +1,7 @@
 // Reports of a model. Each call takes the model's lock.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 namespace fsdp::engine {
 
 MemoryReport memory_report(const Model& model);
+std::optional<ActivationDecision> activation_decision(const Model& model);
 CommunicationReport communication_report(const Model& model);
 // ShardedModel::gradients_not_finite
 std::vector<std::string> gradients_not_finite(const Model& model);

@@ -76,6 +76,11 @@ void ActivationCount::begin_peak() {
   elsewhere_peak_ = elsewhere_;
 }
 
+int64_t ActivationCount::take_peak() {
+  const std::lock_guard lock(mutex_);
+  return std::max(std::exchange(taken_peak_, 0), sum_);
+}
+
 void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   const std::lock_guard lock(mutex_);
   Kept& kept = storages_[storage];
@@ -85,6 +90,11 @@ void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   now_[static_cast<size_t>(unit)] += bytes;
   sum_ += bytes;
   grew_ = true;
+}
+
+bool ActivationCount::is_kept(const void* storage) const {
+  const std::lock_guard lock(mutex_);
+  return storages_.find(storage) != storages_.end();
 }
 
 void ActivationCount::keep_elsewhere(const void* stored, int64_t bytes) {
@@ -113,6 +123,7 @@ void ActivationCount::give_up(const void* storage) noexcept {
 
 // A sum is largest before something goes: looking at it there alone spares a copy for each tensor that comes.
 void ActivationCount::note_peak() {
+  taken_peak_ = std::max(taken_peak_, sum_);
   if (sum_ <= peak_) return;
   peak_ = sum_;
   at_peak_ = now_;
@@ -127,6 +138,13 @@ void ActivationCount::end_moments() {
   const std::lock_guard lock(mutex_);
   note_moment();
   moments_ = nullptr;
+}
+
+void ActivationCount::add_moment() {
+  const std::lock_guard lock(mutex_);
+  grew_ = true;
+  note_moment();
+  grew_ = true;
 }
 
 void ActivationCount::leave_out(const torch::Tensor& tensor) {

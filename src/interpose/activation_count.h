@@ -43,14 +43,20 @@ class ActivationCount {
   // What is kept in memory now.
   Storages storages() const;
   void end_moments();
+  // Now is one, too.
+  void add_moment();
   // From now on the peak is that of what comes, and of what is there now.
   void begin_peak();
+  // The most bytes, of all units together, that there were since the last call.
+  int64_t take_peak();
 
   // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
   void keep(const void* storage, int64_t bytes, int unit);
   // The same, of what lies elsewhere, under an address that nobody else has.
   void keep_elsewhere(const void* stored, int64_t bytes);
   void give_up(const void* storage) noexcept;
+  // Whether it is kept by somebody now.
+  bool is_kept(const void* storage) const;
   // What is kept of the tensor's storage, which outlives this, is no activation.
   void leave_out(const torch::Tensor& tensor);
 
@@ -70,6 +76,7 @@ class ActivationCount {
   ska::flat_hash_map<const void*, Kept> storages_;
   std::vector<int64_t> now_, at_peak_;
   int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
+  int64_t taken_peak_ = 0;      // since `take_peak`, as it was noted last
   int64_t elsewhere_ = 0, elsewhere_peak_ = 0;
   std::vector<Moment>* moments_;
   bool grew_ = false;  // since the last moment

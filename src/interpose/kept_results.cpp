@@ -2,10 +2,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -80,8 +82,13 @@ bool shares_memory(const c10::IValue& value, const torch::Tensor& tensor) {
 }  // namespace
 
 void KeptResultList::add(const std::vector<c10::IValue>& results) {
-  Entry entry{.results = {}, .watched = {}, .saved = saved_};
+  Entry entry{.results = {}, .watched = {}, .marks = {}, .saved = saved_};
   for (const c10::IValue& result : results) {
+    const bool has_storage = result.isTensor() && result.toTensor().defined() && result.toTensor().has_storage();
+    if (measures()) {
+      if (has_storage) entry.marks.emplace_back(result.toTensor());
+      continue;
+    }
     entry.results.push_back(alias_of(result));
     if (result.isTensor() && result.toTensor().defined()) entry.watched.emplace_back(entry.results.back().toTensor());
   }
@@ -91,6 +98,26 @@ void KeptResultList::add(const std::vector<c10::IValue>& results) {
 void KeptResultList::Entry::forget() {
   results.clear();
   watched.clear();
+  marks.clear();
+}
+
+void KeptResultList::count_saved(size_t tensors) {
+  saved_ = tensors;
+  if (tensors <= most_saved_) return;
+  most_saved_ = tensors;
+  until_saved_ = seconds_;
+}
+
+double KeptResultList::seconds_of_kept() const {
+  double seconds = 0;
+  for (const Entry& entry : entries_) seconds += entry.is_kept() ? entry.seconds : 0;
+  return seconds;
+}
+
+StorageMarks KeptResultList::marks() const {
+  StorageMarks marks;
+  for (const Entry& entry : entries_) marks.insert(marks.end(), entry.marks.begin(), entry.marks.end());
+  return marks;
 }
 
 void KeptResultList::forget_behind(size_t tensors) {
@@ -107,8 +134,13 @@ std::vector<c10::IValue> KeptResultList::at(size_t number) const {
 }
 
 bool KeptResultList::holds(size_t number, const torch::Tensor& tensor) const {
-  return number < entries_.size() &&
-         std::ranges::any_of(entries_[number].results, [&](const auto& kept) { return shares_memory(kept, tensor); });
+  if (number >= entries_.size() || !tensor.defined() || !tensor.has_storage()) return false;
+  const Entry& entry = entries_[number];
+  const auto is_marked = [&](const StorageMark& mark) {
+    return mark.address() == tensor.storage().unsafeGetStorageImpl();
+  };
+  return std::ranges::any_of(entry.results, [&](const auto& kept) { return shares_memory(kept, tensor); }) ||
+         std::ranges::any_of(entry.marks, is_marked);
 }
 
 void KeptResultList::forget(const torch::Tensor& tensor) {
@@ -143,13 +175,41 @@ class Computation {
     });
   }
 
+  // Returns the seconds that it took, where the list measures.
+  double compute_for(KeptResultList& list) {
+    if (!list.measures()) {
+      compute();
+      return 0;
+    }
+    const std::optional<c10::Device> device = device_to_wait_for();
+    const auto begin = time_behind(device);
+    compute();
+    const double seconds = std::chrono::duration<double>(time_behind(device) - begin).count();
+    list.took(seconds);
+    return seconds;
+  }
+  // Computes beside the thread that calls it.
+  std::optional<c10::Device> device_to_wait_for() const {
+    for (size_t i = 0; i < arguments(); ++i) {
+      const c10::IValue& value = argument(i);
+      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu())
+        return value.toTensor().device();
+    }
+    return std::nullopt;
+  }
+  static std::chrono::steady_clock::time_point time_behind(std::optional<c10::Device> device) {
+    if (device) c10::impl::VirtualGuardImpl(device->type()).synchronizeDevice(device->index());
+    return std::chrono::steady_clock::now();
+  }
+
   void perform_first(KeptResultsScope& scope) {
     KeptResultList& list = *scope.list_;
     if (is_kept()) {
-      compute();
+      const double seconds = compute_for(list);
       const auto results = torch::jit::last(stack_, operation_.schema().returns().size());
       list.add(results.vec());
       scope.latest_ = list.size() - 1;
+      list.took(seconds, *scope.latest_);
       return;
     }
     const bool completes = scope.latest_ && traits_.returns_what_it_writes && writes(list, *scope.latest_);
@@ -159,7 +219,8 @@ class Computation {
       }
       if (traits_.reads) scope.latest_.reset();
     }
-    compute();
+    const double seconds = compute_for(list);
+    if (completes) list.took(seconds, *scope.latest_);
   }
 
   void perform_again(KeptResultsScope& scope) {

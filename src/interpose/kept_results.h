@@ -5,6 +5,8 @@
 // while a scope is open, every operator of its thread passes there. So nodes of the second run are made as ever and
 // save what they save, and only the kernel's work is left out.
 //
+// A list may also measure: then it marks the results that it would keep, and times the operators.
+//
 // A product that an operator in place follows at once, as the bias follows the product in torch::nn::Linear, is kept
 // with what that writes; one that is changed later is computed again.
 #pragma once
@@ -16,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "interpose/measured_blocks.h"
 #include "interpose/saved_tensors.h"
 
 namespace fsdp::interpose {
@@ -23,9 +26,13 @@ namespace fsdp::interpose {
 // One call's, in the order of the operators. Filled by one thread; read by one at a time.
 class KeptResultList {
  public:
+  enum class Keeps { Results, Marks };
+
+  explicit KeptResultList(Keeps keeps = Keeps::Results) : keeps_(keeps) {}
+
   void add(const std::vector<c10::IValue>& results);
   // So many tensors are saved by now, or will be by the operator that is about to compute.
-  void count_saved(size_t tensors) { saved_ = tensors; }
+  void count_saved(size_t tensors);
   // Results that came when that many were saved: a second run that ends with the last of these needs none of them.
   void forget_behind(size_t tensors);
   // The same, sharing elements with what was kept; empty where it was forgotten.
@@ -36,15 +43,31 @@ class KeptResultList {
   bool holds(size_t number, const torch::Tensor& tensor) const;
   size_t size() const { return entries_.size(); }
 
+  // Where results are marked:
+  bool measures() const { return keeps_ == Keeps::Marks; }
+  // An operator took so long.
+  void took(double seconds) { seconds_ += seconds; }
+  // It made a part of the entry of that number.
+  void took(double seconds, size_t number) { entries_[number].seconds += seconds; }
+  double seconds() const { return seconds_; }                    // of all operators
+  double seconds_to_last_saved() const { return until_saved_; }  // of those that a second run needs
+  double seconds_of_kept() const;
+  StorageMarks marks() const;
+
  private:
   struct Entry {
     void forget();
+    bool is_kept() const { return !results.empty() || !marks.empty(); }
     std::vector<c10::IValue> results;
     std::vector<WatchedTensor> watched;
+    StorageMarks marks;
+    double seconds = 0;
     size_t saved;  // when it came
   };
+  Keeps keeps_;
   std::vector<Entry> entries_;
-  size_t saved_ = 0;
+  size_t saved_ = 0, most_saved_ = 0;
+  double seconds_ = 0, until_saved_ = 0;
 };
 
 // While it lives, operators of this thread add to the list, or take from it. With a null list they compute, as if there

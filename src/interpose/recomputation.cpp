@@ -123,7 +123,14 @@ class SecondRun final : public SavedTensorKeeper {
 };
 
 CheckpointedCall::CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function)
-    : inputs_(inputs), surroundings_(inputs), function_(std::move(function)) {}
+    : inputs_(inputs),
+      surroundings_(inputs),
+      function_(std::move(function)),
+      kept_results_(function_.measured ? KeptResultList::Keeps::Marks : KeptResultList::Keeps::Results) {
+  if (function_.measured) {
+    measured_ = std::make_unique<MeasuredCall>(function_.measured, function_.measured_block, inputs);
+  }
+}
 
 SavedTensorHooks CheckpointedCall::hooks() { return std::make_unique<NumberedHooks>(shared_from_this()); }
 
@@ -131,11 +138,16 @@ void CheckpointedCall::forward_ends() {
   surroundings_.forget_undrawn();
   if (function_.stop_early) kept_results_.forget_behind(forms_.size());
   forward_is_over_ = true;
+  if (!measured_) return;
+  const KeptResultList& list = kept_results_;
+  measured_->ends(list.marks(), function_.stop_early ? list.seconds_to_last_saved() : list.seconds(),
+                  list.seconds_of_kept());
 }
 
 size_t CheckpointedCall::add(const torch::Tensor& tensor) {
   forms_.push_back(TensorForm::of(tensor));
   kept_results_.count_saved(forms_.size());
+  if (measured_) measured_->saves(tensor);
   return forms_.size() - 1;
 }
 
@@ -147,6 +159,7 @@ torch::Tensor CheckpointedCall::take(size_t number) {
 }
 
 void CheckpointedCall::run_again() {
+  if (measured_) measured_->runs_again();
   const std::vector<torch::Tensor> inputs = inputs_.again();  // inside another checkpoint, that one runs first
   again_.clear();
   again_.resize(forms_.size());
@@ -155,7 +168,7 @@ void CheckpointedCall::run_again() {
   SecondRun run(*this);
   {
     const SavedTensorsScope scope(&run);
-    const KeptResultsScope results(kept_results(), KeptResultsScope::Run::Second);
+    const KeptResultsScope results(results_again(), KeptResultsScope::Run::Second);
     try {
       function_.run_again(inputs);
     } catch (const EndOfSecondRun& end) {
@@ -174,6 +187,7 @@ void CheckpointedCall::forget_after_this_backward() {
     if (!call) return;
     const std::lock_guard lock(call->mutex_);
     call->again_.clear();
+    if (call->measured_) call->measured_->is_retained();
   });
 }
 

@@ -24,6 +24,7 @@
 
 #include "interpose/kept_inputs.h"
 #include "interpose/kept_results.h"
+#include "interpose/measured_blocks.h"
 #include "interpose/saved_tensors.h"
 #include "interpose/surroundings.h"
 #include "interpose/tensor_form.h"
@@ -36,6 +37,9 @@ struct CheckpointedFunction {
   std::function<std::vector<torch::Tensor>()> buffers;  // may be none; put back after the second run
   bool stop_early = true;
   bool keeps_products = false;
+  // Measures the call as one of this block; may be none. Then it keeps no products.
+  std::shared_ptr<MeasuredBlocks> measured = {};
+  size_t measured_block = 0;
 };
 
 class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shared_from_this<CheckpointedCall> {
@@ -45,7 +49,8 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
 
   // Of the forward, whose scope is this keeper's.
   SavedTensorHooks hooks() override;
-  KeptResultList* kept_results() { return function_.keeps_products ? &kept_results_ : nullptr; }
+  // Those of the first run, or measures it.
+  KeptResultList* first_results() { return function_.keeps_products || measured_ ? &kept_results_ : nullptr; }
   // It is over; the tensor is in what it returned, and may be changed by whoever has it.
   void returned(const torch::Tensor& tensor) { kept_results_.forget(tensor); }
   void forward_ends();
@@ -60,6 +65,7 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
  private:
   friend class SecondRun;
 
+  KeptResultList* results_again() { return function_.keeps_products ? &kept_results_ : nullptr; }
   void run_again();
   void forget_after_this_backward();
 
@@ -68,6 +74,7 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   Surroundings surroundings_;
   CheckpointedFunction function_;
   KeptResultList kept_results_;
+  std::unique_ptr<MeasuredCall> measured_;  // may be none
   bool forward_is_over_ = false;
   std::vector<TensorForm> forms_;     // of the tensors that the forward saved
   std::vector<WatchedTensor> again_;  // those of the second run that nobody has taken yet

@@ -10,8 +10,6 @@ namespace fsdp::optim {
 
 namespace {
 
-constexpr int kDecades = 7;
-
 // The smallest float that is nearer to `above` than to `below`. The sum of two floats of a map is exact in double.
 constexpr float first_nearer(float above, float below) {
   const double middle = (static_cast<double>(above) + static_cast<double>(below)) / 2;
@@ -29,7 +27,7 @@ constexpr Places<kPlaces> make_places() {
   Places<kPlaces> values{};
   size_t place = 1;
   double decade = 1e-6;
-  for (int i = 0, parts = kPlaces / 128; i < kDecades; ++i, parts *= 2, decade *= 10) {
+  for (int i = 0, parts = kPlaces / 128; i < kBlock8Decades; ++i, parts *= 2, decade *= 10) {
     for (int part = 0; part < parts; ++part) {
       values[place++] = static_cast<float>(decade * (0.1 + 0.9 * (2 * part + 1) / (2 * parts)));
     }
@@ -70,6 +68,37 @@ constexpr Places<128> kSigned = make_places<128>();
 constexpr Places<256> kUnsigned = make_places<256>();
 static_assert(has_one_beginning_per_key(kSigned) && has_one_beginning_per_key(kUnsigned));
 constexpr Block8Entries kSignedEntries = make_entries(kSigned), kUnsignedEntries = make_entries(kUnsigned);
+
+template <size_t kPlaces>
+constexpr Places<kPlaces> make_begins(const Places<kPlaces>& values) {
+  Places<kPlaces> begins{};
+  for (size_t place = 1; place < kPlaces; ++place) begins[place] = first_nearer(values[place], values[place - 1]);
+  return begins;
+}
+
+template <size_t kPlaces>
+constexpr Block8Planes<kPlaces> make_planes(const Places<kPlaces>& floats) {
+  Block8Planes<kPlaces> planes{};
+  for (size_t place = 0; place < kPlaces; ++place) {
+    const auto bits = std::bit_cast<uint32_t>(floats[place]);
+    for (size_t plane = 0; plane < planes.size(); ++plane)
+      planes[plane][place] = static_cast<uint8_t>(bits >> 8 * plane);
+  }
+  return planes;
+}
+
+// The parts of a decade begin on a line; the next one has twice the parts in ten times the width, and so another slope.
+template <size_t kPlaces>
+constexpr std::array<Block8Line, kBlock8Decades> make_lines() {
+  std::array<Block8Line, kBlock8Decades> lines{};
+  double parts = kPlaces / 128, before = 1, decade = 1e-6;
+  for (Block8Line& line : lines) {
+    line.slope = static_cast<float>(parts / 0.9 / decade);
+    line.offset = static_cast<float>(before - parts / 9 + 0.5);
+    before += parts, parts *= 2, decade *= 10;
+  }
+  return lines;
+}
 
 // Of 0 to 1; all else has the last place.
 int place_of(float ratio, const Block8Entries& entries) {
@@ -138,12 +167,18 @@ void block8_unpack(std::span<const uint8_t> codes, float scale, float* values) {
 }
 
 const Block8Map& block8_signed_map() {
-  static constexpr Block8Map map{kSignedEntries.data(), kSignedValues.data()};
+  static constexpr auto values = make_planes(kSigned), begins = make_planes(make_begins(kSigned));
+  static constexpr auto lines = make_lines<128>();
+  static constexpr Block8Map map{kSignedEntries.data(), kSignedValues.data(), values[0].data(), begins[0].data(),
+                                 lines.data()};
   return map;
 }
 
 const Block8Map& block8_unsigned_map() {
-  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data()};
+  static constexpr auto values = make_planes(kUnsigned), begins = make_planes(make_begins(kUnsigned));
+  static constexpr auto lines = make_lines<256>();
+  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data(), values[0].data(), begins[0].data(),
+                                 lines.data()};
   return map;
 }
 

@@ -7,15 +7,10 @@
 #include <span>
 
 #include "optim/block8.h"
+#include "optim/block8_kernels.h"
 #include "optim/block8_map.h"
 
 namespace fsdp::optim {
-
-#ifdef __x86_64__
-// By AVX2, with the same bits; whole blocks alone (block8_adam_avx2.cpp).
-void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
-                      const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map);
-#endif
 
 namespace {
 
@@ -43,15 +38,29 @@ void step_block(const AdamNumbers& numbers, float* parameters, const float* grad
 
 }  // namespace
 
+Block8Kernel block8_kernel(int number) {
+#ifdef __x86_64__
+  const bool has_avx512 =
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
+  if (has_avx512 && number-- == 0) return block8_adam_avx512;
+  if (__builtin_cpu_supports("avx2") && number-- == 0) return block8_adam_avx2;
+#endif
+  return nullptr;
+}
+
 void block8_adam(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t numel,
                  const Block8Moments& moments) {
+  static const Block8Kernel fastest = block8_kernel(0);
+  block8_adam_by(fastest, numbers, parameters, gradients, numel, moments);
+}
+
+void block8_adam_by(Block8Kernel kernel, const AdamNumbers& numbers, float* parameters, const float* gradients,
+                    int64_t numel, const Block8Moments& moments) {
   int64_t done = 0;
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) {
+  if (kernel != nullptr) {
     done = numel / kBlock8Numel;
-    block8_adam_avx2(numbers, parameters, gradients, done, moments, block8_signed_map(), block8_unsigned_map());
+    kernel(numbers, parameters, gradients, done, moments, block8_signed_map(), block8_unsigned_map());
   }
-#endif
   for (; done * kBlock8Numel < numel; ++done) {
     step_block(numbers, parameters, gradients, done,
                static_cast<size_t>(std::min(kBlock8Numel, numel - done * kBlock8Numel)), moments);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "optim/block8_adam.h"
+#include "optim/block8_kernels.h"
 #include "optim/block8_map.h"
 
 namespace fsdp::optim {
@@ -112,9 +113,6 @@ inline void step_lanes(const Numbers& by, float* parameters, const float* gradie
 }
 
 }  // namespace
-
-void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
-                      const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map);
 
 void block8_adam_avx2(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t blocks,
                       const Block8Moments& moments, const Block8Map& signed_map, const Block8Map& unsigned_map) {

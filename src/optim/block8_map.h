@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace fsdp::optim {
@@ -13,9 +14,24 @@ namespace fsdp::optim {
 inline constexpr uint32_t kBlock8LowestKey = (127 - 24) << 7, kBlock8HighestKey = 127 << 7;
 using Block8Entries = std::array<uint32_t, kBlock8HighestKey - kBlock8LowestKey + 1>;
 
+// 128 or 256 floats by place, for processors that look up 64 bytes at a time: their lowest bytes, then the next ones.
+template <size_t kPlaces>
+using Block8Planes = std::array<std::array<uint8_t, kPlaces>, 4>;
+
+// A float of 0 to 1 has the place `p`, or the one below it, where p is what the lowest of the lines has there, cut to a
+// whole number, and the last place at most. So one comparison tells: it has the one below if it lies before where p
+// begins. The lines lie half a place above the map, so that it is no matter how their products and sums are rounded.
+struct Block8Line {
+  float slope, offset;
+};
+inline constexpr int kBlock8Decades = 7;  // and lines
+
 struct Block8Map {
   const uint32_t* entries;
-  const float* values;  // by code, seen as a number from 0 to 255
+  const float* values;          // by code, seen as a number from 0 to 255
+  const uint8_t* value_planes;  // of the values, without a sign, by place
+  const uint8_t* begin_planes;  // of the smallest float of each place
+  const Block8Line* lines;
 };
 
 const Block8Map& block8_signed_map();

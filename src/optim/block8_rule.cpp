@@ -1,12 +1,11 @@
 #include "optim/block8_rule.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "optim/block8.h"
 #include "optim/block8_adam.h"
+#include "parallel/for_parts.h"
 
 namespace fsdp::optim {
 
@@ -42,7 +41,7 @@ void update_block8(const UpdateBatch& batch, const Settings& with, WeightDecay d
     auto* second = batch.states[2][i].data_ptr<uint8_t>();
     auto* second_scales = batch.states[3][i].data_ptr<float>();
     const int64_t numel = batch.pieces[i].numel(), blocks = (numel + kBlock8Numel - 1) / kBlock8Numel;
-    at::parallel_for(0, blocks, kBlocksPerThread, [&](int64_t block, int64_t end) {
+    parallel::for_parts(blocks, kBlocksPerThread, [&](int64_t block, int64_t end) {
       const int64_t at = block * kBlock8Numel;
       block8_adam(numbers, parameters + at, gradients + at, std::min(end * kBlock8Numel, numel) - at,
                   {first + at, first_scales + block, second + at, second_scales + block});

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <numeric>
 
+#include "api/logit_passes.h"
 #include "interpose/parameters.h"
 #include "support/message_of.h"
+#include "support/threads.h"
 
 namespace fsdp {
 namespace {
@@ -297,6 +300,31 @@ TEST_P(LinearCrossEntropyMemory, IsBoundedWhateverTheVocabulary) {
   EXPECT_TRUE(hidden.grad().defined() && weight.grad().defined());
 }
 
+// Until each is used up. Bytes that are told beforehand are those that are held.
+TEST_P(LinearCrossEntropyMemory, OfLogitsIsToldBeforehandAndCounted) {
+  torch::nn::Module none;
+  const int64_t told = kept_logit_bytes(64, kMany, GetParam(), {.chunk_bytes = kRoom});
+  EXPECT_GT(told, kRoom / 2);
+  const auto moments = preview_activations(none, [&] { return loss(); });
+  const int64_t others = static_cast<int64_t>(hidden.nbytes() + weight.nbytes() + targets.nbytes()) + kFew;
+  const int64_t counted = std::accumulate(moments.back().begin(), moments.back().end(), int64_t{0});
+  EXPECT_GT(counted, told);
+  EXPECT_LT(counted, told + others);
+  Tensor made;
+  const Peak forward = peak_of([&] { made = loss(); });
+  EXPECT_GE(forward.held(), told);
+  EXPECT_LT(forward.held(), told + kFew);
+}
+
+TEST(LinearCrossEntropy, TellsTheLogitsThatItKeeps) {
+  EXPECT_EQ(kept_logit_bytes(10, 1000, torch::kFloat32), 40000);
+  EXPECT_EQ(kept_logit_bytes(10, 1000, torch::kBFloat16), 20000);
+  EXPECT_EQ(kept_logit_bytes(0, 1000, torch::kFloat32), 0);
+  // Chunks of 64 columns, four of which fit: three are kept, and one is made again.
+  EXPECT_EQ(kept_logit_bytes(1024, 50257, torch::kFloat32, {.chunk_bytes = 1 << 20}), 1024 * 3 * 64 * 4);
+  EXPECT_THAT(message_of<Error>([] { kept_logit_bytes(1, 0, torch::kFloat32); }), HasSubstr("kept_logit_bytes: found"));
+}
+
 // Logits that were kept are used up, also where the graph stays.
 TEST_P(LinearCrossEntropyMemory, OfLogitsIsGoneAfterTheBackward) {
   Tensor made;
@@ -310,6 +338,30 @@ TEST_P(LinearCrossEntropyMemory, OfLogitsIsGoneAfterTheBackward) {
 TEST_P(LinearCrossEntropyMemory, IsThatOfOneChunkWhereNothingRequiresAGradient) {
   const torch::NoGradGuard no_grad;
   EXPECT_LT(peak_of([&] { loss(); }).highest(), kRoom / 4 + kFew + of_products());
+}
+
+// The passes alone: LibTorch's products may have other bits.
+TEST(LinearCrossEntropy, HasPassesOfTheBitsOfOneThreadOnSeveral) {
+  constexpr int64_t kRows = 301, kColumns = 1000;
+  torch::manual_seed(3);
+  const Tensor logits = torch::randn({kRows, kColumns}), target = torch::randint(kColumns, {kRows}, torch::kInt64);
+  const LogitGradient gradient{.largest = torch::randn({kRows}),
+                               .factor = torch::randn({kRows}),
+                               .everywhere = torch::randn({kRows}),
+                               .at_target = torch::randn({kRows})};
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    std::vector<std::vector<Tensor>> found;
+    for (int count : {1, 2, 3}) {
+      const fsdp::testing::Threads threads(count);
+      const LogitChunk chunk{.logits = logits.to(dtype, /*non_blocking=*/false, /*copy=*/true), .target = target};
+      RowStatistics rows = statistics_of_no_logits(chunk.logits, /*with_total=*/true);
+      add_to(rows, chunk);
+      make_gradient(chunk, gradient);
+      found.push_back({rows.exponentials.largest, rows.exponentials.sum, rows.of_target, rows.total, chunk.logits});
+      for (size_t i = 0; i < found[0].size(); ++i) EXPECT_TRUE(torch::equal(found.back()[i], found[0][i])) << count;
+    }
+    EXPECT_FALSE(torch::equal(found[0].back(), logits.to(dtype)));
+  }
 }
 
 TEST(LinearCrossEntropy, IsAUseForTheOrderOfUse) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -95,6 +96,54 @@ TEST(DamagedCheckpoint, OneThousandFlippedBitsAreAllFoundAndTheirFilesNamed) {
   });
 }
 
+// Files of more than a block, and of tensors that one rank reads in parts.
+TEST(DamagedCheckpoint, TheTensorIsNamed) {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch.path() / "step-7";
+  run_ranks(2, [&](World& world) {
+    torch::nn::Sequential model(torch::nn::Linear(1024, 1024));
+    auto sharded = shard(*model, world);
+    AdamW optimizer(sharded);
+    save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer});
+  });
+  run_ranks(3, [&](World& world) {
+    torch::nn::Sequential model(torch::nn::Linear(1024, 1024));
+    auto sharded = shard(*model, world);
+    AdamW optimizer(sharded);
+    const checkpoint::SafetensorsFile file(directory / kFiles[1]);
+    for (const auto& entry : file.entries()) {
+      const auto data_begin = static_cast<size_t>(file.bytes() - file.entries().back().end);
+      const Flip one{kFiles[1], data_begin + static_cast<size_t>(entry.begin + entry.bytes() / 2), 3};
+      world.barrier();
+      if (world.rank() == 0) flip(directory, one);
+      world.barrier();
+      EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
+                  AllOf(HasSubstr(kFiles[1]), HasSubstr("of tensor " + entry.name + " is")));
+      world.barrier();
+      if (world.rank() == 0) flip(directory, one);
+    }
+  });
+}
+
+TEST(DamagedCheckpoint, ShardsThatChangedPlacesAreFound) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    const fs::path directory = scratch.path() / "step-1";
+    torch::nn::Sequential model(torch::nn::Linear(64, 64, false));  // pieces of one size: headers of one length
+    auto sharded = shard(*model, world);
+    save_checkpoint(directory, {.model = &sharded});
+    if (world.rank() == 0) {
+      EXPECT_EQ(fs::file_size(directory / kFiles[1]), fs::file_size(directory / kFiles[2]));
+      fs::rename(directory / kFiles[1], directory / "aside");
+      fs::rename(directory / kFiles[2], directory / kFiles[1]);
+      fs::rename(directory / "aside", directory / kFiles[2]);
+    }
+    world.barrier();
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }),
+                HasSubstr("the hash of its header is"));
+  });
+}
+
 TEST(DamagedCheckpoint, TheShardOfAnotherStepIsNotTaken) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
@@ -137,13 +186,25 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
       EXPECT_THAT(refusal_of("\"world_size\": 1", "\"world_size\": " + ranks), HasSubstr("for 'world_size'"));
       EXPECT_THAT(refusal_of("\"shards\": 1", "\"shards\": " + ranks), HasSubstr("for 'shards'"));
     }
-    EXPECT_THAT(refusal_of("\"version\": 2", "\"version\": 1"), HasSubstr("found version 1 of the format, expected 2"));
+    EXPECT_THAT(refusal_of("\"version\": 3", "\"version\": 1"),
+                HasSubstr("found version 1 of the format, expected 2 or 3"));
     EXPECT_THAT(refusal_of("fsdp-checkpoint", "fsdp-chockpoint"), HasSubstr("JSON of another kind"));
     EXPECT_THAT(refusal_of("shard-00001", "../hard-1"), HasSubstr("it names the file '../hard-1-of-00001"));
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"a\": 1}"), HasSubstr("expected a text for 'a'"));
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": []"), HasSubstr("expected notes by name"));
     EXPECT_THAT(refusal_of("\"shape\": [", "\"shape\": [[], "), HasSubstr("for 'shape'"));
     EXPECT_THAT(refusal_of("\"step\": 5", "\"step\": 5, \"step\": 6"), HasSubstr("names step twice"));
+    for (const std::string pieces : {"[]", "[[0, 1]]", "[[1, 1952]]", "[[0, 1952], [0, 0]]", "[[0, -1]]", "[0, 1952]",
+                                     "[[0, 1952, 0]]", "[[0, 9223372036854775807]]", "{}"}) {
+      EXPECT_THAT(refusal_of("\"pieces\": [\n        [\n          0,\n          1952\n        ]\n      ]",
+                             "\"pieces\": " + pieces),
+                  HasSubstr("manifest.json is damaged"))
+          << pieces;
+    }
+    EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"model\": \"F16\""), HasSubstr("is F16, expected F32"));
+    EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"other\": \"F32\""), HasSubstr("expected the dtype of"));
+    EXPECT_THAT(refusal_of("\"scalars\": {}", "\"scalars\": {\"a\": \"b\"}"), HasSubstr("expected a number for 'a'"));
+    EXPECT_THAT(refusal_of("\"buffers\": []", "\"buffers\": [5]"), HasSubstr("expected a text for 'name'"));
     const std::string deep(200'000, '[');
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": " + deep), HasSubstr("nest deeper than"));
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"\x1b[31m\": 5}"), ::testing::Not(HasSubstr("\x1b")));

@@ -51,6 +51,8 @@ ELSEWHERE = {
     ("docs/trainer.md", "~/.bashrc"): "changes the shell of who runs it; apps.BashCompletion.* run the script",
     ("examples/README.md", "cmake --build"): "builds; this test runs what the build under test has",
     ("examples/README.md", "cmake --install"): "install.minimal runs it with a project outside of this one",
+    ("recipes/llama_1b.toml", "fsdp-train"): "fills the memory of a machine; apps.Recipe plans this file",
+    ("recipes/llama_7b.toml", "fsdp-train"): "fills the memory and the disk; apps.Recipe plans this file",
     ("recipes/llama.toml", "torchrun"): "documents.cluster runs torchrun, and apps.Recipe plans this file",
     ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is a test",
     ("docs/cuda.md", "cmake --preset release"): "wants LibTorch with CUDA",

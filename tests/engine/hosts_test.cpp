@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using testing::Hosts;
 using testing::run_on_hosts;
 using testing_models::expect_same_bits;
+using testing_models::Expected;
 using testing_models::make_gpt;
 using testing_models::Training;
 
@@ -50,9 +51,10 @@ Training training_of(const World& world) { return {.steps = 3, .micro_batches = 
 TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
     for (const auto& kind : testing_models::model_kinds()) {
+      Expected expected(kind.make, training_of(world));
       for (const Choice& choice : choices()) {
         SCOPED_TRACE(kind.name + ", " + choice.name);
-        expect_same_bits(kind.make, world, training_of(world), choice.options);
+        expect_same_bits(expected, world, choice.options);
       }
     }
   });
@@ -60,9 +62,10 @@ TEST(OnHosts, EveryStrategyGivesTheBitsOfOneProcess) {
 
 TEST(OnHosts, ShardGroupsOfSeveralHostsOfMany) {
   run_on_hosts(Hosts{4, 2}, [](World& world) {
+    Expected expected([] { return make_gpt(); }, training_of(world));
     for (const Choice& choice : {grouped(Strategy::FullShard, 0), grouped(Strategy::HybridShard, 4)}) {
       SCOPED_TRACE(choice.name);
-      expect_same_bits([] { return make_gpt(); }, world, training_of(world), choice.options);
+      expect_same_bits(expected, world, choice.options);
     }
   });
 }
@@ -77,19 +80,20 @@ TEST(OnHosts, SixteenBitsAreAddedUpInThirtyTwo) {
   run_on_hosts({}, [](World& world) {
     Training training = training_of(world);
     training.param_dtype = torch::kBFloat16;
+    Expected expected([] { return make_gpt(); }, training);
     // The gradients that autograd makes are bf16 as well, so a wire of bf16 rounds nothing.
     for (auto wire : {torch::kBFloat16, torch::kFloat32}) {
-      expect_same_bits([] { return make_gpt(); }, world, training,
-                       {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = wire}});
+      expect_same_bits(expected, world, {.mixed_precision = {.param_dtype = torch::kBFloat16, .reduce_dtype = wire}});
     }
   });
 }
 
 TEST(OnHosts, OneRankOnEachHost) {
   run_on_hosts(Hosts{3, 1}, [](World& world) {
+    Expected expected([] { return make_gpt(); }, training_of(world));
     for (const Choice& choice : {grouped(Strategy::FullShard, 0), grouped(Strategy::NoShard, 0)}) {
       SCOPED_TRACE(choice.name);
-      expect_same_bits([] { return make_gpt(); }, world, training_of(world), choice.options);
+      expect_same_bits(expected, world, choice.options);
     }
   });
 }

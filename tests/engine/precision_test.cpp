@@ -25,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::expect_same_bits;
+using testing_models::Expected;
 using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Training;
@@ -34,10 +35,10 @@ class Precision : public ::testing::TestWithParam<int> {};
 TEST_P(Precision, OfSixteenBitsGivesTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     for (auto dtype : {torch::kBFloat16, torch::kHalf}) {
-      const Training training{.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05, .param_dtype = dtype};
+      Expected expected([] { return make_gpt(); },
+                        {.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05, .param_dtype = dtype});
       for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::NoShard}) {
-        expect_same_bits([] { return make_gpt(); }, world, training,
-                         {.strategy = strategy, .mixed_precision = {.param_dtype = dtype}});
+        expect_same_bits(expected, world, {.strategy = strategy, .mixed_precision = {.param_dtype = dtype}});
       }
     }
   });

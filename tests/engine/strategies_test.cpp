@@ -45,14 +45,11 @@ TEST_P(Strategies, GiveTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     const testing_models::Training training{.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05};
     for (const auto& kind : testing_models::model_kinds()) {
-      const auto expected = testing_models::train_unsharded(kind.make(), training);
+      testing_models::Expected expected(kind.make, training);
       for (const Choice& choice : choices_for(world.size())) {
-        const Options options{.strategy = choice.strategy, .shard_group_size = choice.shard_group_size};
-        const auto model = kind.make();
-        auto sharded = shard(*model.module, world, options);
-        testing_models::train(model, sharded, world, training);
-        const auto found = testing_models::whole_weights(*model.module, sharded);
-        EXPECT_THAT(testing_models::differences(expected, found), IsEmpty()) << kind.name << ", " << choice.name;
+        SCOPED_TRACE(kind.name + ", " + choice.name);
+        testing_models::expect_same_bits(expected, world,
+                                         {.strategy = choice.strategy, .shard_group_size = choice.shard_group_size});
       }
     }
   });

@@ -38,9 +38,10 @@ std::function<TestModel()> gpt_with(const Prepare& prepare, int64_t micro_batche
 void expect_same(int ranks, const Prepare& prepare) {
   run_ranks(ranks, [&](World& world) {
     const Training training{.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    testing_models::Expected expected(gpt_with(prepare, training.micro_batches), training);
     for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
-      const auto report = expect_same_bits(gpt_with(prepare, training.micro_batches), world, training, options);
+      const auto report = expect_same_bits(expected, world, options);
       EXPECT_EQ(report.late_gradients, 0);
     }
   });
@@ -79,10 +80,10 @@ TEST_P(Frozen, AllButAdapters) {
   run_ranks(GetParam(), [](World& world) {
     constexpr int64_t kBlocks = 4;
     const Training training{.steps = kSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    testing_models::Expected expected([] { return testing_models::make_adapters(kBlocks); }, training);
     for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
-      const auto report =
-          expect_same_bits([] { return testing_models::make_adapters(kBlocks); }, world, training, options);
+      const auto report = expect_same_bits(expected, world, options);
       EXPECT_EQ(report.reductions, training.steps * 2 * kBlocks);
     }
   });

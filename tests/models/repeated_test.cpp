@@ -28,9 +28,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Repeated, ::testing::Values(2, 3, 4), ::testing:
 TEST_P(Repeated, AModuleCalledSeveralTimesIsReducedOnce) {
   run_ranks(GetParam(), [](World& world) {
     const Training training{.steps = kRepeatedSteps, .micro_batches = 2 * world.size(), .clip = 0.1};
+    testing_models::Expected expected(testing_models::make_called_several_times, training);
     for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
-      const auto report = expect_same_bits(testing_models::make_called_several_times, world, training, options);
+      const auto report = expect_same_bits(expected, world, options);
       EXPECT_EQ(report.reductions, training.steps * 2 * kResidualBlocks);
       EXPECT_EQ(report.late_gradients, 0);
     }

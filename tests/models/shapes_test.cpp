@@ -38,8 +38,8 @@ TestModel make_uneven(std::chrono::milliseconds delay) {
 TEST_P(Shapes, UnevenLinearsAndARankThatIsLate) {
   run_ranks(GetParam(), [](World& world) {
     for (int late = 0; late < world.size(); ++late) {
-      const std::chrono::milliseconds delay(world.rank() == late ? 100 : 0);
-      expect_same_bits([&] { return make_uneven(delay); }, world, {.steps = 10, .micro_batches = world.size()},
+      const std::chrono::milliseconds delay(world.rank() == late ? 50 : 0);
+      expect_same_bits([&] { return make_uneven(delay); }, world, {.steps = 5, .micro_batches = world.size()},
                        {.units = units_of<torch::nn::LinearImpl>()});
     }
   });

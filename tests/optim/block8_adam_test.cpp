@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "optim/block8.h"
+#include "optim/block8_kernels.h"
 
 namespace fsdp::optim {
 namespace {
@@ -68,24 +69,77 @@ std::vector<AdamNumbers> kinds() {
   return {adamw, adam, maximised};
 }
 
+// Those of this processor, and the plain loop.
+std::vector<Block8Kernel> all_kernels() {
+  std::vector<Block8Kernel> kernels;
+  do kernels.push_back(block8_kernel(static_cast<int>(kernels.size())));
+  while (kernels.back() != nullptr);
+  return kernels;
+}
+
+// A step by `kernel` and one of each block by itself.
+void step_both(Block8Kernel kernel, const AdamNumbers& numbers, const std::vector<float>& gradients, State& found,
+               State& expected) {
+  block8_adam_by(kernel, numbers, found.parameters.data(), gradients.data(), static_cast<int64_t>(gradients.size()),
+                 found.moments());
+  for (size_t begin = 0; begin < gradients.size(); begin += 64) step_block(numbers, expected, gradients, begin);
+}
+
 TEST(Block8Adam, HasTheBitsOfEachBlockByItself) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  for (const AdamNumbers& numbers : kinds()) {
-    for (size_t count : {1, 63, 64, 65, 100, 640, 1000}) {
-      State found(count);
-      for (float& parameter : found.parameters) parameter = normal(random);
-      State expected = found;
-      for (int step = 0; step < 4; ++step) {
-        std::vector<float> gradients(count);
-        for (float& gradient : gradients) gradient = std::pow(normal(random), 5.0F);
-        if (step == 1) gradients[count / 2] = 0;
-        if (step == 2) std::fill(gradients.begin(), gradients.end(), 0);
-        if (step == 3) gradients[count / 3] = std::numeric_limits<float>::infinity();
-        block8_adam(numbers, found.parameters.data(), gradients.data(), static_cast<int64_t>(count), found.moments());
-        for (size_t begin = 0; begin < count; begin += 64) step_block(numbers, expected, gradients, begin);
-        EXPECT_TRUE(found == expected) << count << " elements, step " << step;
+  for (const Block8Kernel kernel : all_kernels()) {
+    for (const AdamNumbers& numbers : kinds()) {
+      for (size_t count : {1, 63, 64, 65, 100, 640, 1000}) {
+        State found(count);
+        for (float& parameter : found.parameters) parameter = normal(random);
+        State expected = found;
+        for (int step = 0; step < 5; ++step) {
+          std::vector<float> gradients(count);
+          for (float& gradient : gradients) gradient = std::pow(normal(random), 5.0F);
+          if (step == 1) gradients[count / 2] = 0;
+          if (step == 2) std::fill(gradients.begin(), gradients.end(), 0);
+          if (step == 3) gradients[count / 3] = std::numeric_limits<float>::infinity();
+          step_both(kernel, numbers, gradients, found, expected);
+          EXPECT_TRUE(found == expected) << count << " elements, step " << step;
+        }
       }
+    }
+  }
+}
+
+// Floats around each place where another code begins, and their roots.
+std::vector<float> around_all_beginnings() {
+  std::vector<float> floats;
+  const auto add_around = [&](float middle) {
+    for (int i = 0; i < 3; ++i) middle = std::nextafter(middle, 0.0F);
+    for (int i = 0; i < 7; ++i, middle = std::nextafter(middle, 2.0F)) floats.push_back(middle);
+  };
+  for (int code = 0; code < 127; ++code) {
+    add_around((block8_value(static_cast<int8_t>(code)) + block8_value(static_cast<int8_t>(code + 1))) / 2);
+  }
+  for (int code = 0; code < 255; ++code) {
+    add_around(
+        std::sqrt((block8_value(static_cast<uint8_t>(code)) + block8_value(static_cast<uint8_t>(code + 1))) / 2));
+  }
+  return floats;
+}
+
+// Of moments that are the gradient and its square, in blocks of scale 1 and of others.
+TEST(Block8Adam, HasTheCodesOfEachBlockByItselfAroundTheirBeginnings) {
+  const AdamNumbers numbers{
+      .beta1 = 0, .rest1 = 1, .beta2 = 0, .rest2 = 1, .root_factor = 1, .eps = 1e-8F, .step_size = 1e-2F};
+  const std::vector<float> around = around_all_beginnings();
+  for (const Block8Kernel kernel : all_kernels()) {
+    for (const float largest : {1.0F, 3.0F, 1e-12F, 1e-15F, 1e15F}) {
+      std::vector<float> gradients;
+      for (const float ratio : around) {
+        if (gradients.size() % 64 == 0) gradients.push_back(largest);
+        gradients.push_back(ratio * largest * (gradients.size() % 3 == 0 ? -1.0F : 1.0F));
+      }
+      State found(gradients.size()), expected(gradients.size());
+      step_both(kernel, numbers, gradients, found, expected);
+      EXPECT_TRUE(found == expected) << largest;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "optim/training.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
+#include "support/threads.h"
 
 namespace fsdp {
 namespace {
@@ -40,7 +41,8 @@ TEST_P(StateDtypeOnRanks, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
     for (const auto& kind : testing_models::model_kinds()) {
       SCOPED_TRACE(kind.name);
       const StateDtype dtype = std::data(kPacked)[turn++ % kPacked.size()];
-      expect_same_bits_with_every_strategy(kind.make, world, {.steps = 4, .micro_batches = 12, .state_dtype = dtype});
+      expect_same_bits_with_every_strategy(kind.make, world,
+                                           {.steps = 4, .micro_batches = 2 * world.size(), .state_dtype = dtype});
     }
   });
 }
@@ -49,10 +51,11 @@ TEST_P(StateDtypeOnRanks, AStepInTheBackwardAndOneThatIsClippedHaveTheBitsOfOneP
   run_ranks(GetParam(), [](World& world) {
     for (StateDtype dtype : kPacked) {
       const auto make = [] { return make_gpt(6); };
+      const int64_t batches = 2 * world.size();
       expect_same_bits_with_every_strategy(
-          make, world, {.steps = 4, .micro_batches = 12, .state_dtype = dtype, .in_backward_every = 1});
+          make, world, {.steps = 4, .micro_batches = batches, .state_dtype = dtype, .in_backward_every = 1});
       expect_same_bits_with_every_strategy(make, world,
-                                           {.steps = 4, .micro_batches = 12, .clip = 0.05, .state_dtype = dtype});
+                                           {.steps = 4, .micro_batches = batches, .clip = 0.05, .state_dtype = dtype});
     }
   });
 }
@@ -232,6 +235,24 @@ TEST_P(StateDtypeOnRanks, AScaledLossGivesTheBitsOfOneThatIsNot) {
       EXPECT_THAT(differences(whole_weights(*other.module, plain), whole_weights(*model.module, scaled)), IsEmpty());
     }
   });
+}
+
+TEST(Block8Steps, HaveTheBitsOfOneThreadOnSeveral) {
+  torch::manual_seed(5);
+  const torch::Tensor parameters = torch::randn({50001}), gradients = torch::randn({50001}).pow(3);
+  const optim::Settings with{
+      .patterns = {}, .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
+  std::vector<std::vector<torch::Tensor>> found;
+  for (int count : {1, 2, 3, 8}) {
+    const fsdp::testing::Threads threads(count);
+    found.push_back({parameters.clone(), torch::zeros_like(parameters), torch::zeros_like(parameters)});
+    for (int step = 1; step <= 3; ++step) {
+      testing_models::step_in_blocks(found.back()[0], gradients * step, found.back()[1], found.back()[2],
+                                     torch::full({}, step), with, optim::WeightDecay::Decoupled);
+    }
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(found.back()[i], found.front()[i])) << count << " " << i;
+  }
+  EXPECT_FALSE(torch::equal(found.front()[0], parameters));
 }
 
 TEST_P(StateDtypeOnRanks, MuonKeepsTheRestInFewerBits) {

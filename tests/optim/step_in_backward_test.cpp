@@ -38,6 +38,7 @@ using ::testing::Not;
 using testing_models::differences;
 using testing_models::every_strategy;
 using testing_models::expect_same_bits;
+using testing_models::Expected;
 using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Training;
@@ -62,16 +63,17 @@ std::vector<testing_models::ModelKind> kinds() {
 
 class StepInBackwardOf : public ::testing::TestWithParam<Job> {};
 INSTANTIATE_TEST_SUITE_P(Jobs, StepInBackwardOf,
-                         ::testing::Values(Job{1, "auto"}, Job{2, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}, Job{4, "shm"},
+                         ::testing::Values(Job{1, "auto"}, Job{2, "shm"}, Job{3, "gloo"}, Job{4, "shm"},
                                            Job{4, "gloo"}),
                          ::testing::PrintToStringParamName());
 
 TEST_P(StepInBackwardOf, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     for (const auto& [name, make] : kinds()) {
+      Expected expected(make, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1});
       for (const auto& [strategy, options] : every_strategy(world.size())) {
         SCOPED_TRACE(name + ", " + strategy);
-        expect_same_bits(make, world, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1}, options);
+        expect_same_bits(expected, world, options);
       }
     }
   });
@@ -90,14 +92,14 @@ TEST_P(StepInBackwardOf, EveryModelWithABufferForEachUnitHasTheBitsOfOneProcess)
 
 TEST_P(StepInBackwardOf, AccumulatedMicroBatchesInSixteenBitsHasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
-    for (const auto& [strategy, options] : every_strategy(world.size())) {
-      for (const auto& dtype : {std::optional<torch::ScalarType>(), std::optional(torch::kBFloat16)}) {
+    for (const auto& dtype : {std::optional<torch::ScalarType>(), std::optional(torch::kBFloat16)}) {
+      Expected expected(make_blocks,
+                        {.steps = 4, .micro_batches = 3 * world.size(), .param_dtype = dtype, .in_backward_every = 1});
+      for (const auto& [strategy, options] : every_strategy(world.size())) {
         SCOPED_TRACE(strategy + (dtype ? ", bf16" : ""));
         Options with = options;
         with.mixed_precision.param_dtype = dtype;
-        const Training training{
-            .steps = 4, .micro_batches = 3 * world.size(), .param_dtype = dtype, .in_backward_every = 1};
-        expect_same_bits(make_blocks, world, training, with);
+        expect_same_bits(expected, world, with);
       }
     }
   });
@@ -107,12 +109,12 @@ TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
   run_ranks(GetParam(), [](World& world) {
     auto strategies = every_strategy(world.size());
     strategies.push_back({"a buffer for each unit", {.buffers = 8, .prefetch = 7}});
+    Expected ends_after(make_blocks, {.steps = 4, .micro_batches = world.size()});
+    Expected ends_inside(make_blocks, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1});
     for (const auto& [strategy, options] : strategies) {
       SCOPED_TRACE(strategy);
-      Training training{.steps = 4, .micro_batches = world.size()};
-      const CommunicationReport after = expect_same_bits(make_blocks, world, training, options);
-      training.in_backward_every = 1;
-      const CommunicationReport inside = expect_same_bits(make_blocks, world, training, options);
+      const CommunicationReport after = expect_same_bits(ends_after, world, options);
+      const CommunicationReport inside = expect_same_bits(ends_inside, world, options);
       EXPECT_EQ(inside.gathers, after.gathers);
       EXPECT_EQ(inside.foreseen_gathers, after.foreseen_gathers);
       EXPECT_EQ(inside.reductions, after.reductions);
@@ -124,10 +126,11 @@ TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
 TEST(StepInBackwardOnHosts, HasTheBitsOfOneProcess) {
   run_on_hosts({}, [](World& world) {
     const Training training{.steps = 4, .micro_batches = 2 * world.size(), .in_backward_every = 1};
+    Expected blocks(make_blocks, training), experts(testing_models::make_experts, training);
     for (const auto& [strategy, options] : every_strategy(world.size())) {
       SCOPED_TRACE(strategy);
-      expect_same_bits(make_blocks, world, training, options);
-      expect_same_bits(testing_models::make_experts, world, training, options);
+      expect_same_bits(blocks, world, options);
+      expect_same_bits(experts, world, options);
     }
   });
 }

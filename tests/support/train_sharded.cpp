@@ -44,16 +44,24 @@ void train(const TestModel& model, ShardedModel& sharded, World& world, const Tr
   }
 }
 
+const Weights& Expected::weights() {
+  if (!weights_) weights_ = train_unsharded(make_(), training_);
+  return *weights_;
+}
+
+CommunicationReport expect_same_bits(Expected& expected, World& world, Options options) {
+  const TestModel model = expected.make();
+  auto sharded = shard(*model.module, world, std::move(options));
+  train(model, sharded, world, expected.training());
+  const Weights found = whole_weights(*model.module, sharded);
+  if (world.rank() == 0) EXPECT_THAT(differences(expected.weights(), found), ::testing::IsEmpty());
+  return sharded.communication();
+}
+
 CommunicationReport expect_same_bits(const std::function<TestModel()>& make, World& world, const Training& training,
                                      Options options) {
-  const TestModel model = make();
-  auto sharded = shard(*model.module, world, std::move(options));
-  train(model, sharded, world, training);
-  const Weights found = whole_weights(*model.module, sharded);
-  if (world.rank() == 0) {
-    EXPECT_THAT(differences(train_unsharded(make(), training), found), ::testing::IsEmpty());
-  }
-  return sharded.communication();
+  Expected expected(make, training);
+  return expect_same_bits(expected, world, std::move(options));
 }
 
 std::vector<std::pair<std::string, Options>> every_strategy(int ranks) {
@@ -70,9 +78,10 @@ std::vector<std::pair<std::string, Options>> every_strategy(int ranks) {
 
 void expect_same_bits_with_every_strategy(const std::function<TestModel()>& make, World& world,
                                           const Training& training) {
+  Expected expected(make, training);
   for (const auto& [name, options] : every_strategy(world.size())) {
     SCOPED_TRACE(name);
-    expect_same_bits(make, world, training, options);
+    expect_same_bits(expected, world, options);
   }
 }
 

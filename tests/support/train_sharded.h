@@ -3,6 +3,10 @@
 
 #include <fsdp/fsdp.h>
 
+#include <functional>
+#include <optional>
+#include <utility>
+
 #include "support/models.h"
 #include "support/oracle.h"
 
@@ -14,8 +18,24 @@ Weights whole_weights(const torch::nn::Module& module, ShardedModel& sharded);
 // Trains to the end; micro-batch b of a step runs on rank b % size. A collective.
 void train(const TestModel& model, ShardedModel& sharded, World& world, const Training& training);
 
-// Shards what `make` makes, trains it, and expects on rank 0 the bits of the oracle's training of another one. Returns
-// how the sharded model communicated. A collective.
+// A training of what `make` makes, and the weights that it ends with by the oracle's rule. The oracle trains when these
+// are first asked for, and once, however many sharded runs are compared.
+class Expected {
+ public:
+  Expected(std::function<TestModel()> make, Training training) : make_(std::move(make)), training_(training) {}
+  TestModel make() const { return make_(); }
+  const Training& training() const { return training_; }
+  const Weights& weights();
+
+ private:
+  std::function<TestModel()> make_;
+  Training training_;
+  std::optional<Weights> weights_;
+};
+
+// Shards one that it makes, trains it, and expects on rank 0 the bits of the oracle's. Returns how the sharded model
+// communicated. A collective.
+CommunicationReport expect_same_bits(Expected& expected, World& world, Options options = {});
 CommunicationReport expect_same_bits(const std::function<TestModel()>& make, World& world, const Training& training,
                                      Options options = {});
 

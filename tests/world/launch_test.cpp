@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "parallel/for_parts.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 #include "world/state.h"
@@ -79,6 +81,24 @@ TEST(Launch, RefusesToForkAProcessWithThreads) {
     return 0;
   });
   EXPECT_THAT(result.output, HasSubstr("found 2 threads in this process, expected 1"));
+}
+
+// Also those of a later launch, as the process that forks starts no thread itself.
+TEST(Launch, HasRanksThatComputeOnSeveralThreads) {
+  RunResult result = run_process([] {
+    const auto compute = [](World& world) {
+      at::set_num_threads(2);
+      std::atomic<int64_t> sum = 0;
+      parallel::for_parts(2, 1, [&](int64_t begin, int64_t end) { sum += end * 10 + begin; });
+      torch::Tensor sums = torch::full({1 << 20}, sum.load());
+      sums.mul_(2);  // by LibTorch's loops
+      world.barrier();
+      if (sums.sum().item<int64_t>() != (int64_t{1} << 20) * 2 * 31) throw Error("a part was left out");
+    };
+    const int first = launch({.ranks = 2}, compute);
+    return first + launch({.ranks = 2}, compute);
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
 }
 
 TEST(Launch, RunsOneRankInThisProcess) {

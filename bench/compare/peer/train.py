@@ -8,10 +8,10 @@ import torch
 import torch._dynamo  # otherwise loaded by the first optimizer, and counted as memory of the model
 import torch.distributed as dist
 from safetensors.torch import load_file
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
+from compare.peer import fsdp2
 from compare.peer.arguments import add_training, make_model
 from compare.peer.conversation import answer, seconds_of, take_over_output
 from compare.peer.gpt import Block
@@ -42,20 +42,12 @@ def with_fsdp1(model, dtype):
     )
 
 
-def with_fsdp2(model, dtype):
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh, mp_policy=policy)
-    return fully_shard(model, mesh=mesh, mp_policy=policy)
-
-
 WRAPPERS = {
     "ddp": with_ddp,
     "ddp-compile": with_compiled_ddp,
     "ddp-autocast": with_ddp,
     "fsdp1": with_fsdp1,
-    "fsdp2": with_fsdp2,
+    **fsdp2.WRAPPERS,
 }
 DEEPSPEED = "deepspeed"
 
@@ -152,6 +144,7 @@ def main():
             "build": lambda command: made.append(Training(arguments)),
             "steps": lambda command: made[0].steps(command["count"]),
             "memory": lambda command: {},
+            "activations": lambda command: {},
         },
     )
     dist.destroy_process_group()

@@ -36,6 +36,15 @@ TEST_F(TrainDryRun, FitsIntoThisMachine) {
   EXPECT_THAT(text, Not(HasSubstr("it would take")));
 }
 
+TEST_F(TrainDryRun, SaysWhatABudgetOfActivationsComesTo) {
+  const std::string job = "--model gpt2 --ranks 2 --memory 64GB --peak-flops 1T ";
+  const std::string text = planned(job + "--activation-memory 2GB");
+  EXPECT_THAT(text, ContainsRegex("  activations +(1\\.[0-9]+|2\\.00) GB"));
+  EXPECT_THAT(text, ContainsRegex("  recomputation +activations take (1\\.[0-9]+|2\\.00) GB at most: "));
+  EXPECT_THAT(planned(job + "--activation-memory 1MB"), HasSubstr("found a budget of 1000000 bytes"));
+  EXPECT_THAT(planned(job), Not(HasSubstr("recomputation")));
+}
+
 TEST_F(TrainDryRun, DoesNotFitAndSaysWhatWould) {
   const std::string text = planned("--model llama-8b --ranks 8 --memory 64GB --peak-flops 40T");
   for (const char* part :

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "apps/fsdp-train/train_program.h"
 #include "support/required.h"
@@ -60,11 +61,16 @@ TEST_F(TrainLoop, WritesOverNoEarlierRun) {
 
 TEST_F(TrainLoop, GoesOnFromTheNewestCheckpointThatIsWhole) {
   ASSERT_EQ(tiny("run", "--steps 4 --save-every 2").code, 0);
-  fs::resize_file(folder_ / "run/step-4/shard-00001-of-00001.safetensors", 100);
+  const std::string shard = folder_ / "run/step-4/shard-00001-of-00001.safetensors";
+  std::string bytes = read_bytes(shard);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  std::ofstream(shard, std::ios::binary) << bytes;
   const Ending again = tiny("run", "--steps 5");
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output,
               AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("step-4 cannot be loaded")));
+  EXPECT_THAT(read_bytes(folder_ / "run/metrics.jsonl"),
+              AllOf(HasSubstr("step-4 cannot be loaded"), HasSubstr("of tensor optimizer.exp_avg_sq.")));
   EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(5));
   EXPECT_TRUE(fs::exists(folder_ / "run/step-5/manifest.json"));
 }

@@ -1,4 +1,5 @@
 // Every recipe is one that fsdp-train can follow.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -33,6 +34,16 @@ TEST_P(Recipe, IsRefusedWithAMistake) {
   const Ending ending = run_train("--dry-run --config " + mistaken);
   EXPECT_EQ(ending.code, 2) << ending.output;
   EXPECT_THAT(ending.output, HasSubstr("did you mean [model]?"));
+}
+
+// As their first lines say.
+TEST_F(TrainProgram, PlansLargeModelsForLittleMemory) {
+  for (const char* recipe : {"llama_1b", "llama_7b"}) {
+    const Ending ending =
+        run_train(fmt::format("--dry-run --memory 22GiB --peak-flops 75G --config {}/{}.toml", FSDP_RECIPES, recipe));
+    EXPECT_EQ(ending.code, 0) << ending.output;
+    EXPECT_THAT(ending.output, HasSubstr("memory              fits: ")) << ending.output;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, Recipe, testing::ValuesIn(recipes()), [](const auto& recipe) {

@@ -47,6 +47,20 @@ TEST_F(TrainResume, GoesOnWithOtherSettingsWhereACheckpointIsNamed) {
   EXPECT_EQ(losses_of(folder_ / "other").size(), 2u);
 }
 
+TEST_F(TrainResume, IsNotOfARunThatSavesNothing) {
+  for (int time = 0; time < 2; ++time) {
+    const Ending trial = tiny("trial", "--steps 3 --validate-every 1 --ranks 2 --no-save");
+    EXPECT_EQ(trial.code, 0) << trial.output;
+    EXPECT_THAT(trial.output, AllOf(HasSubstr("checkpoint: none, as --no-save asks"), Not(HasSubstr("goes on from"))));
+    EXPECT_FALSE(fs::exists(folder_ / "trial/step-3"));
+    EXPECT_FALSE(fs::exists(folder_ / "trial/best"));
+    EXPECT_EQ(losses_of(folder_ / "trial").size(), 3u);
+  }
+  const Ending both = tiny("refused", "--no-save --save-every 1");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.output, HasSubstr("--no-save is given with --save-every or --save-minutes"));
+}
+
 TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
   for (const std::string& ranks : {std::string("1"), std::string("2")}) {
     const std::string run = "run-" + ranks, job = "--ranks " + ranks + " ";
@@ -66,19 +80,29 @@ TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
   }
 }
 
-TEST_F(TrainResume, NamesTheNumberOfRanksOnce) {
+// With as many micro-batches in a step: the losses of a run that was not stopped.
+TEST_F(TrainResume, GoesOnWithOtherRanks) {
+  const std::string job = "--schedule constant --lr 0.01 ";
+  ASSERT_EQ(tiny("whole", job + "--ranks 2 --steps 6").code, 0);
+  ASSERT_EQ(tiny("run", job + "--ranks 2 --steps 2").code, 0);
+  const Ending fewer = tiny("run", job + "--ranks 1 --micro-batches 2 --steps 4");
+  EXPECT_EQ(fewer.code, 0) << fewer.output;
+  EXPECT_THAT(fewer.output,
+              AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("--ranks: 2 before, 1 now")));
+  const Ending more = tiny("run", job + "--ranks 2 --strategy no-shard --steps 6");
+  EXPECT_EQ(more.code, 0) << more.output;
+  EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
+}
+
+TEST_F(TrainResume, SaysHowAStepKeepsItsTokensOnOtherRanks) {
   ASSERT_EQ(tiny("run", "--ranks 2 --steps 2").code, 0);
-  for (const char* more : {"--ranks 4 --steps 4", "--ranks 1 --steps 4", "--ranks 4 --batch 1 --steps 4"}) {
-    const Ending other = tiny("run", more);
-    EXPECT_EQ(other.code, 2) << other.output;
-    const std::string problem = "Go on with --ranks 2.";
-    EXPECT_THAT(other.output, HasSubstr(problem));
-    EXPECT_EQ(other.output.find(problem), other.output.rfind(problem)) << other.output;
-    EXPECT_THAT(other.output, HasSubstr("1 problem\n"));
-  }
-  const Ending other = tiny("run", "--ranks 2 --steps 4 --strategy no-shard");
-  EXPECT_EQ(other.code, 2) << other.output;
-  EXPECT_THAT(other.output, HasSubstr("has 2 shards, and --strategy no-shard on 2 ranks makes 1 shard."));
+  const Ending fewer = tiny("run", "--ranks 1 --steps 4");
+  EXPECT_EQ(fewer.code, 2) << fewer.output;
+  EXPECT_THAT(fewer.output, AllOf(HasSubstr("the tokens of a step:"),
+                                  HasSubstr("With --micro-batches 2 on 1 rank a step has as many tokens as before.")));
+  const Ending more = tiny("run", "--ranks 3 --steps 4");
+  EXPECT_EQ(more.code, 2) << more.output;
+  EXPECT_THAT(more.output, HasSubstr("No --micro-batches makes a step of"));
 }
 
 TEST_F(TrainResume, KeepsTheOptimizersStateAsItWas) {

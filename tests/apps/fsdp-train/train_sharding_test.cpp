@@ -44,6 +44,38 @@ TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithRecomputation) {
   EXPECT_EQ(json::parse(read_bytes(folder_ / "2/config.json"))["activation_checkpoint"], "2");
 }
 
+TEST_F(TrainSharding, GivesTheSameLossesWithinABudgetOfActivations) {
+  const std::string job = "--ranks 2 --steps 4 --layers 3 --dropout 0.1 --export ";
+  const auto peaks = [&](const std::string& run) {
+    std::vector<int64_t> bytes;
+    for (const json& step : metrics_of(folder_ / run)) {
+      if (step.contains("memory")) bytes.push_back(step["memory"]["activations"]);
+    }
+    return bytes;
+  };
+  const std::vector<double> expected = losses("plain", job);
+  ASSERT_EQ(losses("least", job + "--activation-checkpoint all"), expected);
+  const int64_t most = std::ranges::max(peaks("plain")), least = std::ranges::max(peaks("least"));
+  ASSERT_LT(least, most);
+  for (const int64_t budget : {least, (least + most) / 2, most}) {
+    SCOPED_TRACE(budget);
+    const std::string run = "run-" + std::to_string(budget);
+    const Ending ending = tiny(run, job + "--activation-memory " + std::to_string(budget));
+    ASSERT_EQ(ending.code, 0) << ending.output;
+    EXPECT_THAT(ending.output, HasSubstr("step 2: activations take "));
+    EXPECT_EQ(losses_of(folder_ / run), expected);
+    EXPECT_LE(std::ranges::max(peaks(run)), budget);
+    EXPECT_EQ(read_bytes(folder_ / (run + "/model/model.safetensors")),
+              read_bytes(folder_ / "plain/model/model.safetensors"));
+  }
+  EXPECT_EQ(peaks("run-" + std::to_string(most)).back(), most);
+  // Before anything is made.
+  const Ending refused = tiny("refused", job + "--activation-memory " + std::to_string(least - 1));
+  EXPECT_EQ(refused.code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("expected at least " + std::to_string(least)));
+  EXPECT_FALSE(fs::exists(folder_ / "refused"));
+}
+
 TEST_F(TrainSharding, GivesTheSameLossesFromFiles) {
   const std::vector<double> expected = losses("default", "--ranks 2 --steps 6");
   for (const std::string& offload : {std::string("optimizer"), "all --offload-directory " + (folder_ / "files")}) {

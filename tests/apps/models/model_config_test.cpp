@@ -26,11 +26,12 @@ TEST(ModelSizes, HaveTheirPublishedNumbersOfParameters) {
   EXPECT_EQ(numel_of_size("gpt2-large"), 774'030'080);
   EXPECT_EQ(numel_of_size("gpt2-xl"), 1'557'611'200);
   EXPECT_EQ(numel_of_size("llama-1b"), 1'235'814'400);
+  EXPECT_EQ(numel_of_size("llama-7b"), 6'738'415'616);
   EXPECT_EQ(numel_of_size("llama-8b"), 8'030'261'248);
 }
 
 TEST(ModelSizes, CanAllBeBuilt) {
-  EXPECT_EQ(size_names().size(), 10u);
+  EXPECT_EQ(size_names().size(), 11u);
   for (const std::string& name : size_names()) {
     ASSERT_TRUE(config_of_size(name)) << name;
     EXPECT_THAT(problems(*config_of_size(name)), IsEmpty()) << name;

@@ -109,6 +109,15 @@ TEST(Contradictions, OfOffload) {
   EXPECT_THAT(contradictions(activations), IsEmpty());
 }
 
+TEST(Contradictions, OfActivations) {
+  Options options;
+  options.activation_memory = 1e9;
+  EXPECT_THAT(contradictions(options), IsEmpty());
+  options.activation_checkpoint = "selective";
+  EXPECT_THAT(contradictions(options),
+              ElementsAre(HasSubstr("--activation-memory and --activation-checkpoint selective are both given")));
+}
+
 TEST(Windows, ShareTheirEnds) {
   EXPECT_EQ(windows_in(0, 10), 0);
   EXPECT_EQ(windows_in(10, 10), 0);

@@ -75,6 +75,21 @@ TEST(PlannedActivations, AreThoseOfTheMomentThatIsLargest) {
   EXPECT_EQ(activations.bytes(options), 2 * 4 * 2 + 1000);
 }
 
+TEST(PlannedActivations, HaveTheLogitsThatAreKept) {
+  Options options = run_of("gpt2");
+  const auto run = [](const Options& tiny) {
+    const int64_t tokens = tiny.batch * tiny.model.context;
+    return std::vector<std::vector<int64_t>>{{4 * tokens * tiny.model.vocabulary, 4 * tokens}};
+  };
+  const PlannedActivations all(run), some(run, [](const Options&of) { return of.batch; });
+  for (const int64_t batch : {1, 3}) {
+    options.batch = batch;
+    const int64_t tokens = batch * options.model.context;
+    EXPECT_EQ(all.bytes(options), 4 * tokens * (options.model.vocabulary + 1));
+    EXPECT_EQ(some.bytes(options), batch + 4 * tokens);
+  }
+}
+
 TEST(PlannedActivations, AreFoundOutOnceForEachKindOfRun) {
   Options options = run_of("gpt2");
   int runs = 0;

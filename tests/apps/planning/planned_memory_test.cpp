@@ -3,6 +3,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "models/language_model.h"
 #include "options/frozen.h"
 #include "planning/host_memory.h"
@@ -240,6 +242,21 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
   });
 }
 
+// More than the loss has room for: it keeps some chunks of them.
+TEST(ActivationsOfRunsWith, ManyLogits) {
+  run_ranks(1, [](fsdp::World& world) {
+    Options options;
+    options.model = {.vocabulary = 200'003, .context = 24, .width = 8, .layers = 1, .heads = 1};
+    options.ranks = world.size();
+    for (const auto& [dtype, batch] : {std::pair{"fp32", 4}, {"bf16", 7}, {"bf16", 8}, {"fp16", 4}}) {
+      SCOPED_TRACE(fmt::format("{}, batch {}", dtype, batch));
+      options.param_dtype = dtype;
+      options.batch = batch;
+      expect_planned_activations(world, options);
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
 TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
@@ -269,6 +286,46 @@ TEST(ActivationsOfRunsWith, Recomputation) {
           options.param_dtype = dtype;
           expect_planned_activations(world, options);
         }
+      }
+    }
+  });
+}
+
+// The least, and the most, of what a run measures; between them the choice depends on times.
+TEST(ActivationsOfRunsWith, ABudget) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = small_run(world);
+    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        SCOPED_TRACE(fmt::format("{}, {}", models::name_of(family), dtype));
+        const PlannedActivations of_family = measured_activations();
+        options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+        options.param_dtype = dtype;
+        options.activation_memory = 1e12;
+        const auto model = models::make_model(options.model);
+        model->set_recomputation(options.recomputation());
+        fsdp::Options sharding = sharding_of(options);
+        sharding.activation_memory = static_cast<int64_t>(*options.activation_memory);
+        auto sharded = fsdp::shard(*model, world, sharding);
+        fsdp::AdamW optimizer(sharded);
+        const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
+        for (int step = 0; step < 2; ++step) {
+          model->loss(tokens, tokens).backward();
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        const fsdp::ActivationDecision found = sharded.activation_decision().value();
+        EXPECT_EQ(of_family.bytes(options), static_cast<double>(found.plan.peak_bytes));
+        EXPECT_EQ(of_family.plan(options).keep, found.plan.keep);
+        const int64_t least = std::ranges::max(found.measured.peaks);
+        for (const int64_t budget : {least, (least + found.plan.peak_bytes) / 2}) {
+          options.activation_memory = static_cast<double>(budget);
+          EXPECT_LE(of_family.plan(options).peak_bytes, budget);
+          EXPECT_GE(of_family.bytes(options), least);
+        }
+        options.activation_memory = static_cast<double>(least - 1);
+        EXPECT_EQ(of_family.bytes(options), static_cast<double>(least));
+        EXPECT_THROW(of_family.plan(options), fsdp::Error);
       }
     }
   });

@@ -1,0 +1,23 @@
+// The parts of files that a rank loads, read by several threads, so that a disk which serves several requests at once
+// is as fast as it can be, and hashing takes no time of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/shard_file.h"
+
+namespace fsdp::checkpoint {
+
+struct PieceRead {
+  const ShardFile* file;
+  const ShardFile::Entry* entry;
+  int64_t begin, bytes;  // of the entry's
+  char* into;
+};
+
+// Reads and checks all of them, in the order of the files' bytes. Returns what is damaged or cannot be read, one text
+// for each part; none: nothing is.
+std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads);
+
+}  // namespace fsdp::checkpoint

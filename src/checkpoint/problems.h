@@ -1,0 +1,12 @@
+// Many problems in one message.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fsdp::checkpoint {
+
+// Throws Error, if there are problems: `what`, the problems (all, unless there are very many), and `advice`.
+void throw_if_any(const std::vector<std::string>& problems, const std::string& what, const std::string& advice);
+
+}  // namespace fsdp::checkpoint

@@ -1,0 +1,68 @@
+#include "checkpoint/shard_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "files/content_hash.h"
+#include "files/printable.h"
+
+namespace fsdp::checkpoint {
+
+ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved)
+    : file_(path, &saved), is_hashed_(!saved.hash.empty()) {
+  const auto& entries = file_.entries();
+  size_t hashes = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    numbers_.emplace(entries[i].name, i);
+    first_hash_.push_back(hashes);
+    hashes += static_cast<size_t>((entries[i].bytes() + kHashBlockBytes - 1) / kHashBlockBytes);
+  }
+  if (!is_hashed_) return;
+  const auto found = file_.metadata().find(kHashesName);
+  hashes_ = found == file_.metadata().end() ? std::string_view() : std::string_view(found->second);
+  FSDP_CHECK(hashes_.size() == hashes * files::kHashDigits, "{} is damaged: it has {} digits of hashes, expected {}",
+             name(), hashes_.size(), hashes * files::kHashDigits);
+}
+
+const ShardFile::Entry& ShardFile::entry(const std::string& tensor, const std::string& dtype,
+                                         const std::vector<int64_t>& shape) const {
+  const auto found = numbers_.find(tensor);
+  FSDP_CHECK(found != numbers_.end(), "{} is damaged: it has no {}, and its manifest says so", name(),
+             files::printable(tensor));
+  const Entry& entry = file_.entries()[found->second];
+  FSDP_CHECK(dtype_name(entry.type) == dtype && entry.shape == shape,
+             "{} is damaged: {} has shape {} of {}, and its manifest says {} of {}", name(), files::printable(tensor),
+             entry.shape, dtype_name(entry.type), shape, files::printable(dtype));
+  return entry;
+}
+
+std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, void* into) const {
+  if (!is_hashed_) {
+    file_.read_bytes(entry, begin, size, into);
+    return "";
+  }
+  auto* target = static_cast<char*>(into);
+  const size_t first_hash = first_hash_[static_cast<size_t>(&entry - file_.entries().data())];
+  std::vector<char> rest;
+  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < begin + size; ++block) {
+    const int64_t from = block * kHashBlockBytes, to = std::min(from + kHashBlockBytes, entry.bytes());
+    const bool whole = from >= begin && to <= begin + size;
+    if (!whole) rest.resize(static_cast<size_t>(to - from));
+    char* bytes = whole ? target + (from - begin) : rest.data();
+    file_.read_bytes(entry, from, to - from, bytes);
+    const std::string hash = files::hash_of(bytes, static_cast<size_t>(to - from));
+    const auto number = first_hash + static_cast<size_t>(block);
+    const std::string_view saved = hashes_.substr(number * files::kHashDigits, files::kHashDigits);
+    if (hash != saved) {
+      return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(), from, to,
+                         files::printable(entry.name), hash, files::printable(saved));
+    }
+    if (whole) continue;
+    const int64_t wanted = std::max(from, begin), end = std::min(to, begin + size);
+    std::memcpy(target + (wanted - begin), bytes + (wanted - from), static_cast<size_t>(end - wanted));
+  }
+  return "";
+}
+
+}  // namespace fsdp::checkpoint

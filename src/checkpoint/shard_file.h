@@ -1,0 +1,37 @@
+// One shard's file of a checkpoint: read in parts, each compared with the hashes that were saved.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+namespace fsdp::checkpoint {
+
+// Open for reading. Free to call from any thread.
+class ShardFile {
+ public:
+  using Entry = SafetensorsFile::Entry;
+
+  // Throws Error naming the file, unless its size and its header are those that were saved. Without a hash in `saved`
+  // the size alone is compared, and nothing that is read.
+  ShardFile(const std::filesystem::path& path, const WrittenFile& saved);
+
+  const std::string& name() const { return file_.name(); }
+  // The tensor of that name, dtype and shape. Throws Error where there is none.
+  const Entry& entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape) const;
+  // Reads `size` bytes of the tensor's, from byte `begin` on, and the rest of the hashed blocks that these lie in.
+  // Returns what is damaged; empty: nothing is. Throws Error where the file cannot be read.
+  std::string read(const Entry& entry, int64_t begin, int64_t size, void* into) const;
+
+ private:
+  SafetensorsFile file_;
+  bool is_hashed_;
+  std::map<std::string_view, size_t> numbers_;  // of the entries
+  std::vector<size_t> first_hash_;              // of each entry
+  std::string_view hashes_;
+};
+
+}  // namespace fsdp::checkpoint

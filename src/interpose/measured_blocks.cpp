@@ -1,0 +1,156 @@
+#include "interpose/measured_blocks.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace fsdp::interpose {
+
+namespace {
+
+using Addresses = std::unordered_set<const void*>;
+
+int64_t sum_of(const MeasuredBlocks::Storages& storages) {
+  return std::accumulate(storages.begin(), storages.end(), int64_t{0});
+}
+
+void add_marks(const std::vector<torch::Tensor>& tensors, StorageMarks& marks) {
+  for (const torch::Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.has_storage()) marks.emplace_back(tensor);
+  }
+}
+
+// Adds each that is not `known`, once.
+void add_storages(const StorageMarks& marks, Addresses known, MeasuredBlocks::Storages& storages) {
+  for (const StorageMark& mark : marks) {
+    if (mark.bytes() > 0 && known.insert(mark.address()).second) storages.push_back(mark.bytes());
+  }
+}
+
+void keep_larger(MeasuredBlocks::Storages& most, MeasuredBlocks::Storages& other) {
+  if (sum_of(other) > sum_of(most)) most.swap(other);
+  other.clear();
+}
+
+void keep_larger(double& most, double& other) { most = std::max(most, std::exchange(other, 0)); }
+
+}  // namespace
+
+MeasuredBlocks::MeasuredBlocks(size_t blocks, std::shared_ptr<ActivationCount> count)
+    : count_(std::move(count)), blocks_(blocks), peaks_(blocks + 1) {}
+
+// Inputs that are in the count are in its bytes, whatever the blocks keep. Those of a block that is called before any
+// parameter of the model was used are not.
+void MeasuredBlocks::begins(size_t block, const StorageMarks& inputs) {
+  const std::lock_guard lock(mutex_);
+  note_peak();
+  for (const StorageMark& input : inputs) {
+    if (count_->is_kept(input.address())) inputs_.emplace(input.address(), input);
+  }
+  Measured& measured = blocks_[block];
+  if (!measured.most.place) measured.most.place = places_++;
+  ++measured.open;
+  ++open_;
+}
+
+void MeasuredBlocks::ends(size_t block, const CallFacts& facts) {
+  const std::lock_guard lock(mutex_);
+  Addresses known;
+  for (const auto* marks : {&inputs_, &left_out_}) {
+    for (const auto& [address, mark] : *marks) known.insert(address);
+  }
+  Block& sum = blocks_[block].sum;
+  add_storages(facts.saved, known, sum.all);
+  add_storages(facts.products, known, sum.products);
+  for (const StorageMark& saved : facts.saved) known.insert(saved.address());
+  add_storages(facts.products, known, sum.unsaved_products);
+  sum.seconds += facts.seconds;
+  sum.seconds_without_products += std::max(0.0, facts.seconds - facts.product_seconds);
+}
+
+void MeasuredBlocks::closes(size_t block) {
+  const std::lock_guard lock(mutex_);
+  note_peak();
+  --blocks_[block].open;
+  if (--open_ == 0) end_period();
+}
+
+void MeasuredBlocks::is_retained() {
+  const std::lock_guard lock(mutex_);
+  retained_ = true;
+}
+
+void MeasuredBlocks::leave_out(const torch::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  const StorageMark mark(tensor);
+  left_out_.emplace(mark.address(), mark);
+}
+
+void MeasuredBlocks::tell_moments(const std::vector<ActivationCount::Moment>& moments, std::vector<size_t>& open_at) {
+  moments_ = &moments;
+  open_at_ = &open_at;
+}
+
+void MeasuredBlocks::end_moments() {
+  const std::lock_guard lock(mutex_);
+  moments_ = nullptr;
+}
+
+size_t MeasuredBlocks::open_places() const {
+  size_t places = 0;
+  for (const Measured& measured : blocks_) {
+    if (measured.open > 0) places = std::max(places, *measured.most.place + 1);
+  }
+  return places;
+}
+
+void MeasuredBlocks::note_peak() {
+  int64_t& peak = peaks_[open_places()];
+  peak = std::max(peak, count_->take_peak());
+  if (moments_ == nullptr) return;
+  count_->add_moment();
+  open_at_->resize(moments_->size(), open_places());
+}
+
+void MeasuredBlocks::end_period() {
+  for (auto& [most, sum, open] : blocks_) {
+    keep_larger(most.products, sum.products);
+    keep_larger(most.all, sum.all);
+    keep_larger(most.unsaved_products, sum.unsaved_products);
+    keep_larger(most.seconds, sum.seconds);
+    keep_larger(most.seconds_without_products, sum.seconds_without_products);
+  }
+  inputs_.clear();
+}
+
+MeasuredBlocks::Facts MeasuredBlocks::facts() {
+  const std::lock_guard lock(mutex_);
+  note_peak();
+  Facts facts{.blocks = {}, .peaks = peaks_, .called = places_};
+  for (const Measured& measured : blocks_) facts.blocks.push_back(measured.most);
+  if (retained_) facts.peaks[places_] = std::ranges::max(facts.peaks);
+  return facts;
+}
+
+MeasuredCall::MeasuredCall(std::shared_ptr<MeasuredBlocks> blocks, size_t block,
+                           const std::vector<torch::Tensor>& inputs)
+    : blocks_(std::move(blocks)), block_(block) {
+  StorageMarks marks;
+  add_marks(inputs, marks);
+  blocks_->begins(block_, marks);
+}
+
+void MeasuredCall::saves(const torch::Tensor& tensor) { add_marks({tensor}, facts_.saved); }
+
+void MeasuredCall::ends(StorageMarks products, double seconds, double product_seconds) {
+  facts_.products = std::move(products);
+  facts_.seconds = seconds;
+  facts_.product_seconds = product_seconds;
+  blocks_->ends(block_, std::exchange(facts_, {}));
+}
+
+void MeasuredCall::close() {
+  if (std::exchange(is_open_, false)) blocks_->closes(block_);
+}
+
+}  // namespace fsdp::interpose
