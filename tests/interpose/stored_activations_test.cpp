@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "interpose/parameters.h"
 #include "support/message_of.h"
@@ -72,7 +73,7 @@ class StoredActivationsTest : public ::testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Places, StoredActivationsTest, ::testing::Values("files", "host"),
-                         ::testing::PrintToStringParamName());
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_P(StoredActivationsTest, GiveTheBitsOfAutograd) {
   EXPECT_EQ(puts_of([](const auto& x) { return x.exp().sin().tanh(); }), 2);             // each one's, or its input
