@@ -4,7 +4,6 @@
 #include <fsdp/activations.h>
 #include <fsdp/loss.h>
 
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -65,16 +64,14 @@ int64_t kept_logits(const Options& options) {
                                 compute_dtype_of(options));
 }
 
-std::map<int64_t, int64_t> counted(const fsdp::KeptStorages& storages) {
+std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) {
   std::map<int64_t, int64_t> number_of_bytes;
   for (const int64_t bytes : storages) ++number_of_bytes[bytes];
   return number_of_bytes;
 }
 
-using Step = std::function<torch::Tensor()>;
-
 PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
-  return previewed_step(tiny, [](const torch::nn::Module&, const Step& step) {
+  return previewed_step(tiny, [](const auto&, const auto& step) {
     const LiveTensors tensors;
     step();
     return tensors.moments();
@@ -95,7 +92,7 @@ PlannedOffload measured_offload() {
       [](const Options& tiny) {
         std::vector<PlannedOffload::Moment> moments;
         for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
-          moments.push_back({counted(moment.in_memory), counted(moment.offloaded)});
+          moments.push_back({numbers_by_bytes(moment.in_memory), numbers_by_bytes(moment.offloaded)});
         return moments;
       },
       kept_logits);

@@ -68,15 +68,15 @@ TEST_P(OffloadedActivations, HaveTheBitsOfOneProcessWithEveryStrategy) {
   });
 }
 
-constexpr int64_t kWidth = 64, kRows = 32, kLayers = 6, kFloat = 4;
+constexpr int64_t kTanhWidth = 64, kTanhRows = 32, kTanhLayers = 6, kFloatBytes = 4;
 
 // Linear layers with tanh between them: of each its input is kept, and tanh's result, which is the next one's input.
-nn::Sequential make_layers() {
+nn::Sequential make_tanh_layers() {
   nn::Sequential layers;
-  for (int i = 0; i < kLayers; ++i) layers->push_back(nn::Linear(kWidth, kWidth));
+  for (int i = 0; i < kTanhLayers; ++i) layers->push_back(nn::Linear(kTanhWidth, kTanhWidth));
   return layers;
 }
-torch::Tensor run(nn::Sequential& layers, torch::Tensor x) {
+torch::Tensor loss_of_tanh(nn::Sequential& layers, torch::Tensor x) {
   for (auto& layer : *layers) x = torch::tanh(layer.forward<torch::Tensor>(x));
   return x.sum();
 }
@@ -84,15 +84,15 @@ torch::Tensor run(nn::Sequential& layers, torch::Tensor x) {
 TEST_P(OffloadedActivations, AreReportedApart) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    constexpr int64_t kAll = (kLayers + 1) * kRows * kWidth * kFloat;
+    constexpr int64_t kAll = (kTanhLayers + 1) * kTanhRows * kTanhWidth * kFloatBytes;
     for (const bool offloads : {false, true}) {
-      nn::Sequential layers = make_layers();
+      nn::Sequential layers = make_tanh_layers();
       Options options{.units = units_of<nn::LinearImpl>()};
       if (offloads) options = activations_in(scratch.path(), options);
       auto sharded = shard(*layers, world, options);
       AdamW optimizer(sharded);
       for (int step = 0; step < 3; ++step) {
-        torch::Tensor loss = run(layers, torch::full({kRows, kWidth}, 0.1));
+        torch::Tensor loss = loss_of_tanh(layers, torch::full({kTanhRows, kTanhWidth}, 0.1));
         MemoryReport report = sharded.memory();
         EXPECT_EQ(report.activation_bytes, offloads ? 0 : kAll);
         EXPECT_EQ(report.offloaded_activation_bytes, offloads ? kAll : 0);
@@ -113,15 +113,15 @@ TEST_P(OffloadedActivations, AreReportedApart) {
 TEST_P(OffloadedActivations, AreThoseOfAtLeastTheBytesAskedFor) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    constexpr int64_t kOne = kRows * kWidth * kFloat;
+    constexpr int64_t kOne = kTanhRows * kTanhWidth * kFloatBytes;
     for (const int64_t from : {kOne, kOne + 1}) {
-      nn::Sequential layers = make_layers();
+      nn::Sequential layers = make_tanh_layers();
       Options options = activations_in(scratch.path());
       options.offload_activations_from = from;
       auto sharded = shard(*layers, world, options);
-      run(layers, torch::full({kRows, kWidth}, 0.1)).backward();
-      EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes, from == kOne ? (kLayers + 1) * kOne : 0);
-      EXPECT_EQ(sharded.memory().peak_activation_bytes, from == kOne ? 0 : (kLayers + 1) * kOne);
+      loss_of_tanh(layers, torch::full({kTanhRows, kTanhWidth}, 0.1)).backward();
+      EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes, from == kOne ? (kTanhLayers + 1) * kOne : 0);
+      EXPECT_EQ(sharded.memory().peak_activation_bytes, from == kOne ? 0 : (kTanhLayers + 1) * kOne);
     }
   });
 }
@@ -158,10 +158,10 @@ TEST_P(OffloadedActivations, OfSeveralMicroBatchesHaveTheirBits) {
 TEST(OffloadedActivationsOf, RecomputedBlocksAreTheirInputs) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    nn::Sequential layers = make_layers();
+    nn::Sequential layers = make_tanh_layers();
     auto sharded = shard(*layers, world, activations_in(scratch.path(), {.units = units_of<nn::LinearImpl>()}));
-    torch::Tensor x = torch::full({kRows, kWidth}, 0.1);
-    for (size_t i = 0; i < kLayers; i += 2) {
+    torch::Tensor x = torch::full({kTanhRows, kTanhWidth}, 0.1);
+    for (size_t i = 0; i < kTanhLayers; i += 2) {
       x = activation_checkpoint(
           [&layers, i](const torch::Tensor& input) {
             const torch::Tensor middle = torch::tanh(layers[i]->as<nn::Linear>()->forward(input));
@@ -169,11 +169,12 @@ TEST(OffloadedActivationsOf, RecomputedBlocksAreTheirInputs) {
           },
           x);
     }
-    constexpr int64_t kOne = kRows * kWidth * kFloat;
-    EXPECT_EQ(sharded.memory().offloaded_activation_bytes, kLayers / 2 * kOne);
+    constexpr int64_t kOne = kTanhRows * kTanhWidth * kFloatBytes;
+    constexpr int64_t kInputs = kTanhLayers / 2 - 1;  // the first comes before a parameter is used
+    EXPECT_EQ(sharded.memory().offloaded_activation_bytes, kInputs * kOne);
     EXPECT_EQ(sharded.memory().activation_bytes, 0);
     x.sum().backward();
-    EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes, kLayers / 2 * kOne);
+    EXPECT_EQ(sharded.memory().peak_offloaded_activation_bytes, kInputs * kOne);
     EXPECT_EQ(sharded.memory().peak_activation_bytes, 3 * kOne);  // the input that is there again, and two results
   });
 }
@@ -181,11 +182,11 @@ TEST(OffloadedActivationsOf, RecomputedBlocksAreTheirInputs) {
 TEST_P(OffloadedActivations, TakeNoMoreRoomWithMoreSteps) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    nn::Sequential layers = make_layers();
+    nn::Sequential layers = make_tanh_layers();
     auto sharded = shard(*layers, world, activations_in(scratch.path()));
     int64_t after_one_step = 0;
     for (int step = 0; step < 5; ++step) {
-      run(layers, torch::full({kRows, kWidth}, 0.1)).backward();
+      loss_of_tanh(layers, torch::full({kTanhRows, kTanhWidth}, 0.1)).backward();
       if (step == 0) after_one_step = bytes_on_disk(scratch.path());
       EXPECT_EQ(bytes_on_disk(scratch.path()), after_one_step) << step;
     }
@@ -235,19 +236,19 @@ TEST(OffloadedActivationsErrors, OfAFullDisk) {
   run_ranks(1, [&](World& world) {
     const auto folder = scratch.path() / "disk";
     fs::create_directory(folder);
-    constexpr int64_t kOne = kRows * kWidth * kFloat;
-    if (!testing::mount_small_disk(folder, static_cast<size_t>(3 * kOne))) {
+    constexpr int64_t kOne = kTanhRows * kTanhWidth * kFloatBytes;
+    if (!testing::mount_small_disk(folder, static_cast<size_t>(4 * kOne))) {
       fs::create_directory(unmountable);
       return;
     }
-    nn::Sequential layers = make_layers();
+    nn::Sequential layers = make_tanh_layers();
     auto sharded = shard(*layers, world, activations_in(folder));
     EXPECT_THAT(message_of<Error>([&] {
-                  run(layers, torch::full({kRows, kWidth}, 0.1));
+                  loss_of_tanh(layers, torch::full({kTanhRows, kTanhWidth}, 0.1));
                 }),
                 AllOf(HasSubstr("has no room for"), HasSubstr("No space left"), HasSubstr("Free some space")));
     EXPECT_EQ(sharded.memory().offloaded_activation_bytes, 0);
-    run(layers, torch::full({kRows / 8, kWidth}, 0.1)).backward();
+    loss_of_tanh(layers, torch::full({kTanhRows / 8, kTanhWidth}, 0.1)).backward();
     SGD(sharded).step();
   });
   if (fs::exists(unmountable)) FSDP_SKIP_TEST("a rank may not mount a small disk; run the tests as root");
