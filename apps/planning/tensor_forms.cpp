@@ -5,7 +5,8 @@
 namespace trainer {
 
 TensorForms::TensorForms(const std::map<int64_t, int64_t>& number_of_bytes, const ActivationSizes& primes) {
-  for (auto [factor, number] : number_of_bytes) {
+  for (const auto& [bytes, number] : number_of_bytes) {
+    int64_t factor = bytes;
     Powers powers{};
     for (size_t i = 0; i < primes.size(); ++i) {
       for (; factor > 0 && primes[i] > 1 && factor % primes[i] == 0; factor /= primes[i]) ++powers[i];

@@ -6,10 +6,11 @@ PYTHONPATH=bench python3 -m unittest compare.page_test
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
-from compare import machine, offload, page, programs, report, spread
+from compare import machine, offload, page, programs, report, spread, steps as training_steps
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
-from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS
+from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
 from compare.recomputation import HALF
 from compare.job import ContestantFailed
 
@@ -125,6 +126,43 @@ RESULTS = {
     "growth": growth,
     "wires": wires,
 }
+
+
+
+class GroupsTest(unittest.TestCase):
+    """Contestants that the memory does not hold all at once."""
+
+    NAMES = (PLAIN, "fsdp shm", PEERS["fsdp2"], PEERS["ddp"], PEERS["deepspeed"])
+
+    def compare(self, room):
+        """With room for so many at a time, of which each group is slower than the one before."""
+        groups = []
+
+        def take_turns(_, contestants, ranks):
+            self.assertEqual(ranks, 2)
+            groups.append([contestant.name for contestant in contestants[:room]])
+            return {name: found([float(len(groups))] * 5) for name in groups[-1]}
+
+        with mock.patch.object(training_steps, "compare_steps", take_turns):
+            invited = [Contestant(name, []) for name in self.NAMES]
+            return training_steps.compare_in_groups(None, invited, 2), groups
+
+    def test_all_that_have_room_are_one_group(self):
+        result, groups = self.compare(room=5)
+        self.assertEqual(groups, [list(self.NAMES)])
+        self.assertNotIn("beside", result[PEERS["deepspeed"]])
+
+    def test_others_take_turns_with_the_references_again(self):
+        result, groups = self.compare(room=4)
+        self.assertEqual(groups, [list(self.NAMES[:4]), [PLAIN, "fsdp shm", PEERS["fsdp2"], PEERS["deepspeed"]]])
+        self.assertEqual(result[PLAIN]["seconds"], [1.0] * 5)
+        self.assertEqual(training_steps.seconds_beside(result, PEERS["deepspeed"], PLAIN), [2.0] * 5)
+        self.assertEqual(training_steps.seconds_beside(result, PEERS["ddp"], PLAIN), [1.0] * 5)
+
+    def test_who_never_has_room_is_left_out(self):
+        result, groups = self.compare(room=3)
+        self.assertEqual(list(result), list(self.NAMES[:3]))
+        self.assertEqual(len(groups), 2)
 
 
 class SpreadTest(unittest.TestCase):

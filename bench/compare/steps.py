@@ -34,21 +34,38 @@ def works(quick):
 
 
 def contestants(setup, work):
-    """The most important first: for the last there may be no memory."""
+    """The first are those that others are compared with; the largest is the last."""
     early = stepping_in_backward(setup, work, setup.backends[0])
     if work.dtype == "bf16":
-        return trainers(setup, work, ["fsdp2", "fsdp1", "ddp-autocast", "deepspeed"]) + [early]
-    found = trainers(setup, work, ["fsdp2", "fsdp1", "ddp", "deepspeed"])
-    found += [plain_keeping_memory(setup, work), sharded(setup, work, "auto", "NoShard"), early]
+        found = trainers(setup, work, ["fsdp2", "fsdp1", "ddp-autocast"]) + [early]
+    else:
+        found = trainers(setup, work, ["fsdp2", "fsdp1", "ddp"])
+        found += [plain_keeping_memory(setup, work), sharded(setup, work, "auto", "NoShard"), early]
     if work == COMPILED:
         found.append(peer(setup, work, "ddp-compile"))
+    return found + [peer(setup, work, "deepspeed")] * setup.has_peer("deepspeed")
+
+
+def compare_in_groups(setup, invited, ranks):
+    """`Turns.found` of all, in as many groups as the memory asks for. The plain model, the first that trains and the
+    reference take part in each; who came in a later one has their seconds there as "beside"."""
+    found = compare_steps(setup, invited, ranks)
+    first = next(contestant.name for contestant in invited if trains(contestant.name))
+    references = [contestant for contestant in invited if contestant.name in (PLAIN, first, REFERENCE)]
+    while left := [contestant for contestant in invited if contestant.name not in found]:
+        group = compare_steps(setup, references + left, ranks)
+        beside = {reference.name: group[reference.name]["seconds"] for reference in references}
+        new = {c.name: group[c.name] | {"beside": beside} for c in left if c.name in group}
+        if not new:
+            break
+        found |= new
     return found
 
 
 def run_work(setup, work):
     setup.say(f"  {work.shape}, {work.dtype}, batch {work.batch} x {work.shape.context}, {work.ranks} ranks")
     invited = contestants(setup, work)
-    result = compare_steps(setup, invited, work.ranks)
+    result = compare_in_groups(setup, invited, work.ranks)
     return {
         "shape": str(work.shape),
         "parameters": setup.weights_of(work.shape)[1],
@@ -74,11 +91,14 @@ def loss_difference(contestants, name):
     return max(abs(a - b) for a, b in zip(contestants[name]["losses"], first["losses"]))
 
 
+def seconds_beside(contestants, name, other):
+    """Of `other`, in the turns that `name` took part in; None where it did not."""
+    return contestants[name].get("beside", {}).get(other) or contestants.get(other, {}).get("seconds")
+
+
 def row(contestants, name):
     found = contestants[name]
-    ratios = [
-        multiple(found["seconds"], contestants.get(other, {}).get("seconds")) for other in (REFERENCE, PLAIN)
-    ]
+    ratios = [multiple(found["seconds"], seconds_beside(contestants, name, other)) for other in (REFERENCE, PLAIN)]
     begin = [name, milliseconds(found["seconds"]), *ratios, f"{found['losses'][0]:.4f}"]
     if not trains(name):
         return begin + ["–", "–"]
@@ -115,8 +135,11 @@ def render(result):
         lines += [f"Not installed, so not here: {', '.join(result['not_installed'])}.", ""]
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]
-        left_out = f" (no memory was left for {', '.join(work['left_out'])})" if work["left_out"] else ""
-        lines += [f"{title(work)}{left_out}:", "", *table(head, rows), ""]
+        notes = [f"no memory was left for {', '.join(work['left_out'])}"] if work["left_out"] else []
+        if later := [name for name, found in work["contestants"].items() if "beside" in found]:
+            notes.append(f"the memory did not hold all at once: {', '.join(later)} took turns of their own")
+        note = f" ({'; '.join(notes)})" if notes else ""
+        lines += [f"{title(work)}{note}:", "", *table(head, rows), ""]
     return lines[:-1]
 
 
@@ -134,8 +157,11 @@ def summary(result):
             continue
         found = work["contestants"]
         name = next(filter(trains, found))
-        seconds = found[name]["seconds"]
         settings = work["work"]
         what = f"{work['parameters'] / 1e6:.3g} M parameters, {settings['dtype']}, batch {settings['batch']}"
-        multiples = {other: ratio(seconds, found[other]["seconds"]) for other in OTHERS if other in found}
+        multiples = {
+            other: ratio(seconds_beside(found, other, name), found[other]["seconds"])
+            for other in OTHERS
+            if other in found
+        }
         yield f"A step, {what}", name, multiples

@@ -37,7 +37,7 @@ class LoadedValues {
   void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there) {
     const Manifest::Parameter* saved = is_there ? parameters_.at(parameter.name) : nullptr;
     const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
-    const int64_t saved_end = saved == nullptr ? begin : std::clamp(*numel_of(saved->shape), begin, end);
+    const int64_t saved_end = saved == nullptr ? begin : std::clamp(*checkpoint::numel_of(saved->shape), begin, end);
     if (saved_end < end && of.kind != checkpoint::kModel) fresh_.push_back(of.tensor);
     if (saved_end == begin) return;
     const std::string name = of.kind + "." + parameter.name, dtype = saved->tensors.at(of.kind);
@@ -53,7 +53,7 @@ class LoadedValues {
     copies_.emplace_back(of.tensor.slice(0, 0, numel), values);
   }
 
-  void add_buffers(const engine::NamedTensors& buffers) {
+  void add_buffers(const NamedTensors& buffers) {
     for (const auto& [name, buffer] : buffers) {
       const auto saved = std::ranges::find(saved_.buffers, name, &Manifest::Buffer::name);
       if (saved == saved_.buffers.end()) continue;

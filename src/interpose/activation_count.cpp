@@ -94,7 +94,7 @@ void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
 
 bool ActivationCount::is_kept(const void* storage) const {
   const std::lock_guard lock(mutex_);
-  return storages_.contains(storage);
+  return storages_.find(storage) != storages_.end();
 }
 
 void ActivationCount::keep_elsewhere(const void* stored, int64_t bytes) {

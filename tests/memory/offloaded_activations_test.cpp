@@ -14,7 +14,7 @@
 #include "support/small_disk.h"
 #include "support/train_sharded.h"
 
-namespace fsdp {
+namespace fsdp::offloaded_activations {
 namespace {
 
 namespace fs = std::filesystem;
@@ -254,4 +254,4 @@ TEST(OffloadedActivationsErrors, OfAFullDisk) {
 }
 
 }  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::offloaded_activations
