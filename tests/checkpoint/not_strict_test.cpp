@@ -37,6 +37,8 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+Net make_net(int64_t rows, const std::vector<std::string>& layers) { return Net(rows, layers); }
+
 const UnitPolicy kOneUnit = units_by([](const std::string&, const torch::nn::Module&) { return false; });
 
 torch::Tensor whole(ShardedModel& sharded, const std::string& name) {
@@ -79,7 +81,7 @@ void fill_states(Optimizer& optimizer, int64_t value) {
 TEST(LoadStrictly, NamesAllDifferencesAtOnce) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    Net saved(kRows, {"first", "second"}), other(kMoreRows, {"second", "third"});
+    Net saved = make_net(kRows, {"first", "second"}), other = make_net(kMoreRows, {"second", "third"});
     auto sharded = shard(*saved, world, {.units = kOneUnit}), differs = shard(*other, world, {.units = kOneUnit});
     AdamW optimizer(differs);
     save_checkpoint(scratch.path() / "saved", {.model = &sharded});
@@ -101,7 +103,7 @@ TEST(LoadWhatFits, KeepsTheRestAndSaysSo) {
   const ScratchDirectory scratch;
   for (const StateDtype dtype : {StateDtype::Float32, StateDtype::Block8}) {
     run_ranks(3, [&](World& world) {
-      Net saved(kRows, {"first", "second"});
+      Net saved = make_net(kRows, {"first", "second"});
       auto sharded = shard(*saved, world, {.units = kOneUnit});
       AdamW optimizer(sharded, {.state_dtype = dtype});
       fill_states(optimizer, 5);
@@ -109,7 +111,7 @@ TEST(LoadWhatFits, KeepsTheRestAndSaysSo) {
       save_pretrained(scratch.path() / "whole", sharded);
     });
     run_ranks(2, [&](World& world) {
-      Net saved(kRows, {"first", "second"}), other(kMoreRows, {"second", "third"});
+      Net saved = make_net(kRows, {"first", "second"}), other = make_net(kMoreRows, {"second", "third"});
       auto expected = shard(*saved, world), sharded = shard(*other, world, {.units = kOneUnit});
       load_pretrained(scratch.path() / "whole", expected);
       AdamW optimizer(sharded, {.state_dtype = dtype});
@@ -146,13 +148,13 @@ TEST(LoadWhatFits, KeepsTheRestAndSaysSo) {
 TEST(LoadWhatFits, GivesDeferredParametersTheirFirstValuesWhereItHasNone) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    Net saved(kRows, {"second"});
+    Net saved = make_net(kRows, {"second"});
     auto sharded = shard(*saved, world);
     save_checkpoint(scratch.path() / "saved", {.model = &sharded});
     torch::manual_seed(3);
-    Net plain(kMoreRows, {"second", "third"});
+    Net plain = make_net(kMoreRows, {"second", "third"});
     torch::manual_seed(3);
-    Net other = deferred_init([] { return Net(kMoreRows, std::vector<std::string>{"second", "third"}); });
+    Net other = deferred_init([] { return make_net(kMoreRows, {"second", "third"}); });
     auto filled = shard(*other, world, {.units = kOneUnit, .initialise = false});
     LoadDifferences found;
     load_checkpoint(scratch.path() / "saved", {.model = &filled}, {.strict = false, .differences = &found});
@@ -167,7 +169,7 @@ TEST(LoadWhatFits, GivesDeferredParametersTheirFirstValuesWhereItHasNone) {
 TEST(LoadWhatFits, BeginsTheStateAnewThatAnotherOptimizerKept) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    Net net(kRows, {"first"});
+    Net net = make_net(kRows, {"first"});
     auto sharded = shard(*net, world);
     SGD sgd(sharded, {.momentum = 0.9});
     fill_states(sgd, 5);
@@ -196,7 +198,7 @@ TEST(LoadWhatFits, BeginsTheStateAnewThatAnotherOptimizerKept) {
 TEST(LoadWhatFits, StateOfFrozenParametersIsNoDifference) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    Net body(kRows, {"first"}), adapted(kRows, {"first", "adapter"});
+    Net body = make_net(kRows, {"first"}), adapted = make_net(kRows, {"first", "adapter"});
     auto sharded = shard(*body, world);
     AdamW optimizer(sharded);
     save_checkpoint(scratch.path() / "body", {.model = &sharded, .optimizer = &optimizer});
