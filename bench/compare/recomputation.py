@@ -6,8 +6,7 @@ from compare.contestants import PEERS, RECOMPUTATIONS, Work, peer, recomputing, 
 from compare.markdown import table
 from compare.memory import above_proportional, measure, mib
 from compare.spread import measured, multiple, ratio, with_spread
-from compare.steps import LARGE, TINY, loss_difference
-from compare.turns import compare_steps
+from compare.steps import LARGE, TINY, compare_in_groups, loss_difference, seconds_beside
 
 # Long enough for activations to be much of the memory.
 LONG = dataclasses.replace(LARGE, context=512)
@@ -40,7 +39,7 @@ def run(setup):
     work = work_of(setup.quick)
     setup.say(f"  {work.shape}, {work.dtype}, batch {work.batch} x {work.shape.context}, {work.ranks} ranks")
     invited = contestants(setup, work)
-    steps = compare_steps(setup, invited, work.ranks)
+    steps = compare_in_groups(setup, invited, work.ranks)
     there = [contestant for contestant in invited if contestant.name in steps]
     return {
         "shape": str(work.shape),
@@ -75,7 +74,7 @@ def row(result, name):
     return [
         name,
         with_spread(f"{rate.median:.0f}", rate),
-        multiple(found[name]["seconds"], found[first]["seconds"]),
+        multiple(found[name]["seconds"], seconds_beside(found, name, first)),
         with_spread(mib(peak.median), peak),
         multiple(peaks(result, name), peaks(result, first)),
         activations(result, name),
@@ -122,7 +121,7 @@ def summary(result):
         others = [other for other in (first, PEER_OF.get(recomputation)) if other in found]
         if name not in found:
             continue
-        times = {other: ratio(found[name]["seconds"], found[other]["seconds"]) for other in others}
+        times = {other: ratio(found[name]["seconds"], seconds_beside(found, name, other)) for other in others}
         yield f"A step, {words}, {parameters(result)}", name, times
         yield (
             f"Peak memory above the empty process, {words}",
