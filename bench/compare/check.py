@@ -22,6 +22,7 @@ from compare.contestants import (
     recomputing,
     sharded,
     stepping_in_backward,
+    within_budget,
 )
 from compare.setup import Setup, missing_packages
 from compare.steps import TINY, loss_difference, trains
@@ -36,6 +37,10 @@ BF16_TOLERANCE = 2e-3
 BF16_REDUCTION_TOLERANCE = 6e-3
 
 FSDP2_VARIANTS = ["fsdp2-recompute-all", "fsdp2-recompute-selective", "fsdp2-offload"]
+
+
+# Bytes of activations that are fewer than this model's, and enough for it.
+LITTLE = 900_000
 
 
 def tolerance_of(dtype, name):
@@ -70,6 +75,7 @@ def problems(setup, compiled):
         ours = [sharded(setup, work, backend) for backend in setup.backends]
         ours += [stepping_in_backward(setup, work, "auto"), sharded(setup, work, "auto", "NoShard")]
         ours += [recomputing(setup, work, "auto", recomputation) for recomputation in RECOMPUTATIONS]
+        ours.append(within_budget(setup, work, "auto", LITTLE, "budget"))
         ours.append(from_files(setup, work, "auto", setup.scratch / f"files-{dtype}"))
         peers = [peer(setup, work, kind) for kind in kinds if setup.has_peer(kind)]
         yield from check(setup, work, [plain(setup, work)] + ours + peers)

@@ -84,6 +84,13 @@ def recomputing(setup, work, backend, recomputation):
     return Contestant(f"{usual.name}, {RECOMPUTATIONS[recomputation]}", usual.command + ["--recompute", recomputation])
 
 
+def within_budget(setup, work, backend, size, words):
+    """Activations of at most so many bytes."""
+    recomputed = recomputing(setup, work, backend, "all")
+    name = f"{sharded(setup, work, backend).name}, {words}"
+    return Contestant(name, recomputed.command + ["--activation-memory", str(size)])
+
+
 def from_files(setup, work, backend, folder):
     """Shards, sums of gradients and optimizer state lie there."""
     usual = sharded(setup, work, backend)

@@ -11,6 +11,7 @@ from unittest import mock
 from compare import machine, offload, page, programs, report, spread, steps as training_steps
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
 from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
+from compare.recomputation import HALF
 from compare.job import ContestantFailed
 
 IDENTITY = {"commit": "0123456789ab", "CPU": "one", "cores": "2"}
@@ -46,7 +47,7 @@ def memory():
 
 
 def recomputation():
-    ours = {f"fsdp shm, {words}": held() for words in RECOMPUTATIONS.values()}
+    ours = {f"fsdp shm, {words}": held() for words in (*RECOMPUTATIONS.values(), HALF)}
     peers = [name for name in PEERS.values() if name.startswith(PEERS["fsdp2"])]
     others = {name: held() | {"activations": [None, None]} for name in peers}
     held_by = {"fsdp shm": held()} | ours | others

@@ -2,16 +2,16 @@
 
 import dataclasses
 
-from compare.contestants import PEERS, RECOMPUTATIONS, Work, peer, recomputing, sharded
+from compare.contestants import PEERS, RECOMPUTATIONS, Work, peer, recomputing, sharded, within_budget
 from compare.markdown import table
 from compare.memory import above_proportional, measure, mib
 from compare.spread import measured, multiple, ratio, with_spread
-from compare.steps import LARGE, TINY, loss_difference
-from compare.turns import compare_steps
+from compare.steps import LARGE, TINY, compare_in_groups, loss_difference, seconds_beside
 
 # Long enough for activations to be much of the memory.
 LONG = dataclasses.replace(LARGE, context=512)
 KINDS = ("fsdp2", "fsdp2-recompute-all", "fsdp2-recompute-selective", "fsdp2-offload")
+HALF = "budget at half"
 # Of PyTorch's, beside ours.
 PEER_OF = {"all": PEERS["fsdp2-recompute-all"], "selective": PEERS["fsdp2-recompute-selective"]}
 
@@ -20,18 +20,26 @@ def work_of(quick):
     return Work(TINY if quick else LONG, batch=2)
 
 
+def budget_of(setup, work, keeping_all):
+    """Half of the activations of one that keeps all."""
+    setup.say("  activations without recomputation:")
+    return max(measure(setup, keeping_all, work.ranks)["activations"]) // 2
+
+
 def contestants(setup, work):
     """The most important first; the first of all keeps everything."""
     backend = setup.backends[0]
+    first = sharded(setup, work, backend)
     ours = [recomputing(setup, work, backend, recomputation) for recomputation in RECOMPUTATIONS]
-    return [sharded(setup, work, backend), *ours] + [peer(setup, work, kind) for kind in KINDS]
+    ours.append(within_budget(setup, work, backend, budget_of(setup, work, first), HALF))
+    return [first, *ours] + [peer(setup, work, kind) for kind in KINDS]
 
 
 def run(setup):
     work = work_of(setup.quick)
     setup.say(f"  {work.shape}, {work.dtype}, batch {work.batch} x {work.shape.context}, {work.ranks} ranks")
     invited = contestants(setup, work)
-    steps = compare_steps(setup, invited, work.ranks)
+    steps = compare_in_groups(setup, invited, work.ranks)
     there = [contestant for contestant in invited if contestant.name in steps]
     return {
         "shape": str(work.shape),
@@ -66,7 +74,7 @@ def row(result, name):
     return [
         name,
         with_spread(f"{rate.median:.0f}", rate),
-        multiple(found[name]["seconds"], found[first]["seconds"]),
+        multiple(found[name]["seconds"], seconds_beside(found, name, first)),
         with_spread(mib(peak.median), peak),
         multiple(peaks(result, name), peaks(result, first)),
         activations(result, name),
@@ -79,9 +87,10 @@ def parameters(result):
 
 
 EXPLANATION = f"""*All recomputed*: each block keeps its input, and runs again in the backward. *Selective*: it keeps the results of
-products and of attention, too. In PyTorch both are `torch.utils.checkpoint` around each block, non-reentrant.
-*{PEERS["fsdp2-offload"]}* is `CPUOffloadPolicy(pin_memory=False)`: shards, gradients and optimizer state lie in the
-host's memory. On CPUs that is where they lie anyway, so it saves nothing; pinned memory is for devices."""
+products and of attention, too. *Budget at half*: `activation_memory` is half of what is kept otherwise. In PyTorch the
+first two are `torch.utils.checkpoint` around each block, non-reentrant. *{PEERS["fsdp2-offload"]}* is
+`CPUOffloadPolicy(pin_memory=False)`: shards, gradients and optimizer state lie in the host's memory. On CPUs that is
+where they lie anyway, so it saves nothing; pinned memory is for devices."""
 
 
 def render(result):
@@ -107,12 +116,12 @@ def summary(result):
     """The time and the peak of each way that PyTorch has as well."""
     found = result["contestants"]
     first = next(iter(found))
-    for recomputation, words in RECOMPUTATIONS.items():
+    for recomputation, words in (RECOMPUTATIONS | {"budget": HALF}).items():
         name = f"{first}, {words}"
         others = [other for other in (first, PEER_OF.get(recomputation)) if other in found]
         if name not in found:
             continue
-        times = {other: ratio(found[name]["seconds"], found[other]["seconds"]) for other in others}
+        times = {other: ratio(found[name]["seconds"], seconds_beside(found, name, other)) for other in others}
         yield f"A step, {words}, {parameters(result)}", name, times
         yield (
             f"Peak memory above the empty process, {words}",

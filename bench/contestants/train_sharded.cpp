@@ -45,16 +45,20 @@ fsdp::Options sharding_of(const Arguments& arguments) {
   return options;
 }
 
+std::shared_ptr<models::LanguageModel> model_of(const Arguments& arguments) {
+  auto model = contestant::load_model(arguments.training);
+  model->set_recomputation(kRecomputations.at(arguments.recompute));
+  return model;
+}
+
 class ShardedTraining {
  public:
   ShardedTraining(fsdp::World& world, const Arguments& arguments)
       : batch_(contestant::make_batch(arguments.training, world.rank())),
-        model_(contestant::load_model(arguments.training)),
+        model_(model_of(arguments)),
         sharded_(fsdp::shard(*model_, world, sharding_of(arguments))),
         optimizer_(sharded_, {.lr = arguments.training.lr}),
-        step_in_backward_(arguments.step_in_backward) {
-    model_->set_recomputation(kRecomputations.at(arguments.recompute));
-  }
+        step_in_backward_(arguments.step_in_backward) {}
 
   double step() {
     auto loss = model_->loss(batch_.tokens, batch_.targets);
@@ -130,6 +134,7 @@ int main(int count, char** words) {
   app.add_option("--prefetch", arguments.sharding.prefetch, "units gathered ahead");
   app.add_option("--recompute", arguments.recompute, "blocks that run again in the backward")
       ->check(CLI::IsMember(kRecomputations));
+  app.add_option("--activation-memory", arguments.sharding.activation_memory, "bytes: with --recompute all, at most");
   app.add_option("--offload-directory", arguments.offload_directory, "shards, sums and moments lie there");
   app.add_flag("--step-in-backward", arguments.step_in_backward, "the optimizer steps while the backward runs");
   CLI11_PARSE(app, count, words);
