@@ -10,7 +10,7 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-constexpr int64_t kMessageBytes = 1024;
+constexpr int64_t kMessageBytes = 4096;
 
 // Scales have one element for a block of the parameter's: those of a state whose codes have 8 bits.
 int64_t numel_each_of(const Optimizer::ElementState& state, const std::vector<Optimizer::ElementState>& all, size_t i) {

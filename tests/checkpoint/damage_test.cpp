@@ -129,7 +129,8 @@ TEST(DamagedCheckpoint, ShardsThatChangedPlacesAreFound) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
     const fs::path directory = scratch.path() / "step-1";
-    torch::nn::Sequential model(torch::nn::Linear(64, 64, false));  // pieces of one size: headers of one length
+    torch::nn::Sequential model(
+        torch::nn::Linear(torch::nn::LinearOptions(64, 64).bias(false)));  // pieces of one size: headers of one length
     auto sharded = shard(*model, world);
     save_checkpoint(directory, {.model = &sharded});
     if (world.rank() == 0) {

@@ -52,7 +52,6 @@ torch::Tensor whole(ShardedModel& sharded, const std::string& name) {
 std::map<std::string, torch::Tensor> states(World& world, ShardedModel& sharded, Optimizer& optimizer, size_t i) {
   std::map<std::string, torch::Tensor> all;
   for (const auto& [name, tensors] : optimizer.state().elements) {
-    const torch::Tensor& piece = sharded.parameters()[i].piece;
     const int64_t each = name.ends_with("_scale") ? 64 : 1;
     const int64_t most = (c10::multiply_integers(sharded.parameters()[i].shape) + each - 1) / each;
     torch::Tensor padded = torch::zeros({most + 1}, tensors[i].scalar_type());

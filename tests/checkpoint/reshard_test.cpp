@@ -43,7 +43,7 @@ void for_each_tensor(ShardedModel& sharded, Optimizer& optimizer, Visit visit) {
   const Optimizer::State state = optimizer.state();
   for (size_t i = 0; i < sharded.parameters().size(); ++i) {
     const ShardedParameter& parameter = sharded.parameters()[i];
-    const auto salt = static_cast<int64_t>(1000 * i);
+    const auto salt = static_cast<int64_t>(std::hash<std::string>()(parameter.name) % 1'000'000);
     visit("model." + parameter.name, parameter.piece, parameter.offset, salt);
     for (size_t k = 0; k < state.elements.size(); ++k) {
       const auto& [name, tensors] = state.elements[k];
@@ -122,8 +122,8 @@ TEST(Reshard, EveryNumberOfRanksAndStrategyLoadsWhatEveryOtherSaved) {
 
 constexpr int64_t kMicroBatches = 12;  // of a step, on any number of ranks that divides them
 
-void train(testing_models::TestModel& model, ShardedModel& sharded, Optimizer& optimizer, World& world, int first,
-           int last) {
+void train_micro_batches(testing_models::TestModel& model, ShardedModel& sharded, Optimizer& optimizer, World& world,
+                         int first, int last) {
   sharded.set_gradient_divisor(kMicroBatches);
   for (int step = first; step < last; ++step) {
     for (int64_t b = world.rank(); b < kMicroBatches; b += world.size()) {
@@ -153,7 +153,7 @@ TEST(Reshard, ARunGoesOnWithOtherRanksWithTheSameBits) {
       auto sharded = shard(*model.module, world, part.options);
       const auto optimizer = make_optimizer(sharded, kind);
       if (first > 0) load_checkpoint(scratch.path() / from, {.model = &sharded, .optimizer = optimizer.get()});
-      train(model, sharded, *optimizer, world, first, last);
+      train_micro_batches(model, sharded, *optimizer, world, first, last);
       save_checkpoint(scratch.path() / to, {.model = &sharded, .optimizer = optimizer.get()});
     });
   };
@@ -166,7 +166,7 @@ TEST(Reshard, ARunGoesOnWithOtherRanksWithTheSameBits) {
       auto model = make_gpt(2), other = make_gpt(2);
       auto sharded = shard(*model.module, world), resumed = shard(*other.module, world);
       const auto optimizer = make_optimizer(sharded, kind), theirs = make_optimizer(resumed, kind);
-      train(model, sharded, *optimizer, world, 0, 4);
+      train_micro_batches(model, sharded, *optimizer, world, 0, 4);
       load_checkpoint(scratch.path() / fmt::format("resumed-{}", kind), {.model = &resumed, .optimizer = theirs.get()});
       std::vector<torch::Tensor> found;
       for_each_tensor(resumed, *theirs, [&](const std::string&, torch::Tensor tensor, int64_t, int64_t) {
