@@ -67,11 +67,18 @@ INSTANTIATE_TEST_SUITE_P(Jobs, StepInBackwardOf,
                                            Job{4, "gloo"}),
                          ::testing::PrintToStringParamName());
 
+// Over Gloo, four ranks are for the strategies that three cannot have.
+std::vector<std::pair<std::string, Options>> strategies_of(const Job& job) {
+  auto strategies = every_strategy(job.ranks);
+  if (job.backend == "gloo" && job.ranks == 4) strategies.erase(strategies.begin(), strategies.begin() + 4);
+  return strategies;
+}
+
 TEST_P(StepInBackwardOf, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     for (const auto& [name, make] : kinds()) {
       Expected expected(make, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1});
-      for (const auto& [strategy, options] : every_strategy(world.size())) {
+      for (const auto& [strategy, options] : strategies_of(GetParam())) {
         SCOPED_TRACE(name + ", " + strategy);
         expect_same_bits(expected, world, options);
       }
@@ -95,7 +102,7 @@ TEST_P(StepInBackwardOf, AccumulatedMicroBatchesInSixteenBitsHasTheBitsOfOneProc
     for (const auto& dtype : {std::optional<torch::ScalarType>(), std::optional(torch::kBFloat16)}) {
       Expected expected(make_blocks,
                         {.steps = 4, .micro_batches = 3 * world.size(), .param_dtype = dtype, .in_backward_every = 1});
-      for (const auto& [strategy, options] : every_strategy(world.size())) {
+      for (const auto& [strategy, options] : strategies_of(GetParam())) {
         SCOPED_TRACE(strategy + (dtype ? ", bf16" : ""));
         Options with = options;
         with.mixed_precision.param_dtype = dtype;
@@ -107,7 +114,7 @@ TEST_P(StepInBackwardOf, AccumulatedMicroBatchesInSixteenBitsHasTheBitsOfOneProc
 
 TEST_P(StepInBackwardOf, AStepCommunicatesWhatOneAfterItDoes) {
   run_ranks(GetParam(), [](World& world) {
-    auto strategies = every_strategy(world.size());
+    auto strategies = strategies_of(GetParam());
     strategies.push_back({"a buffer for each unit", {.buffers = 8, .prefetch = 7}});
     Expected ends_after(make_blocks, {.steps = 4, .micro_batches = world.size()});
     Expected ends_inside(make_blocks, {.steps = 4, .micro_batches = world.size(), .in_backward_every = 1});
