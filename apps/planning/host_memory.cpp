@@ -27,15 +27,20 @@ double temporary_bytes(const RunPlan& plan) {
 
 }  // namespace
 
+double HostMemory::of_rank(const MemoryPlan& plan) const {
+  const auto all = static_cast<double>(plan.total());
+  return std::max(all, all - static_cast<double>(plan.late) + activations + temporary) + process;
+}
+
 double HostMemory::largest_rank() const {
   double most = 0;
-  for (const MemoryPlan& plan : model) most = std::max(most, static_cast<double>(plan.total()));
-  return most + activations + temporary + process + program;
+  for (const MemoryPlan& plan : model) most = std::max(most, of_rank(plan));
+  return most + program;
 }
 
 double HostMemory::total() const {
   double sum = program;
-  for (const MemoryPlan& plan : model) sum += static_cast<double>(plan.total()) + activations + temporary + process;
+  for (const MemoryPlan& plan : model) sum += of_rank(plan);
   return sum;
 }
 

@@ -22,6 +22,7 @@ struct HostMemory {
   double process = 0;                // per rank
   double program = 0;                // of all ranks, once
 
+  double of_rank(const MemoryPlan& plan) const;  // without the program
   double largest_rank() const;
   double total() const;
 };

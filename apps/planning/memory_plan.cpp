@@ -182,6 +182,7 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
           .group = replicas_only ? 1 : group,
           .full_for_the_step = whole_step,
           .sums_in_place = replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1 && hosts == 1,
+          .one_micro_batch = options.micro_batches == 1,
           .param_bytes = bytes_of(options.param_dtype),
           .reduce_bytes = bytes_of(options.reduce_dtype),
           .buffers = options.buffers,
@@ -210,6 +211,8 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
       plan.offloaded += count * state.offloaded(sharding);
       largest = std::max(largest, state.offloaded(sharding));
     }
+    // One rank alone has no gradients but those that autograd has made.
+    if (sharding.ranks == 1 && sharding.one_micro_batch) plan.late = plan.gradients;
     // A step works on one unit while the next is read ahead.
     plan.resident =
         std::min(plan.offloaded, 2 * largest) + (rank % sharding.group == 0 ? full_in_files(sizes, sharding) : 0);

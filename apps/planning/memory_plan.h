@@ -24,6 +24,7 @@ struct PlannedSharding {
   int64_t group = 1;               // ranks that hold the model once; divides `ranks`
   bool full_for_the_step = false;  // every unit has gradients of its own until the end of backward
   bool sums_in_place = false;      // sums of gradients take the place of the gradients
+  bool one_micro_batch = false;    // in each step
   int64_t param_bytes = 4;         // an element of full parameters
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
   int64_t buffers = 2;             // full units at once where gathers copy or fetch, for strategies that share them
@@ -36,8 +37,8 @@ struct PlannedSharding {
 
 PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
 
-// In bytes; but for `copies` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the same
-// order.
+// In bytes; but for `copies`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the
+// same order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
   int64_t gradients = 0;        // sums of the shards' gradients
@@ -46,6 +47,7 @@ struct MemoryPlan {
   int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
   int64_t offloaded = 0;        // of all these, in files
   int64_t resident = 0;         // of that, in memory at once, at most
+  int64_t late = 0;             // of all these, what is there only as activations go
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
   int64_t total() const {
     return parameters + gradients + optimizer + full_parameters + full_gradients - offloaded + resident;

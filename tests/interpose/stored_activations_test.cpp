@@ -182,7 +182,7 @@ TEST_P(StoredActivationsTest, AreNotThoseOfABackward) {
   const torch::Tensor loss = stored([&] { return x.exp().sum(); });
   store_->puts = 0;
   const SavedTensorsScope scope(keeper_.get());
-  const auto gradient = torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/false, /*create_graph=*/true)[0];
+  const auto gradient = torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
   gradient.sum().backward();
   EXPECT_EQ(store_->puts, 0);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <chrono>
@@ -89,7 +90,8 @@ RunPlan plan_of(const Options& options) {
 }
 
 void expect_planned_peak(fsdp::World& world, const Options& options) {
-  const TensorMemory tensors(torch::kCPU);
+  // What glibc's heap keeps of memory that was freed is in no plan: here it gives all back.
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
   torch::set_num_threads(1);
   RunPlan plan = plan_of(options);
   host_bytes(plan);  // runs a step of a tiny model, with the code that a step needs
@@ -122,16 +124,13 @@ void expect_planned_peak(fsdp::World& world, const Options& options) {
     most_reported = std::max(most_reported, reported.end());
     most_of_process = std::max(most_of_process, of_process.end());
   }
-  const double all_planned = planned.total();
   const double all_of_processes = sum_of_ranks(world, most_of_process);
   const MemoryPlan& rank = planned.model[static_cast<size_t>(world.rank())];
-  fmt::print(
-      "rank {}: reported {:.1f} of {:.1f}, other {:.1f} of {:.1f}, processes {:.1f} of {:.1f} (base {:.1f}) MB\n",
-      world.rank(), most_reported / 1e6, (static_cast<double>(rank.total()) + planned.activations) / 1e6,
-      most_other / 1e6, planned.temporary / 1e6, all_of_processes / 1e6, all_planned / 1e6,
-      plan.host.process_bytes / 1e6);
-  EXPECT_NEAR(most_reported, static_cast<double>(rank.total()) + planned.activations, 0.01 * most_reported);
-  EXPECT_NEAR(all_of_processes, sum_of_ranks(world, 0) + all_planned, 0.05 * all_of_processes);
+  const double model_and_activations =
+      std::max<double>(rank.total(), static_cast<double>(rank.total() - rank.late) + planned.activations);
+  EXPECT_NEAR(most_reported, model_and_activations, 0.01 * most_reported);
+  EXPECT_NEAR(most_other, planned.temporary, 0.05 * planned.temporary);
+  EXPECT_NEAR(all_of_processes, sum_of_ranks(world, planned.of_rank(rank)), 0.05 * all_of_processes);
 }
 
 class PlannedPeak : public ::testing::TestWithParam<int> {};
