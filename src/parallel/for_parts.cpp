@@ -17,8 +17,12 @@ void for_parts(int64_t count, int64_t least, c10::function_ref<void(int64_t, int
   }
   std::vector<char> places(static_cast<size_t>(parts));  // one for each part: its address is its number
   const at::Tensor visited = at::from_blob(places.data(), {parts}, at::kChar);
-  at::TensorIterator iterator =
-      at::TensorIteratorConfig().set_check_mem_overlap(false).add_output(visited).resize_outputs(false).build();
+  at::TensorIterator iterator = at::TensorIteratorConfig()
+                                    .set_check_mem_overlap(false)
+                                    .check_all_same_dtype(false)
+                                    .add_output(visited)
+                                    .resize_outputs(false)
+                                    .build();
   const auto begin_of = [&](int64_t part) { return count / parts * part + std::min(part, count % parts); };
   iterator.for_each(
       [&](char** place, const int64_t*, int64_t visits) {
