@@ -1,9 +1,9 @@
 #include "planning/dry_run.h"
 
 #include <fmt/format.h>
-#include <fsdp/error.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "console/units.h"
 #include "options/frozen.h"
@@ -33,15 +33,17 @@ std::string model_text(const Options& options, const ModelParts& parts) {
 
 // What the budget for activations is likely to come to.
 std::string activation_text(const RunPlan& plan) {
-  if (!plan.options.activation_memory) return "";
-  try {
-    return plan_line("recomputation",
-                     fmt::format("{}, if products take {:.0f} % of a layer's time; the first step measures it",
-                                 activation_plan_text(plan.activations.plan(plan.options)),
-                                 100 * PlannedActivations::kProductShare));
-  } catch (const fsdp::Error& error) {
-    return plan_line("recomputation", error.what());
+  const std::optional<double> budget = plan.options.activation_memory;
+  if (!budget) return "";
+  if (const double most = plan.activations.bytes(plan.options); most > *budget) {
+    return plan_line("recomputation", fmt::format("{} are less than the least, {}: each layer keeps its input alone. "
+                                                  "Take more --activation-memory, or a smaller --batch",
+                                                  plan_bytes(*budget), plan_bytes(most)));
   }
+  return plan_line(
+      "recomputation",
+      fmt::format("{}, if products take {:.0f} % of a layer's time; the first step measures it",
+                  activation_plan_text(plan.activations.plan(plan.options)), 100 * PlannedActivations::kProductShare));
 }
 
 std::string memory_text(const RunPlan& plan, const ModelParts& parts) {

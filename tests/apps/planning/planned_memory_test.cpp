@@ -310,7 +310,7 @@ TEST(ActivationsOfRunsWith, ABudget) {
         fsdp::AdamW optimizer(sharded);
         const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
         for (int step = 0; step < 2; ++step) {
-          model->loss(tokens, tokens).backward();
+          model->loss(tokens, tokens.clone()).backward();
           optimizer.step();
           optimizer.zero_grad();
         }
