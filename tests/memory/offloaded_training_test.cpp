@@ -26,7 +26,6 @@ using testing_models::differences;
 using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Training;
-using testing_models::Weights;
 
 class Offloaded : public ::testing::TestWithParam<Job> {};
 INSTANTIATE_TEST_SUITE_P(Jobs, Offloaded,
@@ -39,41 +38,50 @@ std::vector<std::pair<std::string, Options>> strategies_of(int ranks) {
   return strategies;
 }
 
-void expect_bits(World& world, const fs::path& folder, const std::function<TestModel()>& make, Training training) {
-  for (const bool bf16 : {false, true}) {
-    if (bf16) training.param_dtype = torch::kBFloat16;
+using Dtypes = std::vector<std::optional<torch::ScalarType>>;
+
+void expect_bits(World& world, const fs::path& folder, const std::function<TestModel()>& make, Training training,
+                 const Dtypes& dtypes = {std::nullopt, torch::kBFloat16}) {
+  for (const auto& dtype : dtypes) {
+    training.param_dtype = dtype;
     testing_models::Expected expected(make, training);
     for (auto& [name, options] : strategies_of(world.size())) {
       for (const Offload offload : {Offload::All, Offload::Optimizer}) {
         options.offload_directory = folder;
         options.offload = offload;
-        options.mixed_precision.param_dtype = training.param_dtype;
-        const TestModel model = make();
-        auto sharded = shard(*model.module, world, options);
-        testing_models::train(model, sharded, world, training);
-        const Weights found = testing_models::whole_weights(*model.module, sharded);
-        if (world.rank() != 0) continue;
-        EXPECT_THAT(differences(expected.weights(), found), IsEmpty())
-            << name << (bf16 ? ", bf16" : ", fp32") << (offload == Offload::All ? ", all" : ", optimizer");
+        options.mixed_precision.param_dtype = dtype;
+        SCOPED_TRACE(name + (dtype ? ", bf16" : ", fp32") + (offload == Offload::All ? ", all" : ", optimizer"));
+        testing_models::expect_same_bits(expected, world, options);
       }
     }
   }
 }
 
+// Over Gloo, three ranks are there for their uneven shards: dtypes are left to two.
+Dtypes dtypes_of(const Job& job) {
+  if (job.backend == "gloo" && job.ranks == 3) return {std::nullopt};
+  return {std::nullopt, torch::kBFloat16};
+}
+
 TEST_P(Offloaded, EveryStrategyHasTheBitsOfOneProcess) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    expect_bits(world, scratch.path(), [] { return make_gpt(); }, {.steps = 3, .micro_batches = 6, .clip = 0.05});
-    expect_bits(world, scratch.path(), [] { return make_gpt(2); },
-                {.steps = 3, .micro_batches = 6, .state_dtype = StateDtype::Block8});
+    const Dtypes dtypes = dtypes_of(GetParam());
+    expect_bits(
+        world, scratch.path(), [] { return make_gpt(); }, {.steps = 3, .micro_batches = 6, .clip = 0.05}, dtypes);
+    expect_bits(
+        world, scratch.path(), [] { return make_gpt(2); },
+        {.steps = 3, .micro_batches = 6, .state_dtype = StateDtype::Block8}, dtypes);
   });
 }
 
 TEST_P(Offloaded, AStepInTheBackwardHasTheBitsOfOneProcess) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    expect_bits(world, scratch.path(), [] { return make_gpt(6); },
-                {.steps = 4, .micro_batches = 6, .state_dtype = StateDtype::BFloat16, .in_backward_every = 1});
+    expect_bits(
+        world, scratch.path(), [] { return make_gpt(6); },
+        {.steps = 4, .micro_batches = 6, .state_dtype = StateDtype::BFloat16, .in_backward_every = 1},
+        dtypes_of(GetParam()));
   });
 }
 
