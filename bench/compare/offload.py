@@ -157,4 +157,4 @@ def summary(result):
     rounds, (usual, offloaded) = result["rounds"], result["names"]
     others = {LARGER: larger(rounds), usual: rounds[IN_MEMORY]}
     multiples = {name: ratio(rounds[FROM_FILES], seconds) for name, seconds in others.items()}
-    yield f"A step, {result['parameters'] / 1e6:.3g} M parameters", offloaded, multiples
+    yield f"A step from files, {result['parameters'] / 1e6:.3g} M parameters", offloaded, multiples
