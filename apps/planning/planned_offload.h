@@ -1,5 +1,5 @@
 // The memory of activations where they are offloaded (fsdp::Options::offload_activations), as a function of a run's
-// sizes: what stays in memory, and what lies in files. As planned_activations.h, and to the byte.
+// sizes: what stays in memory, and what lies in files. As planned_activations.h.
 #pragma once
 
 #include <cstdint>

@@ -331,34 +331,6 @@ TEST(ActivationsOfRunsWith, ABudget) {
   });
 }
 
-TEST(ActivationsOfRunsWith, ThoseInFiles) {
-  const fsdp::testing::ScratchDirectory scratch;
-  run_ranks(2, [&](fsdp::World& world) {
-    Options options = small_run(world);
-    options.offload_directory = scratch.path();
-    options.offload_activations = true;
-    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
-      options.model = {.family = family, .vocabulary = 61, .context = 64, .width = 80, .layers = 4, .heads = 4};
-      for (const char* layers : {"none", "all", "2", "selective"}) {
-        for (const char* dtype : {"fp32", "bf16"}) {
-          SCOPED_TRACE(fmt::format("{}, {} recomputed, {}", models::name_of(family), layers, dtype));
-          options.activation_checkpoint = layers;
-          options.param_dtype = dtype;
-          const auto model = models::make_model(options.model);
-          model->set_recomputation(options.recomputation());
-          auto sharded = fsdp::shard(*model, world, sharding_of(options));
-          const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
-          model->loss(tokens, tokens).backward();
-          const PlannedOffload::Bytes planned = measured_offload().bytes(options);
-          EXPECT_EQ(planned.in_memory, static_cast<double>(sharded.memory().peak_activation_bytes));
-          EXPECT_EQ(planned.in_files, static_cast<double>(sharded.memory().peak_offloaded_activation_bytes));
-          EXPECT_GT(planned.in_files, 0);
-        }
-      }
-    }
-  });
-}
-
 TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) {
   EXPECT_EQ(kLeastOffloaded, static_cast<double>(fsdp::kLeastOffloadBytes));
 }
