@@ -87,8 +87,8 @@ TEST_F(TrainResume, GoesOnWithOtherRanks) {
   ASSERT_EQ(tiny("run", job + "--ranks 2 --steps 2").code, 0);
   const Ending fewer = tiny("run", job + "--ranks 1 --micro-batches 2 --steps 4");
   EXPECT_EQ(fewer.code, 0) << fewer.output;
-  EXPECT_THAT(fewer.output,
-              AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("--ranks: 2 before, 1 now")));
+  EXPECT_THAT(fewer.output, AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")),
+                                  HasSubstr("--micro-batches: 1 before, 2 now")));
   const Ending more = tiny("run", job + "--ranks 2 --strategy no-shard --steps 6");
   EXPECT_EQ(more.code, 0) << more.output;
   EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
