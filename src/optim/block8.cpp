@@ -10,6 +10,8 @@ namespace fsdp::optim {
 
 namespace {
 
+constexpr int kDecades = 7;
+
 // The smallest float that is nearer to `above` than to `below`. The sum of two floats of a map is exact in double.
 constexpr float first_nearer(float above, float below) {
   const double middle = (static_cast<double>(above) + static_cast<double>(below)) / 2;
@@ -27,7 +29,7 @@ constexpr Places<kPlaces> make_places() {
   Places<kPlaces> values{};
   size_t place = 1;
   double decade = 1e-6;
-  for (int i = 0, parts = kPlaces / 128; i < kBlock8Decades; ++i, parts *= 2, decade *= 10) {
+  for (int i = 0, parts = kPlaces / 128; i < kDecades; ++i, parts *= 2, decade *= 10) {
     for (int part = 0; part < parts; ++part) {
       values[place++] = static_cast<float>(decade * (0.1 + 0.9 * (2 * part + 1) / (2 * parts)));
     }
@@ -87,16 +89,34 @@ constexpr Block8Planes<kPlaces> make_planes(const Places<kPlaces>& floats) {
   return planes;
 }
 
-// The parts of a decade begin on a line; the next one has twice the parts in ten times the width, and so another slope.
+// The decade of `value`, counted from 1; values before the first have its line.
+constexpr int decade_of(double value) {
+  int number = 1;
+  for (double end = 1e-6; end <= value && number < kDecades; end *= 10) ++number;
+  return number;
+}
+
+// The line on which the parts of a decade begin.
 template <size_t kPlaces>
-constexpr std::array<Block8Line, kBlock8Decades> make_lines() {
-  std::array<Block8Line, kBlock8Decades> lines{};
-  double parts = kPlaces / 128, before = 1, decade = 1e-6;
-  for (Block8Line& line : lines) {
-    line.slope = static_cast<float>(parts / 0.9 / decade);
-    line.offset = static_cast<float>(before - parts / 9 + 0.5);
-    before += parts, parts *= 2, decade *= 10;
+constexpr double line_of(int decade, double value) {
+  double parts = kPlaces / 128, before = 1, end = 1e-6;
+  for (int i = 1; i < decade; ++i) before += parts, parts *= 2, end *= 10;
+  return before + (value / end - 0.1) / 0.9 * parts;
+}
+
+template <size_t kPlaces>
+constexpr Block8Lines make_lines() {
+  Block8Lines lines{};
+  double low = 1.0 / (uint64_t{1} << 31);
+  for (size_t i = 0; i < 31; ++i, low *= 2) {
+    const std::array decades{decade_of(low), decade_of(2 * low)};
+    for (size_t line = 0; line < lines.size(); ++line) {
+      const double begin = line_of<kPlaces>(decades[line], low), end = line_of<kPlaces>(decades[line], 2 * low);
+      lines[line].begin[i] = static_cast<uint16_t>(256 * (begin + 0.5));
+      lines[line].rise[i] = static_cast<uint16_t>(256 * (end - begin));
+    }
   }
+  for (Block8Line& line : lines) line.begin.back() = static_cast<uint16_t>(256 * (kPlaces - 1));
   return lines;
 }
 
@@ -170,15 +190,14 @@ const Block8Map& block8_signed_map() {
   static constexpr auto values = make_planes(kSigned), begins = make_planes(make_begins(kSigned));
   static constexpr auto lines = make_lines<128>();
   static constexpr Block8Map map{kSignedEntries.data(), kSignedValues.data(), values[0].data(), begins[0].data(),
-                                 lines.data()};
+                                 &lines};
   return map;
 }
 
 const Block8Map& block8_unsigned_map() {
   static constexpr auto values = make_planes(kUnsigned), begins = make_planes(make_begins(kUnsigned));
   static constexpr auto lines = make_lines<256>();
-  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data(), values[0].data(), begins[0].data(),
-                                 lines.data()};
+  static constexpr Block8Map map{kUnsignedEntries.data(), kUnsigned.data(), values[0].data(), begins[0].data(), &lines};
   return map;
 }
 

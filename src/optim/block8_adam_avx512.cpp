@@ -28,15 +28,6 @@ inline __m512i other_order(__m512i bytes) {
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), bytes);
 }
 
-inline __m512i packed(const Integers& numbers, const int8_t*) {
-  const __m512i* of = numbers.of;
-  return _mm512_packs_epi16(_mm512_packs_epi32(of[0], of[1]), _mm512_packs_epi32(of[2], of[3]));
-}
-inline __m512i packed(const Integers& numbers, const uint8_t*) {
-  const __m512i* of = numbers.of;
-  return _mm512_packus_epi16(_mm512_packus_epi32(of[0], of[1]), _mm512_packus_epi32(of[2], of[3]));
-}
-
 template <typename Code>
 constexpr int kPlaces = Code(-1) < 0 ? 128 : 256;
 
@@ -92,49 +83,92 @@ inline float largest_of(const Floats& values) {
   return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_max_epi32(low, high)))));
 }
 
-// As block8_map.h says: where the lowest of the lines is.
-inline __m512i place_or_next(const Block8Line* lines, __m512 ratio, int last) {
-  const auto height = [&](int i) {
-    return _mm512_fmadd_ps(ratio, _mm512_set1_ps(lines[i].slope), _mm512_set1_ps(lines[i].offset));
+// Of 32 numbers, whose upper 5 bits are a power of 2 and the lower ones where between it and the next.
+inline __m512i heights_at(const Block8Lines& lines, __m512i numbers) {
+  const __m512i power = _mm512_srli_epi16(numbers, 11), beyond = _mm512_slli_epi16(numbers, 5);
+  const auto height = [&](const Block8Line& line) {
+    const __m512i begin = _mm512_permutexvar_epi16(power, _mm512_loadu_si512(line.begin.data()));
+    const __m512i rise = _mm512_permutexvar_epi16(power, _mm512_loadu_si512(line.rise.data()));
+    return _mm512_add_epi16(begin, _mm512_mulhi_epu16(beyond, rise));
   };
-  __m512 lowest = height(0);
-  for (int i = 1; i < kBlock8Decades; ++i) lowest = _mm512_min_ps(lowest, height(i));
-  return _mm512_min_epi32(_mm512_cvttps_epi32(lowest), _mm512_set1_epi32(last));
+  return _mm512_min_epu16(height(lines[0]), height(lines[1]));
+}
+
+// In the order of packing. What is not finite, or above 1, has the last place.
+template <int kCount>
+inline __m512i places_or_next(const Block8Lines& lines, const Integers& ratios) {
+  const auto number = [&](int i) {  // from 2^-31 on
+    return _mm512_srai_epi32(_mm512_sub_epi32(ratios.of[i], _mm512_set1_epi32((127 - 31) << 23)), 12);
+  };
+  const __m512i low = heights_at(lines, _mm512_packus_epi32(number(0), number(1)));
+  const __m512i high = heights_at(lines, _mm512_packus_epi32(number(2), number(3)));
+  const __m512i places = _mm512_packus_epi16(_mm512_srli_epi16(low, 8), _mm512_srli_epi16(high, 8));
+  return _mm512_min_epu8(places, _mm512_set1_epi8(static_cast<char>(kCount - 1)));
+}
+
+// A bit for each element of a block.
+template <typename Bits>
+inline __mmask64 bits_of_block(const Bits& bits_of) {
+  const auto pair = [&](int i) { return _mm512_kunpackw(bits_of(i + 1), bits_of(i)); };
+  return _mm512_kunpackd(pair(2), pair(0));
 }
 
 // To codes of the value's sign.
-inline __m512i code_of(__m512i place, __m512 value, const int8_t*) {
-  const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(value));
-  return _mm512_mask_sub_epi32(place, negative, _mm512_setzero_si512(), place);
+inline __m512i codes_of(__m512i places, const Floats& values, const int8_t*) {
+  const __mmask64 negative =
+      bits_of_block([&](int i) { return _mm512_movepi32_mask(_mm512_castps_si512(values.of[i])); });
+  return _mm512_mask_sub_epi8(places, negative, _mm512_setzero_si512(), places);
 }
 
 // What is not 0 has not the place 0.
-inline __m512i code_of(__m512i place, __m512 value, const uint8_t*) {
-  const __mmask16 is_some = _mm512_test_epi32_mask(without_sign(value), without_sign(value));
-  return _mm512_mask_max_epi32(place, is_some, place, _mm512_set1_epi32(1));
+inline __m512i codes_of(__m512i places, const Floats& values, const uint8_t*) {
+  const __mmask64 is_some = bits_of_block(
+      [&](int i) { return _mm512_test_epi32_mask(_mm512_castps_si512(values.of[i]), _mm512_set1_epi32(0x7fffffff)); });
+  return _mm512_mask_max_epu8(places, is_some, places, _mm512_set1_epi8(1));
 }
 
+// Whether every ratio is farther than `margin` floats from where its place, or the next, begins.
+template <typename Code>
+inline bool pack_ratios(const Block8Map& map, const Integers& ratios, const Floats& values, int margin, Code* codes) {
+  constexpr int kCount = kPlaces<Code>;
+  const __m512i places = places_or_next<kCount>(*map.lines, ratios);
+  const Floats begins = floats_at<kCount>(map.begin_planes, places, _mm512_setzero_si512());
+  const auto beyond = [&](int i) { return _mm512_sub_epi32(ratios.of[i], _mm512_castps_si512(begins.of[i])); };
+  const __mmask64 before = bits_of_block([&](int i) { return _mm512_movepi32_mask(beyond(i)); });
+  const __mmask64 near = bits_of_block([&](int i) {
+    return _mm512_cmple_epu32_mask(_mm512_add_epi32(beyond(i), _mm512_set1_epi32(margin)),
+                                   _mm512_set1_epi32(2 * margin));
+  });
+  const __m512i ordered = other_order(places);
+  const __m512i found = _mm512_mask_sub_epi8(ordered, before, ordered, _mm512_set1_epi8(1));
+  _mm512_storeu_si512(codes, codes_of(found, values, codes));
+  return near == 0;
+}
+
+// As floats' bits, with the largest for what is not finite.
+inline Integers exact_ratios(const Floats& values, float scale) {
+  const __m512 divisor = _mm512_set1_ps(scale > 0 ? scale : 1);  // 1 for NaN too
+  Integers ratios;
+  for (int i = 0; i < kVectors; ++i) ratios.of[i] = without_sign(_mm512_div_ps(values.of[i], divisor));
+  return ratios;
+}
+
+// To a few floats, for scales whose inverse is none of the smallest and largest floats.
+inline Integers near_ratios(const Floats& values, float scale) {
+  const __m512 factor = _mm512_set1_ps(1 / scale);
+  Integers ratios;
+  for (int i = 0; i < kVectors; ++i) ratios.of[i] = without_sign(_mm512_mul_ps(values.of[i], factor));
+  return ratios;
+}
+
+// Divisions take longest of all, so they are left out where a product tells the place for certain.
 template <typename Code>
 inline void pack_block(const Block8Map& map, const Floats& values, Code* codes, float* scale) {
-  constexpr int kCount = kPlaces<Code>;
-  *scale = largest_of(values);
-  const __m512 divisor = _mm512_set1_ps(*scale > 0 ? *scale : 1);  // 1 for NaN too
-  const __m512i one = _mm512_castps_si512(_mm512_set1_ps(1));
-  Floats ratios;
-  Integers places;
-  for (int i = 0; i < kVectors; ++i) {
-    const __m512 ratio = _mm512_div_ps(_mm512_castsi512_ps(without_sign(values.of[i])), divisor);
-    ratios.of[i] = _mm512_castsi512_ps(_mm512_min_epu32(_mm512_castps_si512(ratio), one));  // NaN becomes 1
-    places.of[i] = place_or_next(map.lines, ratios.of[i], kCount - 1);
-  }
-  const __m512i ordered = packed(places, static_cast<const uint8_t*>(nullptr));
-  const Floats begins = floats_at<kCount>(map.begin_planes, ordered, _mm512_setzero_si512());
-  for (int i = 0; i < kVectors; ++i) {
-    const __mmask16 before = _mm512_cmp_ps_mask(ratios.of[i], begins.of[i], _CMP_LT_OQ);
-    const __m512i place = _mm512_mask_sub_epi32(places.of[i], before, places.of[i], _mm512_set1_epi32(1));
-    places.of[i] = code_of(place, values.of[i], codes);
-  }
-  _mm512_storeu_si512(codes, other_order(packed(places, codes)));
+  const float largest = largest_of(values);
+  *scale = largest;
+  const bool has_inverse = largest > 1e-30F && largest < 1e30F;
+  if (has_inverse && pack_ratios(map, near_ratios(values, largest), values, /*margin=*/8, codes)) return;
+  pack_ratios(map, exact_ratios(values, largest), values, /*margin=*/0, codes);
 }
 
 // AdamNumbers in every lane.

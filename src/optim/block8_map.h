@@ -18,20 +18,21 @@ using Block8Entries = std::array<uint32_t, kBlock8HighestKey - kBlock8LowestKey 
 template <size_t kPlaces>
 using Block8Planes = std::array<std::array<uint8_t, kPlaces>, 4>;
 
-// A float of 0 to 1 has the place `p`, or the one below it, where p is what the lowest of the lines has there, cut to a
-// whole number, and the last place at most. So one comparison tells: it has the one below if it lies before where p
-// begins. The lines lie half a place above the map, so that it is no matter how their products and sums are rounded.
+// A float of 0 to 1 has the place p or the one below it, so that one comparison with the place's smallest float tells:
+// p is the lower one of two lines. There are two for each power of 2 from 2^-31 to 1, as at most one power of 10, where
+// a line ends and the next begins, lies between two of these. Heights are in 256ths of a place, half a place above the
+// map, so that it is no matter how they are rounded. The last power of 2 is 1 itself.
 struct Block8Line {
-  float slope, offset;
+  std::array<uint16_t, 32> begin, rise;  // the height at the power of 2, and by how much it is higher at the next
 };
-inline constexpr int kBlock8Decades = 7;  // and lines
+using Block8Lines = std::array<Block8Line, 2>;
 
 struct Block8Map {
   const uint32_t* entries;
   const float* values;          // by code, seen as a number from 0 to 255
   const uint8_t* value_planes;  // of the values, without a sign, by place
   const uint8_t* begin_planes;  // of the smallest float of each place
-  const Block8Line* lines;
+  const Block8Lines* lines;
 };
 
 const Block8Map& block8_signed_map();
