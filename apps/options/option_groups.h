@@ -33,7 +33,7 @@ inline WholeNumbers from(int64_t lowest, int64_t highest) { return {lowest, high
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 inline constexpr Numbers kAboveZero{0, kInfinite, false, false, "a number above 0"};
 inline constexpr Numbers kUpToMany{0, kMany, false, true, "a number above 0, and at most 1e9"};
-inline constexpr Numbers kUpToBytes{0, 1e18, false, true, "bytes above 0, and at most 1e18"};
+inline constexpr Numbers kUpToBytes{0, 1e15, false, true, "bytes above 0, and at most 1e15"};
 inline constexpr Numbers kNotNegative{0, kInfinite, true, false, "0 or a number above"};
 inline constexpr Numbers kShare{0, 1, true, true, "a number from 0 to 1"};
 inline constexpr Numbers kBelowOne{0, 1, true, false, "a number from 0 up to, and without, 1"};
