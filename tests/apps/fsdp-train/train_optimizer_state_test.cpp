@@ -22,28 +22,34 @@ class TrainOptimizerState : public TrainProgram {
     verses_ = folder_.write("verses.txt", std::regex_replace(verses.output, reference, "$1"));
   }
 
-  // After 250 steps of a model of 36,000 parameters, with all else as in the quickstart.
-  double validation_loss(const std::string& state) const {
-    const Ending ending = tiny(state, "--text " + verses_ +
-                                          " --context 32 --width 32 --batch 16 --steps 250 --lr 6e-3 --warmup 20 "
-                                          "--validation-windows 100 --optimizer-state " +
-                                          state);
+  // After 250 steps of a model of 36,000 parameters from these first weights, with all else as in the quickstart.
+  double validation_loss(const std::string& state, int seed) const {
+    const std::string run = state + std::to_string(seed);
+    const Ending ending = tiny(run, "--text " + verses_ +
+                                        " --context 32 --width 32 --batch 16 --steps 250 --warmup 20 --ranks 1 "
+                                        "--validation-windows 100 --optimizer-state " +
+                                        state + " --seed " + std::to_string(seed));
     EXPECT_EQ(ending.code, 0) << ending.output;
-    const auto records = metrics_of(folder_ / state);
+    const auto records = metrics_of(folder_ / run);
     return records.empty() ? NAN : records.back().value("validation_loss", double{NAN});
   }
 
   std::string verses_;
 };
 
-// Within 1 %, which is what fewer bits may cost. It is no rounding: codes of 8 bits are 1 % apart where they are
-// nearest, so weights go other ways from the first step on. Runs have the same bits every time, and so does the
-// difference.
+// No more than 1 % behind, which is what fewer bits may cost, in the mean of some first weights. It is no rounding:
+// codes of 8 bits are 1 % apart where they are nearest, so weights go other ways from the first step on, and two runs
+// differ by 1 % either way, as they do from other first weights.
 TEST_F(TrainOptimizerState, In8BitsReachesTheValidationLossOfFp32) {
-  const double fp32 = validation_loss("fp32"), packed = validation_loss("8bit");
-  EXPECT_LT(fp32, 2.6);  // of 5.5 before: something was learned
-  EXPECT_NEAR(packed / fp32, 1, 0.01);
-  EXPECT_NE(packed, fp32);
+  double fp32 = 0, packed = 0;
+  for (const int seed : {1, 2, 3, 4}) {
+    const double of_fp32 = validation_loss("fp32", seed), of_packed = validation_loss("8bit", seed);
+    EXPECT_LT(of_fp32, 2.9) << seed;  // of 5.5 before: something was learned
+    EXPECT_NE(of_packed, of_fp32) << seed;
+    fp32 += of_fp32;
+    packed += of_packed;
+  }
+  EXPECT_LT(packed / fp32, 1.01);
 }
 
 }  // namespace

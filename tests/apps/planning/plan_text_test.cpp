@@ -34,7 +34,7 @@ TEST(Fit, ComparesWithThisHost) {
   RunPlan plan = large_plan();
   plan.host = {.memory = 1.1 * host_bytes(plan) / 0.9, .cores = 16, .threads = 2};
   const std::string text = fit_text(plan);
-  EXPECT_THAT(text, AllOf(HasSubstr("this host\n  memory              fits: 79.3 TB needed, 96.9 TB available\n"),
+  EXPECT_THAT(text, AllOf(HasSubstr("this host\n  memory              fits: 79.4 TB needed, 97.1 TB available\n"),
                           HasSubstr("  cores               fits: 8 ranks x 2 threads on 16 cores\n")));
   EXPECT_THAT(text, Not(HasSubstr("it would take")));
 }
@@ -42,7 +42,7 @@ TEST(Fit, ComparesWithThisHost) {
 TEST(Fit, SaysWhereLittleIsSpared) {
   RunPlan plan = large_plan();
   plan.host.memory = 1.05 * host_bytes(plan);
-  EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 79.3 TB needed, 83.3 TB available\n"));
+  EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 79.4 TB needed, 83.4 TB available\n"));
 }
 
 TEST(Fit, SaysWhatElseWould) {
@@ -50,7 +50,7 @@ TEST(Fit, SaysWhatElseWould) {
   plan.host = {.memory = 24.1e9, .cores = 2, .threads = 1};
   const std::string text = fit_text(plan);
   for (const char* part :
-       {"does not fit: 79.3 TB needed, 24.1 GB available\n", "  it would take\n", "with --batch 1 --micro-batches 8\n",
+       {"does not fit: 79.4 TB needed, 24.1 GB available\n", "  it would take\n", "with --batch 1 --micro-batches 8\n",
         "with --param-dtype bf16\n", "does not fit: 8 ranks x 1 thread share 2 cores\n"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
@@ -61,12 +61,12 @@ TEST(Fit, ComparesWithAnotherHostOfWhoseCoresNothingIsKnown) {
   plan.host = {.memory = 1, .cores = 2};
   plan.options.memory = 640e12;
   const std::string text = fit_text(plan);
-  EXPECT_THAT(text, HasSubstr("another host\n  memory              fits: 79.3 TB needed, 640 TB given\n"));
+  EXPECT_THAT(text, HasSubstr("another host\n  memory              fits: 79.4 TB needed, 640 TB given\n"));
   EXPECT_THAT(text, Not(HasSubstr("cores")));
 }
 
 TEST(Fit, AsksForTheMemoryOfAHostThatDoesNotTellIt) {
-  EXPECT_THAT(fit_text(large_plan()), HasSubstr("79.3 TB needed; --memory says how much there is"));
+  EXPECT_THAT(fit_text(large_plan()), HasSubstr("79.4 TB needed; --memory says how much there is"));
 }
 
 TEST(RunTime, IsTheOperationsByTheRateThatIsExpected) {
