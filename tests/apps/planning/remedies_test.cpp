@@ -106,7 +106,7 @@ TEST(Remedies, PutActivationsInFiles) {
   EXPECT_THAT(changes(remedies(plan, 1)), Not(Contains(change)));  // nothing is known of them
   plan.offload = sample_offload();
   const std::vector<Remedy> found = remedies(plan, 1);
-  const Remedy* activations = find(found, change.c_str());
+  const Remedy* activations = find(found, change);
   ASSERT_NE(activations, nullptr) << testing::PrintToString(changes(found));
   EXPECT_EQ(activations->bytes, bytes_with(plan, [](Options& options) { options.offload_activations = true; }));
   plan.options.offload_activations = true;
