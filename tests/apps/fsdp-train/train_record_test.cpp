@@ -14,11 +14,13 @@ using nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
+// Of those that were complete when the job was killed.
 std::string newest_checkpoint(const std::string& run) {
   std::string newest;
   int64_t highest = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
     const std::string name = entry.path().filename().string();
+    if (name.find(".partial") != std::string::npos) continue;
     const int64_t step = name.starts_with("step-") ? std::atoll(name.c_str() + 5) : 0;
     if (step > highest && fs::exists(entry.path() / "manifest.json")) newest = entry.path().string(), highest = step;
   }
