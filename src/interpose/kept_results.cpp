@@ -34,6 +34,8 @@ const std::unordered_set<std::string>& kept_operators() {
   return names;
 }
 
+}  // namespace
+
 // The facts of a schema, worked out once per operator and thread.
 struct ResultTraits {
   bool is_kept = false;
@@ -42,6 +44,8 @@ struct ResultTraits {
   std::vector<size_t> written;    // arguments
   bool returns_what_it_writes = false;
 };
+
+namespace {
 
 ResultTraits make_result_traits(const c10::FunctionSchema& schema) {
   ResultTraits traits;

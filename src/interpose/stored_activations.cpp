@@ -29,6 +29,8 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) {
   return over(storage, torch::kUInt8, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
 }
 
+}  // namespace
+
 // A tensor's version, which outlives it.
 class NotedVersion {
  public:
@@ -51,8 +53,6 @@ class NotedVersion {
   c10::VariableVersion version_;
   uint32_t noted_ = 0;
 };
-
-}  // namespace
 
 // A storage's bytes at one version.
 class StoredStorage {

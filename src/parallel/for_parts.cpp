@@ -25,7 +25,7 @@ void for_parts(int64_t count, int64_t least, c10::function_ref<void(int64_t, int
                                     .build();
   const auto begin_of = [&](int64_t part) { return count / parts * part + std::min(part, count % parts); };
   iterator.for_each(
-      [&](char** place, const int64_t*, int64_t visits) {
+      [&](char** place, const int64_t*, int64_t visits, int64_t) {  // a second dimension has one place
         const int64_t first = *place - places.data();
         for (int64_t part = first; part < first + visits; ++part) body(begin_of(part), begin_of(part + 1));
       },

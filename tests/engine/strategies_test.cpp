@@ -2,8 +2,10 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "engine/model.h"
-#include "support/message_of.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -15,7 +17,6 @@ namespace fsdp {
 namespace {
 
 using fsdp::testing::run_ranks;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_models::make_gpt;
 
@@ -252,9 +253,10 @@ TEST(Strategies, KeepTheirCheckpointsOnce) {
     EXPECT_EQ(load_checkpoint(directory, {.model = &loaded, .optimizer = &second}), 1);
     const auto expected = testing_models::whole_weights(*model.module, sharded);
     EXPECT_THAT(testing_models::differences(expected, testing_models::whole_weights(*other.module, loaded)), IsEmpty());
-    auto whole = shard(*make_gpt().module, world);
-    EXPECT_THAT(fsdp::testing::message_of([&] { load_checkpoint(directory, {.model = &whole}); }),
-                HasSubstr("2 shards"));
+    const auto files = std::ranges::count_if(std::filesystem::directory_iterator(directory), [](const auto& entry) {
+      return entry.path().extension() == ".safetensors";
+    });
+    EXPECT_EQ(files, 2);  // one for each shard
   });
 }
 
