@@ -46,8 +46,9 @@ double HostMemory::total() const {
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
   const PlannedOffload::Bytes activations =
-      plan.options.offload_activations ? plan.offload.bytes(plan.options)
-                                       : PlannedOffload::Bytes{.in_memory = plan.activations.bytes(plan.options)};
+      plan.options.offload_activations && plan.offload.is_known()
+          ? plan.offload.bytes(plan.options)
+          : PlannedOffload::Bytes{.in_memory = plan.activations.bytes(plan.options)};
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
           .activations = activations.in_memory,
           .offloaded_activations = activations.in_files,

@@ -21,6 +21,9 @@ std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan)
   return std::min(limited, free.host.value_or(limited));
 }
 
+// Each of these plans runs steps of as many layers: of more, that takes longer than a plan may.
+constexpr int64_t kMostLayersOfSteps = 512;
+
 }  // namespace
 
 FreeMemory free_memory() {
@@ -35,8 +38,10 @@ RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& 
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
   plan.activations = measured_activations();
-  plan.offload = measured_offload();
-  plan.tensors = measured_tensors();
+  if (options.model.layers <= kMostLayersOfSteps) {
+    plan.offload = measured_offload();
+    plan.tensors = measured_tensors();
+  }
   plan.tensors.bytes(options, kLogitsBytes);  // runs a step: then the code that a step needs is in memory
   const ProcessMemory process = process_memory();
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
