@@ -31,7 +31,7 @@ std::string model_text(const Options& options, const ModelParts& parts) {
   return text;
 }
 
-// What the budget for activations is likely to come to.
+// The likely outcome of the budget for activations.
 std::string activation_text(const RunPlan& plan) {
   const std::optional<double> budget = plan.options.activation_memory;
   if (!budget) return "";

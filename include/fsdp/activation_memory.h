@@ -60,7 +60,7 @@ struct ActivationPlan {
 // `peaks` has another length.
 ActivationPlan plan_activations(const ActivationTimeline& timeline, int64_t budget_bytes);
 
-// What a timeline is made of, storage by storage, in bytes each.
+// The storages that a timeline is made of, in bytes each.
 struct RecomputedStorages {
   struct Block {
     std::string name;
@@ -75,7 +75,7 @@ struct RecomputedStorages {
   std::vector<Moment> moments;
 };
 
-// What a model with Options::activation_memory has decided.
+// The decision of a model with Options::activation_memory.
 struct ActivationDecision {
   ActivationTimeline measured;  // largest sizes of any rank, mean times
   ActivationPlan plan;

@@ -28,8 +28,8 @@ using KeptStorages = std::vector<int64_t>;
 std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
                                               const std::function<torch::Tensor()>& run);
 
-// What a budget for activations has to know of a step (activation_memory.h), without times: `run` is a forward and a
-// backward, in which every Recomputed block of the module that is not inside of another keeps its inputs alone. What
+// The sizes of a step that a budget for activations needs (activation_memory.h), without times: `run` is a forward and
+// a backward, in which every Recomputed block of the module that is not inside of another keeps its inputs alone. What
 // their options say holds again afterwards. Blocks that `run` does not call are left out.
 //
 // As above; the module is not sharded. Throws Error, too, where it has no Recomputed block.

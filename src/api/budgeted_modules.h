@@ -16,8 +16,8 @@ using BudgetedModules = std::vector<std::pair<std::string, RecomputedModule*>>;
 
 // In the order of registration.
 BudgetedModules recomputed_modules(const torch::nn::Module& module);
-// Those of a module that is sharded; none without a budget. Throws Error for a budget below 0, for one without blocks,
-// and for blocks that are told what to keep.
+// Those of a module that is sharded; none without a budget. Throws Error for a budget below 0, for one beside
+// offload_activations or without blocks, and for blocks that are told what to keep.
 BudgetedModules budgeted_modules(const torch::nn::Module& module, const Options& options);
 std::vector<std::string> block_names(const BudgetedModules& modules);
 // From now on each asks for its budget.

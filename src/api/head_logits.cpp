@@ -19,7 +19,7 @@ constexpr int64_t kEvenColumns = 64;  // products are faster by these
 constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
 constexpr int64_t kChunksInRoom = 4;
 
-// What the division into chunks depends on.
+// The sizes that the division into chunks depends on.
 struct HeadShape {
   int64_t rows, vocabulary, bytes_of_logit, bytes_beside, room;
 };
