@@ -75,15 +75,22 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_PCH_EXTSUM=1 ${CCACHE})
-  # Text that ccache takes in place of a precompiled header's bytes, which differ in each build: so it serves a fresh
-  # folder too. It names what the header is made from, as far as the command line of a compilation does not.
-  file(GLOB torch_version_files ${TORCH_INSTALL_PREFIX}/version.py ${TORCH_INSTALL_PREFIX}/build-version)
-  set(precompiled_sum "LibTorch ${Torch_VERSION} ${TORCH_INSTALL_PREFIX} fmt ${FSDP_FMT_INCLUDE}\n")
-  foreach(version_file ${torch_version_files})
+endif()
+
+# fsdp_name_precompiled(<target> <headers>): text that ccache takes in place of a precompiled header's bytes, which differ
+# in each build: so it serves a fresh folder too. It names what the header is made from, as far as the command line of a
+# compilation does not.
+function(fsdp_name_precompiled target headers)
+  if(NOT CCACHE)
+    return()
+  endif()
+  file(GLOB version_files ${TORCH_INSTALL_PREFIX}/version.py ${TORCH_INSTALL_PREFIX}/build-version)
+  set(sum "${headers} LibTorch ${Torch_VERSION} ${TORCH_INSTALL_PREFIX} fmt ${FSDP_FMT_INCLUDE} GoogleTest ${GTest_VERSION}\n")
+  foreach(version_file ${version_files})
     file(SHA256 ${version_file} version_sum)
-    string(APPEND precompiled_sum "${version_sum}\n")
+    string(APPEND sum "${version_sum}\n")
   endforeach()
   foreach(suffix gch pch)
-    file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/fsdp_precompiled.dir/cmake_pch.hxx.${suffix}.sum "${precompiled_sum}")
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.${suffix}.sum "${sum}")
   endforeach()
-endif()
+endfunction()

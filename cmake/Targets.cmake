@@ -19,20 +19,37 @@ target_link_libraries(fsdp_torch INTERFACE ${TORCH_LIBRARIES})
 target_include_directories(fsdp_torch SYSTEM INTERFACE ${FSDP_FMT_INCLUDE})
 target_compile_definitions(fsdp_torch INTERFACE FMT_HEADER_ONLY)
 
-# <torch/torch.h> takes most of the time to compile a file, so it is compiled once, here, for every target.
-file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "// Carries the precompiled header.\n")
-add_library(fsdp_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
-target_link_libraries(fsdp_precompiled PRIVATE fsdp_torch fsdp_flags)
-target_precompile_headers(fsdp_precompiled PRIVATE <torch/torch.h> <fmt/format.h> <filesystem> <map> <optional> <set>)
 # Clang would refuse the header of another folder's build for its time, though nothing else differs.
 set(no_timestamp $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
-target_compile_options(fsdp_precompiled PRIVATE ${no_timestamp})
 
-# Compiles `target` against LibTorch and with the precompiled header.
-function(fsdp_use_torch target)
-  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fsdp_torch> $<BUILD_INTERFACE:fsdp_flags>)
-  target_precompile_headers(${target} REUSE_FROM fsdp_precompiled)
+# fsdp_precompile(<name> LIBRARIES <libraries>... HEADERS <headers>...): headers that are compiled once, with the flags of
+# this directory, for the targets that fsdp_use_precompiled gives them to.
+function(fsdp_precompile name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;HEADERS")
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp CONTENT "// Carries a precompiled header.\n")
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} fsdp_flags)
+  target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+  target_compile_options(${name} PRIVATE ${no_timestamp})
+  fsdp_name_precompiled(${name} "${arg_HEADERS}")
+endfunction()
+
+# <torch/torch.h> takes most of the time to compile a file, so it is compiled once, here, for every target.
+set(torch_headers <torch/torch.h> <fmt/format.h> <filesystem> <map> <optional> <set>)
+fsdp_precompile(fsdp_precompiled LIBRARIES fsdp_torch HEADERS ${torch_headers})
+
+# fsdp_use_precompiled(<target> <name>)
+function(fsdp_use_precompiled target name)
+  target_precompile_headers(${target} REUSE_FROM ${name})
   # Executables would be compiled with -fPIE, and could not use what was compiled with -fPIC.
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
+# Compiles `target` against LibTorch and with a precompiled header: that of above, or the one that is given.
+function(fsdp_use_torch target)
+  set(precompiled fsdp_precompiled ${ARGN})
+  list(GET precompiled -1 precompiled)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fsdp_torch> $<BUILD_INTERFACE:fsdp_flags>)
+  fsdp_use_precompiled(${target} ${precompiled})
 endfunction()
