@@ -36,7 +36,6 @@ struct Shared {
 struct Settings {
   std::array<char, PATH_MAX> folder;
   size_t folder_size;
-  std::array<char, PATH_MAX> log_path;
   Action action;
   int64_t at;
   int error;
@@ -271,6 +270,14 @@ Shared* make_shared() {
   return static_cast<Shared*>(memory);  // zeros are its beginning
 }
 
+void disarm() {
+  if (settings.log > 0) syscall(SYS_close, settings.log);
+  if (settings.shared != nullptr) munmap(settings.shared, sizeof(Shared));
+  settings.log = 0;
+  settings.shared = nullptr;
+  for (auto& file : file_of) file = 0;
+}
+
 // Of "action=2\nfolder=/tmp/run\n".
 Plan plan_of(const std::string& text) {
   Plan plan;
@@ -321,16 +328,6 @@ void arm(const Plan& plan) {
   }
   if (!plan.folder.empty()) settings.shared = make_shared();
 }
-
-void disarm() {
-  if (settings.log > 0) syscall(SYS_close, settings.log);
-  if (settings.shared != nullptr) munmap(settings.shared, sizeof(Shared));
-  settings.log = 0;
-  settings.shared = nullptr;
-  for (auto& file : file_of) file = 0;
-}
-
-int64_t calls() { return settings.shared == nullptr ? 0 : settings.shared->calls.load(); }
 
 void mark() {
   if (settings.shared == nullptr) return;

@@ -55,8 +55,6 @@ struct Plan {
 
 // For this process and those that it forks from now on. The count begins anew.
 void arm(const Plan& plan);
-void disarm();
-int64_t calls();  // so far
 // Writes a Mark to the log.
 void mark();
 
