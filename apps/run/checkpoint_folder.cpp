@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "files/durable_file.h"
 #include "files/json.h"
 #include "files/reading.h"
 #include "metrics/fields.h"
@@ -89,12 +90,14 @@ bool is_checkpoint(const fs::path& folder) try {
   return false;
 }
 
-bool is_replaceable(const fs::path& folder) {
+bool holds_checkpoint_files_only(const fs::path& folder) {
   std::error_code ignored;
   if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return false;
-  const std::vector<fs::path> entries = entries_of(folder);
-  return entries.empty() ||
-         (is_checkpoint(folder) && std::all_of(entries.begin(), entries.end(), belongs_to_checkpoint));
+  return std::ranges::all_of(entries_of(folder), belongs_to_checkpoint);
+}
+
+bool is_replaceable(const fs::path& folder) {
+  return holds_checkpoint_files_only(folder) && (is_checkpoint(folder) || entries_of(folder).empty());
 }
 
 void check_shards(const fs::path& folder) {
@@ -124,6 +127,20 @@ int64_t bytes_of_checkpoint(const fs::path& folder) try {
 }
 
 void remove_checkpoint(const fs::path& folder) {
+  if (!holds_checkpoint_files_only(folder)) return remove_files_of_checkpoint(folder);
+  fs::path renamed = folder;
+  renamed += ".partial-remove";
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(renamed, error))) remove_files_of_checkpoint(renamed);  // a killed process left it
+  fs::rename(folder, renamed, error);
+  if (error) {
+    throw fsdp::Error(fmt::format("the old checkpoint '{}' cannot be removed: {}.", folder.string(), error.message()));
+  }
+  fsdp::files::sync_directory(fsdp::files::parent_of(folder));
+  remove_files_of_checkpoint(renamed);
+}
+
+void remove_files_of_checkpoint(const fs::path& folder) {
   const std::vector<fs::path> entries = entries_of(folder);
   remove_file(folder / kManifest);
   std::string others;

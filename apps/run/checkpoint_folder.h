@@ -27,8 +27,15 @@ void check_shards(const std::filesystem::path& folder);
 // Of the files that belong to it; 0 where they cannot be listed.
 int64_t bytes_of_checkpoint(const std::filesystem::path& folder);
 
-// Removes the manifest first, with which it stops being a checkpoint, then its shards, and the folder. Throws
-// fsdp::Error when one cannot be removed, and when other files lie in the folder: these stay.
+// Whether `folder`, no link, holds files of a checkpoint alone, or nothing.
+bool holds_checkpoint_files_only(const std::filesystem::path& folder);
+
+// Renames it to FOLDER.partial-remove, with which it stops being a checkpoint, syncs that, and removes it: what a
+// killed process leaves is a name that nobody takes for a checkpoint, and tidy_after_crash removes. Throws fsdp::Error
+// when it cannot, and when other files lie in the folder: these stay where they are.
 void remove_checkpoint(const std::filesystem::path& folder);
+
+// Removes the files of a checkpoint, the manifest first, and the folder, where they lie. Throws as remove_checkpoint.
+void remove_files_of_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace trainer

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "files/durable_file.h"
+#include "files/file_lock.h"
 #include "metrics/set_aside.h"
 #include "run/checkpoint_folder.h"
 #include "run/collect_problems.h"
@@ -24,6 +27,36 @@ constexpr const char* kAside = ".set-aside-";
 std::optional<int64_t> step_of(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_regular_file(folder / "manifest.json", ignored) ? step_in_name(folder) : std::nullopt;
+}
+
+// Beside a checkpoint while it is saved (docs/checkpoint_format.md).
+constexpr std::string_view kPartial = ".partial-", kLock = ".partial.lock", kReplaced = ".partial-replaced";
+constexpr size_t kPartialBytes = 15;  // of its suffix
+
+// The checkpoint that `name`, of something beside it, belongs to; empty: none.
+std::string name_of_checkpoint(const std::string& name) {
+  for (const size_t bytes : {kPartialBytes, kLock.size(), kReplaced.size()}) {
+    if (name.size() <= bytes) continue;
+    const std::string base = name.substr(0, name.size() - bytes), suffix = name.substr(base.size());
+    const bool fits =
+        suffix == kLock || suffix == kReplaced || (bytes == kPartialBytes && suffix.starts_with(kPartial));
+    if (fits && (base == "best" || step_in_name(base))) return base;
+  }
+  return "";
+}
+
+void tidy(const fs::path& run, const fs::path& leftover, const fs::path& checkpoint) {
+  std::error_code error;
+  const std::string name = leftover.filename().string();
+  if (name.ends_with(kLock)) {
+    if (fs::is_regular_file(fs::symlink_status(leftover, error))) fs::remove(leftover, error);
+    return;
+  }
+  if (!holds_checkpoint_files_only(leftover)) return;
+  const bool is_moved_aside = name.ends_with(kReplaced) && !fs::exists(fs::symlink_status(checkpoint, error));
+  if (is_moved_aside) fs::rename(leftover, checkpoint, error);
+  fsdp::files::sync_directory(run);  // the disk may know it by another name still
+  if (!is_moved_aside) remove_files_of_checkpoint(leftover);
 }
 
 }  // namespace
@@ -55,6 +88,24 @@ std::string make_way_for(const fs::path& checkpoint) {
   if (!fs::exists(fs::symlink_status(checkpoint, ignored)) || is_replaceable(checkpoint)) return "";
   return fmt::format("'{}' is no checkpoint that may be replaced; it is now '{}'.", checkpoint.string(),
                      set_aside(checkpoint, kAside).string());
+}
+
+void tidy_after_crash(const fs::path& run) {
+  std::vector<std::pair<fs::path, fs::path>> leftovers;  // and their checkpoints
+  std::error_code error;
+  fs::directory_iterator entry(run, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string checkpoint = name_of_checkpoint(entry->path().filename().string());
+    if (!checkpoint.empty()) leftovers.emplace_back(entry->path(), run / checkpoint);
+  }
+  for (const auto& [leftover, checkpoint] : leftovers) {
+    if (fsdp::files::is_lock_held(checkpoint.string() + std::string(kLock))) continue;
+    try {
+      tidy(run, leftover, checkpoint);
+    } catch (const fsdp::Error&) {
+      // it is tried again at the next start
+    }
+  }
 }
 
 RemovedCheckpoints remove_old_checkpoints(const fs::path& run, int64_t keep) {

@@ -17,6 +17,7 @@
 #include "options/resolve.h"
 #include "options/settings.h"
 #include "planning/peak_flops.h"
+#include "run/checkpoints.h"
 #include "run/first_rank.h"
 #include "run/fresh_folder.h"
 #include "run/problems.h"
@@ -60,11 +61,14 @@ Resumed begin(Training& training) {
                   options.checkpoint, resumed.steps_done, options.steps));
 }
 
-// Rank 0 takes the lock, if it has not; with `may_make` also that of a folder that is not there yet. A collective.
+// Rank 0 takes the lock, if it has not, and tidies the folder; with `may_make` also that of a folder that is not there
+// yet. A collective.
 void lock_run(fsdp::World& world, const Options& options, bool may_make, std::optional<RunLock>& lock) {
   from_first_rank(world, [&] {
     std::error_code ignored;
-    if (!lock && (may_make || std::filesystem::exists(options.run, ignored))) lock.emplace(options.run);
+    if (lock || (!may_make && !std::filesystem::exists(options.run, ignored))) return std::string();
+    lock.emplace(options.run);
+    tidy_after_crash(options.run);
     return std::string();
   });
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/partial_directory.h"
 #include "checkpoint/piece_reads.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/saved_ranges.h"
@@ -124,8 +125,7 @@ Found find(const Manifest& saved, const Manifest& wanted, const Contents& conten
 
 }  // namespace
 
-int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
-                        const LoadOptions& options) {
+int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& checkpoint, const LoadOptions& options) {
   FSDP_CHECK(checkpoint.model != nullptr, "load_checkpoint: the model is missing; set .model = &sharded");
   FSDP_CHECK(options.strict || options.differences != nullptr,
              "load_checkpoint: with strict off set .differences, which says what was not loaded");
@@ -133,6 +133,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
   collectives::Group& group = model.group();
+  const std::filesystem::path directory = checkpoint::place_of(target);
   Contents contents;
   Manifest saved;
   checkpoint::Comparison comparison;
@@ -169,7 +170,7 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
 }
 
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory) {
-  return checkpoint::read_manifest(directory).notes;
+  return checkpoint::read_manifest(checkpoint::place_of(directory)).notes;
 }
 
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory) {
@@ -179,12 +180,12 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
   std::filesystem::directory_iterator entry(directory, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     std::error_code ignored;  // of a loop of links, say
-    if (!entry->is_directory(ignored) || entry->path().filename().string().find(".partial") != std::string::npos) {
-      continue;
-    }
+    const std::filesystem::path target = checkpoint::target_of(entry->path());
+    if (!entry->is_directory(ignored) || target.filename().string().find(".partial") != std::string::npos) continue;
+    if (checkpoint::place_of(target) != entry->path()) continue;
     try {
       const int64_t found = checkpoint::read_manifest(entry->path()).step;
-      if (found > step) latest = entry->path(), step = found;
+      if (found > step) latest = target, step = found;
     } catch (const Error&) {
       // not a checkpoint, or not a whole one
     }

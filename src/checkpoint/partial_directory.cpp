@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 }
 
 constexpr std::string_view kPartial = ".partial-";
+constexpr const char* kReplaced = ".partial-replaced";
 
 fs::path with_suffix(fs::path path, const char* suffix) { return path += suffix; }
 
@@ -89,13 +90,12 @@ void try_to_remove_checkpoint(const fs::path& directory) noexcept {
 
 // The lock's place, where its file can be made.
 fs::path lock_of(const fs::path& target) {
-  std::error_code error;
-  fs::create_directories(files::parent_of(target), error);
-  FSDP_CHECK(!error, "{}: cannot be made: {}", files::parent_of(target).string(), error.message());
+  files::make_directories(files::parent_of(target));
   return with_suffix(target, ".partial.lock");
 }
 
-// Directories of processes that died while they saved to `target`, whose lock this process holds.
+// Directories of processes that died while they saved to `target`, whose lock this process holds. The disk may know one
+// of them as `target` still: it has to know better before the first file goes.
 void remove_leftovers(const fs::path& target) {
   const std::string beginning = target.filename().string().append(kPartial);
   std::vector<fs::path> leftovers;
@@ -106,6 +106,9 @@ void remove_leftovers(const fs::path& target) {
     const bool fits = name.size() == target.filename().string().size() + kPartialSuffixBytes;
     if (fits && name.starts_with(beginning)) leftovers.push_back(entry->path());
   }
+  if (!leftovers.empty() || is_there(with_suffix(target, kReplaced))) {
+    files::sync_directory(files::parent_of(target));
+  }
   for (const fs::path& leftover : leftovers) try_to_remove_checkpoint(leftover);
 }
 
@@ -114,14 +117,16 @@ fs::path make_partial(const fs::path& target) {
   if (mkdtemp(pattern.data()) == nullptr) fail(pattern, "cannot be made", errno);
   const mode_t mask = umask(0);
   umask(mask);
-  if (chmod(pattern.c_str(), 0777 & ~mask) != 0) fail(pattern, "cannot be made readable", errno);
-  return pattern;
+  if (chmod(pattern.c_str(), 0777 & ~mask) == 0) return pattern;
+  const int error = errno;
+  rmdir(pattern.c_str());
+  fail(pattern, "cannot be made readable", error);
 }
 
 }  // namespace
 
 PartialDirectory::PartialDirectory(const fs::path& target) try
-    : target_(target), aside_(with_suffix(target, ".partial-replaced")), lock_(lock_of(target)) {
+    : target_(target), aside_(with_suffix(target, kReplaced)), lock_(lock_of(target)) {
   if (!is_there(target_) && is_there(aside_)) put_in_place(aside_, target_);
   check_replaceable(target_);
   remove_leftovers(target_);
@@ -136,22 +141,51 @@ PartialDirectory::~PartialDirectory() { try_to_remove_checkpoint(path_); }
 void PartialDirectory::commit() {
   files::sync_directory(path_);
   check_replaceable(target_);  // what it is by now
-  if (!is_there(target_)) {
-    put_in_place(path_, target_);
-  } else if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-    if (errno != EINVAL) fail(target_, "cannot be replaced", errno);
-    remove_checkpoint(aside_);  // of a process that died before it did so
-    put_in_place(target_, aside_);
-    try {
-      put_in_place(path_, target_);
-    } catch (...) {
-      put_in_place(aside_, target_);
-      throw;
-    }
+  const Put how = put();
+  try {
+    files::sync_directory(files::parent_of(target_));
+  } catch (...) {
+    take_back(how);
+    path_.clear();  // it stays
+    throw;
   }
-  files::sync_directory(files::parent_of(target_));
   try_to_remove_checkpoint(path_);  // what was replaced
   try_to_remove_checkpoint(aside_);
+}
+
+PartialDirectory::Put PartialDirectory::put() {
+  if (!is_there(target_)) {
+    put_in_place(path_, target_);
+    return Put::InAFreePlace;
+  }
+  if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return Put::ByExchange;
+  if (errno != EINVAL) fail(target_, "cannot be replaced", errno);
+  remove_checkpoint(aside_);  // of a process that died before it did so
+  put_in_place(target_, aside_);
+  try {
+    put_in_place(path_, target_);
+  } catch (...) {
+    put_in_place(aside_, target_);
+    throw;
+  }
+  return Put::AfterTheOld;
+}
+
+void PartialDirectory::take_back(Put how) noexcept {
+  const unsigned flags = how == Put::ByExchange ? RENAME_EXCHANGE : 0;
+  if (renameat2(AT_FDCWD, target_.c_str(), AT_FDCWD, path_.c_str(), flags) != 0) return;
+  if (how == Put::AfterTheOld) std::rename(aside_.c_str(), target_.c_str());
+}
+
+fs::path place_of(fs::path target) {
+  if (target.filename().empty()) target = target.parent_path();  // "run/step-5/"
+  const fs::path aside = with_suffix(target, kReplaced);
+  return !is_there(target) && is_checkpoint(aside) ? aside : target;
+}
+
+fs::path target_of(const fs::path& place) {
+  const std::string path = place.string();
+  return path.ends_with(kReplaced) ? path.substr(0, path.size() - std::strlen(kReplaced)) : path;
 }
 
 }  // namespace fsdp::checkpoint

@@ -14,7 +14,8 @@ namespace fsdp::checkpoint {
 class PartialDirectory {
  public:
   // Makes the parents of `target`, too, where they are missing. What a process left that died while it saved to the
-  // same target is tidied away first, and the older checkpoint put back where that process had moved it aside.
+  // same target is tidied away first, and the older checkpoint put back where that process had moved it aside. The
+  // parents' names are on the disk then.
   explicit PartialDirectory(const std::filesystem::path& target);
   // Removes the directory, unless it was committed.
   ~PartialDirectory();
@@ -25,14 +26,25 @@ class PartialDirectory {
 
   // Puts the directory, complete and synced, in the place of `target`, and syncs: after a crash at any moment `target`
   // is the old one, the new one, or, where the file system cannot exchange names, absent with the old one beside it, as
-  // TARGET.partial-replaced, from where the next save puts it back.
+  // TARGET.partial-replaced, from where the next save puts it back. Where the disk does not take it, the old one has
+  // its place again, and the new one stays beside it until the next save: nobody knows which of them the disk has
+  // there.
   void commit();
 
  private:
+  enum class Put { InAFreePlace, ByExchange, AfterTheOld };
+  Put put();
+  void take_back(Put how) noexcept;
+
   std::filesystem::path target_, aside_;
   files::FileLock lock_;
   std::filesystem::path path_;
 };
+
+// Where the checkpoint of that name lies: at its place, or where a process that was killed had moved it aside.
+std::filesystem::path place_of(std::filesystem::path target);
+// The name of the checkpoint that lies at `place`: that of one moved aside without its suffix.
+std::filesystem::path target_of(const std::filesystem::path& place);
 
 // The suffix that `path()` of a target's partial directory adds to it: ".partial-" and as many characters as make it
 // this long.

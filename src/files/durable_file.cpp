@@ -84,7 +84,11 @@ void DurableFile::write(const char* bytes, size_t size, int64_t offset) {
 void DurableFile::close() {
   flush();
   if (fsync(descriptor_.number()) != 0) fail("cannot be synced to the disk");
-  if (descriptor_.close() != 0) fail("cannot be closed");
+  if (descriptor_.close() == 0) return;
+  const int error = errno;
+  unlink(path_.c_str());
+  errno = error;
+  fail("cannot be closed");
 }
 
 void DurableFile::fail(const char* what) const {
@@ -118,6 +122,21 @@ void sync_directory(const std::filesystem::path& path) {
   const Descriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.is_open() && fsync(directory.number()) == 0) return;
   throw Error(fmt::format("directory '{}' cannot be synced to the disk: {}.", path.string(), std::strerror(errno)));
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw Error(fmt::format("directory '{}' cannot be made: {}.", path.string(), error.message()));
+  std::filesystem::path above = parent_of(path);
+  for (std::filesystem::path last; above != last; above = parent_of(above)) {
+    const Descriptor directory(open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory.is_open() && fsync(directory.number()) != 0 && errno != EINVAL && errno != EROFS) {
+      throw Error(
+          fmt::format("directory '{}' cannot be synced to the disk: {}.", above.string(), std::strerror(errno)));
+    }
+    last = above;
+  }
 }
 
 std::filesystem::path parent_of(const std::filesystem::path& path) {

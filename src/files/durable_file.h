@@ -67,6 +67,10 @@ void write_durably(const std::filesystem::path& path, std::string_view bytes);
 // Syncs a directory's entries to the disk.
 void sync_directory(const std::filesystem::path& path);
 
+// Makes a directory, and those above it, where they are missing. Their names are on the disk then, also those that a
+// process made which was killed; a directory above that cannot be read or synced at all is passed over.
+void make_directories(const std::filesystem::path& path);
+
 // The directory that a path's last name lies in: "." for a name alone.
 std::filesystem::path parent_of(const std::filesystem::path& path);
 

@@ -83,7 +83,11 @@ FileLock::Outcome FileLock::try_to_take() {
   if (flock(descriptor_.number(), LOCK_EX | LOCK_NB) == 0) {
     return is_still_at(path_, descriptor_) ? Outcome::Taken : Outcome::Gone;
   }
-  return has_no_locks(errno) && is_new ? Outcome::Taken : Outcome::Held;
+  const int error = errno;
+  if (has_no_locks(error)) return is_new ? Outcome::Taken : Outcome::Held;
+  if (error == EWOULDBLOCK) return Outcome::Held;
+  if (is_new) unlink(path_.c_str());
+  throw Error(fmt::format("the lock '{}' cannot be taken: {}.", path_.string(), std::strerror(error)));
 }
 
 bool is_lock_held(const std::filesystem::path& path) {

@@ -5,7 +5,10 @@
 
 #include <fstream>
 #include <limits>
+#include <set>
+#include <string>
 
+#include "files/file_lock.h"
 #include "run/checkpoint_folder.h"
 #include "run/resume_state.h"
 #include "support/temporary_folder.h"
@@ -27,6 +30,12 @@ void make_checkpoint(const fs::path& folder) {
 
 class Checkpoints : public ::testing::Test {
  protected:
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run_)) names.insert(entry.path().filename().string());
+    return names;
+  }
+
   TemporaryFolder folder_;
   fs::path run_ = folder_.path();
 };
@@ -63,6 +72,44 @@ TEST_F(Checkpoints, TheNewestAreKeptAndNothingElseIsTouched) {
   EXPECT_FALSE(fs::exists(run_ / "step-1"));
   EXPECT_TRUE(fs::exists(run_ / "step-0"));
   EXPECT_TRUE(fs::exists(run_ / "metrics.jsonl"));
+}
+
+TEST_F(Checkpoints, AreRemovedAtOnceAndLeftoversOfAKilledRemovalGo) {
+  for (const char* name : {"step-1", "step-2", "step-1.partial-remove"}) make_checkpoint(run_ / name);
+  EXPECT_THAT(remove_old_checkpoints(run_, 1).folders, ElementsAre(run_ / "step-1"));
+  EXPECT_EQ(names(), (std::set<std::string>{"step-2"}));
+}
+
+TEST_F(Checkpoints, AreAllThatIsThereOnceTheFolderIsTidy) {
+  for (const char* name : {"step-2", "step-2.partial-Ab12cD", "step-4.partial-remove", "best.partial-Ab12cD"}) {
+    make_checkpoint(run_ / name);
+  }
+  fs::remove(run_ / "step-2.partial-Ab12cD/manifest.json");
+  std::ofstream(run_ / "step-2.partial.lock") << "process 1 on nowhere";
+  make_checkpoint(run_ / "step-2.partial-replaced");
+  tidy_after_crash(run_);
+  EXPECT_EQ(names(), (std::set<std::string>{"step-2"}));
+}
+
+TEST_F(Checkpoints, ThatWereMovedAsideGetTheirNamesBack) {
+  for (const char* name : {"best.partial-replaced", "step-2.partial-replaced"}) make_checkpoint(run_ / name);
+  tidy_after_crash(run_);
+  EXPECT_EQ(names(), (std::set<std::string>{"best", "step-2"}));
+}
+
+TEST_F(Checkpoints, AreTidiedOfNothingElse) {
+  for (const char* name : {"other.partial-Ab12cD", "step-2.partial-Ab12cDe", "step-2.partial-Ab12cD",
+                           "step-x.partial-Ab12cD", "step-6.partial-Ab12cD"}) {
+    make_checkpoint(run_ / name);
+  }
+  std::ofstream(run_ / "step-2.partial-Ab12cD/notes.txt") << "precious";
+  fs::create_symlink(run_ / "other.partial-Ab12cD", run_ / "step-4.partial-Ab12cD");
+  fs::create_symlink(run_ / "nowhere", run_ / "step-4.partial.lock");
+  const fsdp::files::FileLock saving(run_ / "step-6.partial.lock");
+  const std::set<std::string> before = names();
+  tidy_after_crash(run_);
+  EXPECT_EQ(names(), before);
+  EXPECT_TRUE(is_checkpoint(run_ / "other.partial-Ab12cD"));
 }
 
 TEST_F(Checkpoints, OfAnAbandonedFutureAreSetAside) {
