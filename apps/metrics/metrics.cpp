@@ -54,9 +54,9 @@ int64_t MetricsFile::begin_anew(const std::string& why) {
   return 0;
 }
 
-// Steps rise from line to line, but for the checkpoints', so what is kept is the file's beginning: cutting it needs no room on the disk, and no
-// record is ever without a place. A damaged line in it stays: it is no worse than a hole. Checkpoints of kept steps that
-// were recorded later are written again.
+// Steps rise from line to line, but for the checkpoints', so what is kept is the file's beginning: cutting it needs no
+// room on the disk, and no record is ever without a place. A damaged line in it stays: it is no worse than a hole.
+// Checkpoints of kept steps that were recorded later are written again.
 int64_t MetricsFile::kept_of_record(int64_t steps_done) {
   LineReader lines(path_);
   int64_t kept = 0, last = -1;

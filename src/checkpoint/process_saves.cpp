@@ -38,6 +38,7 @@ SavesOfProcess& saves_of_process() {
 ProcessSave::ProcessSave() {
   SavesOfProcess& saves = saves_of_process();
   const std::lock_guard lock(saves.mutex);
+  if (saves.process != getpid()) saves.process = getpid(), saves.count = 0;  // this one was forked
   ++saves.count;
 }
 
