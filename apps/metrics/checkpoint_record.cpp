@@ -13,13 +13,14 @@ namespace {
 constexpr bool kIsAlwaysThere = true, kIsOnlyOfSome = false;
 constexpr bool kComesAgain = true, kIsItsOwn = false;
 
-constexpr std::array<Field, 9> kCheckpointFields = {{{"step", "steps", kIsAlwaysThere, kComesAgain},
+constexpr std::array<Field, 10> kCheckpointFields = {{{"step", "steps", kIsAlwaysThere, kComesAgain},
                                                      {"event", "", kIsAlwaysThere, kComesAgain},
                                                      {"seconds", "s", kIsAlwaysThere, kIsItsOwn},
                                                      {"folder", "", kIsAlwaysThere, kComesAgain},
                                                      {"best", "", kIsAlwaysThere, kComesAgain},
                                                      {"bytes", "bytes", kIsAlwaysThere, kIsItsOwn},
                                                      {"save_seconds", "s", kIsAlwaysThere, kIsItsOwn},
+                                                     {"pause_seconds", "s", kIsAlwaysThere, kIsItsOwn},
                                                      {"kept", "", kIsAlwaysThere, kIsItsOwn},
                                                      {"removed", "", kIsOnlyOfSome, kIsItsOwn}}};
 
@@ -35,6 +36,7 @@ Json to_json(const CheckpointRecord& checkpoint) {
                {"best", checkpoint.best},
                {"bytes", checkpoint.bytes},
                {"save_seconds", checkpoint.save_seconds},
+               {"pause_seconds", checkpoint.pause_seconds},
                {"kept", checkpoint.kept}};
   if (!checkpoint.removed.empty()) json["removed"] = checkpoint.removed;
   return json;
@@ -47,6 +49,7 @@ CheckpointRecord checkpoint_from(const Json& record) {
   read_field(record, "best", checkpoint.best);
   read_field(record, "bytes", checkpoint.bytes);
   read_field(record, "save_seconds", checkpoint.save_seconds);
+  read_field(record, "pause_seconds", checkpoint.pause_seconds);
   read_field(record, "kept", checkpoint.kept);
   read_field(record, "removed", checkpoint.removed);
   return checkpoint;

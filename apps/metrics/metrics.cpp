@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -19,9 +20,15 @@ namespace {
 // JSON has no infinity: a run that diverged says null.
 double number_or_nan(const Json& json) { return json.is_number() ? json.get<double>() : std::nan(""); }
 
-// Records of steps rise, and an event comes after its step.
+bool is_of_checkpoint(const Json& record) {
+  const auto event = record.find("event");
+  return event != record.end() && *event == kCheckpointEvent;
+}
+
+// Records of steps rise, and an event comes after its step. A checkpoint is recorded when it is committed, and others of
+// later steps may be there by then.
 bool comes_after(const Json& record, int64_t step, int64_t last) {
-  return record.contains("event") ? step >= last : step > last;
+  return record.contains("event") ? step >= last || is_of_checkpoint(record) : step > last;
 }
 
 }  // namespace
@@ -47,8 +54,9 @@ int64_t MetricsFile::begin_anew(const std::string& why) {
   return 0;
 }
 
-// Steps rise from line to line, so what is kept is the file's beginning: cutting it needs no room on the disk, and no
-// record is ever without a place. A damaged line in it stays: it is no worse than a hole.
+// Steps rise from line to line, but for the checkpoints', so what is kept is the file's beginning: cutting it needs no
+// room on the disk, and no record is ever without a place. A damaged line in it stays: it is no worse than a hole.
+// Checkpoints of kept steps that were recorded later are written again.
 int64_t MetricsFile::kept_of_record(int64_t steps_done) {
   LineReader lines(path_);
   int64_t kept = 0, last = -1;
@@ -60,10 +68,13 @@ int64_t MetricsFile::kept_of_record(int64_t steps_done) {
       return begin_anew(
           fmt::format("line {} has step {} after step {}, so it is not of one run", lines.number(), step, last));
     }
-    last = step;
+    last = std::max(last, step);
     if (!record && is_kept) tell_damaged(lines);
     is_kept = is_kept && step <= steps_done && (record || lines.has_end());
-    if (!is_kept) continue;
+    if (!is_kept) {
+      if (record && step <= steps_done && is_of_checkpoint(*record)) waiting_ += lines.text() + "\n";
+      continue;
+    }
     if (record && record->contains("loss")) remember(step, number_or_nan(record->at("loss")));
     kept = lines.end();
     if (!lines.has_end()) waiting_ = "\n";  // the line is whole but for that

@@ -31,6 +31,9 @@ std::vector<Group> output_groups() {
          "asks for several."},
         {"--no-save", &O::no_save, Anything{}, kTrain, "", "",
          "Saves no checkpoint, not even at the end: a trial of what a model takes. Such a run cannot go on."},
+        {"--save-sync", &O::save_sync, Anything{}, kTrain, "", "",
+         "Stops training while a checkpoint is written. Otherwise a copy of the state is made and written beside the "
+         "steps, which takes memory for the copy: 12 bytes per parameter, divided among the ranks as the state is."},
         {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
          "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
          "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "

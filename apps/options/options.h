@@ -127,6 +127,7 @@ struct Options {
   int64_t keep = 0;  // 0: all
   bool no_best = false;
   bool no_save = false;
+  bool save_sync = false;  // training waits for each save
   std::optional<StepRange> trace_steps;
   bool export_model = false;
   bool export_best = false;  // of the best checkpoint, not of the last step
@@ -156,6 +157,10 @@ struct Options {
   int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
   // The last validation alone compares with nothing.
   bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
+  // Those before the last one, which nothing comes after.
+  bool saves_beside_steps() const {
+    return !save_sync && !no_save && (save_every > 0 || save_minutes > 0 || keeps_best());
+  }
   std::string best_folder() const { return run + "/best"; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }
   LearningRate learning_rate() const {

@@ -29,7 +29,8 @@ double temporary_bytes(const RunPlan& plan) {
 
 double HostMemory::of_rank(const MemoryPlan& plan) const {
   const auto all = static_cast<double>(plan.total());
-  return std::max(all, all - static_cast<double>(plan.late) + activations + temporary) + process;
+  return std::max(all, all - static_cast<double>(plan.late) + activations + temporary) +
+         static_cast<double>(plan.save_copy) + process;
 }
 
 double HostMemory::largest_rank() const {

@@ -69,6 +69,16 @@ int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padd
   return numel;
 }
 
+// This rank's part of what a save writes, without padding.
+int64_t saved_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSharding& sharding) {
+  int64_t bytes = state_bytes(unit, shard, sharding), offset = 0;
+  for (const PlannedParameter& parameter : unit) {
+    bytes += kFloatBytes * common_numel({offset, offset + parameter.numel}, shard);
+    offset += rounded_up(parameter.numel);
+  }
+  return bytes;
+}
+
 // In fp32, and in the dtype that is gathered where that is another.
 int64_t shard_bytes_per_element(const PlannedSharding& sharding) {
   return kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0);
@@ -190,7 +200,8 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
           .muon = options.optimizer == "muon",
           .moment = moment,
           .offloads_state = options.offloads(),
-          .offloads_shards = options.offload == "all"};
+          .offloads_shards = options.offload == "all",
+          .copies_for_saves = options.saves_beside_steps() && !options.offloads()};
 }
 
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
@@ -210,6 +221,9 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
       plan.gradients += count * state.gradients;
       plan.offloaded += count * state.offloaded(sharding);
       largest = std::max(largest, state.offloaded(sharding));
+      // The first group has all of it once.
+      if (sharding.copies_for_saves && rank < sharding.group)
+        plan.save_copy += count * saved_bytes(unit, shard_of(unit_sizes, sharding, rank), sharding);
     }
     // One rank alone has no gradients but those that autograd has made.
     if (sharding.ranks == 1 && sharding.one_micro_batch) plan.late = plan.gradients;

@@ -33,11 +33,12 @@ struct PlannedSharding {
   PlannedMoment moment = {};
   bool offloads_state = false;   // of the optimizer, to files
   bool offloads_shards = false;  // and the sums of their gradients
+  bool copies_for_saves = false;
 };
 
 PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
 
-// In bytes; but for `copies`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the
+// In bytes; but for `copies`, `save_copy`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the
 // same order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
@@ -49,6 +50,7 @@ struct MemoryPlan {
   int64_t resident = 0;         // of that, in memory at once, at most
   int64_t late = 0;             // of all these, what is there only as activations go
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
+  int64_t save_copy = 0;        // in addition, of the state for saves beside the steps
   int64_t total() const {
     return parameters + gradients + optimizer + full_parameters + full_gradients - offloaded + resident;
   }

@@ -24,6 +24,7 @@ std::string flags_between(const Options& given, const Options& changed) {
   auto add = [&](const char* flag, const auto& before, const auto& after) {
     if (before != after) flags.push_back(fmt::format("{} {}", flag, after));
   };
+  if (given.save_sync != changed.save_sync) flags.emplace_back("--save-sync");
   add("--strategy", given.strategy, changed.strategy);
   add("--shard-group-size", given.shard_group_size, changed.shard_group_size);
   add("--ranks", given.ranks, changed.ranks);
@@ -39,6 +40,14 @@ std::string flags_between(const Options& given, const Options& changed) {
 
 // A step of the way to less memory; none: there is no further one.
 using Step = std::optional<Options> (*)(const Options&);
+
+// The bits stay; training waits for its saves.
+std::optional<Options> with_waits_for_saves(const Options& options) {
+  if (!options.saves_beside_steps()) return std::nullopt;
+  Options changed = options;
+  changed.save_sync = true;
+  return changed;
+}
 
 std::optional<Options> with_full_shard(const Options& options) {
   if (options.ranks == 1 || (options.strategy == "full-shard" && options.shard_group_size == 0)) return std::nullopt;
@@ -107,9 +116,9 @@ std::optional<Options> with_half_the_context(const Options& options) {
   return changed;
 }
 
-constexpr std::array<Step, 8> kSteps = {with_full_shard,       with_a_smaller_batch,      with_fewer_ranks,
-                                        with_more_in_files,    with_activations_in_files, with_short_gradients,
-                                        with_short_parameters, with_half_the_context};
+constexpr std::array<Step, 9> kSteps = {with_waits_for_saves, with_full_shard,       with_a_smaller_batch,
+                                        with_fewer_ranks,     with_more_in_files,    with_activations_in_files,
+                                        with_short_gradients, with_short_parameters, with_half_the_context};
 
 // On several hosts a launcher has decided on the ranks.
 bool is_allowed(Step step, const RunPlan& plan) {

@@ -110,8 +110,8 @@ std::vector<std::string> memory_parts(const RunMetrics& metrics) {
     const bool is_new = std::find(parts.begin(), parts.end(), part) == parts.end();
     if (is_new && metrics.columns.contains(std::string(kPart) + part)) parts.push_back(part);
   };
-  for (const char* part : {"program and LibTorch", "parameters", "gradients", "optimizer", "full parameters",
-                           "full gradients", "activations", "other tensors"}) {
+  for (const char* part : {"program and LibTorch", "copy for saves", "parameters", "gradients", "optimizer",
+                           "full parameters", "full gradients", "activations", "other tensors"}) {
     add(part);
   }
   for (const auto& [name, values] : metrics.columns) {

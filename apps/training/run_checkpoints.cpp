@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -146,31 +147,43 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
   return {};
 }
 
-// Saves to a folder of the run, and moves aside what lies there and is no checkpoint.
-std::string save_to(const fs::path& folder, Training& training, ResumeState state, int64_t steps_done) try {
+// Saves to a folder of the run, or begins to, and moves aside what lies there and is no checkpoint.
+void save_to(BegunSave& save, Training& training, ResumeState state, SaveMode mode) try {
   if (training.options.scales_loss()) {
     state.loss_scale = training.scaler.state().scale;
     state.finite_steps = training.scaler.state().finite_steps;
   }
   Notes notes = to_notes(state);
   notes[kSettings] = to_note(training.settings);
-  const std::string told = from_first_rank(training.world, [&] { return make_way_for(folder); });
+  const std::string told = from_first_rank(training.world, [&] { return make_way_for(save.folder); });
   if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
-  fsdp::save_checkpoint(
-      folder,
-      {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = steps_done, .notes = notes});
-  return "";
+  const fsdp::Checkpoint checkpoint{
+      .model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .step = save.step, .notes = notes};
+  if (mode == SaveMode::BesideSteps) {
+    save.pending = fsdp::save_checkpoint_async(save.folder, checkpoint);
+  } else {
+    fsdp::save_checkpoint(save.folder, checkpoint);
+  }
 } catch (const fsdp::Error& error) {
-  return error.what();
+  save.problem = error.what();
 }
 
-SavedCheckpoint save_timed(const fs::path& folder, Training& training, const ResumeState& state, int64_t steps_done) {
+BegunSave begin_save(BegunSave save, Training& training, const ResumeState& state, SaveMode mode) {
   const auto begin = std::chrono::steady_clock::now();
-  SavedCheckpoint saved{.problem = save_to(folder, training, state, steps_done),
-                        .record = {.step = steps_done, .folder = folder.filename().string()}};
-  saved.record.save_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (saved.problem.empty() && training.world.rank() == 0) saved.record.bytes = bytes_of_checkpoint(folder);
-  return saved;
+  save_to(save, training, state, mode);
+  save.call_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return save;
+}
+
+// In the folder of the run, of which it is the newest now.
+void remove_older(const Options& options, CheckpointRecord& record) try {
+  set_later_checkpoints_aside(options.run, record.step);
+  const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
+  for (const fs::path& folder : removed.folders) record.removed.push_back(folder.filename().string());
+  for (const std::string& problem : removed.problems) print_error(problem + "\n");
+  record.kept = static_cast<int64_t>(checkpoints_of(options.run).size());
+} catch (const std::exception& error) {
+  print_error(fmt::format("{}\n", error.what()));
 }
 
 // Of another run, whose validation losses need not be of this run's data.
@@ -182,30 +195,34 @@ bool is_of_other_run(Training& training) {
 
 }  // namespace
 
-SavedCheckpoint save_best(Training& training, const ResumeState& state, int64_t steps_done) {
-  SavedCheckpoint saved = save_timed(training.options.best_folder(), training, state, steps_done);
-  saved.record.best = true;
+BegunSave begin_save_best(Training& training, const ResumeState& state, int64_t steps_done, SaveMode mode) {
+  return begin_save({.folder = training.options.best_folder(), .step = steps_done, .best = true}, training, state, mode);
+}
+
+BegunSave begin_save_run(Training& training, const ResumeState& state, int64_t steps_done, SaveMode mode) {
+  return begin_save({.folder = training.options.checkpoint_folder(steps_done), .step = steps_done}, training, state,
+                    mode);
+}
+
+SavedCheckpoint finish_save(Training& training, const BegunSave& save) {
+  SavedCheckpoint saved{.problem = save.problem,
+                        .record = {.step = save.step, .folder = save.folder.filename().string(), .best = save.best}};
+  try {
+    save.pending.wait();
+  } catch (const fsdp::Error& error) {
+    saved.problem = error.what();
+  }
+  // The call did more than begin the save.
+  saved.record.pause_seconds = std::max(save.call_seconds, save.pending.seconds_paused());
+  saved.record.save_seconds = std::max(save.call_seconds, save.pending.seconds());
+  if (!saved.problem.empty() || training.world.rank() != 0) return saved;
+  saved.record.bytes = bytes_of_checkpoint(save.folder);
+  if (!save.best) remove_older(training.options, saved.record);
   return saved;
 }
 
 void load_best(Training& training) {
   fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded});
-}
-
-SavedCheckpoint save_run(Training& training, const ResumeState& state, int64_t steps_done) {
-  const Options& options = training.options;
-  SavedCheckpoint saved = save_timed(options.checkpoint_folder(steps_done), training, state, steps_done);
-  if (!saved.problem.empty() || training.world.rank() != 0) return saved;
-  try {
-    set_later_checkpoints_aside(options.run, steps_done);
-    const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
-    for (const fs::path& folder : removed.folders) saved.record.removed.push_back(folder.filename().string());
-    for (const std::string& problem : removed.problems) print_error(problem + "\n");
-    saved.record.kept = static_cast<int64_t>(checkpoints_of(options.run).size());
-  } catch (const std::exception& error) {
-    print_error(fmt::format("{}\n", error.what()));
-  }
-  return saved;
 }
 
 std::string told_of(const CheckpointRecord& saved, const std::string& run) {

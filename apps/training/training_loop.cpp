@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "generation/generate.h"
 #include "planning/activation_text.h"
@@ -73,6 +74,7 @@ void TrainingLoop::step() {
     report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   event(outcome.event);
+  finish_save(Wait::Never);
   tell_activation_decision();
   find_slow_rank(outcome.ranks);
   if (is_best) save_best();  // before RUN/step-N, whose notes say that it is there
@@ -98,6 +100,7 @@ void TrainingLoop::stop_if_asked_meanwhile() {
   if (is_done()) return;
   agree_on_stop();
   if (stop_signal_ == 0) return;
+  finish_save(Wait::IfNeeded);
   if (saved_step_ == steps_done_) return announce_end();
   save(/*due_by_clock=*/true);
 }
@@ -148,9 +151,9 @@ bool TrainingLoop::validate(StepRecord& record) {
 
 void TrainingLoop::save_best() {
   if (!training_.options.keeps_best()) return;
-  const SavedCheckpoint saved = trainer::save_best(training_, state_, steps_done_);
-  if (saved.problem.empty()) return record(saved);
-  event(fmt::format("the best checkpoint could not be saved, training goes on: {}", saved.problem));
+  finish_save_before_next();
+  save_ = begin_save_best(training_, state_, steps_done_, save_mode());
+  if (save_mode() == SaveMode::WhileTrainingWaits) finish_save(Wait::IfNeeded);
 }
 
 std::string TrainingLoop::best() const {
@@ -184,16 +187,43 @@ bool TrainingLoop::save(bool due_by_clock) {
   save_timer_.saved();  // or tried to
   announce_end();
   if (training_.options.no_save) return false;
-  const SavedCheckpoint saved = save_run(training_, state_, steps_done_);
+  finish_save_before_next();
+  save_ = begin_save_run(training_, state_, steps_done_, save_mode());
+  if (save_mode() == SaveMode::WhileTrainingWaits) finish_save(Wait::IfNeeded);
+  return true;
+}
+
+// Nothing comes after the last one.
+SaveMode TrainingLoop::save_mode() const {
+  const bool waits = is_done() || !training_.options.saves_beside_steps();
+  return waits ? SaveMode::WhileTrainingWaits : SaveMode::BesideSteps;
+}
+
+void TrainingLoop::finish_save(Wait wait) {
+  if (!save_ || (wait == Wait::Never && !save_->is_done())) return;
+  const BegunSave begun = *std::exchange(save_, std::nullopt);
+  const SavedCheckpoint saved = trainer::finish_save(training_, begun);
   if (saved.problem.empty()) {
-    saved_step_ = steps_done_;
+    if (!begun.best) saved_step_ = begun.step;
     record(saved);
-  } else if (is_done()) {
+  } else if (is_done() && !begun.best && begun.step == steps_done_) {
     throw fsdp::Error(saved.problem);
   } else {
-    event(fmt::format("the checkpoint could not be saved, training goes on: {}", saved.problem));
+    event(fmt::format("the {}checkpoint could not be saved, training goes on: {}", begun.best ? "best " : "",
+                      saved.problem));
   }
-  return true;
+}
+
+void TrainingLoop::finish_save_before_next() {
+  if (!save_) return;
+  const int64_t step = save_->step;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool waits = !save_->is_done();
+  finish_save(Wait::IfNeeded);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!waits || step == steps_done_ || is_done()) return;
+  event(fmt::format("training waited {:.2g} s for the checkpoint of step {} before it began the next one", seconds,
+                    step));
 }
 
 void TrainingLoop::write_sample() {
@@ -217,6 +247,7 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
       {{"activations", report.peak_activation_bytes},
        {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
        {"program and LibTorch", training_.program_bytes}});
+  if (report.save_copy_bytes > 0) parts.push_back({"copy for saves", report.save_copy_bytes});
   if (training_.options.offloads()) parts.push_back({"state in files", report.offloaded_bytes});
   if (training_.options.offload_activations)
     parts.push_back({"activations in files", report.peak_offloaded_activation_bytes});
@@ -226,7 +257,8 @@ std::vector<MemoryPart> TrainingLoop::memory() const {
 void TrainingLoop::record(const SavedCheckpoint& saved) {
   if (report_ == nullptr) return;
   // The last lines of the run say where the last ones are.
-  report_->checkpoint(saved.record, is_done() ? "" : told_of(saved.record, training_.options.run));
+  const bool is_last = is_done() && saved.record.step == steps_done_;
+  report_->checkpoint(saved.record, is_last ? "" : told_of(saved.record, training_.options.run));
 }
 
 void TrainingLoop::event(const std::string& text) {

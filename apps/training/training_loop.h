@@ -37,6 +37,12 @@ class TrainingLoop {
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
   bool save(bool due_by_clock);  // whether it was time to
+  SaveMode save_mode() const;
+  // Ends the save that is under way, waiting for it where that is asked for.
+  enum class Wait { Never, IfNeeded };
+  void finish_save(Wait wait);
+  // Before another one.
+  void finish_save_before_next();
   void tell_activation_decision();
   void agree_on_stop();
   void stop_if_asked_meanwhile();
@@ -56,6 +62,7 @@ class TrainingLoop {
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;
   int64_t first_traced_step_ = 0;
+  std::optional<BegunSave> save_;  // under way
   int64_t saved_step_ = -1;
   int stop_signal_ = 0;
   bool told_activations_ = false;

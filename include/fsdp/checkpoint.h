@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "fsdp/sharded_model.h"
 
 namespace fsdp {
+
+namespace checkpoint {
+class SaveUnderWay;
+}
 
 // The parts of a checkpoint; the model is required.
 struct Checkpoint {
@@ -29,6 +34,46 @@ struct Checkpoint {
 // anything else that lies there stays, and is an error. A collective. Throws `Error` on every rank when one of them
 // cannot write, or when another job is saving to the same place.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
+
+// A save that goes on beside training, as `save_checkpoint_async` returns it. A cheap handle: copies are of one save.
+// It owns nothing: dropping it neither waits nor gives up the save. Any thread may call it, also when the model is gone.
+class PendingCheckpoint {
+ public:
+  PendingCheckpoint() = default;  // of no save: done
+  explicit PendingCheckpoint(std::shared_ptr<checkpoint::SaveUnderWay> save);
+
+  // Returns when the checkpoint is committed, on this rank and so on all. Throws the `Error` that save_checkpoint would
+  // have thrown, every time; nothing is left then. No collective, but it waits for the saves of the other ranks.
+  void wait() const;
+  // Whether `wait` has nothing to wait for: it is committed, or failed. Never waits.
+  bool done() const noexcept;
+  // For how long it has kept this rank's training waiting so far: in the call, an older save that it waited for
+  // included, and where a change of the state waited for the copy.
+  double seconds_paused() const noexcept;
+  // From the call to the commit; so far, where it is not over.
+  double seconds() const noexcept;
+
+ private:
+  std::shared_ptr<checkpoint::SaveUnderWay> save_;
+};
+
+// As `save_checkpoint`, with the same files to the byte, but it returns at once: a thread of each rank copies, writes
+// and commits, while training goes on. What is written is the state at this call. Nothing else may be changed for that:
+// the next step, load or other write of the parameters or of an optimizer's state waits until the copy is made, which
+// usually is long before. Copied in the call itself: the module's buffers, state on a GPU, and that of an `Optimizer`
+// which is none of this library's; tensors of such a state(), and of one that was taken before, are the caller's.
+//
+// Memory: a copy of this rank's part, 12 bytes per parameter and shard with AdamW's moments in fp32, kept until the
+// model ends (MemoryReport::save_copy_bytes). Where the state lies in files (Options::offload_directory), or the host
+// has no memory for the copy, there is none, and the next write waits until this rank's file is written.
+//
+// A model has one such save at a time: another one, a save_checkpoint or a load_checkpoint waits for it first. So does
+// the end of the model (of its ShardedModel and optimizers), and exit(): a process ends after the commit. What goes wrong
+// with a save is thrown by `wait`; where nobody has called it by the next of these, rank 0 writes it to standard error.
+//
+// A collective. The first call of a model makes connections of its own between the ranks. Throws `Error` for what
+// cannot be saved at this place in the program; all else, a full disk or a rank that is gone, is thrown by `wait`.
+PendingCheckpoint save_checkpoint_async(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // In what a checkpoint and what it is loaded into differ. States of an optimizer are called as in the files,
 // "optimizer.exp_avg.NAME", buffers "buffer.NAME".

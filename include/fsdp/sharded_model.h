@@ -64,6 +64,8 @@ struct MemoryReport {
   // host.
   int64_t offloaded_activation_bytes = 0;       // now
   int64_t peak_offloaded_activation_bytes = 0;  // the most since the model was sharded, or `reset_peak_memory`
+  // What save_checkpoint_async copies this rank's part of the state to: kept from its first call to the model's end.
+  int64_t save_copy_bytes = 0;  // in none of the numbers above
 };
 
 // How often the model communicated since it was sharded.
@@ -73,7 +75,7 @@ struct CommunicationReport {
   int64_t reductions = 0;        // units whose gradients were reduced
   int64_t late_gradients = 0;    // that came after their unit was reduced: their sum may differ in bits
   int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
-  double wait_seconds = 0;       // that this rank waited for others
+  double wait_seconds = 0;       // that this rank waited for others, and its steps for a save to copy
 
   // From an earlier report of the same model to this one: what a step comes to, for example.
   //

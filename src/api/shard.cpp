@@ -130,6 +130,7 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
   auto model = std::make_shared<engine::Model>(
       engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                         .group = is_offloaded_to_cpu(options, world) ? make_offloaded_group(world) : make_group(),
+                        .new_host_group = [state = world.state()] { return state->new_host_group(); },
                         .device = world.device(),
                         .strategy = options.strategy,
                         .shards = sharding.shards,

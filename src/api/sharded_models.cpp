@@ -42,6 +42,7 @@ MemoryReport ShardedModels::memory() const {
     sum.full_gradient_bytes += one.full_gradient_bytes;
     sum.offloaded_bytes += one.offloaded_bytes;
     sum.offloaded_activation_bytes += one.offloaded_activation_bytes;
+    sum.save_copy_bytes += one.save_copy_bytes;
   }
   return sum;
 }

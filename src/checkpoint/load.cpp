@@ -132,6 +132,7 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
+  if (model.background_saves()) model.background_saves()->finish();  // it may be what is loaded
   collectives::Group& group = model.group();
   const std::filesystem::path directory = checkpoint::place_of(target);
   Contents contents;

@@ -65,6 +65,17 @@ void Model::begin_read(std::string_view what) {
   parts_.writer.release_all();
 }
 
+std::shared_ptr<ShardReaders::Reading> Model::begin_reading() {
+  const std::lock_guard lock(parts_.mutex);
+  FSDP_INVARIANT(!parts_.writer.pieces_changed(), "the pieces may change without an announcement");
+  return parts_.readers.begin();
+}
+
+void Model::wait_for_readers() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.writer.wait_for_readers();
+}
+
 torch::Tensor Model::gather_whole(size_t unit) {
   const std::lock_guard lock(parts_.mutex);
   torch::NoGradGuard no_grad;

@@ -4,6 +4,7 @@
 // this a long list of short functions. Events of LibTorch come in by events.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,10 @@
 
 #include "engine/events.h"
 #include "engine/parts.h"
+
+namespace fsdp::checkpoint {
+class BackgroundSaves;
+}
 
 namespace fsdp::engine {
 
@@ -61,6 +66,16 @@ class Model {
   void begin_no_sync();
   void end_no_sync() noexcept;
 
+  // From now on shards and optimizers' state may be read beside the program, until the reading ends: changes wait for
+  // it. Whatever operators wrote to pieces is published (publish_pieces).
+  std::shared_ptr<ShardReaders::Reading> begin_reading();
+  // Optimizers' state may be written afterwards.
+  void wait_for_readers();
+  // A further group of the same ranks, for tensors on the CPU. A collective.
+  std::unique_ptr<collectives::Group> new_host_group() const { return parts_.new_host_group(); }
+  // Those of this model; null before the first. They end before anything else of the model does.
+  std::shared_ptr<checkpoint::BackgroundSaves>& background_saves() { return background_saves_; }
+
   // One unit whole, in fp32: only to be read. Between the first and the last, nothing else uses the model. A
   // collective.
   void begin_read(std::string_view what);
@@ -82,6 +97,7 @@ class Model {
 
   Parts parts_;
   Events events_{parts_};
+  std::shared_ptr<checkpoint::BackgroundSaves> background_saves_;
 };
 
 }  // namespace fsdp::engine

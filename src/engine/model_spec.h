@@ -1,6 +1,7 @@
 // The description that `shard` makes a model from.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -22,6 +23,8 @@ struct UnitSpec {
 struct ModelSpec {
   std::vector<UnitSpec> units;
   std::unique_ptr<collectives::Group> group;
+  // A further group of the same ranks with connections of its own, for tensors on the CPU. A collective.
+  std::function<std::unique_ptr<collectives::Group>()> new_host_group = nullptr;
   torch::Device device = torch::kCPU;       // of parameters, shards and gradients, and of the group's units
   Strategy strategy = Strategy::FullShard;  // by name; what it means follows
   int shards = 1;                           // ranks that share one copy of the state; divides the group's size

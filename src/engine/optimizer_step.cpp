@@ -32,6 +32,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
   if (begun && update_.lock() != update) refuse(Misuse::OtherStepBegun, "");
   const std::vector<float> factors = gradients_.take_factors();
   writer_.release_all();
+  writer_.wait_for_readers();
   const int count = static_cast<int>(units_.size());
   if (count > 0) units_[0]->read_ahead();
   for (int id = 0; id < count; ++id) {
@@ -107,6 +108,7 @@ void OptimizerStep::step_candidates(int64_t touched) {
     if (!unit.sum_is_complete()) continue;
     if (!early_.has_left(id) && !leave(id)) continue;
     if (!executor_.guarded([&] { return unit.begin_write(Readers::Ask); })) continue;
+    writer_.wait_for_readers();
     write(id, *update, gradients_.closing_factors_of(*units_[id]), touched);
     recorder_.computes_nothing();
     units_[id]->sum.give_back();

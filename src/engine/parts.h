@@ -3,6 +3,8 @@
 // One lock covers every call of theirs; kernels of operators run outside of it, an optimizer's update inside.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -62,6 +64,7 @@ struct Parts {
   Strategy strategy;
   int shards;                                      // ranks that share one copy of the state
   std::shared_ptr<memory::Backing> state_backing;  // of optimizers' state
+  std::function<std::unique_ptr<collectives::Group>()> new_host_group;
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
   FirstValues first_values;
@@ -74,6 +77,7 @@ struct Parts {
   Agreement agreement;
   Executor executor;
   ModelGradients gradients;
+  ShardReaders readers;
   ShardWriter writer;
   PostBackward post_backward;
   OptimizerStep optimizer_step;
@@ -83,6 +87,7 @@ struct Parts {
   ActivationBudget activation_budget;
   const FullScope* full_scope = nullptr;  // the one that is open
   int64_t optimizer_bytes = 0;
+  std::atomic<int64_t> save_copy_bytes = 0;  // which saves beside the program change
 };
 
 }  // namespace fsdp::engine

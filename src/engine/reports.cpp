@@ -40,6 +40,7 @@ MemoryReport memory_report(const Model& model) {
   report.full_parameter_bytes += arena.full.bytes() + parts.group->buffer_bytes();
   report.full_gradient_bytes += arena.gradients.bytes() + arena.staging.bytes();
   report.optimizer_bytes = parts.optimizer_bytes;
+  report.save_copy_bytes = parts.save_copy_bytes;
   return report;
 }
 

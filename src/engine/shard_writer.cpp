@@ -7,8 +7,15 @@ void ShardWriter::release_all() {
   executor_.perform(schedule_.shards_change());
 }
 
+void ShardWriter::wait_for_readers() {
+  if (!readers_.any()) return;
+  recorder_.computes_nothing();
+  recorder_.waits(Activity::WaitReaders, kNoUnit, [&] { readers_.wait(); });
+}
+
 void ShardWriter::begin_write() {
   release_all();
+  wait_for_readers();
   recorder_.computes_nothing();
   executor_.guarded([&] {
     recorder_.waits(Activity::WaitReaders, kNoUnit, [&] {

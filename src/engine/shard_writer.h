@@ -4,6 +4,7 @@
 #pragma once
 
 #include "engine/executor.h"
+#include "engine/shard_readers.h"
 #include "interpose/listener.h"
 #include "schedule/schedule.h"
 
@@ -13,11 +14,19 @@ class ShardWriter {
  public:
   // All outlive it.
   ShardWriter(Executor& executor, Units& units, schedule::Schedule& schedule, Recorder& recorder,
-              std::shared_ptr<interpose::Link> link)
-      : executor_(executor), units_(units), schedule_(schedule), recorder_(recorder), link_(std::move(link)) {}
+              std::shared_ptr<interpose::Link> link, ShardReaders& readers)
+      : executor_(executor),
+        units_(units),
+        schedule_(schedule),
+        recorder_(recorder),
+        link_(std::move(link)),
+        readers_(readers) {}
 
   // Nothing is full afterwards. A collective.
   void release_all();
+  // No read goes on beside the program afterwards: the shards, as far as peers are concerned, and optimizers' state may
+  // be written.
+  void wait_for_readers();
   // Every shard may be written afterwards. A collective.
   void begin_write();
   // Peers see all shards as they are now.
@@ -36,6 +45,7 @@ class ShardWriter {
   schedule::Schedule& schedule_;
   Recorder& recorder_;
   std::shared_ptr<interpose::Link> link_;
+  ShardReaders& readers_;
   bool pieces_changed_ = false;
 };
 

@@ -25,4 +25,11 @@ torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, con
   return torch::Tensor(std::move(view));
 }
 
+torch::Tensor plain(const torch::Tensor& tensor) {
+  const PieceStorage* storage = PieceStorage::of(tensor);
+  if (storage == nullptr) return tensor.detach();
+  const int64_t begin = tensor.storage_offset();
+  return storage->memory().slice(0, begin, begin + tensor.numel());
+}
+
 }  // namespace fsdp::interpose

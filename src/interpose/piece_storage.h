@@ -56,6 +56,9 @@ class PieceStorage final : public c10::StorageImpl {
 // A tensor over the elements of `plain`, which is contiguous; the link's listener is told of its uses.
 torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, const std::shared_ptr<Link>& link);
 
+// The elements of such a tensor, which is 1-D, as a tensor whose uses nobody is told of; any other tensor, detached.
+torch::Tensor plain(const torch::Tensor& tensor);
+
 // The library's own work on pieces is nobody's surprise: while this lives, this thread's operators are not watched.
 class Unwatched {
  public:

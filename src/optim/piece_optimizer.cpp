@@ -63,7 +63,9 @@ void PieceOptimizer::set_lr(double lr) {
   rules_[0]->set_lr(lr);
 }
 
+// The caller may write to it.
 Optimizer::State PieceOptimizer::state() {
+  model_->wait_for_readers();
   State state;
   for (const auto& rule : rules_) rule->add_to(state);
   return state;

@@ -94,6 +94,8 @@ TEST_F(TrainLoop, RecordsEveryCheckpoint) {
     EXPECT_EQ(record["best"], folder == "best");
     EXPECT_GT(record["bytes"], 1000);
     EXPECT_GT(record["save_seconds"], 0);
+    EXPECT_GT(record["pause_seconds"], 0);
+    EXPECT_GE(record["save_seconds"], record["pause_seconds"]);
     if (folder == "best") continue;
     EXPECT_EQ("step-" + std::to_string(record["step"].get<int64_t>()), folder);
     EXPECT_EQ(record["kept"], std::min<int64_t>(record["step"].get<int64_t>(), 2));
@@ -112,6 +114,20 @@ TEST_F(TrainLoop, RecordsEveryCheckpoint) {
   EXPECT_THAT(
       read_bytes(folder_ / "run/report.html"),
       AllOf(HasSubstr("<h2>Checkpoints</h2>"), HasSubstr("<td>step-5</td>"), Not(HasSubstr("<td>step-3</td>"))));
+}
+
+TEST_F(TrainLoop, SavesTheSameBesideTheStepsAsWhileTheyWait) {
+  const std::string job = "--ranks 2 --steps 5 --save-every 1 --validate-every 2 --lr 0.01";
+  ASSERT_EQ(tiny("beside", job).code, 0);
+  ASSERT_EQ(tiny("waiting", job + " --save-sync").code, 0);
+  for (const char* checkpoint : {"step-1", "step-2", "step-3", "step-4", "step-5", "best"}) {
+    for (const char* file : {"manifest.json", "shard-00001-of-00002.safetensors", "shard-00002-of-00002.safetensors"}) {
+      const fs::path name = fs::path(checkpoint) / file;
+      EXPECT_TRUE(read_bytes(folder_.path() / "beside" / name) == read_bytes(folder_.path() / "waiting" / name)) << name;
+    }
+  }
+  for (const json& record : events_of(folder_ / "waiting", "checkpoint"))
+    EXPECT_EQ(record["pause_seconds"], record["save_seconds"]);
 }
 
 TEST_F(TrainLoop, SavesByTheClock) {

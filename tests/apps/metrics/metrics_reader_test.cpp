@@ -46,6 +46,7 @@ TEST(MetricsReader, GivesBackCheckpointsAndData) {
                                .folder = "step-1",
                                .bytes = 1 << 20,
                                .save_seconds = 0.125,
+                               .pause_seconds = 0.0625,
                                .kept = 1,
                                .removed = {"a"}};
   const DataRecord data{

@@ -87,6 +87,27 @@ TEST(Metrics, OfAResumedRunGoOnFromItsCheckpoint) {
   EXPECT_EQ(after.substr(0, kept), before.substr(0, kept));
 }
 
+// They are recorded when they are committed.
+TEST(Metrics, OfCheckpointsMayComeAfterLaterSteps) {
+  TemporaryFolder folder;
+  {
+    MetricsFile metrics(folder / "m", 0, kQuietly);
+    for (int64_t step = 1; step <= 3; ++step) metrics.write(record_of(step, 1));
+    metrics.write(CheckpointRecord{.step = 2, .folder = "step-2"});
+    metrics.write(record_of(4, 1));
+    metrics.write(CheckpointRecord{.step = 4, .folder = "step-4"});
+    metrics.write(Event{.step = 4, .text = "stops early"});
+  }
+  std::vector<std::string> told;
+  MetricsFile metrics(folder / "m", 2, [&](const std::string& text) { told.push_back(text); });
+  metrics.write(record_of(3, 2));
+  EXPECT_THAT(told, ElementsAre());
+  std::vector<int64_t> steps;
+  for (const json& record : records_of(folder / "m")) steps.push_back(record["step"]);
+  EXPECT_THAT(steps, ElementsAre(1, 2, 2, 3));
+  EXPECT_EQ(records_of(folder / "m")[2]["folder"], "step-2");
+}
+
 // A run may be killed at any byte of a line.
 TEST(Metrics, CutOffInALineLoseThatLineAlone) {
   TemporaryFolder folder;

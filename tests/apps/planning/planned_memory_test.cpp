@@ -110,6 +110,33 @@ TEST_P(PlannedMemory, IsHeldWhereTheModelLiesInFiles) {
   });
 }
 
+// Each tensor of a copy begins at a multiple of 64 bytes, and all together take whole pages.
+TEST(PlannedMemoryOf, CopiesForSaves) {
+  const fsdp::testing::ScratchDirectory scratch;
+  run_ranks(2, [&](fsdp::World& world) {
+    for (const char* strategy : {"full-shard", "no-shard"}) {
+      Options options = small_run(world);
+      options.strategy = strategy;
+      options.save_every = 1;
+      const auto model = models::make_model(options.model);
+      auto sharded = fsdp::shard(*model, world, sharding_of(options));
+      fsdp::AdamW optimizer(sharded);
+      fsdp::save_checkpoint_async(scratch.path() / "saved", {.model = &sharded, .optimizer = &optimizer}).wait();
+      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options));
+      const int64_t found = sharded.memory().save_copy_bytes, planned = plans.at(world.rank()).save_copy;
+      const auto tensors = static_cast<int64_t>(3 * sharded.parameters().size());
+      EXPECT_EQ(planned > 0, std::string(strategy) == "full-shard" || world.rank() == 0);
+      EXPECT_GE(found, planned);
+      EXPECT_LE(found, planned + 64 * tensors + 4096);
+      for (const auto off : {&Options::save_sync, &Options::no_save}) {
+        Options others = options;
+        others.*off = true;
+        EXPECT_EQ(plan_memory(parts_of(options.model).units, planned_sharding(others)).at(world.rank()).save_copy, 0);
+      }
+    }
+  });
+}
+
 TEST(PlannedMemoryOf, GroupsOfRanks) {
   run_ranks(4, [](fsdp::World& world) {
     for (const char* strategy : {"hybrid-shard", "hybrid-shard-grad-op", "shard-optimizer"}) {

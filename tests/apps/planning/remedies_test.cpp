@@ -87,6 +87,16 @@ TEST(Remedies, HaveTheMemoryOfAPlanWithTheirFlags) {
   EXPECT_EQ(context->bytes, bytes_with(plan, [](Options& options) { options.model.context = 512; }));
 }
 
+TEST(Remedies, LetTrainingWaitForSavesFirst) {
+  RunPlan plan = planned("gpt2", 2);
+  const double without = host_bytes(plan);
+  plan.options.save_every = 100;
+  const std::vector<Remedy> found = remedies(plan, without);
+  EXPECT_EQ(changes(found).front(), "--save-sync");
+  EXPECT_EQ(found.front().bytes, without);
+  EXPECT_GT(host_bytes(plan), without);
+}
+
 TEST(Remedies, PutStateInFiles) {
   RunPlan plan = planned("llama-1b", 1);
   plan.options.model.context = 1024;

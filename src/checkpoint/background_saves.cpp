@@ -1,0 +1,181 @@
+#include "checkpoint/background_saves.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/process_saves.h"
+#include "checkpoint/write_checkpoint.h"
+#include "memory/mapped_tensor.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+// A thread that starts meanwhile gets no signals but those of its own faults: the others are for the thread that trains.
+class SignalsForOthers {
+ public:
+  SignalsForOthers() {
+    sigset_t signals;
+    sigfillset(&signals);
+    for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&signals, own);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~SignalsForOthers() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsForOthers(const SignalsForOthers&) = delete;
+  SignalsForOthers& operator=(const SignalsForOthers&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+double seconds_since(SaveUnderWay::Clock::time_point begin) {
+  return std::chrono::duration<double>(SaveUnderWay::Clock::now() - begin).count();
+}
+
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
+}
+
+}  // namespace
+
+SaveUnderWay::SaveUnderWay(std::string what, Clock::time_point begin,
+                           std::shared_ptr<engine::ShardReaders::Reading> reading)
+    : what_(std::move(what)), begin_(begin), reading_(std::move(reading)) {}
+
+bool SaveUnderWay::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return state_ != State::UnderWay;
+}
+
+void SaveUnderWay::wait() {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [this] { return state_ != State::UnderWay; });
+  if (state_ == State::Committed) return;
+  is_told_ = true;
+  std::rethrow_exception(failure_);
+}
+
+double SaveUnderWay::seconds_paused() const {
+  const double waited = reading_->seconds_waited_for();
+  const std::lock_guard lock(mutex_);
+  return seconds_of_call_ + waited;
+}
+
+double SaveUnderWay::seconds() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::UnderWay ? seconds_since(begin_) : seconds_;
+}
+
+void SaveUnderWay::call_returns() {
+  const std::lock_guard lock(mutex_);
+  seconds_of_call_ = seconds_since(begin_);
+}
+
+void SaveUnderWay::end(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  seconds_ = seconds_since(begin_);
+  state_ = failure ? State::Failed : State::Committed;
+  failure_ = std::move(failure);
+  over_.notify_all();
+}
+
+std::string SaveUnderWay::wait_for_untold_failure() const {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [this] { return state_ != State::UnderWay; });
+  if (state_ != State::Failed || is_told_) return "";
+  return fmt::format("{} failed, and nobody asked for its error: {}", what_, text_of(failure_));
+}
+
+BackgroundSaves::BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes)
+    : group_(std::move(group)), copy_bytes_(copy_bytes) {}
+
+BackgroundSaves::~BackgroundSaves() {
+  finish();
+  copy_bytes_ = 0;
+}
+
+std::shared_ptr<SaveUnderWay> BackgroundSaves::start(const SaveTarget& target, TakenState state,
+                                                     SaveUnderWay::Clock::time_point begin,
+                                                     std::shared_ptr<engine::ShardReaders::Reading> reading) {
+  FSDP_INVARIANT(!current_, "a save was started while another is under way");
+  current_ = std::make_shared<SaveUnderWay>(target.what, begin, std::move(reading));
+  auto body = [this, save = current_, target, state = std::make_shared<TakenState>(std::move(state)),
+               of_process = std::make_shared<ProcessSave>()] { run(target, *state, *save); };
+  try {
+    const SignalsForOthers masked;
+    thread_ = std::thread(body);
+  } catch (const std::system_error&) {
+    body();  // there is no thread to be had, and the other ranks wait for this one
+  }
+  current_->call_returns();
+  return current_;
+}
+
+void BackgroundSaves::finish() {
+  if (!current_) return;
+  const std::string failure = current_->wait_for_untold_failure();
+  if (thread_.joinable()) thread_.join();
+  current_.reset();
+  if (failure.empty() || group_->rank() != 0) return;
+  std::cerr << fmt::format("{}warning: {}\n", message_prefix(), failure) << std::flush;
+}
+
+void BackgroundSaves::run(const SaveTarget& target, TakenState& state, SaveUnderWay& save) {
+  const torch::NoGradGuard no_grad;
+  std::exception_ptr failure;
+  try {
+    stage(state, save);
+    const auto take = [&] {
+      if (state.failure) std::rethrow_exception(state.failure);
+      comes_to(Step::Write);
+      return std::move(state.snapshot);
+    };
+    write_checkpoint(*group_, target, take, [&] {
+      save.reading_->end();
+      comes_to(Step::Commit);
+    });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  save.reading_->end();
+  save.end(failure);
+}
+
+void BackgroundSaves::stage(TakenState& state, SaveUnderWay& save) try {
+  comes_to(Step::Copy);
+  std::vector<torch::Tensor*> shared;
+  for (size_t i = 0; i < state.snapshot.tensors.size(); ++i) {
+    if (!state.is_own[i]) shared.push_back(&state.snapshot.tensors[i].second);
+  }
+  const auto lies_in_file = [](const torch::Tensor* tensor) { return memory::pages_of(*tensor) != nullptr; };
+  if (std::ranges::any_of(shared, lies_in_file)) return;
+  try {
+    staging_.copy(shared);
+  } catch (const Error&) {
+    return;  // there is no memory for it: the next change waits for the files
+  }
+  copy_bytes_ = static_cast<int64_t>(staging_.bytes());
+  save.reading_->end();
+} catch (...) {
+  state.failure = std::current_exception();
+}
+
+BackgroundSaves& background_saves_of(engine::Model& model) {
+  std::shared_ptr<BackgroundSaves>& saves = model.background_saves();
+  if (!saves) saves = std::make_shared<BackgroundSaves>(model.new_host_group(), model.parts().save_copy_bytes);
+  return *saves;
+}
+
+}  // namespace fsdp::checkpoint

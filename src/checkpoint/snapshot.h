@@ -1,0 +1,41 @@
+// What a save writes, as it is at one moment: the first of a save's steps.
+//
+//   describe   snapshot_of: what there is, and how it is called        in the call
+//   stage      stage: copies, where training goes on meanwhile         beside the program
+//   write      write_checkpoint: each rank its file                    in the call, or beside the program
+//   commit     write_checkpoint: the manifest, and the name            the same
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/contents.h"
+
+namespace fsdp::checkpoint {
+
+// Where a save goes, and what its errors begin with.
+struct SaveTarget {
+  std::filesystem::path directory;  // absolute
+  std::string what;                 // "save_checkpoint /runs/step-5"
+  int shards = 1;                   // files: the first ranks write one each
+};
+
+// Of one rank.
+struct Snapshot {
+  struct Scalar {
+    std::string kind;
+    size_t parameter;
+  };
+  Manifest manifest;            // all but the files; the numbers are this rank's
+  std::vector<Scalar> scalars;  // those that it has
+  NamedTensors tensors;         // of this rank's file: they share memory with the model and the optimizer
+};
+
+// Throws Error for a Checkpoint that cannot be saved now. `call` names who asks. No collective.
+SaveTarget save_target(const char* call, const std::filesystem::path& directory, const Checkpoint& checkpoint);
+
+// No collective. Throws Error.
+Snapshot snapshot_of(const Checkpoint& checkpoint);
+
+}  // namespace fsdp::checkpoint
