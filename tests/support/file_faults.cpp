@@ -308,12 +308,6 @@ const char* name_of(Call call) {
   return kNames[static_cast<int>(call)];
 }
 
-std::string Plan::text() const {
-  return "folder=" + folder + "\nlog=" + log + "\naction=" + std::to_string(static_cast<int>(action)) +
-         "\nat=" + std::to_string(at) + "\nerror=" + std::to_string(error) +
-         "\nexchanges_names=" + (exchanges_names ? "1" : "0") + "\n";
-}
-
 void arm(const Plan& plan) {
   disarm();
   settings.folder_size = copy(plan.folder, settings.folder);

@@ -2,9 +2,9 @@
 // on the disk, and at one of them it kills, fails, or writes a part.
 //
 // It is the C library's functions in another form. A test links file_faults.cpp; a program that knows nothing of it
-// gets the same file by LD_PRELOAD, and its plan by FSDP_FILE_FAULTS, a Plan as text. The count is that of a process
-// and all that it forks. Calls through stdio and calls relative to a directory's descriptor are not seen; what saves
-// checkpoints makes none.
+// gets the same file by LD_PRELOAD, and its plan by FSDP_FILE_FAULTS, a line "name=value" for each member. The count is
+// that of a process and all that it forks. Calls through stdio and calls relative to a directory's descriptor are not
+// seen; what saves checkpoints makes none.
 #pragma once
 
 #include <cstddef>
@@ -43,14 +43,12 @@ enum class Action : int32_t {
 };
 
 struct Plan {
-  std::string folder;  // absolute, that itself and all in it is watched; empty: nothing is
+  std::string folder = {};  // absolute, that itself and all in it is watched; empty: nothing is
   Action action = Action::None;
   int64_t at = 0;               // which call, counted from 1
   int error = 0;                // of calls that fail, as errno
   bool exchanges_names = true;  // off: as on file systems that cannot
   std::string log = {};         // a file outside of the folder, to which every call is appended; empty: none
-
-  std::string text() const;  // for FSDP_FILE_FAULTS
 };
 
 // For this process and those that it forks from now on. The count begins anew.
