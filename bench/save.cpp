@@ -10,15 +10,15 @@
 //                 writes need cores, memory and disk that training needs too
 //   until commit  from the call to the commit
 //
-// Then what a save and a load of the checkpoint take beside writing and reading as many bytes as plain files, by as many
-// processes at the same time. Files are synced; what is read lies in the page cache.
+// Then what a save and a load of the checkpoint take beside writing and reading as many bytes as plain files, by as
+// many processes at the same time. Files are synced; what is read lies in the page cache.
 //
 //   build/release/bench/bench_save [--ranks 2] [--every 10] [--rounds 5] [--batch 4] [--folder /tmp]
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -69,8 +69,7 @@ class Training {
  private:
   static std::shared_ptr<models::LanguageModel> make() {
     torch::manual_seed(1);
-    return models::make_model(
-        {.vocabulary = kVocabulary, .context = kLength, .width = 768, .layers = 12, .heads = 12});
+    return models::make_model({.vocabulary = kVocabulary, .context = kLength, .width = 768, .layers = 12, .heads = 12});
   }
 
   std::shared_ptr<models::LanguageModel> model_;

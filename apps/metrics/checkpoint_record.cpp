@@ -14,15 +14,15 @@ constexpr bool kIsAlwaysThere = true, kIsOnlyOfSome = false;
 constexpr bool kComesAgain = true, kIsItsOwn = false;
 
 constexpr std::array<Field, 10> kCheckpointFields = {{{"step", "steps", kIsAlwaysThere, kComesAgain},
-                                                     {"event", "", kIsAlwaysThere, kComesAgain},
-                                                     {"seconds", "s", kIsAlwaysThere, kIsItsOwn},
-                                                     {"folder", "", kIsAlwaysThere, kComesAgain},
-                                                     {"best", "", kIsAlwaysThere, kComesAgain},
-                                                     {"bytes", "bytes", kIsAlwaysThere, kIsItsOwn},
-                                                     {"save_seconds", "s", kIsAlwaysThere, kIsItsOwn},
-                                                     {"pause_seconds", "s", kIsAlwaysThere, kIsItsOwn},
-                                                     {"kept", "", kIsAlwaysThere, kIsItsOwn},
-                                                     {"removed", "", kIsOnlyOfSome, kIsItsOwn}}};
+                                                      {"event", "", kIsAlwaysThere, kComesAgain},
+                                                      {"seconds", "s", kIsAlwaysThere, kIsItsOwn},
+                                                      {"folder", "", kIsAlwaysThere, kComesAgain},
+                                                      {"best", "", kIsAlwaysThere, kComesAgain},
+                                                      {"bytes", "bytes", kIsAlwaysThere, kIsItsOwn},
+                                                      {"save_seconds", "s", kIsAlwaysThere, kIsItsOwn},
+                                                      {"pause_seconds", "s", kIsAlwaysThere, kIsItsOwn},
+                                                      {"kept", "", kIsAlwaysThere, kIsItsOwn},
+                                                      {"removed", "", kIsOnlyOfSome, kIsItsOwn}}};
 
 }  // namespace
 

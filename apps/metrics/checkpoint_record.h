@@ -12,14 +12,14 @@
 namespace trainer {
 
 struct CheckpointRecord {
-  int64_t step = 0;         // steps done
-  double seconds = 0;       // as in StepRecord
-  std::string folder = {};  // in the run's: "step-200", or "best"
-  bool best = false;        // it has the lowest validation loss so far, and took the place of the best one before
-  int64_t bytes = 0;        // of its files
-  double save_seconds = 0;  // that saving took, in rank 0
+  int64_t step = 0;          // steps done
+  double seconds = 0;        // as in StepRecord
+  std::string folder = {};   // in the run's: "step-200", or "best"
+  bool best = false;         // it has the lowest validation loss so far, and took the place of the best one before
+  int64_t bytes = 0;         // of its files
+  double save_seconds = 0;   // that saving took, in rank 0
   double pause_seconds = 0;  // of these, in which training waited
-  int64_t kept = 0;         // folders step-N that the run has now
+  int64_t kept = 0;          // folders step-N that the run has now
   std::vector<std::string> removed = {};  // folders that gave way to it, as --keep asks
 };
 

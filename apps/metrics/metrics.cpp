@@ -25,8 +25,8 @@ bool is_of_checkpoint(const Json& record) {
   return event != record.end() && *event == kCheckpointEvent;
 }
 
-// Records of steps rise, and an event comes after its step. A checkpoint is recorded when it is committed, and others of
-// later steps may be there by then.
+// Records of steps rise, and an event comes after its step. A checkpoint is recorded when it is committed, and others
+// of later steps may be there by then.
 bool comes_after(const Json& record, int64_t step, int64_t last) {
   return record.contains("event") ? step >= last || is_of_checkpoint(record) : step > last;
 }

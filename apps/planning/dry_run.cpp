@@ -71,8 +71,7 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
     part("and in memory again", [](const MemoryPlan& rank) { return rank.resident; });
   }
   part("together", [](const MemoryPlan& rank) { return rank.total(); });
-  if (memory.model.front().save_copy > 0)
-    part("copy for saves", [](const MemoryPlan& rank) { return rank.save_copy; });
+  if (memory.model.front().save_copy > 0) part("copy for saves", [](const MemoryPlan& rank) { return rank.save_copy; });
   const auto ranks = static_cast<double>(memory.model.size());
   line("activations", memory.activations, ranks * memory.activations);
   if (plan.options.offload_activations)

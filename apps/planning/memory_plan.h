@@ -38,8 +38,8 @@ struct PlannedSharding {
 
 PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
 
-// In bytes; but for `copies`, `save_copy`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a backward, in the
-// same order.
+// In bytes; but for `copies`, `save_copy`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a
+// backward, in the same order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
   int64_t gradients = 0;        // sums of the shards' gradients

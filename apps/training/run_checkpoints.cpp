@@ -196,7 +196,8 @@ bool is_of_other_run(Training& training) {
 }  // namespace
 
 BegunSave begin_save_best(Training& training, const ResumeState& state, int64_t steps_done, SaveMode mode) {
-  return begin_save({.folder = training.options.best_folder(), .step = steps_done, .best = true}, training, state, mode);
+  return begin_save({.folder = training.options.best_folder(), .step = steps_done, .best = true}, training, state,
+                    mode);
 }
 
 BegunSave begin_save_run(Training& training, const ResumeState& state, int64_t steps_done, SaveMode mode) {

@@ -21,9 +21,9 @@ struct SavedCheckpoint {
 struct BegunSave {
   std::filesystem::path folder;
   int64_t step = 0;
-  bool best = false;                      // RUN/best
-  fsdp::PendingCheckpoint pending = {};   // where it goes on beside the steps
-  std::string problem = {};               // what went wrong at once, the same on every rank; empty: nothing did
+  bool best = false;                     // RUN/best
+  fsdp::PendingCheckpoint pending = {};  // where it goes on beside the steps
+  std::string problem = {};              // what went wrong at once, the same on every rank; empty: nothing did
   double call_seconds = 0;
   bool is_done() const { return pending.done(); }
 };

@@ -36,7 +36,8 @@ struct Checkpoint {
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
 // A save that goes on beside training, as `save_checkpoint_async` returns it. A cheap handle: copies are of one save.
-// It owns nothing: dropping it neither waits nor gives up the save. Any thread may call it, also when the model is gone.
+// It owns nothing: dropping it neither waits nor gives up the save. Any thread may call it, also when the model is
+// gone.
 class PendingCheckpoint {
  public:
   PendingCheckpoint() = default;  // of no save: done
@@ -68,8 +69,9 @@ class PendingCheckpoint {
 // has no memory for the copy, there is none, and the next write waits until this rank's file is written.
 //
 // A model has one such save at a time: another one, a save_checkpoint or a load_checkpoint waits for it first. So does
-// the end of the model (of its ShardedModel and optimizers), and exit(): a process ends after the commit. What goes wrong
-// with a save is thrown by `wait`; where nobody has called it by the next of these, rank 0 writes it to standard error.
+// the end of the model (of its ShardedModel and optimizers), and exit(): a process ends after the commit. What goes
+// wrong with a save is thrown by `wait`; where nobody has called it by the next of these, rank 0 writes it to standard
+// error.
 //
 // A collective. The first call of a model makes connections of its own between the ranks. Throws `Error` for what
 // cannot be saved at this place in the program; all else, a full disk or a rank that is gone, is thrown by `wait`.

@@ -17,7 +17,8 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-// A thread that starts meanwhile gets no signals but those of its own faults: the others are for the thread that trains.
+// A thread that starts meanwhile gets no signals but those of its own faults: the others are for the thread that
+// trains.
 class SignalsForOthers {
  public:
   SignalsForOthers() {

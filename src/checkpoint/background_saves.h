@@ -64,7 +64,7 @@ class SaveUnderWay {
 // What a save begins with.
 struct TakenState {
   Snapshot snapshot = {};
-  std::vector<bool> is_own = {};      // of each tensor: it is a copy already
+  std::vector<bool> is_own = {};    // of each tensor: it is a copy already
   std::exception_ptr failure = {};  // this rank's, in place of the others
 };
 
@@ -74,8 +74,8 @@ class BackgroundSaves {
   // Steps of a save's thread, in their order.
   enum class Step { Copy, Write, Commit };
 
-  // `group` has the model's ranks and is for the saves alone. `copy_bytes`, which outlives this, is told how much memory
-  // the copies take.
+  // `group` has the model's ranks and is for the saves alone. `copy_bytes`, which outlives this, is told how much
+  // memory the copies take.
   BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes);
   // Waits for the save that is under way.
   ~BackgroundSaves();

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "checkpoint/background_saves.h"
 #include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/partial_directory.h"

@@ -23,7 +23,8 @@ void Staging::copy(const std::vector<torch::Tensor*>& tensors) {
   for (torch::Tensor* tensor : tensors) {
     // Not by an operator: those have threads of their own, which training needs.
     std::memcpy(place, tensor->const_data_ptr(), tensor->nbytes());
-    *tensor = torch::from_blob(place, tensor->sizes(), [memory = memory_](void*) {}, tensor->options());
+    *tensor = torch::from_blob(
+        place, tensor->sizes(), [memory = memory_](void*) {}, tensor->options());
     place += aligned(tensor->nbytes());
   }
 }

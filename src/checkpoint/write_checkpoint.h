@@ -11,7 +11,8 @@ namespace fsdp::checkpoint {
 // A collective of the group, whose ranks are the model's. `take` gives this rank's snapshot; its errors, like all
 // others of one rank, are thrown on every rank, and nothing is left then. `file_written` is called, once, when the
 // snapshot's tensors are not read any more.
-void write_checkpoint(collectives::Group& group, const SaveTarget& target, const std::function<Snapshot()>& take,
-                      const std::function<void()>& file_written = [] {});
+void write_checkpoint(
+    collectives::Group& group, const SaveTarget& target, const std::function<Snapshot()>& take,
+    const std::function<void()>& file_written = [] {});
 
 }  // namespace fsdp::checkpoint

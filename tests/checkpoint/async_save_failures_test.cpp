@@ -41,8 +41,8 @@ using ::testing::Not;
 using testing_models::make_gpt;
 
 // A model that is trained on this rank, and saved.
-struct Run {
-  explicit Run(World& world) : world(world) {}
+struct SavedTraining {
+  explicit SavedTraining(World& world) : world(world) {}
   void step() {
     model.loss(steps++ * world.size() + world.rank()).backward();
     optimizer.step();
@@ -72,7 +72,7 @@ TEST_P(AsyncSaveFailure, OfOneRankIsAnErrorOnEveryRankAndLeavesWhatWasThere) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
     const fs::path folder = scratch.path() / std::to_string(world.size()), saved = folder / "saved";
-    Run run(world);
+    SavedTraining run(world);
     save_checkpoint(saved, run.checkpoint());
     const auto before = files_of(saved);
     run.step();
@@ -109,7 +109,7 @@ TEST_P(AsyncSaveFailure, OfOneRankIsAnErrorOnEveryRankAndLeavesWhatWasThere) {
 
 TEST_P(AsyncSaveFailure, OfATargetThatCannotBeIsAnErrorOfTheWait) {
   run_ranks(GetParam(), [&](World& world) {
-    Run run(world);
+    SavedTraining run(world);
     const PendingCheckpoint pending = save_checkpoint_async("/proc/none/checkpoint", run.checkpoint());
     run.step();
     EXPECT_THAT(message_of<Error>([&] { pending.wait(); }), HasSubstr("/proc/none"));
@@ -120,10 +120,9 @@ TEST_P(AsyncSaveFailure, OfATargetThatCannotBeIsAnErrorOfTheWait) {
                 HasSubstr("have to be UTF-8"));
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint_async(scratch.path() / "none", {}); }),
                 HasSubstr("save_checkpoint_async: the model is missing"));
-    EXPECT_THAT(message_of<Error>([&] {
-                  save_checkpoint_async(scratch.path() / "none", {.model = &run.sharded, .step = -1});
-                }),
-                HasSubstr("save_checkpoint_async: found step -1"));
+    EXPECT_THAT(
+        message_of<Error>([&] { save_checkpoint_async(scratch.path() / "none", {.model = &run.sharded, .step = -1}); }),
+        HasSubstr("save_checkpoint_async: found step -1"));
   });
 }
 
@@ -135,7 +134,7 @@ TEST_P(AsyncSaveFailure, OfARankThatIsKilledIsAnErrorOfTheOthers) {
   const RunResult result = run_ranks_to_end(
       GetParam().ranks,
       [&](World& world) {
-        Run run(world);
+        SavedTraining run(world);
         run.step();
         checkpoint::background_saves_of(run.sharded.model()).watch_steps([&](SaveStep step) {
           if (world.rank() == 1 && step == SaveStep::Write) raise(SIGKILL);
@@ -151,7 +150,7 @@ TEST_P(AsyncSaveFailure, OfARankThatIsKilledIsAnErrorOfTheOthers) {
 TEST(AsyncSaves, ThatNobodyAsksAboutTellTheirErrors) {
   const ScratchDirectory scratch;
   const RunResult result = run_ranks_to_end(2, [&](World& world) {
-    Run run(world);
+    SavedTraining run(world);
     save_checkpoint_async("/proc/none/first", run.checkpoint());
     EXPECT_THAT(message_of([&] { save_checkpoint_async("/proc/none/asked", run.checkpoint()).wait(); }),
                 HasSubstr("/proc/none"));
@@ -169,14 +168,14 @@ TEST(AsyncSaves, ThatNobodyAsksAboutTellTheirErrors) {
 TEST(AsyncSaves, AreWaitedForByTheNextSaveAndLoad) {
   const ScratchDirectory scratch;
   const fs::path saved = scratch.path() / "saved", other = scratch.path() / "other";
-  const std::vector<std::function<void(Run&)>> calls{
-      [&](Run& run) { save_checkpoint_async(saved, run.checkpoint()); },
-      [&](Run& run) { save_checkpoint_async(other, run.checkpoint()); },
-      [&](Run& run) { save_checkpoint(saved, run.checkpoint()); },
-      [&](Run& run) { EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1); }};
+  const std::vector<std::function<void(SavedTraining&)>> calls{
+      [&](SavedTraining& run) { save_checkpoint_async(saved, run.checkpoint()); },
+      [&](SavedTraining& run) { save_checkpoint_async(other, run.checkpoint()); },
+      [&](SavedTraining& run) { save_checkpoint(saved, run.checkpoint()); },
+      [&](SavedTraining& run) { EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1); }};
   run_ranks(2, [&](World& world) {
     for (const auto& call : calls) {
-      Run run(world);
+      SavedTraining run(world);
       run.step();
       HeldSave held(run.sharded, SaveStep::Write);
       const PendingCheckpoint pending = save_checkpoint_async(saved, run.checkpoint());
@@ -193,7 +192,7 @@ TEST(AsyncSaves, AreWaitedForByTheNextSaveAndLoad) {
 TEST(AsyncSaves, OfTwoModelsGoOnAtOnce) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    Run first(world), second(world);
+    SavedTraining first(world), second(world);
     first.step();
     HeldSave held(first.sharded, SaveStep::Write);
     const PendingCheckpoint pending = save_checkpoint_async(scratch.path() / "first", first.checkpoint());
@@ -216,7 +215,7 @@ TEST(AsyncSaves, HandlesMayBeCopiedDroppedAndOutliveTheModel) {
     std::promise<void> let_go;
     std::thread later;
     {
-      Run run(world);
+      SavedTraining run(world);
       checkpoint::background_saves_of(run.sharded.model())
           .watch_steps([future = let_go.get_future().share()](SaveStep step) {
             if (step == SaveStep::Write) future.wait();
@@ -257,7 +256,7 @@ TEST_P(AsyncSaveEnd, ComesAfterTheCommit) {
   for (const int ranks : {1, 2}) {
     const fs::path saved = scratch.path() / std::to_string(ranks);
     const RunResult result = run_ranks_to_end(ranks, [&](World& world) {
-      Run run(world);
+      SavedTraining run(world);
       run.step();
       checkpoint::background_saves_of(run.sharded.model()).watch_steps([](SaveStep step) {
         if (step == SaveStep::Write) std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -268,7 +267,7 @@ TEST_P(AsyncSaveEnd, ComesAfterTheCommit) {
     });
     EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.output;
     run_ranks(1, [&](World& world) {
-      Run run(world);
+      SavedTraining run(world);
       EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1);
     });
   }

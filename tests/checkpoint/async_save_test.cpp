@@ -41,8 +41,8 @@ struct Case {
     return std::make_unique<AdamW>(sharded, AdamWOptions{.lr = 1e-2});
   };
   bool steps_in_backward = false;
-  // The save's thread stops there: before it copies, for a moment in which training comes to change the state; before it
-  // writes, until training has made two steps.
+  // The save's thread stops there: before it copies, for a moment in which training comes to change the state; before
+  // it writes, until training has made two steps.
   SaveStep held_at = SaveStep::Write;
   bool waits_for_files = false;  // training does, so that the thread cannot wait for it
 };
@@ -112,7 +112,8 @@ TEST_P(AsyncSaveOf, ModelsWithBuffersAndStepsInTheBackwardHaveTheStateOfTheirCal
   run_ranks(GetParam(), [&](World& world) {
     for (const SaveStep held_at : {SaveStep::Copy, SaveStep::Write}) {
       for (const auto& kind : testing_models::model_kinds()) {
-        if (kind.name == "convolutions") expect_state_of_its_call(world, scratch.path(), {.make = kind.make, .held_at = held_at});
+        if (kind.name == "convolutions")
+          expect_state_of_its_call(world, scratch.path(), {.make = kind.make, .held_at = held_at});
       }
       expect_state_of_its_call(world, scratch.path(),
                                {.make = [] { return make_gpt(6); }, .steps_in_backward = true, .held_at = held_at});
@@ -149,8 +150,7 @@ TEST(AsyncSave, OfEveryOptimizerHasTheStateOfItsCall) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
     for (const MakeOptimizer& make_optimizer : optimizers) {
-      expect_state_of_its_call(world, scratch.path(),
-                               {.make_optimizer = make_optimizer, .held_at = SaveStep::Copy});
+      expect_state_of_its_call(world, scratch.path(), {.make_optimizer = make_optimizer, .held_at = SaveStep::Copy});
     }
     expect_state_of_its_call(
         world, scratch.path(),

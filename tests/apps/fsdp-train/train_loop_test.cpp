@@ -123,7 +123,8 @@ TEST_F(TrainLoop, SavesTheSameBesideTheStepsAsWhileTheyWait) {
   for (const char* checkpoint : {"step-1", "step-2", "step-3", "step-4", "step-5", "best"}) {
     for (const char* file : {"manifest.json", "shard-00001-of-00002.safetensors", "shard-00002-of-00002.safetensors"}) {
       const fs::path name = fs::path(checkpoint) / file;
-      EXPECT_TRUE(read_bytes(folder_.path() / "beside" / name) == read_bytes(folder_.path() / "waiting" / name)) << name;
+      EXPECT_TRUE(read_bytes(folder_.path() / "beside" / name) == read_bytes(folder_.path() / "waiting" / name))
+          << name;
     }
   }
   for (const json& record : events_of(folder_ / "waiting", "checkpoint"))
