@@ -126,9 +126,9 @@ std::optional<Format> read_format(const Reader& reader, const char* flag, std::v
   if (!word) return std::nullopt;
   const auto format = formats::format_named(*word);
   if (!format) {
-    problems.push_back(trainer::with_hint(fmt::format("{} is '{}', expected one of {}", flag, *word,
-                                                      fmt::join(format_words(), ", ")),
-                                          trainer::did_you_mean(*word, format_words())));
+    problems.push_back(
+        trainer::with_hint(fmt::format("{} is '{}', expected one of {}", flag, *word, fmt::join(format_words(), ", ")),
+                           trainer::did_you_mean(*word, format_words())));
   }
   return format;
 }
@@ -152,8 +152,7 @@ void read_most_bytes(const Reader& reader, Arguments& result) {
   if (bytes && *bytes >= 1 && *bytes < kMost) {
     result.conversion.most_bytes = static_cast<int64_t>(*bytes);
   } else {
-    result.problems.push_back(
-        fmt::format("--max-shard-size is '{}', expected a number of bytes such as 5GB.", *word));
+    result.problems.push_back(fmt::format("--max-shard-size is '{}', expected a number of bytes such as 5GB.", *word));
   }
 }
 
@@ -198,16 +197,15 @@ void settle_target(const std::optional<Format>& to, const Reader& reader, Argume
   } else if (is_torch_file) {
     result.conversion.to = Format::TorchFile;
   } else if (!reader.has("--to")) {
-    result.problems.push_back(
-        fmt::format("--to is missing: name the format of '{}', one of {}.", result.target,
-                    fmt::join(format_words(), ", ")));
+    result.problems.push_back(fmt::format("--to is missing: name the format of '{}', one of {}.", result.target,
+                                          fmt::join(format_words(), ", ")));
     return;
   }
   const bool is_there = fs::exists(fs::symlink_status(target, ignored));
   const bool is_empty_folder = fs::is_directory(target, ignored) && fs::is_empty(target, ignored);
   if (is_there && !is_empty_folder && result.conversion.existing == formats::Existing::Refuse) {
-    result.problems.push_back(fmt::format(
-        "TARGET '{}' is there already. Name another one, or replace it with --force.", result.target));
+    result.problems.push_back(
+        fmt::format("TARGET '{}' is there already. Name another one, or replace it with --force.", result.target));
   }
   if (reader.has("--max-shard-size") && result.conversion.to != Format::HuggingFace) {
     result.problems.emplace_back("--max-shard-size is for --to hf alone. Leave it out.");

@@ -34,10 +34,9 @@ std::string list_of_tensors(const formats::Source& source, const std::string& na
     if (!tensor.same_as) bytes += tensor.bytes();
   }
   const auto& facts = source.facts();
-  std::string text = fmt::format("{}: {}, {} of {}", fsdp::files::printable(name),
-                                 formats::entry_of(source.format()).description,
-                                 trainer::counted(static_cast<int64_t>(names.size()), "tensor"),
-                                 trainer::short_bytes(static_cast<size_t>(bytes)));
+  std::string text = fmt::format(
+      "{}: {}, {} of {}", fsdp::files::printable(name), formats::entry_of(source.format()).description,
+      trainer::counted(static_cast<int64_t>(names.size()), "tensor"), trainer::short_bytes(static_cast<size_t>(bytes)));
   text += facts.step > 0 ? fmt::format(", step {}\n", facts.step) : "\n";
   for (size_t i = 0; i < names.size(); ++i) {
     const formats::StoredTensor& tensor = source.tensors()[i];

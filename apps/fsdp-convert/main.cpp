@@ -20,7 +20,8 @@ namespace formats = fsdp::formats;
 constexpr int kUsageProblem = 2;  // the exit code
 
 int refuse(const std::vector<std::string>& problems) {
-  std::string text = fmt::format("fsdp-convert: {}\n", trainer::counted(static_cast<int64_t>(problems.size()), "problem"));
+  std::string text =
+      fmt::format("fsdp-convert: {}\n", trainer::counted(static_cast<int64_t>(problems.size()), "problem"));
   for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
   trainer::print_error(text + "fsdp-convert --help lists all options. Nothing was written.\n");
   return kUsageProblem;

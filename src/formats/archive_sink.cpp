@@ -1,4 +1,5 @@
-// An archive of torch::serialize, which torch::load reads into a module: the dots of names are those between submodules.
+// An archive of torch::serialize, which torch::load reads into a module: the dots of names are those between
+// submodules.
 #include <torch/serialize/output-archive.h>
 
 #include <algorithm>
@@ -16,6 +17,19 @@ namespace fsdp::formats {
 namespace {
 
 constexpr std::ptrdiff_t kDeepestModule = 64;
+
+// LibTorch writes names into code, which it reads again when it loads the archive.
+bool is_attribute(const std::string& name) {
+  const auto is_letter = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  char before = '.';
+  for (const char c : name) {
+    if (!is_letter(c) && (c != '.' || before == '.')) return false;
+    before = c;
+  }
+  return before != '.';
+}
 
 // A module: its own tensors, and its submodules.
 struct ArchivedModule {
@@ -39,6 +53,9 @@ class ArchiveSink : public Sink {
     for (size_t i = 0; i < announced_.tensors.size(); ++i) {
       const StoredTensor& tensor = announced_.tensors[i];
       FSDP_INVARIANT(tensor.name.role != Role::State, "a state for an archive that holds a model alone");
+      FSDP_CHECK(is_attribute(tensor.name.name),
+                 "{} cannot be the name of an archive's tensor: expected letters, digits and _ between dots",
+                 files::printable(tensor.name.name));
       const auto depth = std::ranges::count(tensor.name.name, '.');
       FSDP_CHECK(depth <= kDeepestModule, "{} would lie {} modules deep, expected at most {}",
                  files::printable(tensor.name.name), depth, kDeepestModule);

@@ -166,7 +166,8 @@ class CheckpointSource : public Source {
     return read_entry(0, checkpoint::kBuffer + buffer.name, buffer.dtype, buffer.shape);
   }
 
-  torch::Tensor read_piece(const Manifest::Parameter& parameter, const Manifest::Piece& piece, const std::string& kind) {
+  torch::Tensor read_piece(const Manifest::Parameter& parameter, const Manifest::Piece& piece,
+                           const std::string& kind) {
     const std::string& dtype = parameter.tensors.at(kind);
     const auto tensor = [&](const std::string& of) { return of + "." + parameter.name; };
     torch::Tensor values = read_entry(piece.shard, tensor(kind), dtype, {piece.numel});

@@ -8,11 +8,19 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "checkpoint/problems.h"
+#include "files/json.h"
 #include "files/printable.h"
 
 namespace fsdp::formats {
 
 namespace {
+
+bool is_utf8(const std::string& text) try {
+  files::Json(text).dump();
+  return true;
+} catch (const nlohmann::json::exception&) {
+  return false;
+}
 
 // A tensor of the source, and what it is to be in the target.
 struct PlannedTensor {
@@ -30,6 +38,9 @@ class ConversionPlan {
       const StoredTensor& tensor = source.tensors()[i];
       if (!names.insert(tensor.name).second) {
         problems.push_back(fmt::format("two tensors are called {}", files::printable(tensor.name.text())));
+      }
+      if (!is_utf8(tensor.name.text())) {
+        problems.push_back(fmt::format("{} is no name in UTF-8", files::printable(tensor.name.text())));
       }
       if (is_wanted(tensor)) add(i);
     }
@@ -57,15 +68,17 @@ class ConversionPlan {
       if (count > 0) remarks.push_back(text);
     };
     const char* target = entry_of(conversion_.to).description;
-    say_if(states_left_out_, fmt::format("{} tensors of the optimizer's state are left out{}.", states_left_out_,
-                                         conversion_.model_only ? "" : fmt::format(": {} holds a model alone", target)));
+    say_if(states_left_out_,
+           fmt::format("{} tensors of the optimizer's state are left out{}.", states_left_out_,
+                       conversion_.model_only ? "" : fmt::format(": {} holds a model alone", target)));
     say_if(source_.facts().left_out,
            fmt::format("{} values that are no tensors of a model or of its optimizer's state are left out.",
                        source_.facts().left_out));
     const bool loses_notes = conversion_.model_only || conversion_.to != Format::Checkpoint;
     say_if(loses_notes ? source_.facts().notes.size() : 0,
            "The notes of the training loop are left out: a run does not go on from the result.");
-    say_if(widened_, fmt::format("{} tensors become fp32, as checkpoints have them; --dtype says otherwise.", widened_));
+    say_if(widened_,
+           fmt::format("{} tensors become fp32, as checkpoints have them; --dtype says otherwise.", widened_));
     say_if(transposed_, fmt::format("{} matrices are transposed.", transposed_));
     for (const std::string& text : shared_) remarks.push_back(text);
     return remarks;
@@ -106,8 +119,7 @@ class ConversionPlan {
       std::optional<size_t> first;
       if (one.stored.same_as) first = places[*one.stored.same_as];
       if (first && !is_same(one, kept[*first])) first.reset();
-      const bool is_left_out =
-          first && conversion_.to == Format::Checkpoint && one.stored.name.role == Role::Parameter;
+      const bool is_left_out = first && conversion_.to == Format::Checkpoint && one.stored.name.role == Role::Parameter;
       if (is_left_out) {
         shared_.push_back(fmt::format("{} is tied to {}, and left out.", files::printable(one.stored.name.text()),
                                       files::printable(kept[*first].stored.name.text())));

@@ -148,7 +148,8 @@ class MetadataReader {
     std::ranges::sort(ranges);
     for (size_t i = 1; i < ranges.size(); ++i) {
       const auto& [file, begin, end] = ranges[i];
-      check(file != std::get<0>(ranges[i - 1]) || begin >= std::get<2>(ranges[i - 1]), "two chunks lie in the same bytes");
+      check(file != std::get<0>(ranges[i - 1]) || begin >= std::get<2>(ranges[i - 1]),
+            "two chunks lie in the same bytes");
     }
   }
 

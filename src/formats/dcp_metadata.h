@@ -1,5 +1,6 @@
-// The file .metadata of PyTorch's distributed checkpoints (torch.distributed.checkpoint, "DCP"): a pickle of dataclasses
-// that says which tensors there are, into which chunks each is cut, and where each chunk lies in the files beside it.
+// The file .metadata of PyTorch's distributed checkpoints (torch.distributed.checkpoint, "DCP"): a pickle of
+// dataclasses that says which tensors there are, into which chunks each is cut, and where each chunk lies in the files
+// beside it.
 #pragma once
 
 #include <torch/types.h>

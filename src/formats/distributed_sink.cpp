@@ -1,4 +1,5 @@
-// A distributed checkpoint of PyTorch's, as one rank of Python would save it: {"model": ..., "optim": ..., "step": ...}.
+// A distributed checkpoint of PyTorch's, as one rank of Python would save it: {"model": ..., "optim": ..., "step":
+// ...}.
 #include <algorithm>
 #include <utility>
 
@@ -45,8 +46,11 @@ class DistributedSink : public Sink {
     writer.finish();
     DcpMetadata::Chunk chunk{std::vector<int64_t>(tensor.sizes().size(), 0), tensor.sizes().vec(), kDataName, begin,
                              file_.bytes() - begin};
-    metadata_.tensors.push_back({fmt::format("{}", fmt::join(path, ".")), path, tensor.scalar_type(),
-                                 tensor.sizes().vec(), {std::move(chunk)}});
+    metadata_.tensors.push_back({fmt::format("{}", fmt::join(path, ".")),
+                                 path,
+                                 tensor.scalar_type(),
+                                 tensor.sizes().vec(),
+                                 {std::move(chunk)}});
   }
 
   NewFolder folder_;

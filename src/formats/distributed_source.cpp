@@ -60,7 +60,8 @@ class DistributedSource : public Source {
   }
 
   torch::Tensor read_whole(const DcpMetadata::Tensor& tensor) {
-    if (tensor.chunks.size() == 1 && tensor.chunks[0].sizes == tensor.shape) return read_chunk(tensor, tensor.chunks[0]);
+    if (tensor.chunks.size() == 1 && tensor.chunks[0].sizes == tensor.shape)
+      return read_chunk(tensor, tensor.chunks[0]);
     torch::Tensor whole = torch::empty(tensor.shape, tensor.type);
     for (const auto& chunk : tensor.chunks) {
       torch::Tensor part = whole;

@@ -24,11 +24,11 @@ std::optional<torch::ScalarType> type_where(const Matches& matches) {
 
 const std::vector<ElementType>& element_types() {
   static const std::vector<ElementType> types = {
-      {torch::kFloat64, "DoubleStorage", "float64"},    {torch::kFloat32, "FloatStorage", "float32"},
-      {torch::kFloat16, "HalfStorage", "float16"},      {torch::kBFloat16, "BFloat16Storage", "bfloat16"},
-      {torch::kInt64, "LongStorage", "int64"},          {torch::kInt32, "IntStorage", "int32"},
-      {torch::kInt16, "ShortStorage", "int16"},         {torch::kInt8, "CharStorage", "int8"},
-      {torch::kUInt8, "ByteStorage", "uint8"},          {torch::kBool, "BoolStorage", "bool"}};
+      {torch::kFloat64, "DoubleStorage", "float64"}, {torch::kFloat32, "FloatStorage", "float32"},
+      {torch::kFloat16, "HalfStorage", "float16"},   {torch::kBFloat16, "BFloat16Storage", "bfloat16"},
+      {torch::kInt64, "LongStorage", "int64"},       {torch::kInt32, "IntStorage", "int32"},
+      {torch::kInt16, "ShortStorage", "int16"},      {torch::kInt8, "CharStorage", "int8"},
+      {torch::kUInt8, "ByteStorage", "uint8"},       {torch::kBool, "BoolStorage", "bool"}};
   return types;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 class HuggingFaceSource : public Source {
  public:
-  HuggingFaceSource(const std::filesystem::path& path, const std::vector<std::string>& buffers) 
+  HuggingFaceSource(const std::filesystem::path& path, const std::vector<std::string>& buffers)
       : Source(Format::HuggingFace), files_(path) {
     for (const auto& [name, tensor] : files_.tensors()) {
       tensors_.push_back({.name = {Role::Parameter, name}, .type = tensor.entry->type, .shape = tensor.entry->shape});

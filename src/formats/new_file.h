@@ -14,8 +14,8 @@ namespace fsdp::formats {
 // only where it is a file and `existing` says so.
 std::unique_ptr<files::ReplacedFile> new_file(const std::filesystem::path& target, Existing existing);
 
-// A folder that is written as TARGET.partial-XXXXXX, synced, and renamed by commit(); the destructor removes one that was
-// not committed. What a killed process left is removed by nobody. One thread.
+// A folder that is written as TARGET.partial-XXXXXX, synced, and renamed by commit(); the destructor removes one that
+// was not committed. What a killed process left is removed by nobody. One thread.
 class NewFolder {
  public:
   // Throws Error where `target` is there: an empty folder is replaced always; with Existing::Replace so is one whose

@@ -22,8 +22,8 @@ namespace fsdp::formats {
 inline constexpr int64_t kMostPickleBytes = int64_t{1} << 28;
 inline constexpr size_t kMostValues = size_t{1} << 25;
 
-// The values of one pickle, which name each other by number; lists and dicts may hold themselves, so that who walks them
-// needs a limit. Immutable once it was read; free to share between threads.
+// The values of one pickle, which name each other by number; lists and dicts may hold themselves, so that who walks
+// them needs a limit. Immutable once it was read; free to share between threads.
 class Pickle {
  public:
   using Id = uint32_t;

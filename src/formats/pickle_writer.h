@@ -22,16 +22,16 @@ class PickleWriter {
   void numbers(std::span<const int64_t> values);  // a tuple
 
   void mark();
-  void tuple();        // of what follows the last mark
+  void tuple();  // of what follows the last mark
   void empty_tuple();
   void empty_list();
-  void append();       // the last value to the list before it
+  void append();  // the last value to the list before it
   void empty_dict();
-  void set_item();     // the last value, under the one before it, of the dict before these
-  void persistent();   // what the last value names
-  void call();         // what is before the last value, a tuple of arguments
-  void make();         // an object of the class before the last value, a tuple of arguments
-  void build();        // sets the last value on the object before it
+  void set_item();    // the last value, under the one before it, of the dict before these
+  void persistent();  // what the last value names
+  void call();        // what is before the last value, a tuple of arguments
+  void make();        // an object of the class before the last value, a tuple of arguments
+  void build();       // sets the last value on the object before it
 
   std::string finish();
 

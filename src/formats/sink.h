@@ -37,8 +37,8 @@ enum class Existing { Refuse, Replace };
 std::unique_ptr<Sink> make_sink(const std::filesystem::path& target, Format format, Announced announced,
                                 Existing existing, int64_t most_bytes);
 
-// All throw Error, naming the target, where it cannot be written, and with Existing::Refuse where it is there already. A
-// folder that holds anything else than files of its format is never replaced.
+// All throw Error, naming the target, where it cannot be written, and with Existing::Refuse where it is there already.
+// A folder that holds anything else than files of its format is never replaced.
 std::unique_ptr<Sink> write_checkpoint(const std::filesystem::path& target, Announced announced, Existing existing);
 // Of `most_bytes` of tensors a file, where one tensor alone is not larger. Without states.
 std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, Announced announced, Existing existing,

@@ -8,7 +8,9 @@
 
 namespace fsdp::formats {
 
-std::string TensorName::text() const { return role == Role::State ? fmt::format("optimizer.{}.{}", state, name) : name; }
+std::string TensorName::text() const {
+  return role == Role::State ? fmt::format("optimizer.{}.{}", state, name) : name;
+}
 
 int64_t StoredTensor::bytes() const { return bytes_of(type, shape).value(); }
 

@@ -1,8 +1,8 @@
 // A file of torch.save (since PyTorch 1.6), or an archive of torch::serialize, open for reading: a zip file with a
 // pickle, NAME/data.pkl, and an entry for each storage of tensors, NAME/data/KEY.
 //
-// Nothing of it is run: the pickle is read by pickle_reader.h, and an archive's code not at all. Tensors are read one by
-// one; the first read of a storage compares all of it with its checksum. One thread at a time.
+// Nothing of it is run: the pickle is read by pickle_reader.h, and an archive's code not at all. Tensors are read one
+// by one; the first read of a storage compares all of it with its checksum. One thread at a time.
 #pragma once
 
 #include <torch/types.h>

@@ -14,10 +14,11 @@ namespace {
 
 files::OpenFile open_zip(const std::filesystem::path& path) {
   files::OpenFile file = files::open_regular(path, path.string());
-  FSDP_CHECK(!is_plain_pickle(file),
-             "{} is a pickle, as torch.save wrote it before PyTorch 1.6, or of another program. It is not read: load it "
-             "where it was made, and save a dict of tensors with a newer torch.save.",
-             path.string());
+  FSDP_CHECK(
+      !is_plain_pickle(file),
+      "{} is a pickle, as torch.save wrote it before PyTorch 1.6, or of another program. It is not read: load it "
+      "where it was made, and save a dict of tensors with a newer torch.save.",
+      path.string());
   FSDP_CHECK(is_zip(file), "{} is no file of torch.save or torch::serialize: these begin as zip files do",
              path.string());
   return file;

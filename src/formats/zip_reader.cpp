@@ -81,7 +81,8 @@ ZipReader::ZipReader(const files::OpenFile& file, int64_t begin, int64_t bytes, 
 
 std::string ZipReader::bytes_at(int64_t offset, int64_t size) const {
   FSDP_CHECK(offset >= 0 && size >= 0 && offset <= bytes_ && size <= bytes_ - offset,
-             "{} is damaged: something in it would lie from byte {} on, {} of them, of {}", name_, offset, size, bytes_);
+             "{} is damaged: something in it would lie from byte {} on, {} of them, of {}", name_, offset, size,
+             bytes_);
   std::string bytes(static_cast<size_t>(size), '\0');
   files::read_exactly(file_, begin_ + offset, bytes.data(), bytes.size(), name_);
   return bytes;
@@ -160,9 +161,9 @@ int64_t ZipReader::data_of(const std::string& name) const {
              name_, shown);
   const std::string header = bytes_at(entry.header, kLocalHeaderBytes);
   const int64_t name_bytes = number_at<uint16_t>(header, 26), extra_bytes = number_at<uint16_t>(header, 28);
-  FSDP_CHECK(number_at<uint32_t>(header, 0) == kLocalHeader &&
-                 bytes_at(entry.header + kLocalHeaderBytes, name_bytes) == name,
-             "{} is damaged: where {} should begin is something else", name_, shown);
+  FSDP_CHECK(
+      number_at<uint32_t>(header, 0) == kLocalHeader && bytes_at(entry.header + kLocalHeaderBytes, name_bytes) == name,
+      "{} is damaged: where {} should begin is something else", name_, shown);
   const int64_t data = entry.header + kLocalHeaderBytes + name_bytes + extra_bytes;
   FSDP_CHECK(data <= data_end_ && entry.bytes <= data_end_ - data, "{} is damaged: {} would lie outside of it", name_,
              shown);

@@ -3,8 +3,8 @@
 //
 // Such a file may lie within another one: a distributed checkpoint has one for each piece of a tensor. Files come from
 // strangers: every size and offset is checked against the file's own before anything is allocated, entries neither
-// overlap nor lie outside, and names are for looking up alone. Compressed entries are not read, so no little file becomes
-// a large one. Free to call from any thread.
+// overlap nor lie outside, and names are for looking up alone. Compressed entries are not read, so no little file
+// becomes a large one. Free to call from any thread.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,8 @@ std::string padding_extra(int64_t offset) {
 }
 
 // The fields that headers and the directory's entries share.
-void append_fields(std::string& header, uint32_t crc, int64_t bytes, const std::string& name, const std::string& extra) {
+void append_fields(std::string& header, uint32_t crc, int64_t bytes, const std::string& name,
+                   const std::string& extra) {
   append<uint16_t>(header, kVersion);
   append<uint16_t>(header, kUtf8Flag);
   append<uint16_t>(header, kStored);

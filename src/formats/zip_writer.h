@@ -1,5 +1,5 @@
-// Writes zip files as PyTorch does: entries are stored, and their bytes begin at multiples of 64, so that readers can map
-// them. Files and entries may have any size (zip64).
+// Writes zip files as PyTorch does: entries are stored, and their bytes begin at multiples of 64, so that readers can
+// map them. Files and entries may have any size (zip64).
 #pragma once
 
 #include <cstdint>

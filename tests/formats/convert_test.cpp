@@ -184,10 +184,9 @@ TEST_F(ConvertTest, FilesOfHuggingFacesAreCutAndIndexed) {
   convert(path("x.safetensors"), path("hf"), {.to = Format::HuggingFace, .most_bytes = 1000});
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path("hf"))) found.push_back(entry.path().filename());
-  EXPECT_THAT(found, ::testing::UnorderedElementsAreArray({"model-00001-of-00003.safetensors",
-                                                           "model-00002-of-00003.safetensors",
-                                                           "model-00003-of-00003.safetensors",
-                                                           "model.safetensors.index.json"}));
+  EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(
+                         {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                          "model-00003-of-00003.safetensors", "model.safetensors.index.json"}));
   expect_same(path("hf"), path("x.safetensors"), true);
 }
 
@@ -267,10 +266,9 @@ TEST_F(ConvertTest, SharedTensorsStayShared) {
   const fs::path file = path("x.pt");
   {
     files::DurableFile out(file);
-    TorchFileWriter writer(out,
-                           {{.path = {"wte.weight"}, .shape = {2, 3}},
-                            {.path = {"lm_head.weight"}, .shape = {2, 3}, .same_as = 0}},
-                           {});
+    TorchFileWriter writer(
+        out, {{.path = {"wte.weight"}, .shape = {2, 3}}, {.path = {"lm_head.weight"}, .shape = {2, 3}, .same_as = 0}},
+        {});
     writer.write(torch::ones({2, 3}));
     writer.finish();
     out.close();

@@ -94,29 +94,30 @@ TEST(PickleReader, CallsStayValues) {
 
 TEST(PickleReader, RefusesWhatIsDamaged) {
   const std::vector<std::string> damaged = {"",
-                                            ".",                              // nothing on the stack
-                                            "K",                              // ends too early
-                                            "K\x01",                          // no stop
-                                            "K\x01K\x02.",                    // two values
-                                            "(K\x01.",                        // a mark is left
-                                            "K\x01t.",                        // a mark is missing
-                                            "K\x01\x86.",                     // a pair of one
-                                            "(K\x01(K\x02\x86t.",             // a pair over a mark
-                                            "K\x01K\x02s.",                   // an item of no dict
-                                            "](K\x01u.",                      // items of a list
-                                            "}(K\x01u.",                      // a key without a value
-                                            "}K\x01" "a.",                    // an item of no list
-                                            "K\x01K\x02R.",                   // a call of a number
-                                            "ctorch\nSize\nK\x02R.",          // arguments that are no tuple
-                                            "K\x01}b.",                       // attributes of a number
-                                            "h\x05.",                         // not in the memo
+                                            ".",                   // nothing on the stack
+                                            "K",                   // ends too early
+                                            "K\x01",               // no stop
+                                            "K\x01K\x02.",         // two values
+                                            "(K\x01.",             // a mark is left
+                                            "K\x01t.",             // a mark is missing
+                                            "K\x01\x86.",          // a pair of one
+                                            "(K\x01(K\x02\x86t.",  // a pair over a mark
+                                            "K\x01K\x02s.",        // an item of no dict
+                                            "](K\x01u.",           // items of a list
+                                            "}(K\x01u.",           // a key without a value
+                                            "}K\x01"
+                                            "a.",                       // an item of no list
+                                            "K\x01K\x02R.",             // a call of a number
+                                            "ctorch\nSize\nK\x02R.",    // arguments that are no tuple
+                                            "K\x01}b.",                 // attributes of a number
+                                            "h\x05.",                   // not in the memo
                                             "K\x01r\xff\xff\xff\x7f.",  // far out in the memo
-                                            "X\xff\xff\xff\xff.",    // a text of 4 GiB
+                                            "X\xff\xff\xff\xff.",       // a text of 4 GiB
                                             "\x8d\xff\xff\xff\xff\xff\xff\xff\xff.",
                                             "\x8a\x09\1\1\1\1\1\1\1\1\1.",  // 72 bits
-                                            "\x95\xff\0\0\0\0\0\0\0K\1."s,   // a frame beyond the end
-                                            "\x80\x06K\x01.",                 // protocol 6
-                                            "ctorch",                         // a name without an end
+                                            "\x95\xff\0\0\0\0\0\0\0K\1."s,  // a frame beyond the end
+                                            "\x80\x06K\x01.",               // protocol 6
+                                            "ctorch",                       // a name without an end
                                             "\xff."};
   for (const std::string& bytes : damaged) {
     EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("x.pt"), HasSubstr("damaged"))) << ::testing::PrintToString(bytes);
@@ -124,7 +125,9 @@ TEST(PickleReader, RefusesWhatIsDamaged) {
 }
 
 TEST(PickleReader, AContainerMayHoldItself) {
-  const Pickle pickle = read("]q\x01h\x01" "a.");
+  const Pickle pickle = read(
+      "]q\x01h\x01"
+      "a.");
   EXPECT_EQ(pickle.root().items, std::vector<Pickle::Id>{pickle.root_id()});
 }
 

@@ -100,9 +100,12 @@ class TorchFileTest : public ::testing::Test {
 };
 
 TEST_F(TorchFileTest, HasEveryTensorThatWasWritten) {
-  const std::vector<torch::Tensor> values = {torch::randn({3, 4}), torch::randint(0, 9, {5}, torch::kInt64),
-                                             torch::randn({2}).to(torch::kBFloat16), torch::tensor(7.0),
-                                             torch::empty({0, 3}), torch::tensor({true, false})};
+  const std::vector<torch::Tensor> values = {torch::randn({3, 4}),
+                                             torch::randint(0, 9, {5}, torch::kInt64),
+                                             torch::randn({2}).to(torch::kBFloat16),
+                                             torch::tensor(7.0),
+                                             torch::empty({0, 3}),
+                                             torch::tensor({true, false})};
   std::vector<TorchFileWriter::Tensor> announced;
   for (size_t i = 0; i < values.size(); ++i) {
     announced.push_back({{"model", std::to_string(i) + ".w"}, values[i].scalar_type(), values[i].sizes().vec()});

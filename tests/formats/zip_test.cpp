@@ -123,11 +123,11 @@ TEST_F(ZipDirectoryTest, FieldsThatCannotBeAreRefused) {
   EXPECT_THAT(with<uint16_t>(8, 1), HasSubstr("encrypted"));
   EXPECT_THAT(with<uint16_t>(10, 8), HasSubstr("compressed"));
   EXPECT_THAT(with<uint32_t>(16, 0), HasSubstr("checksum"));
-  EXPECT_THAT(with<uint32_t>(20, 999), HasSubstr("damaged"));               // bytes in the file
-  EXPECT_THAT(with<uint32_t>(24, 0xFFFFFFFE), HasSubstr("damaged"));        // and unpacked
-  EXPECT_THAT(with<uint32_t>(24, 0xFFFFFFFF), HasSubstr("64 bits"));        // without a zip64 field
-  EXPECT_THAT(with<uint16_t>(28, 0xFFFF), HasSubstr("ends too early"));     // the name
-  EXPECT_THAT(with<uint32_t>(42, 0), HasSubstr("something else"));          // the header of another entry
+  EXPECT_THAT(with<uint32_t>(20, 999), HasSubstr("damaged"));            // bytes in the file
+  EXPECT_THAT(with<uint32_t>(24, 0xFFFFFFFE), HasSubstr("damaged"));     // and unpacked
+  EXPECT_THAT(with<uint32_t>(24, 0xFFFFFFFF), HasSubstr("64 bits"));     // without a zip64 field
+  EXPECT_THAT(with<uint16_t>(28, 0xFFFF), HasSubstr("ends too early"));  // the name
+  EXPECT_THAT(with<uint32_t>(42, 0), HasSubstr("something else"));       // the header of another entry
   EXPECT_THAT(with<uint32_t>(42, 0x7FFFFFFF), HasSubstr("damaged"));
 }
 

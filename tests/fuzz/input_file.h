@@ -16,7 +16,8 @@ namespace fsdp::fuzz {
 class InputFile {
  public:
   explicit InputFile(std::string_view input) : descriptor_(memfd_create("input", MFD_CLOEXEC)) {
-    if (descriptor_ < 0 || write(descriptor_, input.data(), input.size()) != static_cast<ssize_t>(input.size())) abort();
+    if (descriptor_ < 0 || write(descriptor_, input.data(), input.size()) != static_cast<ssize_t>(input.size()))
+      abort();
   }
   ~InputFile() { close(descriptor_); }
   InputFile(const InputFile&) = delete;
@@ -44,7 +45,8 @@ class InputFolder {
 
   const std::filesystem::path& path() const { return path_; }
   void replace(std::string_view input) const {
-    std::ofstream(path_ / name_, std::ios::binary | std::ios::trunc).write(input.data(), static_cast<std::streamsize>(input.size()));
+    std::ofstream(path_ / name_, std::ios::binary | std::ios::trunc)
+        .write(input.data(), static_cast<std::streamsize>(input.size()));
   }
 
  private:

@@ -23,7 +23,8 @@ void run_manifest(std::string_view input) try {
   static const InputFolder folder(checkpoint::kManifestName);
   constexpr std::string_view kBeginning = "{\n  \"hash\": \"";
   std::string text(input);
-  if (text.starts_with(kBeginning) && text.size() > kBeginning.size() + files::kHashDigits) text = sealed_manifest(text);
+  if (text.starts_with(kBeginning) && text.size() > kBeginning.size() + files::kHashDigits)
+    text = sealed_manifest(text);
   folder.replace(text);
   formats::open_checkpoint(folder.path());
 } catch (const Error&) {

@@ -64,7 +64,8 @@ TEST_F(ConvertProgram, NamesEveryMistakeAtOnce) {
                     HasSubstr("--max-shard-size is 'many'"), HasSubstr("TARGET 'there.pt' is there already"),
                     HasSubstr("--max-shard-size is for --to hf alone"), HasSubstr("Nothing was written")));
   EXPECT_THAT(run("").output, AllOf(HasSubstr("SOURCE is missing"), HasSubstr("TARGET is missing")));
-  EXPECT_THAT(run("there.pt new").output, AllOf(HasSubstr("in no format that is read here"), HasSubstr("--to is missing")));
+  EXPECT_THAT(run("there.pt new").output,
+              AllOf(HasSubstr("in no format that is read here"), HasSubstr("--to is missing")));
   EXPECT_THAT(run("there.pt x.pt --force --to").output, HasSubstr("--to needs a value"));
 }
 
@@ -95,7 +96,8 @@ TEST_F(ConvertProgram, ReplacesOnlyWhereItIsTold) {
   EXPECT_EQ(read_bytes(folder_ / "y.pt"), written);
   const Ending forced = run("x.pt y.pt --dtype bf16 --force");
   EXPECT_EQ(forced.code, 0);
-  EXPECT_THAT(forced.output, HasSubstr("1 tensor of 6 B: x.pt, a file of torch.save, is now y.pt, a file of torch.save."));
+  EXPECT_THAT(forced.output,
+              HasSubstr("1 tensor of 6 B: x.pt, a file of torch.save, is now y.pt, a file of torch.save."));
   EXPECT_NE(read_bytes(folder_ / "y.pt"), written);
   EXPECT_EQ(run("x.pt folder --to hf").code, 0);
   folder_.write("folder/config.json", "{}");
