@@ -13,7 +13,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/fsdpConfigVersion.cmake C
 install(FILES ${PROJECT_BINARY_DIR}/fsdpConfig.cmake ${PROJECT_BINARY_DIR}/fsdpConfigVersion.cmake
         DESTINATION ${fsdp_package_dir})
 
-# An installed program goes on finding the LibTorch that it was linked with.
+# Installed programs go on finding the LibTorch that they were linked with.
 if(TARGET fsdp-train)
-  set_target_properties(fsdp-train PROPERTIES INSTALL_RPATH ${TORCH_INSTALL_PREFIX}/lib)
+  set_target_properties(fsdp-train fsdp-convert PROPERTIES INSTALL_RPATH ${TORCH_INSTALL_PREFIX}/lib)
 endif()

@@ -8,6 +8,7 @@ RUN = [
     "README.md",
     "docs/determinism.md",
     "docs/faq.md",
+    "docs/formats.md",
     "docs/metrics.md",
     "docs/security.md",
     "docs/strategies.md",
@@ -28,6 +29,7 @@ INSTEAD = {
         "--text texts": "--text recipes",
     },
     "docs/determinism.md": {"--steps 50": "--steps 3"},
+    "docs/formats.md": {"run/step-300": "run/step-2"},
     "docs/trainer.md": {
         "gen1:1-rev22:21": "gen1:1-gen50:26",
         "--ranks 2 --steps 500\n": "--ranks 2 --steps 4 --sample-length 8\n",
@@ -71,6 +73,10 @@ EXIT_CODES = {
 
 # Run before a command: makes what its page takes for granted.
 BEFORE = {
+    ("docs/formats.md", "run/step-300"): (
+        "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run run && "
+        "fsdp-convert run/step-2 dcp/step-300 --to dcp"
+    ),
     ("docs/trainer.md", "--init-from"): (
         "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 "
         "--sample-length 8 --export --run runs/other"
@@ -85,6 +91,7 @@ BEFORE = {
 
 # What a command leaves, as paths in the folder.
 LEAVES = {
+    ("docs/formats.md", "model.pt"): ["model.pt", "model/model.safetensors", "step-300/manifest.json"],
     ("docs/trainer.md", "--output tokens"): ["tokens/files.json", "tokens/tokenizer.model"],
     ("docs/trainer.md", "--run runs/first"): [
         "runs/first/config.toml",

@@ -1,4 +1,4 @@
-"""Gives fsdp-train hostile files and says which of them it did not answer as it should.
+"""Gives fsdp-train, and fsdp-convert beside it, hostile files and says which of them it did not answer as it should.
 
 Files are changed at random from whole ones, by a generator with a seed: a failure names its case, and `--only` repeats it.
 An answer is as it should be when the program ends by itself within a minute, with exit code 0, 1 or 2 and no signal,

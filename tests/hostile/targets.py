@@ -11,6 +11,7 @@ class Target:
     file: str  # in the folder of whole files
     command: tuple  # with {} for that folder
     keeps: str = ""  # a folder that a refusal leaves as it was
+    program: str = "fsdp-train"  # or another one beside it
 
 
 def train(*more):
@@ -40,6 +41,28 @@ TARGETS = {
     "tokens-llmc": Target("tokens-llmc/train.bin",
                           train("--data", "{}/tokens-llmc", "--run", "{}/other", "--steps", "1")),
 }
+
+
+def convert(source, more=("--to", "hf")):
+    return ("{}/" + source, "{}/target", *more)
+
+
+# The same run, in the formats of others.
+CONVERTED = {"converted/run.pt": ("--to", "pt"), "converted/dcp": ("--to", "dcp"), "converted/archive": ("--to", "archive"),
+             "converted/hf": ("--to", "hf", "--max-shard-size", "4k")}
+
+TARGETS.update({
+    "convert-torch-file": Target("converted/run.pt", convert("converted/run.pt"), program="fsdp-convert"),
+    "convert-torch-file-list": Target("converted/run.pt", ("--list", "{}/converted/run.pt"), program="fsdp-convert"),
+    "convert-archive": Target("converted/archive", convert("converted/archive", ("--to", "dcp")), program="fsdp-convert"),
+    "convert-dcp": Target("converted/dcp/.metadata", convert("converted/dcp"), program="fsdp-convert"),
+    "convert-dcp-data": Target("converted/dcp/__0_0.distcp", convert("converted/dcp"), program="fsdp-convert"),
+    "convert-index": Target("converted/hf/model.safetensors.index.json", convert("converted/hf", ("--to", "pt")),
+                            program="fsdp-convert"),
+    "convert-manifest": Target("run/step-2/manifest.json", convert("run/step-2"), keeps="run", program="fsdp-convert"),
+    "convert-shard": Target("run/step-2/shard-00001-of-00001.safetensors", convert("run/step-2"), keeps="run",
+                            program="fsdp-convert"),
+})
 
 # Where a Python has the package tokenizers.
 HUGGING_FACE_TARGETS = {

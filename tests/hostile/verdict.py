@@ -14,7 +14,8 @@ import tempfile
 import time
 
 from hostile.mutations import MUTATIONS
-from hostile.targets import HUGGING_FACE_TARGETS, SENTENCEPIECE_TARGETS, TARGETS, TINY, hugging_face_tokenizer
+from hostile.targets import (CONVERTED, HUGGING_FACE_TARGETS, SENTENCEPIECE_TARGETS, TARGETS, TINY,
+                             hugging_face_tokenizer)
 
 MOST_SECONDS = 60  # a hang; a case takes about one
 MOST_BYTES = 2 << 30  # of memory; with the whole files a quarter of it is taken
@@ -61,8 +62,8 @@ def whole_files(program, folder):
     (folder / "text.txt").write_text("".join(f"In the beginning was the word {i}.\n" for i in range(200)))
     (folder / "tokenizer.json").write_text('{"tokenizer": "bytes"}\n')
 
-    def succeed(*arguments):
-        code, output, _ = run(program, arguments, folder)
+    def succeed(*arguments, by=program):
+        code, output, _ = run(by, arguments, folder)
         if code != 0:
             raise SystemExit(f"the whole files were refused: {shlex.join(arguments)}\n{output}")
 
@@ -91,11 +92,13 @@ def whole_files(program, folder):
         TARGETS.update(HUGGING_FACE_TARGETS)
     elif "needs Python with the package tokenizers" not in output:
         raise SystemExit(f"a whole tokenizer.json was refused:\n{output}")
+    for place, options in CONVERTED.items():
+        succeed(str(folder / "run" / "step-2"), str(folder / place), *options, by=program.with_name("fsdp-convert"))
     for target in TARGETS.values():
         with tempfile.TemporaryDirectory() as copy:
             place = pathlib.Path(copy) / "files"
             shutil.copytree(folder, place)
-            succeed(*(part.format(place) for part in target.command))
+            succeed(*(part.format(place) for part in target.command), by=program.with_name(target.program))
     return folder
 
 
@@ -146,6 +149,6 @@ def run_case(program, whole, name):
         hostile.write_bytes(changed)
         before = fingerprint(place / target.keeps) if target.keeps else {}
         arguments = [part.format(place) for part in target.command]
-        code, output, peak = run(program, arguments, place)
+        code, output, peak = run(program.with_name(target.program), arguments, place)
         problems = problems_of(code, output, peak, target, place, before, mutation) if changed != data else []
-        return Case(name, shlex.join(["fsdp-train", *arguments]), output, problems)
+        return Case(name, shlex.join([target.program, *arguments]), output, problems)

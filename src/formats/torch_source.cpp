@@ -1,0 +1,78 @@
+// Files of torch.save and archives of torch::serialize.
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/source.h"
+#include "formats/state_names.h"
+#include "formats/torch_file.h"
+
+namespace fsdp::formats {
+
+namespace {
+
+files::OpenFile open_zip(const std::filesystem::path& path) {
+  files::OpenFile file = files::open_regular(path, path.string());
+  FSDP_CHECK(
+      !is_plain_pickle(file),
+      "{} is a pickle, as torch.save wrote it before PyTorch 1.6, or of another program. It is not read: load it "
+      "where it was made, and save a dict of tensors with a newer torch.save.",
+      path.string());
+  FSDP_CHECK(is_zip(file), "{} is no file of torch.save or torch::serialize: these begin as zip files do",
+             path.string());
+  return file;
+}
+
+class TorchSource : public Source {
+ public:
+  TorchSource(const std::filesystem::path& path, const std::vector<std::string>& buffers)
+      : Source(Format::TorchFile), file_(open_zip(path)), torch_file_(file_, 0, file_.bytes, path.string()) {
+    const bool is_model = torch_file_.is_archive();
+    if (is_model) format_ = Format::Archive;
+    facts_.left_out = torch_file_.others();
+    const auto step = torch_file_.numbers().find("step");
+    if (step != torch_file_.numbers().end() && step->second >= 0) {
+      facts_.step = step->second;
+      --facts_.left_out;
+    }
+    std::vector<StatePath> paths;
+    for (const auto& tensor : torch_file_.tensors()) paths.push_back(tensor.path);
+    std::vector<std::optional<TensorName>> names;
+    if (!is_model) names = names_of_state(paths);
+    for (size_t i = 0; i < paths.size(); ++i) add(i, is_model ? name_of_model(paths[i]) : names[i]);
+    settle_buffers(tensors_, buffers);
+  }
+
+  torch::Tensor read(size_t number) override { return torch_file_.read(torch_file_.tensors()[numbers_[number]]); }
+
+ private:
+  void add(size_t number, const std::optional<TensorName>& name) {
+    if (!name) {
+      ++facts_.left_out;
+      return;
+    }
+    const PickledTensor& layout = torch_file_.tensors()[number].layout;
+    StoredTensor tensor{.name = *name, .type = layout.type, .shape = layout.shape};
+    const auto [first, is_new] =
+        seen_.emplace(std::tuple(layout.storage, layout.offset, layout.shape, layout.strides), tensors_.size());
+    if (!is_new) tensor.same_as = first->second;
+    tensors_.push_back(std::move(tensor));
+    numbers_.push_back(number);
+  }
+
+  using Place = std::tuple<std::string, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+
+  files::OpenFile file_;
+  TorchFile torch_file_;
+  std::vector<size_t> numbers_;  // in the file, of each tensor
+  std::map<Place, size_t> seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> open_torch_file(const std::filesystem::path& path, const std::vector<std::string>& buffers) {
+  return std::make_unique<TorchSource>(path, buffers);
+}
+
+}  // namespace fsdp::formats
