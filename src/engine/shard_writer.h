@@ -5,6 +5,7 @@
 
 #include "engine/executor.h"
 #include "interpose/listener.h"
+#include "memory/backing.h"
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
@@ -13,8 +14,16 @@ class ShardWriter {
  public:
   // All outlive it.
   ShardWriter(Executor& executor, Units& units, schedule::Schedule& schedule, Recorder& recorder,
-              std::shared_ptr<interpose::Link> link)
-      : executor_(executor), units_(units), schedule_(schedule), recorder_(recorder), link_(std::move(link)) {}
+              std::shared_ptr<interpose::Link> link, std::shared_ptr<memory::Backing> backing)
+      : executor_(executor),
+        units_(units),
+        schedule_(schedule),
+        recorder_(recorder),
+        link_(std::move(link)),
+        backing_(std::move(backing)) {}
+
+  // A shard or an optimizer's state is about to be written.
+  void changes() { backing_->changes(); }
 
   // Nothing is full afterwards. A collective.
   void release_all();
@@ -36,6 +45,7 @@ class ShardWriter {
   schedule::Schedule& schedule_;
   Recorder& recorder_;
   std::shared_ptr<interpose::Link> link_;
+  std::shared_ptr<memory::Backing> backing_;  // of the shards
   bool pieces_changed_ = false;
 };
 
