@@ -48,6 +48,11 @@ int run_train(const trainer::CommandLine& line) {
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
+  if (options.hot_restart && trainer::is_started_as_rank()) {
+    problems.emplace_back(
+        "--hot-restart is given, and a launcher starts the ranks, which then find nothing of each other's in memory. "
+        "Leave it out, and let the launcher start the job again.");
+  }
   const auto windows = inputs.windows(options.model.context);
   Options resolved = options;  // by the ranks that are asked for; a launcher may have others
   if (problems.empty() || windows) append(problems, trainer::resolve(resolved, {options.ranks, windows}));

@@ -61,8 +61,8 @@ bool follows_from_another(const Row& row, const Options& options) {
 // Under a launcher the number of ranks is its choice.
 bool is_chosen(const Row& row, const Options& options) {
   const bool is_ranks = row.flag == std::string("--ranks");
-  return (options.chosen.flags.contains(row.flag) && !follows_from_another(row, options)) ||
-         (is_ranks && options.ranks != Options().ranks);
+  const bool says = options.chosen.flags.contains(row.flag) || (is_ranks && options.ranks != Options().ranks);
+  return says && !follows_from_another(row, options);
 }
 
 // Paths that were given as relative ones go with the folder of the run, unless that was named from elsewhere.

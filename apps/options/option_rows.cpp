@@ -32,6 +32,7 @@ const std::vector<Rivals>& rival_options() {
       {"--steps", "--epochs", ""},
       {"--micro-batches", "--tokens-per-step", "one follows from the other"},
       {"--text", "--data", "both say what to learn from"},
+      {"--ranks", "--elastic", "the greatest number of the second is what the first says"},
       {"--resume", "--checkpoint", "both say where to begin"},
   };
   return rivals;

@@ -1,6 +1,7 @@
 // The options of ranks and of what is divided among them.
 #include "options/numbers.h"
 #include "options/option_groups.h"
+#include "options/rank_range.h"
 
 namespace trainer {
 
@@ -16,6 +17,8 @@ bool names_layers(const std::string& value) {
   return layers && *layers >= 1 && *layers <= kMostLayers && value == std::to_string(*layers);
 }
 
+bool is_rank_range(const std::string& value) { return rank_range_in(value).has_value(); }
+
 }  // namespace
 
 std::vector<Group> rank_groups() {
@@ -27,7 +30,21 @@ std::vector<Group> rank_groups() {
         {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "THREADS", "the cores shared evenly",
          "Number of threads per rank. prepare encodes with so many, all cores unless this says otherwise."},
         {"--timeout", &O::timeout, from(1, kMany), kTrainAndSample, "SECONDS", "",
-         "Seconds that a rank waits for another before the job ends."}}},
+         "Seconds that a rank waits for another before the job ends."},
+        {"--max-restarts", &O::max_restarts, from(0, kMany), kTrain, "N", "0, or 10 with --elastic or --hot-restart",
+         "Starts the job again after a rank has died or failed, so often at most. It goes on from the newest "
+         "checkpoint. Under a launcher that is the launcher's to do."},
+        {"--hot-restart", &O::hot_restart, Anything{}, kTrain, "", "",
+         "Keeps shards and optimizer state in memory that outlives a rank, so that the job goes on with the step that "
+         "was broken, without a checkpoint. On one host, without a launcher."},
+        {"--elastic", &O::elastic, Form{is_rank_range, "the least and the most ranks, such as 2:4"}, kTrain, "MIN:MAX",
+         "none",
+         "Goes on with the ranks that are left, MIN at least, after one has died, and with MAX again from the next "
+         "checkpoint on. A step keeps its micro-batches, those of MAX ranks, and the weights their bits. Under "
+         "torchrun or SLURM any number of ranks from MIN to MAX goes on."},
+        {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
+         "Ends the job when a rank makes no progress for so long, after every rank has written what its threads do to "
+         "RUN/hang-RANK.txt. Longer than a micro-batch, a validation and a save take."}}},
       {"Sharding",
        "sharding",
        {{"--strategy", &O::strategy, words(kStrategies), kTrain, "STRATEGY", "",

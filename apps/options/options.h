@@ -75,9 +75,15 @@ struct Options {
   ModelOptions model_options;
   models::ModelConfig model;  // what they come to
 
-  int64_t ranks = 1;
+  int64_t ranks = 1;    // with `elastic` the most, by which the micro-batches of a step are counted
   int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
   int64_t timeout = 600;
+  std::optional<int64_t> max_restarts;  // none: kRestarts where `elastic` or `hot_restart` asks for them, otherwise 0
+  std::string elastic;                  // "2:4", the least and the most ranks (rank_range.h); empty: `ranks` alone
+  bool hot_restart = false;
+  int64_t hang_timeout = 0;  // seconds; 0: nobody watches
+  static constexpr int64_t kRestarts = 10;
+  int64_t restarts() const { return max_restarts.value_or(elastic.empty() && !hot_restart ? 0 : kRestarts); }
 
   std::string strategy = "full-shard";  // one of kStrategies
   int64_t shard_group_size = 0;         // 0: all ranks, or the ranks of a host for the hybrid strategies
@@ -154,7 +160,8 @@ struct Options {
   }
   data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
-  int64_t tokens_per_step() const { return ranks * micro_batches * batch * model.context; }
+  int64_t micro_batches_of_step() const { return ranks * micro_batches; }
+  int64_t tokens_per_step() const { return micro_batches_of_step() * batch * model.context; }
   // The last validation alone compares with nothing.
   bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
   // Those before the last one, which nothing comes after.

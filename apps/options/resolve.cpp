@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "options/rank_range.h"
+
 namespace trainer {
 
 namespace {
@@ -114,6 +116,15 @@ std::vector<std::string> contradictions(const Options& options) {
                     options.activation_checkpoint));
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
+  check(options.restarts() > 0 || !options.hot_restart,
+        "--hot-restart is given with --max-restarts 0, which starts nothing again. Leave one out.");
+  check(!options.hot_restart || (!options.offloads() && !options.offload_activations),
+        "--hot-restart and --offload or --offload-activations are both given: the first keeps the state in memory, the "
+        "others in files. Leave one out.");
+  check(!options.hot_restart || options.elastic.empty(),
+        "--hot-restart and --elastic are both given: what ranks left in memory is for as many ranks. Leave one out.");
+  check(options.elastic.empty() || options.shard_group_size == 0,
+        "--shard-group-size is given with --elastic: the groups of fewer ranks would be others. Leave it out.");
   const int64_t group = options.shard_group_size;
   check(options.strategy != "no-shard" || group <= 1,
         fmt::format("--shard-group-size is {} with --strategy no-shard, which shards nothing.", group));
@@ -125,6 +136,14 @@ std::vector<std::string> contradictions(const Options& options) {
 
 std::vector<std::string> resolve(Options& options, const Job& job) {
   options.ranks = job.ranks;
+  if (const auto range = rank_range_in(options.elastic)) {
+    // On the command line the number is not known yet: it is --ranks, which may be left out.
+    if (job.is_known && (job.ranks < range->least || job.ranks > range->most)) {
+      return {fmt::format("--elastic is {}, and the job has {} ranks. Start as many as it allows.", options.elastic,
+                          job.ranks)};
+    }
+    options.ranks = range->most;
+  }
   if (options.target_tokens_per_step) {
     options.micro_batches = micro_batches_for(*options.target_tokens_per_step, options);
   }

@@ -17,12 +17,13 @@ std::vector<std::string> contradictions(const Options& options);
 struct Job {
   int64_t ranks = 1;
   std::optional<int64_t> windows = std::nullopt;  // of context + 1 tokens, to train on; none: not known yet
+  bool is_known = false;                          // the job runs: `ranks` is their number, not what was asked for
 };
 
-// Fills in the number of ranks and what follows from it: micro-batches from --tokens-per-step, steps from --epochs and
-// at most --steps, and what has no value in --warmup, --decay-steps and --muon-lr. With --epochs and unknown data, what
-// follows from the steps stays as it is. May be called again when more is known. Returns what cannot be, a sentence
-// each.
+// Fills in the number of ranks, the greatest where it is elastic, and what follows from it: micro-batches from
+// --tokens-per-step, steps from --epochs and at most --steps, and what has no value in --warmup, --decay-steps and
+// --muon-lr. With --epochs and unknown data, what follows from the steps stays as it is. May be called again when more
+// is known. Returns what cannot be, a sentence each.
 std::vector<std::string> resolve(Options& options, const Job& job);
 
 // The windows of context + 1 tokens that so many tokens have, each beginning with the last token of the one before.

@@ -10,6 +10,7 @@
 #include "data/data_notes.h"
 #include "options/frozen.h"
 #include "options/option_value.h"
+#include "options/rank_range.h"
 #include "options/resolve.h"
 
 namespace trainer {
@@ -104,6 +105,15 @@ std::string recomputed_text(const Options& options) {
   return fmt::format("{} of the layers, in the backward", recomputation.blocks);
 }
 
+std::string restarts_text(const Options& options) {
+  std::string text = fmt::format("started again, {} at most", counted(options.restarts(), "time"));
+  if (options.hot_restart) text += ", from memory where that is whole";
+  if (const auto range = rank_range_in(options.elastic)) {
+    text += fmt::format(", on {} to {} ranks", range->least, range->most);
+  }
+  return text;
+}
+
 std::string settings_table(const Options& options, const data::Corpus& corpus) {
   const models::ModelConfig& model = options.model;
   std::string table;
@@ -122,6 +132,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
                            counted(model.heads, "head"), model.context));
   if (const auto frozen = frozen_parameters(options); !frozen.empty()) row("trained", trained_text(options, frozen));
   row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
+  if (options.restarts() > 0) row("after failures", restarts_text(options));
   row("sharding",
       options.strategy + (options.shard_group_size == 0
                               ? std::string()

@@ -1,4 +1,4 @@
-// A flag that a forked rank sets and its parent reads.
+// A flag that a forked rank sets, and that its parent and the other ranks read.
 #pragma once
 
 #include "run/shared_value.h"
@@ -8,6 +8,9 @@ namespace trainer {
 class SharedFlag {
  public:
   void set() { value_.set(true); }
+  // Whether nobody had set it before.
+  bool set_first() { return !value_.exchange(true); }
+  void clear() { value_.set(false); }
   bool is_set() const { return value_.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// A value that a forked rank sets and its parent reads.
+// A value that a forked rank sets, and that its parent and the other ranks read.
 #pragma once
 
 #include <fsdp/error.h>
@@ -22,6 +22,7 @@ class SharedValue {
   SharedValue& operator=(const SharedValue&) = delete;
 
   void set(Value value) { cell_->store(value); }
+  Value exchange(Value value) { return cell_->exchange(value); }
   Value get() const { return cell_->load(); }
 
  private:

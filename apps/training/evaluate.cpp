@@ -84,7 +84,8 @@ std::optional<double> validation_loss(Training& training) {
   const data::TokenSource* tokens = training.corpus.validation.get();
   // Without a whole window nothing is held back.
   if (tokens == nullptr || tokens->size() <= training.options.model.context) return std::nullopt;
-  const auto loss = mean_loss({training.world, training.model, *tokens, training.options.validation_windows});
+  const auto goes_on = [&](int64_t, int64_t) { training.phase.goes_on(); };
+  const auto loss = mean_loss({training.world, training.model, *tokens, training.options.validation_windows, goes_on});
   return loss ? std::optional(loss->nats) : std::nullopt;
 }
 

@@ -93,20 +93,36 @@ void check_optimizer_state(const Training& training, const Notes& notes, const f
                              checkpoint.string(), found, given, found));
 }
 
-Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
-  Resumed resumed;
-  const Notes notes = notes_of(training.world, checkpoint);
-  resumed.differs = compare_settings(training, notes, checkpoint, may);
-  check_optimizer_state(training, notes, checkpoint);
-  resumed.state = from_notes(notes);
-  resumed.steps_done =
-      fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
-  check_step_in_name(checkpoint, resumed.steps_done);
+// The state of the loop, that of the scaler with it.
+Notes notes_of_run(const Training& training, ResumeState state) {
+  if (training.options.scales_loss()) {
+    state.loss_scale = training.scaler.state().scale;
+    state.finite_steps = training.scaler.state().finite_steps;
+  }
+  return to_notes(state);
+}
+
+// And back, from a checkpoint or from memory.
+Resumed resumed_from(Training& training, const Notes& notes, int64_t steps_done) {
+  Resumed resumed{.steps_done = steps_done, .state = from_notes(notes)};
   if (training.options.scales_loss() && resumed.state.loss_scale > 0) {
     training.scaler.load_state({.scale = resumed.state.loss_scale, .finite_steps = resumed.state.finite_steps});
   }
+  return resumed;
+}
+
+Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
+  const Notes notes = notes_of(training.world, checkpoint);
+  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  check_optimizer_state(training, notes, checkpoint);
+  from_notes(notes);  // throws, before anything changes
+  const int64_t steps_done =
+      fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
+  check_step_in_name(checkpoint, steps_done);
+  Resumed resumed = resumed_from(training, notes, steps_done);
+  resumed.differs = differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
-  if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
+  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
   return resumed;
 }
 
@@ -148,12 +164,8 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
 }
 
 // Saves to a folder of the run, or begins to, and moves aside what lies there and is no checkpoint.
-void save_to(BegunSave& save, Training& training, ResumeState state, SaveMode mode) try {
-  if (training.options.scales_loss()) {
-    state.loss_scale = training.scaler.state().scale;
-    state.finite_steps = training.scaler.state().finite_steps;
-  }
-  Notes notes = to_notes(state);
+void save_to(BegunSave& save, Training& training, const ResumeState& state, SaveMode mode) try {
+  Notes notes = notes_of_run(training, state);
   notes[kSettings] = to_note(training.settings);
   const std::string told = from_first_rank(training.world, [&] { return make_way_for(save.folder); });
   if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
@@ -226,6 +238,14 @@ void load_best(Training& training) {
   fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded});
 }
 
+void hold_run(Training& training, const ResumeState& state, int64_t steps_done) {
+  if (!training.options.hot_restart) return;
+  fsdp::hot_checkpoint({.model = &training.sharded,
+                        .optimizer = &training.optimizer.optimizer(),
+                        .step = steps_done,
+                        .notes = notes_of_run(training, state)});
+}
+
 std::string told_of(const CheckpointRecord& saved, const std::string& run) {
   const std::string removed = saved.removed.empty() ? "" : fmt::format("; removed {}", fmt::join(saved.removed, ", "));
   return fmt::format("saved {}/{}, {} in {:.2g} s{}", run, saved.folder, short_bytes(static_cast<size_t>(saved.bytes)),
@@ -234,6 +254,11 @@ std::string told_of(const CheckpointRecord& saved, const std::string& run) {
 
 Resumed resume_run(Training& training) {
   const Options& options = training.options;
+  if (const auto left = fsdp::resume_hot({.model = &training.sharded, .optimizer = &training.optimizer.optimizer()})) {
+    Resumed resumed = resumed_from(training, left->notes, left->step);
+    resumed.told = fmt::format("goes on from memory, after {} steps", left->step);
+    return resumed;
+  }
   if (!options.checkpoint.empty()) {
     Resumed resumed = load(training, options.checkpoint, Settings::Free);
     if (is_of_other_run(training)) {

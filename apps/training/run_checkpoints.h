@@ -42,6 +42,10 @@ SavedCheckpoint finish_save(Training& training, const BegunSave& save);
 // Loads the weights of RUN/best. Throws fsdp::Error. A collective.
 void load_best(Training& training);
 
+// With --hot-restart the state is whole, and a rank that dies from now on loses nothing (fsdp/hot_restart.h); otherwise
+// does nothing.
+void hold_run(Training& training, const ResumeState& state, int64_t steps_done);
+
 // "saved run-1/step-200, 10.4 MB in 0.21 s; removed step-100"
 std::string told_of(const CheckpointRecord& saved, const std::string& run);
 
@@ -53,8 +57,9 @@ struct Resumed {
   std::string differs = {};      // settings that are not those of the checkpoint: "--lr: 0.1 before, 0.2 now"
 };
 
-// Loads what --checkpoint or --resume names. With --resume auto that is the newest checkpoint of the run that can be
-// loaded, or none. Throws fsdp::Error when a checkpoint that was named cannot be, or when none of several can; and with
+// Takes over what ranks that died left in memory, where that is whole. Otherwise loads what --checkpoint or --resume
+// names. With --resume auto that is the newest checkpoint of the run that can be loaded, or none. Throws fsdp::Error
+// when a checkpoint that was named cannot be, or when none of several can; and with
 // --resume for one of a run with other data, another model or another rule (run_settings.h), which --checkpoint allows.
 // A collective.
 Resumed resume_run(Training& training);

@@ -7,37 +7,45 @@ namespace trainer {
 
 namespace {
 
-// As numbers: the times, the flag, then the losses. All are exact in fp64.
-constexpr int64_t kBeforeLosses = 3;
+// As numbers: the times, the flag, how many losses there are, then these, and zeros behind them. All are exact in fp64.
+constexpr int64_t kBeforeLosses = 4;
 
-torch::Tensor to_tensor(const StepFacts& facts) {
-  std::vector<double> numbers = {facts.seconds, facts.wait_seconds, facts.save_is_due ? 1.0 : 0.0};
+torch::Tensor to_tensor(const StepFacts& facts, int64_t most) {
+  std::vector<double> numbers = {facts.seconds, facts.wait_seconds, facts.save_is_due ? 1.0 : 0.0,
+                                 static_cast<double>(facts.losses.size())};
   numbers.insert(numbers.end(), facts.losses.begin(), facts.losses.end());
+  numbers.resize(static_cast<size_t>(kBeforeLosses + most));
   return torch::tensor(numbers, torch::kFloat64);
 }
 
 StepFacts from_tensor(const torch::Tensor& tensor) {
   const auto number = tensor.accessor<double, 1>();
   StepFacts facts{.losses = {}, .seconds = number[0], .wait_seconds = number[1], .save_is_due = number[2] != 0};
-  for (int64_t i = kBeforeLosses; i < tensor.numel(); ++i) facts.losses.push_back(static_cast<float>(number[i]));
+  const int64_t end = kBeforeLosses + static_cast<int64_t>(number[3]);
+  for (int64_t i = kBeforeLosses; i < end; ++i) facts.losses.push_back(static_cast<float>(number[i]));
   return facts;
 }
 
 }  // namespace
 
-std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own) {
+std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own, int64_t most) {
   std::vector<StepFacts> ranks;
-  for (const torch::Tensor& tensor : world.all_gather(to_tensor(own))) ranks.push_back(from_tensor(tensor));
+  for (const torch::Tensor& tensor : world.all_gather(to_tensor(own, most))) ranks.push_back(from_tensor(tensor));
   return ranks;
 }
 
 double mean_loss(const std::vector<StepFacts>& ranks) {
   const size_t micro_batches = ranks.front().losses.size();
   double sum = 0;
+  size_t count = 0;
   for (size_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-    for (const StepFacts& rank : ranks) sum += rank.losses[micro_batch];
+    for (const StepFacts& rank : ranks) {
+      if (micro_batch >= rank.losses.size()) continue;
+      sum += rank.losses[micro_batch];
+      ++count;
+    }
   }
-  return sum / static_cast<double>(micro_batches * ranks.size());
+  return sum / static_cast<double>(count);
 }
 
 int rank_with_loss_not_finite(const std::vector<StepFacts>& ranks) {

@@ -8,17 +8,17 @@
 namespace trainer {
 
 struct StepFacts {
-  std::vector<float> losses = {};  // of this rank's micro-batches; as many on every rank
+  std::vector<float> losses = {};  // of this rank's micro-batches
   double seconds = 0;              // that its passes took
   double wait_seconds = 0;         // of these, for other ranks
   bool save_is_due = false;        // by its clock
 };
 
-// Of every rank, in rank order. A collective.
-std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own);
+// Of every rank, in rank order. `most`: losses of any rank. A collective.
+std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own, int64_t most);
 
 // The mean of all losses, added in the order of the micro-batches in the job (data_order.h): a sum in any other order
-// would have other digits on another number of ranks.
+// would have other digits on another number of ranks. Ranks beyond some rank may have one micro-batch less.
 double mean_loss(const std::vector<StepFacts>& ranks);
 
 // The first rank that has a loss which is not finite; -1 for none.

@@ -1,5 +1,6 @@
-// SIGINT, SIGTERM, SIGHUP and SIGPIPE as a wish that the training loop obeys after a step, when its state can be saved:
-// a person's or a batch system's, that of a terminal that is hung up, or that nobody reads the output any more.
+// SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGPIPE as a wish that the training loop obeys after a step, when its state can
+// be saved: a person's or a batch system's, that of a terminal that is hung up, or that nobody reads the output any
+// more.
 #pragma once
 
 #include <array>
@@ -8,7 +9,8 @@
 namespace trainer {
 
 // While it lives, the first such signal is noted; one that comes more than a second later, and is of somebody who asks,
-// ends the process as ever. A SIGHUP or SIGPIPE that was ignored stays so. One at a time.
+// ends the process as ever. SIGUSR1 gives notice: neither it nor the first signal after it ends the process. A SIGHUP
+// or SIGPIPE that was ignored stays so. One at a time.
 //
 // With `answers`, who asks by SIGINT or SIGTERM is told at once that it was heard: on the terminal, in place of the
 // line that is redrawn there, or else on standard error.
@@ -23,7 +25,7 @@ class StopRequest {
   int signal() const;
 
  private:
-  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE};
 
   std::array<struct sigaction, kNumbers.size()> previous_{};
 };

@@ -25,10 +25,11 @@
 #include "run/run_data.h"
 #include "run/run_lock.h"
 #include "run/sharding.h"
-#include "run/shared_flag.h"
-#include "run/shared_value.h"
+#include "run/shared_folder.h"
 #include "run/threads_before.h"
 #include "training/export_model.h"
+#include "training/hang_watch.h"
+#include "training/job.h"
 #include "training/memory_guard.h"
 #include "training/process_start.h"
 #include "training/report.h"
@@ -101,10 +102,12 @@ int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
   const Options& options = training.options;
   const tokenizers::Tokenizer* tokenizer = training.corpus.tokenizer.get();
   const int signal = loop.run();
+  if (loop.goes_on_with_more()) return 0;
   if (signal != 0) {
     if (report != nullptr) report->stopped(loop.steps_done());
     return signal;
   }
+  training.phase.enter("writes what it was asked for at the end", loop.steps_done());
   SharedSample sample;
   if (tokenizer != nullptr) sample = generate_together(training.world, training.model, *tokenizer, options);
   export_run(training);
@@ -115,18 +118,39 @@ int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
   return 0;
 }
 
+HangWatch::Watched watched(const Training& training) {
+  const int rank = training.world.rank();
+  return {.who = fmt::format("rank {}", rank),
+          .file = fmt::format("{}/hang-{}.txt", training.options.run, rank),
+          .waits_for = [&sharded = training.sharded] { return sharded.waits_for(); }};
+}
+
 // The last record says how it ended.
 int run_recorded(Training& training, const Resumed& resumed, Report* report) {
   TrainingLoop loop(training, resumed, report);
+  const HangWatch watch(std::chrono::seconds(training.options.hang_timeout), watched(training), training.phase,
+                        training.job.hangs);
   try {
     const int signal = run_to_end(training, loop, report);
-    const EndStatus status = signal == 0 ? EndStatus::Finished : EndStatus::Stopped;
-    if (report != nullptr) report->end(loop.steps_done(), status, signal == 0 ? "" : strsignal(signal));
+    if (report != nullptr) {
+      const std::string reason = signal != 0                ? strsignal(signal)
+                                 : loop.goes_on_with_more() ? "it goes on with more ranks"
+                                                            : "";
+      report->end(loop.steps_done(), reason.empty() ? EndStatus::Finished : EndStatus::Stopped, reason);
+    }
     return signal;
   } catch (const std::exception& error) {
     if (report != nullptr) report->end(loop.steps_done(), EndStatus::Failed, error.what());
     throw;
   }
+}
+
+// Measured once in a job, as long as its ranks are as many.
+double peak_flops_of(fsdp::World& world, const Options& options, JobMemory& job) {
+  const bool is_known = job.attempt > 0 && options.elastic.empty() && job.peak_flops.get() > 0;
+  const double peak = is_known ? job.peak_flops.get() : measured_peak_flops(world, compute_dtype_of(options));
+  if (world.rank() == 0) job.peak_flops.set(peak);
+  return peak;
 }
 
 // Before the model is sharded: then no gradient is kept for these, and no optimizer state.
@@ -137,7 +161,8 @@ void freeze(models::LanguageModel& model, const std::set<std::string>& names) {
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
-int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, SharedFlag& bad_input) {
+int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, JobMemory& job) {
+  SharedFlag& bad_input = job.bad_input;
   TensorMemory tensor_memory(world.device());  // before any tensor
   const int64_t program_bytes = process_memory().resident_bytes;
   torch::manual_seed(static_cast<uint64_t>(options.seed));
@@ -150,15 +175,17 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   RunOptimizer optimizer(options, sharded);
   fsdp::GradScaler scaler({.enabled = options.scales_loss()});
   // The losses of the micro-batches are as the model gives them; the sum of their gradients is divided, once.
-  sharded.set_gradient_divisor(static_cast<double>(world.size() * options.micro_batches));
+  sharded.set_gradient_divisor(static_cast<double>(options.micro_batches_of_step()));
   const auto epochs = static_cast<int64_t>(std::ceil(options.epochs.value_or(0)));  // 0: as many as needed
   const data::DataOrder order(corpus.ordered(), options.model.context, static_cast<uint64_t>(options.seed), epochs);
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
-  Training training{world,   options,   corpus, settings,      order,        *model,
-                    sharded, optimizer, scaler, tensor_memory, program_bytes};
+  RunPhase phase;
+  Training training{world,     options, corpus,        settings, order, *model,       sharded,
+                    optimizer, scaler,  tensor_memory, job,      phase, program_bytes};
 
   std::optional<RunLock> lock;
+  const bool is_shared = options.no_save || check_folder_is_shared(world, options.run);
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps) {
@@ -168,7 +195,8 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     return 0;
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
-  const double peak_flops = measured_peak_flops(world, compute_dtype_of(options));
+  if (!is_shared) check_folder_is_shared(world, options.run);
+  const double peak_flops = peak_flops_of(world, options, job);
   std::optional<Report> report;
   if (world.rank() == 0) {
     const ProcessStart start = process_start(world, options, resumed.steps_done);
@@ -176,56 +204,77 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_done));
     if (!resumed.passed_over.empty()) report->event(resumed.steps_done, resumed.passed_over);
+    if (job.attempt > 0) report->event(resumed.steps_done, attempt_text(options, world.size(), job.attempt));
     report->begin(resumed.steps_done);
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
 }
 
+// Their number decides bits (docs/determinism.md): a job that goes on after a failure, on fewer ranks too, keeps it.
+int64_t threads_for_job(const Options& options, fsdp::World& world, JobMemory& job) {
+  if (options.threads != 0) return options.threads;
+  if (job.attempt > 0 && job.threads.get() != 0) return job.threads.get();
+  return std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
+}
+
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
-std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, const data::Corpus& corpus) {
+std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, const data::Corpus& corpus,
+                                         JobMemory& job) {
   const int64_t windows = corpus.windows(options.model.context);
-  options.ranks = world.size();
-  if (options.threads == 0) {
-    options.threads = std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
-  }
+  if (options.elastic.empty()) options.ranks = world.size();
+  options.threads = threads_for_job(options, world, job);
   if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
   options.threads = torch::get_num_threads();
-  return resolve(options, {.ranks = world.size(), .windows = windows});
+  if (world.rank() == 0) job.threads.set(options.threads);
+  return resolve(options, {.ranks = world.size(), .windows = windows, .is_known = true});
+}
+
+// As it is divided among the ranks that there are.
+Options as_run_by(int ranks, const Options& options) {
+  Options divided = options;
+  divided.ranks = ranks;
+  divided.micro_batches = (options.micro_batches_of_step() + ranks - 1) / ranks;
+  return divided;
+}
+
+void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, EmptyFolderGuard& guard) {
+  if (options.run.empty()) {
+    options.run = from_first_rank(world, make_run_folder);
+    if (world.rank() == 0) guard.watch(options.run);
+  }
+  if (world.rank() == 0) job.run.set(options.run);
+}
+
+void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corpus,
+              const std::vector<std::string>& problems, const FreeMemory& free, JobMemory& job) {
+  Options options = given;
+  if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus, job))) {
+    return job.refused.set();
+  }
+  EmptyFolderGuard guard;
+  try {
+    check_activation_memory(world, options);
+    check_memory(world, as_run_by(world.size(), options), free);
+    choose_run_folder(world, options, job, guard);
+    if (world.rank() == 0 && job.attempt == 0) {
+      print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
+    }
+    if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
+  } catch (const AgreedError& error) {
+    if (world.rank() == 0) print_problems({error.what()});
+    job.refused.set();
+  }
 }
 
 }  // namespace
 
 int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
-  SharedFlag bad_input, refused;
-  SharedValue<int> signal(0);
+  JobMemory job;
   const FreeMemory free_here = free_memory();
-  auto rank = [&](fsdp::World& world) {
-    Options options = given;
-    if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus))) {
-      return refused.set();
-    }
-    EmptyFolderGuard guard;
-    try {
-      check_activation_memory(world, options);
-      check_memory(world, options, free_here);
-      if (options.run.empty()) {
-        options.run = from_first_rank(world, make_run_folder);
-        if (world.rank() == 0) guard.watch(options.run);
-      }
-      if (world.rank() == 0) print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
-      if (const int number = train_rank(world, options, corpus, bad_input); number != 0) signal.set(number);
-    } catch (const AgreedError& error) {
-      if (world.rank() == 0) print_problems({error.what()});
-      refused.set();
-    }
-  };
-  const int code = fsdp::launch(
-      {.ranks = static_cast<int>(given.ranks), .timeout = std::chrono::seconds(given.timeout), .plain_rank0 = true},
-      rank);
-  constexpr int kThrew = 1;  // as against a rank that was killed, which may look like bad input to the others
-  if (refused.is_set() || (bad_input.is_set() && code == kThrew)) return kUsageError;
-  return code == 0 && signal.get() != 0 ? 128 + signal.get() : code;
+  return run_job(given, job, [&](const Options& options, fsdp::World& world) {
+    run_rank(world, options, corpus, problems, free_here, job);
+  });
 }
 
 }  // namespace trainer

@@ -33,26 +33,50 @@ void finish_work(const torch::Device& device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
-// Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
-double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
+// Of the whole job's, by its number in the step.
+data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
   const Options& options = training.options;
   const data::StepShape shape = options.step_shape();
+  const auto starts = training.order.window_starts(shape, steps_done, number % shape.ranks, number / shape.ranks);
+  return data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
+}
+
+// Its forward and backward. Returns the seconds that went into reading data.
+double run_micro_batch(Training& training, int64_t steps_done, int64_t number, StepFacts& own) {
+  const Options& options = training.options;
+  const Clock::time_point begin = Clock::now();
+  training.phase.enter("forward and backward", steps_done + 1, number + 1);
+  const data::Batch batch = read_micro_batch(training, steps_done, number);
+  const double data_seconds = seconds_since(begin);
+  if (has_dropout(options.model)) seed_dropout(options, steps_done * options.micro_batches_of_step() + number);
+  const torch::Device device = training.world.device();
+  auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
+  training.scaler.scale(loss).backward();
+  own.losses.push_back(loss.item<float>());  // waits for a GPU's passes
+  own.seconds += seconds_since(begin);
+  return data_seconds;
+}
+
+// Micro-batches are dealt out to the ranks in turn. In the last round some ranks may have none.
+int64_t rounds_of(const Training& training) {
+  const int64_t ranks = training.world.size();
+  return (training.options.micro_batches_of_step() + ranks - 1) / ranks;
+}
+
+// Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
+double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
+  const int64_t ranks = training.world.size(), all = training.options.micro_batches_of_step();
   const double waited_before = training.sharded.communication().wait_seconds;
   double data_seconds = 0;
-  for (int64_t micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch) {
-    const Clock::time_point begin = Clock::now();
-    const auto starts = training.order.window_starts(shape, steps_done, training.world.rank(), micro_batch);
-    const data::Batch batch =
-        data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
-    data_seconds += seconds_since(begin);
-    if (has_dropout(options.model)) {
-      seed_dropout(options, (steps_done * shape.micro_batches + micro_batch) * shape.ranks + training.world.rank());
+  for (int64_t round = 0; round < rounds_of(training); ++round) {
+    const int64_t number = round * ranks + training.world.rank();
+    const bool is_whole = (round + 1) * ranks <= all, has_one = number < all;
+    if (!is_whole) training.sharded.any_rank_has_batch(has_one);
+    if (has_one) {
+      data_seconds += run_micro_batch(training, steps_done, number, own);
+    } else {
+      training.sharded.backward_without_batch();
     }
-    const torch::Device device = training.world.device();
-    auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
-    training.scaler.scale(loss).backward();
-    own.losses.push_back(loss.item<float>());  // waits for a GPU's passes
-    own.seconds += seconds_since(begin);
   }
   own.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
   return data_seconds;
@@ -66,7 +90,8 @@ std::string not_finite_text(Training& training) {
                      found->parameter, found->unit, found->rank);
 }
 
-[[noreturn]] void stop_at(int64_t step, const std::string& problem) {
+[[noreturn]] void stop_at(Training& training, int64_t step, const std::string& problem) {
+  training.job.hopeless.set();
   throw fsdp::Error(
       fmt::format("step {}: {}. Go on from an earlier checkpoint with a lower --lr or --clip, or pass over such steps "
                   "with --on-nonfinite skip.",
@@ -87,7 +112,7 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
   }
   if (!problem.empty()) {
     problem += fmt::format("; {}", not_finite_text(training));
-    if (training.options.on_nonfinite == "stop") stop_at(record.step, problem);
+    if (training.options.on_nonfinite == "stop") stop_at(training, record.step, problem);
     record.skipped = true;
     record.grad_norm = std::numeric_limits<double>::quiet_NaN();
   } else {
@@ -112,9 +137,11 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
   const double waited_before = training.sharded.communication().wait_seconds;
   record.data_seconds = run_micro_batches(training, steps_done, own);
   record.forward_backward_seconds = own.seconds - *record.data_seconds;
-  outcome.ranks = exchange_facts(training.world, own);
+  training.phase.enter("tells the other ranks its losses", steps_done + 1);
+  outcome.ranks = exchange_facts(training.world, own, rounds_of(training));
   record.loss = mean_loss(outcome.ranks);
   const Clock::time_point update_begin = Clock::now();
+  training.phase.enter("clips the gradients and updates the weights", steps_done + 1);
   outcome.event = update(training, record, outcome.ranks);
   finish_work(training.world.device());
   record.optimizer_seconds = seconds_since(update_begin);

@@ -8,7 +8,9 @@
 #include "models/language_model.h"
 #include "options/options.h"
 #include "run/run_settings.h"
+#include "training/job_memory.h"
 #include "training/run_optimizer.h"
+#include "training/run_phase.h"
 #include "training/tensor_memory.h"
 
 namespace trainer {
@@ -25,6 +27,8 @@ struct Training {
   RunOptimizer& optimizer;
   fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16
   TensorMemory& tensor_memory;
+  JobMemory& job;
+  RunPhase& phase;
   int64_t program_bytes;  // that were resident before the model was made
 };
 

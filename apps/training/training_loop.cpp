@@ -44,9 +44,12 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       state_(resumed.state),
       stop_request_(/*answers=*/report != nullptr),
       save_timer_(training.options.save_minutes),
-      slow_ranks_(training.world.size()) {}
+      slow_ranks_(training.world.size()) {
+  if (training.job.offers_ranks) rank_offer_.emplace();
+}
 
 int TrainingLoop::run() {
+  hold_run(training_, state_, steps_done_);
   while (!is_done()) step();
   if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
   write_trace();  // of a run that ended before the last step that was to be traced
@@ -78,10 +81,11 @@ void TrainingLoop::step() {
   tell_activation_decision();
   find_slow_rank(outcome.ranks);
   if (is_best) save_best();  // before RUN/step-N, whose notes say that it is there
-  const bool saved = save(outcome.ranks.front().save_is_due);
+  const bool saved = save(outcome.ranks.front().save_is_due || ranks_are_offered());
   const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
   if (samples) write_sample();
   if (validates || saved || samples) stop_if_asked_meanwhile();
+  hold_run(training_, state_, steps_done_);  // the last thing, so that none of the others is left out
 }
 
 // Once, after the first step for which it holds.
@@ -137,6 +141,7 @@ void TrainingLoop::write_trace() {
 }
 
 bool TrainingLoop::validate(StepRecord& record) {
+  training_.phase.enter("validates", steps_done_);
   record.validation_loss = validation_loss(training_);
   if (!record.validation_loss) return false;
   if (*record.validation_loss < state_.best_validation_loss) {
@@ -151,6 +156,7 @@ bool TrainingLoop::validate(StepRecord& record) {
 
 void TrainingLoop::save_best() {
   if (!training_.options.keeps_best()) return;
+  training_.phase.enter("saves the best checkpoint", steps_done_);
   finish_save_before_next();
   save_ = begin_save_best(training_, state_, steps_done_, save_mode());
   if (save_mode() == SaveMode::WhileTrainingWaits) finish_save(Wait::IfNeeded);
@@ -175,6 +181,8 @@ bool TrainingLoop::data_is_over() const {
 
 void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
   std::vector<double> busy_seconds;
+  // Where some have a micro-batch more than others, these wait for it.
+  if (training_.options.micro_batches_of_step() % training_.world.size() != 0) return;
   for (const StepFacts& rank : ranks) busy_seconds.push_back(rank.seconds - rank.wait_seconds);
   if (const auto slow = slow_ranks_.step(busy_seconds)) {
     event(fmt::format("rank {} is slow: its steps take {:.1f} times as long as the others', which wait for it",
@@ -187,15 +195,19 @@ bool TrainingLoop::save(bool due_by_clock) {
   save_timer_.saved();  // or tried to
   announce_end();
   if (training_.options.no_save) return false;
+  training_.phase.enter("saves a checkpoint", steps_done_);
   finish_save_before_next();
   save_ = begin_save_run(training_, state_, steps_done_, save_mode());
-  if (save_mode() == SaveMode::WhileTrainingWaits) finish_save(Wait::IfNeeded);
+  if (save_mode() == SaveMode::WhileTrainingWaits) {
+    finish_save(Wait::IfNeeded);
+    if (saved_step_ == steps_done_) take_ranks_back();
+  }
   return true;
 }
 
-// Nothing comes after the last one.
+// Nothing comes after the last one, and ranks that are lacking come after one.
 SaveMode TrainingLoop::save_mode() const {
-  const bool waits = is_done() || !training_.options.saves_beside_steps();
+  const bool waits = is_done() || lacks_ranks() || !training_.options.saves_beside_steps();
   return waits ? SaveMode::WhileTrainingWaits : SaveMode::BesideSteps;
 }
 
@@ -205,6 +217,7 @@ void TrainingLoop::finish_save(Wait wait) {
   const SavedCheckpoint saved = trainer::finish_save(training_, begun);
   if (saved.problem.empty()) {
     if (!begun.best) saved_step_ = begun.step;
+    if (!begun.best && training_.world.rank() == 0) training_.job.saved.set();
     record(saved);
   } else if (is_done() && !begun.best && begun.step == steps_done_) {
     throw fsdp::Error(saved.problem);
@@ -226,8 +239,26 @@ void TrainingLoop::finish_save_before_next() {
                     step));
 }
 
+bool TrainingLoop::lacks_ranks() const {
+  return training_.job.offers_ranks && training_.world.size() < training_.options.ranks;
+}
+
+// A collective, where some are lacking.
+bool TrainingLoop::ranks_are_offered() {
+  return lacks_ranks() && agreed_signal(training_.world, rank_offer_->came() ? SIGUSR2 : 0) != 0;
+}
+
+// An elastic job that lost ranks goes on with as many as it may have, where nothing is lost by that.
+void TrainingLoop::take_ranks_back() {
+  if (!lacks_ranks() || is_done()) return;
+  goes_on_with_more_ = true;
+  if (training_.world.rank() == 0) training_.job.grows.set();
+  event(fmt::format("goes on with {} ranks instead of {}", training_.options.ranks, training_.world.size()));
+}
+
 void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
+  training_.phase.enter("writes a sample", steps_done_);
   const SharedSample sample =
       generate_together(training_.world, training_.model, *training_.corpus.tokenizer, training_.options);
   if (report_ == nullptr) return;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/step_record.h"
+#include "training/rank_offer.h"
 #include "training/report.h"
 #include "training/run_checkpoints.h"
 #include "training/slow_rank.h"
@@ -22,11 +23,20 @@ class TrainingLoop {
   // for none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
   int run();
   int64_t steps_done() const { return steps_done_; }
+  // The run ended so that the job can go on with ranks that it had lost; it has saved.
+  bool goes_on_with_more() const { return goes_on_with_more_; }
   // The best validation so far, and the checkpoint that is kept of it, for people; empty: there is none.
   std::string best() const;
 
  private:
-  bool is_done() const { return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps; }
+  bool is_done() const {
+    return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps || goes_on_with_more_;
+  }
+  // Of an elastic job, which its launcher could give more.
+  bool lacks_ranks() const;
+  bool ranks_are_offered();
+  // Called where the run was saved.
+  void take_ranks_back();
   void step();
   void begin_trace();
   void write_trace();
@@ -56,7 +66,8 @@ class TrainingLoop {
   Report* report_;  // null on all ranks but the first
   int64_t steps_done_;
   ResumeState state_;
-  StopRequest stop_request_;  // which rank 0 answers
+  StopRequest stop_request_;             // which rank 0 answers
+  std::optional<RankOffer> rank_offer_;  // of an elastic job
   SaveTimer save_timer_;
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
@@ -66,6 +77,7 @@ class TrainingLoop {
   int64_t saved_step_ = -1;
   int stop_signal_ = 0;
   bool told_activations_ = false;
+  bool goes_on_with_more_ = false;
 };
 
 }  // namespace trainer

@@ -9,6 +9,7 @@
 #include "fsdp/checkpoint.h"
 #include "fsdp/deferred_init.h"
 #include "fsdp/error.h"
+#include "fsdp/hot_restart.h"
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"

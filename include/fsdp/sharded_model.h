@@ -198,6 +198,9 @@ class ShardedModel {
   // after `clip_grad_norm_` has returned a norm that is not finite. Changes nothing; no collective.
   std::vector<std::string> gradients_not_finite() const;
   CommunicationReport communication() const;
+  // The collective that this rank waits in, for who watches it from another thread: "the gather of unit blocks.4";
+  // empty: none of this model's. Any thread, at any time.
+  std::string waits_for() const;
   // The plan and cost of a step, for people to read: for each unit its size, how often it is gathered and reduced, how
   // many bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and
   // reduced when, in the last step that ended. Many alike are summed up. docs/tracing.md has an example.

@@ -31,6 +31,8 @@ class World {
   int size() const;        // ranks in this group
   int local_rank() const;  // among the ranks of this host
   int local_size() const;  // ranks of this host
+  // How often the job was started again after a failure, by `launch` or by torchrun.
+  int restarts() const;
   // Where this rank computes: the CPU, or its GPU, to which a module is moved (`module->to(world.device())`) before it
   // is sharded. See LaunchOptions::backend.
   torch::Device device() const;
@@ -53,6 +55,14 @@ class World {
   std::shared_ptr<world::State> state_;
 };
 
+// How a job of forked ranks failed.
+struct JobFailure {
+  int ranks = 1;     // that it had
+  int lost = 1;      // of these, that failed by themselves, and not for want of another
+  int code = 1;      // as `launch` would return it
+  int restarts = 0;  // of the job so far
+};
+
 struct LaunchOptions {
   int ranks = 1;  // without a launcher: on this machine
   // shm: shared memory, on one host. gloo. hosts: shared memory within each host and Gloo between them, for as many
@@ -67,6 +77,13 @@ struct LaunchOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   int max_restarts = 0;      // whole-job restarts after a rank failed
   bool plain_rank0 = false;  // rank 0 writes to the terminal itself, unprefixed
+  // Asked after a failure instead of max_restarts, in the process that launched: with how many ranks the job is started
+  // again; 0: not.
+  std::function<int(const JobFailure&)> restart_with = nullptr;
+  // Shards and optimizer state lie in memory that this process holds, so that ranks that are started again go on with
+  // the step that was broken: hot_restart.h. On the CPU, or with Options::cpu_offload. Not under a launcher, which
+  // starts processes that know nothing of each other.
+  bool hot_restart = false;
 };
 
 // Runs `body` in every rank and returns the exit code: 0 when all ranks succeeded, 2 for options that cannot work, 130
@@ -76,8 +93,11 @@ struct LaunchOptions {
 // and one that dies ends the others; one rank runs in this process. Forking a process that has threads would hang in
 // LibTorch, so it throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
 // ranks share the machine's cores evenly. A signal (SIGINT, SIGTERM, or SIGHUP where that is not ignored) ends all
-// ranks by SIGTERM; one over a second later kills them. Where nobody takes the output, the ranks wait, and nothing else
-// does.
+// ranks by SIGTERM; one over a second later kills them. SIGUSR1 and SIGUSR2 are passed on to ranks that have a handler
+// for them, and end the job where none has. Where nobody takes the output, the ranks wait, and nothing else does.
+//
+// With `max_restarts` or `restart_with`, one rank is forked as well, so that it can be started again. Jobs that fail
+// within ten seconds, one after the other, are started again after a pause that doubles, ten seconds at most.
 //
 // Under a launcher a process may launch again and again, with the same ranks; they meet at the first time.
 int launch(const LaunchOptions& options, const std::function<void(World&)>& body);

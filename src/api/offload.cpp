@@ -43,11 +43,25 @@ std::shared_ptr<memory::ByteStore> activation_store_of(const Options& options, W
   return memory::file_store(folder);
 }
 
+std::shared_ptr<memory::Backing> held_backing_of(const Options& options, World& world) {
+  FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,
+             "shard: LaunchOptions::hot_restart holds what lies in the host's memory, and the shards of this rank are "
+             "on {}. Set options.cpu_offload as well.",
+             world.device().str());
+  FSDP_CHECK(options.offload_directory.empty() || options.offload == Offload::Nothing,
+             "shard: LaunchOptions::hot_restart holds shards and optimizer state in memory, and "
+             "options.offload_directory is '{}', where they would be files. Leave one out.",
+             options.offload_directory.string());
+  return world.state()->held();
+}
+
 }  // namespace
 
 Backings backings_of(const Options& options, World& world) {
   const auto plain = options.cpu_offload ? memory::host_backing() : memory::plain_backing();
-  Backings backings{.shards = plain, .states = plain, .activations = activation_store_of(options, world)};
+  Backings backings{
+      .shards = plain, .sums = plain, .states = plain, .activations = activation_store_of(options, world)};
+  if (world.state()->held()) backings.shards = backings.states = held_backing_of(options, world);
   if (!options.offload_directory.empty()) backings.in_files = options.offload;
   if (backings.in_files == Offload::Nothing) return backings;
   FSDP_CHECK(
@@ -56,7 +70,7 @@ Backings backings_of(const Options& options, World& world) {
       "options.cpu_offload as well.",
       world.device().str());
   backings.states = memory::file_backing(folder_of(options, world));
-  if (backings.in_files == Offload::All) backings.shards = backings.states;
+  if (backings.in_files == Offload::All) backings.shards = backings.sums = backings.states;
   return backings;
 }
 

@@ -12,7 +12,7 @@
 namespace fsdp {
 
 struct Backings {
-  std::shared_ptr<memory::Backing> shards, states;
+  std::shared_ptr<memory::Backing> shards, sums, states;
   Offload in_files = Offload::Nothing;                  // of these
   std::shared_ptr<memory::ByteStore> activations = {};  // none: they stay in memory
 };

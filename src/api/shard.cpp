@@ -139,6 +139,7 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
                         .prefetch = options.prefetch,
                         .full_on_each_host = options.full_on_each_host,
                         .shard_backing = backings.shards,
+                        .sum_backing = backings.sums,
                         .state_backing = backings.states,
                         .in_files = backings.in_files,
                         .activation_store = backings.activations,

@@ -84,6 +84,7 @@ void ShardedModel::reset_peak_memory() { model_->parts().activations.count()->be
 
 std::vector<std::string> ShardedModel::gradients_not_finite() const { return engine::gradients_not_finite(*model_); }
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
+std::string ShardedModel::waits_for() const { return engine::waits_for(*model_); }
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
 Trace ShardedModel::trace() { return Trace(model_); }
 

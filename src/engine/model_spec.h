@@ -32,8 +32,8 @@ struct ModelSpec {
   int buffers = 2;
   int prefetch = 1;
   bool full_on_each_host = false;
-  std::shared_ptr<memory::Backing> shard_backing =
-      memory::plain_backing();  // of shards, and of sums that no peer reads
+  std::shared_ptr<memory::Backing> shard_backing = memory::plain_backing();
+  std::shared_ptr<memory::Backing> sum_backing = memory::plain_backing();    // of sums that no peer reads
   std::shared_ptr<memory::Backing> state_backing = memory::plain_backing();  // of optimizers' state
   Offload in_files = Offload::Nothing;                                       // of these
   std::shared_ptr<memory::ByteStore> activation_store = {};                  // none: activations stay in memory

@@ -59,6 +59,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
 void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until) {
   recorder_.computes(Activity::Update, id, computed_until);
   executor_.guarded([&] {
+    writer_.changes();
     update(*units_[id], factors);
     recorder_.computes(Activity::Publish, id, recorder_.touched());
     units_[id]->collectives->publish();

@@ -81,7 +81,7 @@ Parts::Parts(ModelSpec spec)
       agreement(*spec.group, units, recorder),
       executor(units, *spec.group, schedule, agreement, recorder, arena_for(units, spec, *spec.group)),
       gradients(units, machine, spec.group->size()),
-      writer(executor, units, schedule, recorder, link, readers),
+      writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),
       post_backward(executor, *spec.group, units, schedule, machine, agreement),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
       join(executor, units, schedule, agreement, post_backward),

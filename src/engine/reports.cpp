@@ -70,6 +70,25 @@ CommunicationReport communication_report(const Model& model) {
   return report;
 }
 
+std::string waits_for(const Model& model) {
+  const auto wait = model.parts().recorder.waits_now();
+  if (!wait) return "";
+  const auto [activity, unit] = *wait;
+  const std::string which = unit == kNoUnit ? "units" : "unit " + model.parts().units.at(unit)->name;
+  switch (activity) {
+    case Activity::WaitGather:
+      return fmt::format("the gather of {}", which);
+    case Activity::WaitReduce:
+      return fmt::format("the reduction of the gradients of {}", which);
+    case Activity::WaitReplicas:
+      return fmt::format("the sums of {} of the other shard groups", which);
+    case Activity::WaitReaders:
+      return fmt::format("the ranks that read the shards of {}", which);
+    default:
+      return "the ranks to agree on what comes next";
+  }
+}
+
 void begin_trace(Model& model) {
   Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);

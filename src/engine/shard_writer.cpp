@@ -22,6 +22,7 @@ void ShardWriter::begin_write() {
       for (auto& unit : units_) unit->collectives->begin_write(collectives::Readers::Wait);
     });
   });
+  changes();
   recorder_.computes(Activity::Update);
 }
 

@@ -6,6 +6,7 @@
 #include "engine/executor.h"
 #include "engine/shard_readers.h"
 #include "interpose/listener.h"
+#include "memory/backing.h"
 #include "schedule/schedule.h"
 
 namespace fsdp::engine {
@@ -14,13 +15,17 @@ class ShardWriter {
  public:
   // All outlive it.
   ShardWriter(Executor& executor, Units& units, schedule::Schedule& schedule, Recorder& recorder,
-              std::shared_ptr<interpose::Link> link, ShardReaders& readers)
+              std::shared_ptr<interpose::Link> link, ShardReaders& readers, std::shared_ptr<memory::Backing> backing)
       : executor_(executor),
         units_(units),
         schedule_(schedule),
         recorder_(recorder),
         link_(std::move(link)),
-        readers_(readers) {}
+        readers_(readers),
+        backing_(std::move(backing)) {}
+
+  // A shard or an optimizer's state is about to be written.
+  void changes() { backing_->changes(); }
 
   // Nothing is full afterwards. A collective.
   void release_all();
@@ -46,6 +51,7 @@ class ShardWriter {
   Recorder& recorder_;
   std::shared_ptr<interpose::Link> link_;
   ShardReaders& readers_;
+  std::shared_ptr<memory::Backing> backing_;  // of the shards
   bool pieces_changed_ = false;
 };
 

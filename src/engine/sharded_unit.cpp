@@ -63,7 +63,7 @@ std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,
 // Replicas of a shard may read each other's sums.
 buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpec& model) {
   if (layout.shards() == layout.ranks()) {
-    return [backing = model.shard_backing, options = on_device(model, torch::kUInt8)](int64_t bytes) {
+    return [backing = model.sum_backing, options = on_device(model, torch::kUInt8)](int64_t bytes) {
       return backing->zeros(bytes, options);
     };
   }

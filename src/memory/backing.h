@@ -14,6 +14,8 @@
 
 namespace fsdp::memory {
 
+class HeldRank;
+
 class Backing {
  public:
   virtual ~Backing() = default;
@@ -22,7 +24,11 @@ class Backing {
   // A file for memory that ranks of this host share. One makes it and the others, whose backing is of the same kind,
   // open it. Throws Error.
   virtual MemoryFile new_file() = 0;
-  virtual MemoryFile open_file(pid_t process, int descriptor, int owner) = 0;
+  virtual MemoryFile open_file(pid_t process, int descriptor, size_t first_byte, int owner) = 0;
+  // Something that lies here is about to be written.
+  virtual void changes() {}
+  // Where it outlives this process, this rank's part of it; otherwise null.
+  virtual HeldRank* held() { return nullptr; }
 };
 
 // Memory of the device that is asked for.
@@ -31,5 +37,7 @@ std::shared_ptr<Backing> plain_backing();
 std::shared_ptr<Backing> host_backing();
 // Files in the folder, mapped into memory; tensors on the CPU.
 std::shared_ptr<Backing> file_backing(std::shared_ptr<const OffloadFolder> folder);
+// The host's memory, held by the launcher (held_memory.h); tensors on the CPU.
+std::shared_ptr<Backing> held_backing(std::shared_ptr<HeldRank> held);
 
 }  // namespace fsdp::memory

@@ -70,13 +70,19 @@ MemoryFile MemoryFile::open(pid_t pid, int descriptor, int owner, Folder folder)
   return file;
 }
 
+MemoryFile MemoryFile::part(size_t first_byte) const {
+  MemoryFile part = *this;
+  part.first_byte_ += first_byte;
+  return part;
+}
+
 void MemoryFile::grant(size_t offset, size_t bytes) {
   if (folder_) return folder_->reserve(descriptor(), offset, bytes);
   grant_memory(offset, bytes);
 }
 
 void MemoryFile::grant_memory(size_t offset, size_t bytes) {
-  check_file_size(offset + bytes);
+  check_file_size(first_byte_ + offset + bytes);
   for (size_t granted = 0; granted < bytes;) {
     const size_t left = bytes - granted;
     const files::MemoryRoom room = files::memory_room();
@@ -97,7 +103,9 @@ void MemoryFile::grant_memory(size_t offset, size_t bytes) {
 void MemoryFile::allocate(size_t offset, size_t bytes) {
   int refused = 0;
   do {
-    refused = fallocate(descriptor(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    refused = fallocate(descriptor(), 0, static_cast<off_t>(first_byte_ + offset), static_cast<off_t>(bytes)) == 0
+                  ? 0
+                  : errno;
   } while (refused == EINTR);
   FSDP_CHECK(refused == 0, "shm: the system refused {} bytes of shared memory: {}. {}", bytes, std::strerror(refused),
              kAdvice);
@@ -105,13 +113,13 @@ void MemoryFile::allocate(size_t offset, size_t bytes) {
 
 void MemoryFile::take_back(size_t offset, size_t bytes) {
   // Where it cannot be done the memory stays granted, which is no error.
-  (void)!fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+  (void)!fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first_byte_ + offset),
                    static_cast<off_t>(bytes));
 }
 
 Mapping::Mapping(const MemoryFile& file, size_t bytes, Access access, size_t offset) : base_(nullptr), bytes_(bytes) {
   void* base = mmap(nullptr, bytes, protection(access), MAP_SHARED | MAP_NORESERVE, file.descriptor(),
-                    static_cast<off_t>(offset));
+                    static_cast<off_t>(file.first_byte() + offset));
   FSDP_CHECK(
       base != MAP_FAILED || errno != ENODEV,
       "offload_directory: its file system does not map files into memory for several writers. Name a folder on a "

@@ -29,7 +29,11 @@ class MemoryFile {
   // A peer's, which was made in its `folder`. `owner` says whose, for the message.
   static MemoryFile open(pid_t pid, int descriptor, int owner, Folder folder = {});
 
+  // A part of it as a file of its own, from a byte on that is a multiple of a page.
+  MemoryFile part(size_t first_byte) const;
+
   int descriptor() const { return file_->number(); }
+  size_t first_byte() const { return first_byte_; }  // of the open file, where this begins
   // To be kept by those who go on asking things of the file; none where it is memory.
   std::shared_ptr<const files::Descriptor> on_disk() const { return folder_ ? file_ : nullptr; }
   // Makes room for these bytes. Throws Error, with nothing granted, when the disk, or the machine, a control group or a
@@ -47,6 +51,7 @@ class MemoryFile {
 
   std::shared_ptr<const files::Descriptor> file_;
   Folder folder_;
+  size_t first_byte_ = 0;
 };
 
 enum class Access { None, Read, Write };

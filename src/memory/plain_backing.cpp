@@ -11,8 +11,8 @@ class PlainBacking : public Backing {
     return torch::zeros({numel}, options);
   }
   MemoryFile new_file() override { return MemoryFile::create(); }
-  MemoryFile open_file(pid_t process, int descriptor, int owner) override {
-    return MemoryFile::open(process, descriptor, owner);
+  MemoryFile open_file(pid_t process, int descriptor, size_t first_byte, int owner) override {
+    return MemoryFile::open(process, descriptor, owner).part(first_byte);
   }
 };
 

@@ -1,11 +1,14 @@
 // Keeps the times of a model: always how long it waited, and while it is traced all that a timeline shows.
 //
-// Untraced, a wait costs two looks at the clock and everything else a branch. Knows no tensors. Not for concurrent use.
+// Untraced, a wait costs two looks at the clock and everything else a branch. Knows no tensors. Not for concurrent use,
+// but for `waits_now`.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +29,15 @@ class Recorder {
   template <typename Body>
   auto waits(Activity wait, int unit, Body body) {
     const Wait measured{*this, wait, unit, now()};
+    waits_now_.store(static_cast<int64_t>(index_of(wait)) * kUnits + unit + 1, std::memory_order_relaxed);
     return body();
+  }
+  // The wait that is going on, and its unit. Any thread.
+  std::optional<std::pair<Activity, int>> waits_now() const {
+    const int64_t wait = waits_now_.load(std::memory_order_relaxed);
+    if (wait < 0) return std::nullopt;
+    const auto activity = static_cast<Activity>(wait / kUnits + static_cast<int64_t>(Activity::WaitGather));
+    return std::pair(activity, static_cast<int>(wait % kUnits) - 1);
   }
   // `unit` is kNoUnit for waits that concern none.
   const Waited& waited(Activity wait, int unit = kNoUnit) const { return waited_[index_of(wait)][unit + 1]; }
@@ -65,7 +76,10 @@ class Recorder {
     return static_cast<size_t>(wait) - static_cast<size_t>(Activity::WaitGather);
   }
   struct Wait {
-    ~Wait() { recorder.add({wait, unit, begin, now()}); }
+    ~Wait() {
+      recorder.waits_now_.store(kWaitsNot, std::memory_order_relaxed);
+      recorder.add({wait, unit, begin, now()});
+    }
     Recorder& recorder;
     Activity wait;
     int unit;
@@ -78,6 +92,9 @@ class Recorder {
     if (timeline_) timeline_->add(wait);
   }
 
+  static constexpr int64_t kUnits = int64_t{1} << 32, kWaitsNot = -1;
+
+  std::atomic<int64_t> waits_now_{kWaitsNot};       // kind times kUnits plus the unit's number from 1 on
   std::array<std::vector<Waited>, kWaits> waited_;  // by kind of wait, then for no unit and for each
   std::unique_ptr<Timeline> timeline_;              // while the model is traced
 };

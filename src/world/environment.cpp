@@ -190,6 +190,7 @@ std::optional<LauncherJob> recognise(const Environment& environment) {
 std::optional<LauncherJob> find_launcher(const Environment& environment) {
   std::optional<LauncherJob> job = recognise(environment);
   if (!job) return job;
+  job->identity.restarts = job->attempt;
   job->one_host = job->identity.local_size == job->identity.size;
   job->secret = find_secret(environment);
   return job;

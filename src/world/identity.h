@@ -11,6 +11,7 @@ struct Identity {
   int size = 1;
   int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
+  int restarts = 0;  // of the job, after failures
 };
 
 // A rank's own account of where it is.

@@ -8,17 +8,20 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "files/printable.h"
 #include "fsdp/world.h"
+#include "memory/held_memory.h"
 #include "world/environment.h"
 #include "world/error_file.h"
 #include "world/local_rendezvous.h"
 #include "world/output.h"
 #include "world/rank.h"
+#include "world/restarts.h"
 #include "world/supervisor.h"
 
 namespace fsdp {
@@ -34,6 +37,8 @@ void say(const std::string& message) {
   world::write_patiently(STDERR_FILENO, files::printable_lines(message_prefix() + message) + "\n");
 }
 
+bool may_restart(const LaunchOptions& options) { return options.max_restarts > 0 || options.restart_with; }
+
 std::vector<std::string> problems_of(const LaunchOptions& options) {
   std::vector<std::string> problems;
   if (options.ranks < 1) problems.push_back(fmt::format("ranks is {}, expected at least 1.", options.ranks));
@@ -43,6 +48,8 @@ std::vector<std::string> problems_of(const LaunchOptions& options) {
     problems.push_back(fmt::format("timeout is {} ms, expected more than 0.", options.timeout.count()));
   if (options.max_restarts < 0)
     problems.push_back(fmt::format("max_restarts is {}, expected at least 0.", options.max_restarts));
+  if (options.hot_restart && !may_restart(options))
+    problems.push_back("hot_restart is set, and max_restarts is 0: nothing would be started again. Set max_restarts.");
   return problems;
 }
 
@@ -57,26 +64,48 @@ void check_single_threaded(int ranks) {
              threads, ranks);
 }
 
-world::JobEnding run_job(const LaunchOptions& options, const std::function<void(World&)>& body) {
-  const files::Descriptor store = world::make_anonymous_file();
-  world::RankErrors errors(options.ranks);
-  world::Supervisor supervisor(errors);
+world::JobEnding run_job(const LaunchOptions& options, int restarts, const memory::HeldMemory* held,
+                         const std::function<void(World&)>& body) {
+  world::LauncherShares shares{world::make_anonymous_file(), world::RankErrors(options.ranks), held};
+  world::Supervisor supervisor(shares.errors, held);
   return supervisor.run(options.ranks, options.plain_rank0, [&](int rank) {
-    world::Identity identity{rank, options.ranks, rank, options.ranks};
-    return world::run_forked(identity, store, errors, options, body);
+    world::Identity identity{rank, options.ranks, rank, options.ranks, restarts};
+    return world::run_forked(identity, shares, options, body);
   });
 }
 
-int supervise(const LaunchOptions& options, const std::function<void(World&)>& body) {
-  for (int restarts = 0;; ++restarts) {
+// Before `ranks` are forked in place of those that failed. Returns a sentence.
+std::string prepare_held(std::optional<memory::HeldMemory>& held, int ranks, bool killed) {
+  if (ranks != held->ranks()) {
+    held.emplace(ranks);
+    return " What was in memory is for another number of ranks.";
+  }
+  if (!killed) held->forget_unless_taken_over();
+  const memory::HeldMemory::Left left = held->left();
+  held->begin();
+  if (left.step) return fmt::format(" Their state after {} steps is in memory.", *left.step);
+  return left.problem.empty() ? "" : fmt::format(" Their state in memory is not whole: {}.", left.problem);
+}
+
+int supervise(LaunchOptions options, const std::function<void(World&)>& body) {
+  using Clock = std::chrono::steady_clock;
+  world::Restarts restarts(options);
+  std::optional<memory::HeldMemory> held;
+  if (options.hot_restart) held.emplace(options.ranks);
+  for (;;) {
     check_single_threaded(options.ranks);
-    world::JobEnding ending = run_job(options, body);
-    bool again = ending.code != 0 && !ending.interrupted && restarts < options.max_restarts;
-    if (again)
-      ending.message +=
-          fmt::format(" Starting all {} again (restart {} of {}).", options.ranks, restarts + 1, options.max_restarts);
+    const auto began = Clock::now();
+    world::JobEnding ending = run_job(options, restarts.count(), held ? &*held : nullptr, body);
+    world::Restarts::Again again;
+    if (ending.code != 0 && !ending.interrupted)
+      again = restarts.after({.ranks = options.ranks, .lost = ending.lost, .code = ending.code},
+                             std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began));
+    if (!again.message.empty()) ending.message += " " + again.message;
+    if (held && again.ranks > 0) ending.message += prepare_held(held, again.ranks, ending.killed);
     if (!ending.message.empty()) say(ending.message);
-    if (!again) return ending.code;
+    if (again.ranks == 0) return ending.code;
+    options.ranks = again.ranks;
+    std::this_thread::sleep_for(again.pause);
   }
 }
 
@@ -96,7 +125,7 @@ int launch(const LaunchOptions& given, const std::function<void(World&)>& body) 
     return kUsageError;
   }
   if (job) return world::run_launched(*job, options, body);
-  if (options.ranks == 1) return world::run_alone(options, body);
+  if (options.ranks == 1 && !may_restart(options)) return world::run_alone(options, body);
   return supervise(options, body);
 }
 

@@ -107,14 +107,17 @@ int run_launched(const LauncherJob& job, const LaunchOptions& options, const std
   return code;
 }
 
-int run_forked(const Identity& identity, const files::Descriptor& store, RankErrors& errors,
-               const LaunchOptions& options, const std::function<void(World&)>& body) {
+int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOptions& options,
+               const std::function<void(World&)>& body) {
   auto connect = [&] {
-    auto part = c10::make_intrusive<PatientStore>("launch", open_file_store(store, identity.size));
+    auto part = c10::make_intrusive<PatientStore>("launch", open_file_store(shares.store, identity.size));
     part->setTimeout(options.timeout);
-    return std::make_shared<State>(identity, options.backend, options.timeout, std::move(part));
+    auto state = std::make_shared<State>(identity, options.backend, options.timeout, std::move(part));
+    if (shares.memory != nullptr)
+      state->hold_in(memory::held_backing(std::make_shared<memory::HeldRank>(*shares.memory, identity.rank)));
+    return state;
   };
-  auto on_failure = [&](const RankError& error) { errors.write(identity.rank, error); };
+  auto on_failure = [&](const RankError& error) { shares.errors.write(identity.rank, error); };
   return run_rank(identity, body, connect, on_failure);
 }
 

@@ -6,6 +6,7 @@
 
 #include "files/reading.h"
 #include "fsdp/world.h"
+#include "memory/held_memory.h"
 #include "world/environment.h"
 #include "world/error_file.h"
 #include "world/identity.h"
@@ -22,8 +23,14 @@ int run_rank(const Identity& identity, const std::function<void(World&)>& body,
 int run_alone(const LaunchOptions& options, const std::function<void(World&)>& body);
 // The process is a rank of a launcher's job.
 int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body);
-// The process was forked to be a rank; `store` is the file that the job's ranks share.
-int run_forked(const Identity& identity, const files::Descriptor& store, RankErrors& errors,
-               const LaunchOptions& options, const std::function<void(World&)>& body);
+// Things of the launcher's that the ranks that it forks share.
+struct LauncherShares {
+  files::Descriptor store;                     // the file in which they meet
+  RankErrors errors;                           // why they fail
+  const memory::HeldMemory* memory = nullptr;  // what outlives them; none: nothing does
+};
+// The process was forked to be a rank.
+int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOptions& options,
+               const std::function<void(World&)>& body);
 
 }  // namespace fsdp::world

@@ -170,7 +170,7 @@ void State::begin_call() {
 std::shared_ptr<State> State::split(int color) {
   torch::Tensor mine = torch::tensor({static_cast<int64_t>(color), host_fingerprint()}, torch::kInt64);
   std::vector<torch::Tensor> all = group_->all_gather(mine);
-  Identity identity{.size = 0, .local_size = 0};
+  Identity identity{.size = 0, .local_size = 0, .restarts = identity_.restarts};
   std::vector<int> world_ranks;
   for (int rank = 0; rank < identity_.size; ++rank) {
     const int64_t* theirs = all[rank].const_data_ptr<int64_t>();
@@ -189,6 +189,7 @@ std::shared_ptr<State> State::split(int color) {
                                        address_);
   split->before_calls_ = before_calls_;
   split->folders_ = folders_;
+  split->held_ = held_;
   return split;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "memory/backing.h"
 #include "memory/offload_folder.h"
 #include "world/identity.h"
 
@@ -42,6 +43,10 @@ class State {
 
   // This rank's part of the folder, which all models share that are offloaded to it; gone with the last of them.
   std::shared_ptr<const memory::OffloadFolder> offload_folder(const std::filesystem::path& path);
+
+  // Where the state of training lies that outlives this process; none: nowhere.
+  const std::shared_ptr<memory::Backing>& held() const { return held_; }
+  void hold_in(std::shared_ptr<memory::Backing> held) { held_ = std::move(held); }
 
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();
@@ -78,6 +83,7 @@ class State {
   // By path. Shared, as the one above, with the worlds that are split from this one.
   using Folders = std::map<std::filesystem::path, std::weak_ptr<const memory::OffloadFolder>>;
   std::shared_ptr<Folders> folders_ = std::make_shared<Folders>();
+  std::shared_ptr<memory::Backing> held_;
 };
 
 }  // namespace fsdp::world

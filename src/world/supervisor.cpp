@@ -24,6 +24,8 @@ constexpr milliseconds kInterruptTime{3000};
 // For who reads the output of ranks that have ended, to take the next of it: after a success, and otherwise.
 constexpr milliseconds kOutputTime{300000};
 constexpr milliseconds kEndedOutputTime{3000};
+// Between two looks whether what ranks hold is whole.
+constexpr milliseconds kHeldLook{5};
 // Signals within it ask for one thing.
 constexpr milliseconds kSameInterruptTime{1000};
 
@@ -34,10 +36,10 @@ std::string without_prefix(const std::string& message, int rank, int ranks) {
 
 }  // namespace
 
-Supervisor::Supervisor(const RankErrors& errors) : errors_(errors) {
+Supervisor::Supervisor(const RankErrors& errors, const memory::HeldMemory* held) : errors_(errors), held_(held) {
   sigset_t mask;
   sigemptyset(&mask);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, number);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&mask, number);
   struct sigaction hang_up {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler == SIG_IGN) sigdelset(&mask, SIGHUP);
@@ -109,7 +111,9 @@ void Supervisor::wait_for_events() {
     if (pipe->wants_to_read()) events.push_back({pipe->reader(), POLLIN, 0});
   for (OutputStream* stream : {&streams_->output, &streams_->error})
     if (!stream->is_empty()) events.push_back({stream->descriptor(), POLLOUT, 0});
-  poll(events.data(), events.size(), patience_ ? static_cast<int>(patience_->until_next_look().count()) : -1);
+  milliseconds until_look = patience_ ? patience_->until_next_look() : milliseconds(-1);
+  if (held_ != nullptr && phase_ == Phase::Reporting) until_look = std::min(until_look, kHeldLook);
+  poll(events.data(), events.size(), static_cast<int>(until_look.count()));
 }
 
 void Supervisor::pass_output_on() {
@@ -137,8 +141,25 @@ void Supervisor::pass_on_the_rest() {
 
 void Supervisor::read_signals() {
   signalfd_siginfo info;
-  while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-    interrupt(static_cast<int>(info.ssi_signo));
+  while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const auto number = static_cast<int>(info.ssi_signo);
+    if ((number == SIGUSR1 || number == SIGUSR2) && anybody_handles(number)) {
+      pass_on(number);
+    } else {
+      interrupt(number);
+    }
+  }
+}
+
+bool Supervisor::anybody_handles(int number) const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [&](const auto& rank) { return rank->running() && rank->handles(number); });
+}
+
+// It would kill a rank that has no handler.
+void Supervisor::pass_on(int number) {
+  for (auto& rank : ranks_)
+    if (rank->running() && rank->handles(number)) rank->signal(number);
 }
 
 // Who asks a whole group of processes, as a terminal does, may ask this one by itself as well, at once. What comes
@@ -150,8 +171,7 @@ void Supervisor::interrupt(int number) {
   }
   interrupted_by_ = number;
   interrupted_at_ = Clock::now();
-  bool handled = std::any_of(ranks_.begin(), ranks_.end(),
-                             [](const auto& rank) { return rank->running() && rank->handles(SIGTERM); });
+  const bool handled = anybody_handles(SIGTERM);
   enter(Phase::Terminating, kInterruptTime);
   if (handled) patience_.reset();
 }
@@ -164,6 +184,7 @@ void Supervisor::reap() {
 // A rank that merely misses another may be found before the one that it misses: both notice within a moment.
 void Supervisor::note_failure(RankProcess& rank) {
   if (phase_ != Phase::Running && phase_ != Phase::Reporting) return;
+  if (!only_missed_a_peer(rank)) ++lost_;
   if (!first_failed_ || (only_missed_a_peer(*first_failed_) && !only_missed_a_peer(rank))) first_failed_ = &rank;
   if (phase_ == Phase::Running) enter(Phase::Reporting, kReportTime);
 }
@@ -186,7 +207,15 @@ void Supervisor::enter(Phase phase, milliseconds duration) {
   }
 }
 
+// After a kill, which needs no explanation, the others may be killed as soon as what they hold is whole.
+bool Supervisor::nothing_is_lost() const {
+  if (held_ == nullptr || first_failed_->ending()->signal == 0) return false;
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [this](const auto& rank) { return !rank->running() || held_->is_whole(rank->rank()); });
+}
+
 void Supervisor::advance() {
+  if (phase_ == Phase::Reporting && nothing_is_lost()) return enter(Phase::Killing, milliseconds(0));
   if (!patience_ || !patience_->is_over()) return;
   if (phase_ == Phase::Reporting) {
     enter(Phase::Terminating, kTerminateTime);
@@ -212,7 +241,9 @@ std::string Supervisor::describe_failure() const {
 JobEnding Supervisor::ending() const {
   if (interrupted_by_)
     return {128 + interrupted_by_, fmt::format("interrupted; all {} ranks ended.", ranks_.size()), true};
-  if (first_failed_) return {first_failed_->ending()->code(), describe_failure(), false};
+  if (first_failed_)
+    return {first_failed_->ending()->code(), describe_failure(), false, std::max(1, lost_),
+            first_failed_->ending()->signal != 0};
   return {};
 }
 

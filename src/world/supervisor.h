@@ -2,10 +2,10 @@
 //
 // Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
 // output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
-// SIGINT, SIGTERM and SIGHUP are blocked and read from a descriptor (but a SIGHUP that was ignored, as under nohup),
-// and SIGPIPE is ignored; all are as before when it is destroyed. Nothing but the end of a rank keeps it waiting: it
-// serves signals and deaths while nobody reads the output, and time in which the job was stopped as a whole does not
-// count.
+// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was ignored,
+// as under nohup), and SIGPIPE is ignored; all are as before when it is destroyed. Nothing but the end of a rank keeps
+// it waiting: it serves signals and deaths while nobody reads the output, and time in which the job was stopped as a
+// whole does not count.
 #pragma once
 
 #include <signal.h>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/patience.h"
+#include "memory/held_memory.h"
 #include "world/error_file.h"
 #include "world/rank_process.h"
 
@@ -29,12 +30,14 @@ struct JobEnding {
   int code = 0;
   std::string message;  // what there is to say of it, without the prefix; empty after a success
   bool interrupted = false;
+  int lost = 0;         // ranks that failed by themselves
+  bool killed = false;  // the first of them, by a signal
 };
 
 class Supervisor {
  public:
-  // `errors` is where the ranks leave the causes of their failures.
-  explicit Supervisor(const RankErrors& errors);
+  // `errors` is where the ranks leave the causes of their failures; `held`, where there is some, outlives them.
+  explicit Supervisor(const RankErrors& errors, const memory::HeldMemory* held = nullptr);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -61,18 +64,23 @@ class Supervisor {
   bool only_missed_a_peer(const RankProcess& rank) const;
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
+  bool nothing_is_lost() const;
   void signal_all(int number);
   void interrupt(int number);
+  bool anybody_handles(int number) const;
+  void pass_on(int number);
   bool anything_running() const;
   JobEnding ending() const;
   std::string describe_failure() const;
 
   const RankErrors& errors_;
+  const memory::HeldMemory* held_;
   std::optional<OutputStreams> streams_{std::in_place};
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   Phase phase_ = Phase::Running;
   std::optional<Patience> patience_;     // with this phase
   RankProcess* first_failed_ = nullptr;  // and not for want of another
+  int lost_ = 0;                         // ranks that failed so
   int interrupted_by_ = 0;               // the signal
   Clock::time_point interrupted_at_;
   sigset_t previous_mask_;

@@ -84,6 +84,7 @@ int World::rank() const { return state_->identity().rank; }
 int World::size() const { return state_->identity().size; }
 int World::local_rank() const { return state_->identity().local_rank; }
 int World::local_size() const { return state_->identity().local_size; }
+int World::restarts() const { return state_->identity().restarts; }
 torch::Device World::device() const { return state_->device(); }
 
 void World::barrier() {

@@ -35,6 +35,7 @@ INSTEAD = {
         "--ranks 2 --steps 500\n": "--ranks 2 --steps 4 --sample-length 8\n",
         "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
         "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
+        "--steps 500 --elastic 1:2 --save-minutes 10": "--steps 2 --sample-length 8 --elastic 1:2",
         "--sample-length 120": "--sample-length 8",
         "--sample-length 60": "--sample-length 8",
         "bible.txt:3,code/:1 --steps 500": "kjv.txt:3,recipes/:1 --steps 2 --sample-length 8",

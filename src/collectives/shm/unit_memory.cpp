@@ -21,6 +21,7 @@ constexpr Access kReleased = Access::Read;
 // A rank's message to the others of its host when it opens a unit.
 struct Opening {
   uint64_t control = 0;
+  uint64_t first_byte = 0;  // of the file
   int file = -1;
 };
 
@@ -47,7 +48,7 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
   for (int peer : sharers_) first = std::min(first, peer);
   std::optional<MemoryFile> file;
   if (is_shared && ranks.rank() == first) file.emplace(spec.backing->new_file());
-  const Opening own{make_control(*context.memory()), file ? file->descriptor() : -1};
+  const Opening own{make_control(*context.memory()), file ? file->first_byte() : 0, file ? file->descriptor() : -1};
 
   exchange.begin("opens unit " + spec.name, bytes);
   exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
@@ -58,7 +59,8 @@ void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, c
     members_.push_back({reinterpret_cast<UnitControl*>(memory.at(openings[number].control)), &memory});
   }
   if (is_shared && !file)
-    file.emplace(spec.backing->open_file(context.process_of(first), openings[first].file, ranks.name_of(first)));
+    file.emplace(spec.backing->open_file(context.process_of(first), openings[first].file, openings[first].first_byte,
+                                         ranks.name_of(first)));
   exchange.round();  // a rank that finds no memory for its part closes the file
   if (is_shared) {
     map(*file, spec.dtype, on_host.first_rank + ranks.rank(), on_host.fetched);

@@ -63,8 +63,12 @@ pid_t Job::rank(int index) const {
   return static_cast<size_t>(index) < all.size() ? all[index] : -1;
 }
 
-bool Job::handles(int signal) const {
-  std::ifstream status("/proc/" + std::to_string(launcher_) + "/status");
+bool Job::handles(int signal) const { return process_handles(signal, launcher_); }
+
+bool Job::handles_in_rank(int signal, int index) const { return process_handles(signal, rank(index)); }
+
+bool Job::process_handles(int signal, pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
   const std::string label = "SigCgt:";
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(label)) return std::stoull(line.substr(label.size()), nullptr, 16) >> (signal - 1) & 1;

@@ -25,6 +25,7 @@ class Job {
   pid_t rank(int index) const;
   // Whether the launcher has a handler for the signal.
   bool handles(int signal) const;
+  bool handles_in_rank(int signal, int index) const;
   bool ends_within(std::chrono::microseconds time) const { return ending_.wait_for(time) == std::future_status::ready; }
 
   void send(int signal, pid_t process) const;
@@ -34,6 +35,7 @@ class Job {
 
  private:
   std::vector<pid_t> ranks() const;
+  static bool process_handles(int signal, pid_t process);
 
   pid_t launcher_ = -1;
   std::future<Ending> ending_;

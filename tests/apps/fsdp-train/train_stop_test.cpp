@@ -18,6 +18,11 @@ using nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
+// SIGTERM and SIGUSR1 ask for a job that goes on later (training/job.h).
+constexpr int kGoOnLater = 75;
+
+int code_after(int signal) { return signal == SIGTERM || signal == SIGUSR1 ? kGoOnLater : 128 + signal; }
+
 class TrainStop : public TrainProgram {
  protected:
   std::vector<std::string> checkpoints_of(const std::string& run) const {
@@ -34,13 +39,13 @@ TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
   ASSERT_EQ(tiny("whole", arguments).code, 0);
   const std::vector<json> whole = reproducible_steps_of(folder_ / "whole");
   ASSERT_EQ(whole.size(), 500u);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const size_t lines = 1 + std::random_device()() % 150;
     SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(lines) + " lines");
     const std::string run = "stopped-" + std::to_string(signal);
     Job job(tiny_arguments(run, arguments), folder_ / run, lines);
     const Ending ending = job.end_by(signal, signal == SIGINT ? job.group() : job.launcher());
-    EXPECT_EQ(ending.code, 128 + signal) << ending.output;
+    EXPECT_EQ(ending.code, code_after(signal)) << ending.output;
     const size_t done = reproducible_steps_of(folder_ / run).size();
     ASSERT_LT(done, whole.size());
     const std::string checkpoint = "step-" + std::to_string(done);
@@ -56,8 +61,22 @@ TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
 TEST_F(TrainStop, SavesWhenOneRankAloneIsAsked) {
   Job job(tiny_arguments("run", "--ranks 2 --steps 1000000"), folder_ / "run", 3);
   const Ending ending = job.end_by(SIGTERM, job.rank(1));
-  EXPECT_EQ(ending.code, 128 + SIGTERM) << ending.output;
+  EXPECT_EQ(ending.code, kGoOnLater) << ending.output;
   EXPECT_THAT(checkpoints_of("run"), testing::SizeIs(1));
+}
+
+// As a batch system does: notice, and the signal itself while the run still saves.
+TEST_F(TrainStop, SavesOnNoticeAndIsNotEndedByTheSignalAfterIt) {
+  for (const std::string ranks : {"1", "2"}) {
+    const std::string run = "run" + ranks, a_step_of_seconds = " --micro-batches 2000 --steps 1000";
+    Job job(tiny_arguments(run, "--ranks " + ranks + a_step_of_seconds), folder_ / run, 0);
+    while (ranks == "2" ? !job.handles_in_rank(SIGUSR1, 1) : !job.handles(SIGUSR1)) ASSERT_FALSE(job.ends_within(5ms));
+    job.send(SIGUSR1, job.launcher());
+    const Ending ending = job.end_by(SIGTERM, job.launcher());
+    EXPECT_EQ(ending.code, kGoOnLater) << ending.output;
+    EXPECT_EQ(losses_of(folder_ / run).size(), 1u);
+    EXPECT_THAT(checkpoints_of(run), testing::ElementsAre("step-1"));
+  }
 }
 
 // As a terminal that is hung up sends it: to all processes.
@@ -97,7 +116,7 @@ TEST_F(TrainStop, ActsAfterTheStepThatItComesIn) {
     Job job(tiny_arguments(run, "--micro-batches 2000 --steps 1000"), folder_ / run, 0);
     while (!job.handles(SIGTERM)) ASSERT_FALSE(job.ends_within(5ms));
     const Ending ending = job.end_by(signal, job.launcher());
-    EXPECT_EQ(ending.code, 128 + signal) << ending.output;
+    EXPECT_EQ(ending.code, code_after(signal)) << ending.output;
     EXPECT_EQ(losses_of(folder_ / run).size(), 1u);
     EXPECT_THAT(checkpoints_of(run), testing::ElementsAre("step-1"));
     EXPECT_EQ(ending.output.find(kAnswer), ending.output.rfind(kAnswer));

@@ -1,0 +1,25 @@
+// A job from its first ranks to its last: those that failed are started again, as the options say.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include <functional>
+#include <string>
+
+#include "options/options.h"
+#include "training/job_memory.h"
+
+namespace trainer {
+
+// A run that was stopped by SIGTERM or SIGUSR1, and saved: start it again as it was, later (sysexits.h, EX_TEMPFAIL).
+inline constexpr int kGoOnLater = 75;
+
+// Starts the ranks, each of which runs `rank` with the options of this attempt, and returns the exit code as `train`
+// does.
+int run_job(const Options& given, JobMemory& job,
+            const std::function<void(const Options& options, fsdp::World& world)>& rank);
+
+// For the record of ranks that were started again: how many there are, of how many.
+std::string attempt_text(const Options& options, int ranks, int64_t attempt);
+
+}  // namespace trainer

@@ -1,0 +1,13 @@
+// Where every thread of this process is: for a rank that stands still.
+#pragma once
+
+#include <string>
+
+namespace trainer {
+
+// Of each thread its name, what the system says of it, and its stack, the innermost function first. Each is interrupted
+// by a real-time signal for that; one that does not answer within a second is named without its stack. One thread at a
+// time.
+std::string stacks_of_all_threads();
+
+}  // namespace trainer
