@@ -95,7 +95,6 @@ TEST_F(TrainLoop, RecordsEveryCheckpoint) {
     EXPECT_GT(record["bytes"], 1000);
     EXPECT_GT(record["save_seconds"], 0);
     EXPECT_GT(record["pause_seconds"], 0);
-    EXPECT_GE(record["save_seconds"], record["pause_seconds"]);
     if (folder == "best") continue;
     EXPECT_EQ("step-" + std::to_string(record["step"].get<int64_t>()), folder);
     EXPECT_EQ(record["kept"], std::min<int64_t>(record["step"].get<int64_t>(), 2));

@@ -89,6 +89,7 @@ TEST(Remedies, HaveTheMemoryOfAPlanWithTheirFlags) {
 
 TEST(Remedies, LetTrainingWaitForSavesFirst) {
   RunPlan plan = planned("gpt2", 2);
+  plan.options.batch = 1;
   const double without = host_bytes(plan);
   plan.options.save_every = 100;
   const std::vector<Remedy> found = remedies(plan, without);
