@@ -2,8 +2,8 @@
 // the new one where the save had returned.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
