@@ -108,6 +108,7 @@ TEST_P(AsyncSaveFailure, OfOneRankIsAnErrorOnEveryRankAndLeavesWhatWasThere) {
 }
 
 TEST_P(AsyncSaveFailure, OfATargetThatCannotBeIsAnErrorOfTheWait) {
+  const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
     SavedTraining run(world);
     const PendingCheckpoint pending = save_checkpoint_async("/proc/none/checkpoint", run.checkpoint());
@@ -115,7 +116,6 @@ TEST_P(AsyncSaveFailure, OfATargetThatCannotBeIsAnErrorOfTheWait) {
     EXPECT_THAT(message_of<Error>([&] { pending.wait(); }), HasSubstr("/proc/none"));
     Checkpoint damaged = run.checkpoint();
     damaged.notes = {{"bytes", "\xff"}};
-    const ScratchDirectory scratch;
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint_async(scratch.path() / "notes", damaged).wait(); }),
                 HasSubstr("have to be UTF-8"));
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint_async(scratch.path() / "none", {}); }),

@@ -84,12 +84,14 @@ const std::map<std::string, Format> kWithStates = {
 const std::map<std::string, Format> kModels = {{"x-hf", Format::HuggingFace}, {"x.archive", Format::Archive}};
 
 TEST_F(ConvertTest, EveryFormatHasTheBitsOfTheCheckpoint) {
+  run_ranks(3, [&](World& world) {
+    for (const auto& kind : testing_models::model_kinds()) {
+      TestModel model = kind.make();
+      train_and_save(model, world, path(kind.name + "-saved"));
+    }
+  });
   for (const auto& kind : testing_models::model_kinds()) {
     const fs::path saved = path(kind.name + "-saved");
-    run_ranks(3, [&](World& world) {
-      TestModel model = kind.make();
-      train_and_save(model, world, saved);
-    });
     std::vector<std::string> buffers;
     for (const auto& [name, tensor] : contents(saved)) {
       if (name.role == Role::Buffer) buffers.push_back(name.name);
@@ -114,8 +116,10 @@ TEST_F(ConvertTest, ARunGoesOnFromWhatCameBack) {
     TestModel model = testing_models::make_gpt();
     train_and_save(model, world, saved);
   });
-  convert(saved, file, {.to = Format::TorchFile});
-  convert(file, back, {.to = Format::Checkpoint});
+  if (!fs::exists(back)) {  // the process of the second call finds it
+    convert(saved, file, {.to = Format::TorchFile});
+    convert(file, back, {.to = Format::Checkpoint});
+  }
   run_ranks(3, [&](World& world) {
     std::vector<std::vector<torch::Tensor>> results;
     for (const fs::path& from : {saved, back}) {

@@ -2,6 +2,7 @@
 // own reader and writer are in tests/apps/fsdp-convert.
 #include "formats/torch_file.h"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include <fstream>

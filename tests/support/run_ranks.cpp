@@ -113,14 +113,31 @@ RunResult spawn_and_wait(int call, const std::vector<std::string>& changes) {
   return result;
 }
 
+// What a test found so far: failures, most of all.
+int found_parts() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return test == nullptr ? 0 : test->result()->total_part_count();
+}
+
+// Whether the test has failed since then. In another call's process results of earlier calls are empty, and what the
+// test expects of them there is no matter.
+bool has_failed_since(int parts) {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  for (int i = parts; i < found_parts(); ++i) {
+    if (test->result()->GetTestPartResult(i).failed()) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void run_and_exit(const std::function<int()>& body) {
+  const int before = found_parts();
   int code = 1;
   try {
     code = body();
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
   }
-  if (code == 0 && ::testing::Test::HasFailure()) code = 1;
+  if (code == 0 && has_failed_since(before)) code = 1;
   std::cout.flush();
   std::fflush(nullptr);
   _exit(code);
@@ -161,9 +178,9 @@ std::pair<RunResult, RunResult> run_two_processes(const std::function<int()>& bo
 
 RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
   options.ranks = ranks;
-  auto checked = [&](World& world) {
+  auto checked = [&body, before = found_parts()](World& world) {
     body(world);
-    if (::testing::Test::HasFailure()) throw std::runtime_error("an assertion of the test failed in this rank");
+    if (has_failed_since(before)) throw std::runtime_error("an assertion of the test failed in this rank");
   };
   return run_process([&] { return launch(options, checked); });
 }

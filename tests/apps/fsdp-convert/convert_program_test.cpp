@@ -20,7 +20,8 @@ class ConvertProgram : public ::testing::Test {
     return run_command(fmt::format("cd '{}' && '{}' {}", folder_.path().string(), FSDP_CONVERT_PROGRAM, arguments));
   }
 
-  // {"w": three floats}
+  // {"w": three floats, whose bytes are those of kFloats}
+  static constexpr char kFloats[] = "three floats";
   void write_torch_file(const std::string& name) const {
     namespace formats = fsdp::formats;
     formats::PickleWriter out;
@@ -45,7 +46,7 @@ class ConvertProgram : public ::testing::Test {
     fsdp::files::DurableFile file(folder_ / name);
     formats::ZipWriter zip(file);
     zip.add("x/data.pkl", out.finish());
-    zip.add("x/data/0", std::string(12, '\0'));
+    zip.add("x/data/0", kFloats);
     zip.finish();
     file.close();
   }
@@ -109,7 +110,7 @@ TEST_F(ConvertProgram, ReplacesOnlyWhereItIsTold) {
 TEST_F(ConvertProgram, LeavesNothingHalfThere) {
   write_torch_file("x.pt");
   std::string bytes = read_bytes(folder_ / "x.pt");
-  bytes[bytes.find(std::string(12, '\0'), 200)] = 1;  // of the storage
+  bytes[bytes.find(kFloats)] = 1;
   folder_.write("x.pt", bytes);
   for (const char* target : {"--to hf", "--to dcp", "--to fsdp", "--to archive", "--to pt"}) {
     const Ending ending = run(fmt::format("x.pt new {}", target));
