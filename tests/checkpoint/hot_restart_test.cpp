@@ -130,7 +130,7 @@ TEST(HotRestarts, HoldEveryKindOfState) {
   whole.options.strategy = Strategy::NoShard;
   std::vector<RunResult> results;  // looked at when all are there: each call runs those before it once more
   for (const HotTraining& training : {bits8, bf16, buffers, whole}) {
-    results.push_back(run_with_kill({2, "shm"}, Moment::AfterBackward, training));
+    results.push_back(run_with_kill({2, "shm"}, Moment::BeforeForward, training));
   }
   for (const RunResult& result : results) expect_from_memory(result);
 }
