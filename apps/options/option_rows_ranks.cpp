@@ -35,15 +35,17 @@ std::vector<Group> rank_groups() {
          "Starts the job again after a rank has died or failed, so often at most. It goes on from the newest "
          "checkpoint. Under a launcher that is the launcher's to do."},
         {"--hot-restart", &O::hot_restart, Anything{}, kTrain, "", "",
-         "Keeps shards and optimizer state in memory that outlives a rank, so that the job goes on with the step that "
-         "was broken, without a checkpoint. On one host, without a launcher."},
+         "Keeps shards and optimizer state in memory that outlives a rank. After a kill the job goes on with the step "
+         "that was broken, without a checkpoint. On one host, without a launcher."},
         {"--elastic", &O::elastic, Form{is_rank_range, "the least and the most ranks, such as 2:4"}, kTrain, "MIN:MAX",
          "none",
-         "Goes on with the ranks that are left, MIN at least, after one has died, and with MAX again from the next "
-         "checkpoint on. A step keeps its micro-batches, those of MAX ranks, and the weights their bits. Under "
-         "torchrun or SLURM any number of ranks from MIN to MAX goes on."},
+         "Goes on with the ranks that are left, MIN at least, after one has died. From the next checkpoint on it has "
+         "MAX "
+         "again. A step keeps its micro-batches, those of MAX ranks, and the weights their bits. Under torchrun or "
+         "SLURM "
+         "any number of ranks from MIN to MAX goes on."},
         {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
-         "Ends the job when a rank makes no progress for so long, after every rank has written what its threads do to "
+         "Ends the job when a rank makes no progress for so long. Before, every rank writes what its threads do to "
          "RUN/hang-RANK.txt. Longer than a micro-batch, a validation and a save take."}}},
       {"Sharding",
        "sharding",

@@ -38,7 +38,7 @@ std::atomic<int> answered{-1};  // the number of frames
 
 pid_t this_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-void tell_frames(int) {
+void give_frames(int) {
   const int error = errno;
   if (asked.load() == this_thread()) answered.store(backtrace(frames.data(), kMostFrames));
   errno = error;
@@ -110,7 +110,7 @@ std::string stacks_of_all_threads() {
   std::array<void*, 1> first;
   backtrace(first.data(), 1);  // loads what it needs, which a handler could not
   struct sigaction action {};
-  action.sa_handler = tell_frames;
+  action.sa_handler = give_frames;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(number_of_signal(), &action, nullptr);  // for good: a thread that answers late would end the process

@@ -274,6 +274,34 @@ TEST(Launch, StartsAgainAsOftenAsAllowed) {
   EXPECT_THAT(result.output, HasSubstr("Starting all 2 again (restart 2 of 2)."));
 }
 
+TEST(Launch, GoesOnWithTheRanksThatAreAskedFor) {
+  RunResult result = run_process([] {
+    LaunchOptions options{.ranks = 3};
+    options.restart_with = [](const JobFailure& failure) { return failure.ranks - failure.lost; };
+    return launch(options, [](World& world) {
+      world.barrier();
+      if (world.restarts() == 0 && world.rank() == 1) raise(SIGKILL);
+      world.barrier();
+      std::cout << "rank " << world.rank() << " of " << world.size() << std::endl;
+    });
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("Starting 2 ranks in place of 3 again (restart 1)."),
+                                   HasSubstr("rank 1 of 2\n"), Not(HasSubstr("of 3\n"))));
+}
+
+TEST(Launch, PassesOnWhatRanksHandle) {
+  RunResult result = run_ranks_to_end(2, [](World& world) {
+    static volatile std::sig_atomic_t noticed = 0;
+    if (world.rank() == 1) std::signal(SIGUSR1, [](int) { noticed = 1; });
+    world.barrier();
+    if (world.rank() == 1) kill(getppid(), SIGUSR1);
+    while (world.rank() == 1 && !noticed) std::this_thread::sleep_for(1ms);
+    world.barrier();
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 TEST(Launch, RunsSeveralJobsInARow) {
   RunResult result = run_process([] {
     int sum = 0;

@@ -70,10 +70,10 @@ TEST_F(TrainStop, SavesOnNoticeAndIsNotEndedByTheSignalAfterIt) {
   for (const std::string ranks : {"1", "2"}) {
     const std::string run = "run" + ranks, a_step_of_seconds = " --micro-batches 2000 --steps 1000";
     Job job(tiny_arguments(run, "--ranks " + ranks + a_step_of_seconds), folder_ / run, 0);
-    const auto all_handle = [&] {
+    const auto is_heard = [&] {
       return ranks == "1" ? job.handles(SIGUSR1) : job.handles_in_rank(SIGUSR1, 0) && job.handles_in_rank(SIGUSR1, 1);
     };
-    while (!all_handle()) ASSERT_FALSE(job.ends_within(5ms));
+    while (!is_heard()) ASSERT_FALSE(job.ends_within(5ms));
     job.send(SIGUSR1, job.launcher());
     const Ending ending = job.end_by(SIGTERM, job.launcher());
     EXPECT_EQ(ending.code, kGoOnLater) << ending.output;
