@@ -174,6 +174,21 @@ def sharded_tensors():
 
 
 def distributed():
+    import socket
+    import torch.multiprocessing as processes
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Forked, as importing takes seconds: so before anything starts threads here.
+    processes.start_processes(distributed_rank, args=(port, FOLDER / "ranks"), nprocs=3, start_method="fork")
+    convert("ranks", "ranks.pt")
+    tensors = sharded_tensors()
+    same(load("ranks.pt"),
+         {"model": {name: tensor for name, (tensor, _) in tensors.items()},
+          "optimizer": {"state": {name: {"exp_avg": tensor * 2, "step": torch.tensor(4.0)}
+                                  for name, (tensor, _) in tensors.items()}},
+          "step": 0})
+
     state = training_state()
     nested = {"model": state["model"], "optim": state["optimizer"]}
     dcp.save(nested, checkpoint_id=FOLDER / "one-rank", no_dist=True)
@@ -198,20 +213,6 @@ def distributed():
     dcp.save(state["model"], checkpoint_id=FOLDER / "flat", no_dist=True)
     convert("flat", "flat.pt")
     same(load("flat.pt"), state["model"])
-
-    import socket
-    import torch.multiprocessing as processes
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes.spawn(distributed_rank, args=(port, FOLDER / "ranks"), nprocs=3)
-    convert("ranks", "ranks.pt")
-    tensors = sharded_tensors()
-    same(load("ranks.pt"),
-         {"model": {name: tensor for name, (tensor, _) in tensors.items()},
-          "optimizer": {"state": {name: {"exp_avg": tensor * 2, "step": torch.tensor(4.0)}
-                                  for name, (tensor, _) in tensors.items()}},
-          "step": 0})
 
 
 def transformers():

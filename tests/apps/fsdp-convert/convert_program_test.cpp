@@ -20,13 +20,13 @@ class ConvertProgram : public ::testing::Test {
     return run_command(fmt::format("cd '{}' && '{}' {}", folder_.path().string(), FSDP_CONVERT_PROGRAM, arguments));
   }
 
-  // {"w": three floats, whose bytes are those of kFloats}
+  // A dict of three floats, whose bytes are those of kFloats.
   static constexpr char kFloats[] = "three floats";
-  void write_torch_file(const std::string& name) const {
+  void write_torch_file(const std::string& name, const std::string& tensor = "w") const {
     namespace formats = fsdp::formats;
     formats::PickleWriter out;
     out.empty_dict();
-    out.text("w\x1b[2J");
+    out.text(tensor);
     out.global("torch._utils", "_rebuild_tensor_v2");
     out.mark();
     out.mark();
@@ -80,7 +80,7 @@ TEST_F(ConvertProgram, ExplainsItself) {
 }
 
 TEST_F(ConvertProgram, ListsWhatAFileHolds) {
-  write_torch_file("x.pt");
+  write_torch_file("x.pt", "w\x1b[2J");
   const Ending list = run("--list x.pt");
   EXPECT_EQ(list.code, 0);
   EXPECT_THAT(list.output, AllOf(HasSubstr("x.pt: a file of torch.save, 1 tensor of 12 B"),
