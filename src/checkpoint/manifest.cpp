@@ -189,10 +189,17 @@ bool is_file_of_checkpoint(const std::string& name) {
   return shard >= 1 && shard <= shards && name == shard_file_name(shard - 1, shards);
 }
 
+bool has_manifest(const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / kManifestName;
+  std::error_code ignored;
+  if (std::filesystem::symlink_status(file, ignored).type() == std::filesystem::file_type::not_found) return false;
+  const std::string text = files::read_whole(file, message_prefix() + file.string(), kMostBytes);
+  return text.find(Json(kFormat).dump()) != std::string::npos;
+}
+
 bool is_checkpoint(const std::filesystem::path& directory) {
   try {
-    const std::filesystem::path file = directory / kManifestName;
-    return files::read_whole(file, file.string(), kMostBytes).find(Json(kFormat).dump()) != std::string::npos;
+    return has_manifest(directory);
   } catch (const Error&) {
     return false;
   }

@@ -67,7 +67,10 @@ Manifest read_manifest(const std::filesystem::path& directory);
 std::string shard_file_name(int shard, int shards);
 // Whether a checkpoint has files of that name.
 bool is_file_of_checkpoint(const std::string& name);
-// Whether the directory has a manifest of ours, of any version, damaged or not.
+// Whether the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that
+// cannot be read.
+bool has_manifest(const std::filesystem::path& directory);
+// The same; one that cannot be read is none.
 bool is_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace fsdp::checkpoint

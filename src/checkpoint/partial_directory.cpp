@@ -62,10 +62,10 @@ std::vector<fs::path> files_of_checkpoint(const fs::path& directory) {
   return found;
 }
 
-// Whether something may be put in its place.
+// Throws Error where nothing may be put in its place.
 void check_replaceable(const fs::path& target) {
   if (!is_there(target)) return;
-  FSDP_CHECK(files_of_checkpoint(target).empty() || is_checkpoint(target),
+  FSDP_CHECK(files_of_checkpoint(target).empty() || has_manifest(target),
              "{}: found a directory without the manifest of a checkpoint. It is not replaced: move it away, or save to "
              "another directory.",
              target.string());

@@ -2,7 +2,6 @@
 // the new one where the save had returned.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -114,7 +113,7 @@ TEST_P(PowerLoss, WhileTheSaveAfterAKilledOneIsUnderWayLeavesAWholeCheckpoint) {
 
 // In long tests alone: some minutes.
 TEST_P(PowerLoss, WhileTheSaveAfterAnyKilledOneIsUnderWayLeavesAWholeCheckpoint) {
-  if (std::getenv("FSDP_SOAK_SECONDS") == nullptr) return;
+  if (!is_long()) return;
   in_rounds(1, [](const Subject& subject) { return after_a_kill(GetParam(), {.ranks = subject.ranks}, /*all=*/true); });
 }
 

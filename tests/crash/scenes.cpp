@@ -66,6 +66,8 @@ std::vector<file_faults::Logged> calls_of(const Scene& scene, const Subject& sub
   return calls;
 }
 
+bool is_long() { return std::getenv("FSDP_SOAK_SECONDS") != nullptr; }
+
 void in_rounds(int ranks, const std::function<int64_t(const Subject&)>& round) {
   using Clock = std::chrono::steady_clock;
   const char* seconds = std::getenv("FSDP_SOAK_SECONDS");

@@ -41,7 +41,9 @@ Ending save(const Scene& scene, const Subject& subject, const std::filesystem::p
 std::vector<file_faults::Logged> calls_of(const Scene& scene, const Subject& subject,
                                           const std::filesystem::path& scratch);
 
-// Calls `round` once; with FSDP_SOAK_SECONDS in the environment again and again until they are over, each time with a
+// Whether FSDP_SOAK_SECONDS is in the environment.
+bool is_long();
+// Calls `round` once; where it is long, again and again until those seconds are over, each time with a
 // larger model or more ranks. Says how many cases each did, which it returns.
 void in_rounds(int ranks, const std::function<int64_t(const Subject&)>& round);
 
