@@ -56,7 +56,9 @@ TEST_P(CrashPoints, OfOneRankLeaveAWholeCheckpoint) {
   in_rounds(1, [](const Subject& subject) { return try_all(subject); });
 }
 
-TEST_P(CrashPoints, OfTwoRanksLeaveAWholeCheckpoint) { try_all({.ranks = 2}); }
+TEST_P(CrashPoints, OfTwoRanksLeaveAWholeCheckpoint) {
+  if (is_tried_by_two_ranks(GetParam())) try_all({.ranks = 2});
+}
 
 INSTANTIATE_TEST_SUITE_P(Saving, CrashPoints, ::testing::ValuesIn(scenes()),
                          [](const auto& info) { return info.param.name; });

@@ -68,6 +68,10 @@ std::vector<file_faults::Logged> calls_of(const Scene& scene, const Subject& sub
 
 bool is_long() { return std::getenv("FSDP_SOAK_SECONDS") != nullptr; }
 
+bool is_tried_fully(const Scene& scene) { return is_long() || scene.target == scene.older; }
+
+bool is_tried_by_two_ranks(const Scene& scene) { return is_tried_fully(scene) && (is_long() || scene.exchanges_names); }
+
 void in_rounds(int ranks, const std::function<int64_t(const Subject&)>& round) {
   using Clock = std::chrono::steady_clock;
   const char* seconds = std::getenv("FSDP_SOAK_SECONDS");

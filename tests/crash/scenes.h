@@ -43,8 +43,11 @@ std::vector<file_faults::Logged> calls_of(const Scene& scene, const Subject& sub
 
 // Whether FSDP_SOAK_SECONDS is in the environment.
 bool is_long();
-// Calls `round` once; where it is long, again and again until those seconds are over, each time with a
-// larger model or more ranks. Says how many cases each did, which it returns.
+// What takes most of the time is otherwise tried where an older checkpoint is replaced, and by two ranks in one scene.
+bool is_tried_fully(const Scene& scene);
+bool is_tried_by_two_ranks(const Scene& scene);
+// Calls `round` once; where it is long, again and again until those seconds are over, each time with a larger model or
+// more ranks. Says how many cases each did, which it returns.
 void in_rounds(int ranks, const std::function<int64_t(const Subject&)>& round);
 
 }  // namespace crash
