@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace fsdp::interpose {
@@ -29,6 +30,13 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) {
   return over(storage, torch::kUInt8, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
 }
 
+// Tensors of one storage may count their versions apart, as the parts that unsafe_chunk makes. LibTorch does not tell
+// which do: a counter is a pointer that it keeps to itself.
+bool is_same_counter(const c10::VariableVersion& a, const c10::VariableVersion& b) {
+  static_assert(sizeof(c10::VariableVersion) == sizeof(void*));
+  return a.enabled() && std::memcmp(&a, &b, sizeof a) == 0;
+}
+
 }  // namespace
 
 // A tensor's version, which outlives it.
@@ -37,8 +45,10 @@ class NotedVersion {
   NotedVersion() = default;
   explicit NotedVersion(const torch::Tensor& tensor)
       : version_(torch::autograd::impl::version_counter(tensor)), noted_(number()) {}
-  // Whether nobody has changed the bytes since, by this counter or by the tensor's.
-  bool is_still(const torch::Tensor& tensor) const { return number() == noted_ && tensor._version() == noted_; }
+  // Whether the tensor has the counter, and nobody has changed its bytes since.
+  bool is_still(const torch::Tensor& tensor) const {
+    return is_same_counter(version_, torch::autograd::impl::version_counter(tensor)) && number() == noted_;
+  }
   void check(at::IntArrayRef sizes, torch::ScalarType dtype) const {
     TORCH_CHECK(number() == noted_,
                 "one of the variables needed for gradient computation has been modified by an inplace operation: [",

@@ -154,6 +154,17 @@ TEST_P(StoredActivationsTest, AreStoredAgainWhereTheyWereChangedBetween) {
   EXPECT_THAT(message_of<c10::Error>([&] { losses.first.backward(); }), HasSubstr("modified by an inplace operation"));
 }
 
+// The gates of an LSTM: parts of one storage whose versions are counted apart, each changed in place and then saved.
+TEST_P(StoredActivationsTest, AreStoredAgainForAPartThatCountsItsVersionsAlone) {
+  EXPECT_GE(puts_of([](const auto& x) {
+              auto gates = (x * 2).unsafe_chunk(3, 1);
+              const torch::Tensor in = gates[0].sigmoid_(), cell = gates[1].tanh_(), out = gates[2].sigmoid_();
+              gates.clear();
+              return in * cell * out;
+            }),
+            3);
+}
+
 TEST_P(StoredActivationsTest, ComeFromTheTensorItselfWhileSomebodyHasIt) {
   const torch::Tensor x = leaf({8, 6});
   torch::Tensor middle;
