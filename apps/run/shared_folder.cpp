@@ -22,17 +22,17 @@ namespace {
 constexpr std::chrono::seconds kLongest{15};
 constexpr std::chrono::milliseconds kBetweenLooks{50};
 
-// The path of a file that no other job makes; empty where there is no such folder.
+// The name of a file that no other job makes; empty where there is no such folder.
 std::string leave_file(const std::string& run) {
   std::error_code error;
   if (!fs::is_directory(run, error)) return "";
   std::random_device random;
-  const std::string path = fmt::format("{}/.seen-by-all-{:08x}{:08x}", run, random(), random());
-  if (!std::ofstream(path)) throw fsdp::Error(fmt::format("run folder '{}' cannot be written: '{}'.", run, path));
-  return path;
+  const std::string name = fmt::format(".seen-by-all-{:08x}{:08x}", random(), random());
+  if (std::ofstream(fs::path(run) / name)) return name;
+  throw fsdp::Error(fmt::format("run folder '{}' cannot be written: '{}' could not be made there.", run, name));
 }
 
-bool finds(const std::string& path) {
+bool finds(const fs::path& path) {
   const auto end = std::chrono::steady_clock::now() + kLongest;
   std::error_code error;
   while (!fs::exists(path, error)) {
@@ -46,8 +46,9 @@ bool finds(const std::string& path) {
 
 bool check_folder_is_shared(fsdp::World& world, const std::string& run) {
   if (world.local_size() == world.size()) return true;
-  const std::string path = from_first_rank(world, [&] { return leave_file(run); });
-  if (path.empty()) return false;
+  const std::string name = from_first_rank(world, [&] { return leave_file(run); });
+  if (name.empty()) return false;
+  const fs::path path = fs::path(run) / name;  // in the folder as this rank sees it
   const torch::Tensor found = torch::tensor(finds(path));
   std::vector<int> blind;
   const std::vector<torch::Tensor> all = world.all_gather(found);
