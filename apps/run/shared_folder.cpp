@@ -22,16 +22,14 @@ namespace {
 constexpr std::chrono::seconds kLongest{15};
 constexpr std::chrono::milliseconds kBetweenLooks{50};
 
-// The name of a file there that no other job makes; empty where there is no such folder.
+// The name of a file that no other job makes; empty where there is no such folder.
 std::string leave_file(const std::string& run) {
   std::error_code error;
   if (!fs::is_directory(run, error)) return "";
   std::random_device random;
   const std::string name = fmt::format(".seen-by-all-{:08x}{:08x}", random(), random());
-  if (!std::ofstream(fs::path(run) / name)) {
-    throw fsdp::Error(fmt::format("run folder '{}' cannot be written: '{}'.", run, name));
-  }
-  return name;
+  if (std::ofstream(fs::path(run) / name)) return name;
+  throw fsdp::Error(fmt::format("run folder '{}' cannot be written: '{}' could not be made there.", run, name));
 }
 
 bool finds(const fs::path& path) {
@@ -50,7 +48,7 @@ bool check_folder_is_shared(fsdp::World& world, const std::string& run) {
   if (world.local_size() == world.size()) return true;
   const std::string name = from_first_rank(world, [&] { return leave_file(run); });
   if (name.empty()) return false;
-  const fs::path path = fs::path(run) / name;
+  const fs::path path = fs::path(run) / name;  // in the folder as this rank sees it
   const torch::Tensor found = torch::tensor(finds(path));
   std::vector<int> blind;
   const std::vector<torch::Tensor> all = world.all_gather(found);

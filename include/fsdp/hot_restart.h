@@ -25,9 +25,9 @@
 namespace fsdp {
 
 // The state is whole, after `checkpoint.step` steps. Copies nothing but the notes, each parameter's numbers, such as
-// its step count, and on rank 0 the module's buffers; takes less than a millisecond for a hundred parameters. One model
-// of a job, with one optimizer, is held so. Does nothing without LaunchOptions::hot_restart. No collective. Throws
-// `Error` for a state that lies elsewhere: that of an optimizer of LibTorch's.
+// its step count, and on rank 0 the module's buffers. One model of a job, with one optimizer, is held so. Does nothing
+// without LaunchOptions::hot_restart. No collective. Throws `Error` for a state that lies elsewhere: that of an
+// optimizer of LibTorch's.
 void hot_checkpoint(const Checkpoint& checkpoint);
 
 struct HotState {

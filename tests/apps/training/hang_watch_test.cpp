@@ -44,7 +44,7 @@ TEST(HangWatch, WritesTheStacksOfAllRanksAndEndsTheJob) {
       },
       fsdp::testing::patient_options());
   EXPECT_EQ(result.exit_code, 1) << result.output;
-  EXPECT_THAT(result.output, HasSubstr(", in step 7, micro-batch 2: forward and backward; its stacks are in "));
+  EXPECT_THAT(result.output, HasSubstr(": no progress for 1 s, in step 7, micro-batch 2: forward and backward"));
   EXPECT_THAT(result.output, HasSubstr("failed with exit code 1"));
   const std::string waits = read_bytes(run + "/hang-0.txt"), stands = read_bytes(run + "/hang-1.txt");
   EXPECT_THAT(waits, AllOf(HasSubstr("rank 0: "), HasSubstr(", where it waits for the gather of unit 3\n"),
