@@ -40,7 +40,7 @@ def failing_run(trainer, reference, seed):
 # In a mount namespace of its own, in which nothing else sees the disk.
 FULL_DISK = """
 set -u
-mount -t tmpfs -o size=600k tmpfs "$1" || exit 77
+mount -t tmpfs -o size=300k tmpfs "$1" || exit 77
 "${@:2}" > "$1.first" 2>&1; echo $? > "$1.code"
 ls -d "$1"/run/step-* > "$1.saved"
 mount -o remount,size=100m "$1"
