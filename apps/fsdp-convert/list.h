@@ -1,4 +1,4 @@
-// What a source holds, as text for people.
+// The tensors of a source, as text for people.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a rank of a run is at, for who watches it.
+// The phase of a rank in its run, for those who watch it.
 #pragma once
 
 #include <atomic>

@@ -64,7 +64,7 @@ struct MemoryReport {
   // host.
   int64_t offloaded_activation_bytes = 0;       // now
   int64_t peak_offloaded_activation_bytes = 0;  // the most since the model was sharded, or `reset_peak_memory`
-  // What save_checkpoint_async copies this rank's part of the state to: kept from its first call to the model's end.
+  // Memory for the copies of save_checkpoint_async: kept from its first call to the model's end.
   int64_t save_copy_bytes = 0;  // in none of the numbers above
 };
 

@@ -61,7 +61,7 @@ class SaveUnderWay {
   double seconds_of_call_ = 0, seconds_ = 0;
 };
 
-// What a save begins with.
+// The state that a save begins with.
 struct TakenState {
   Snapshot snapshot = {};
   std::vector<bool> is_own = {};    // of each tensor: it is a copy already

@@ -15,7 +15,7 @@ using checkpoint::SaveTarget;
 using checkpoint::SaveUnderWay;
 using checkpoint::TakenState;
 
-// What may change at any moment, and what is on a GPU, is copied in the call.
+// Tensors that may change at any moment, and those on a GPU, are copied in the call.
 bool is_copied_at_once(const Checkpoint& checkpoint, const std::string& name, const torch::Tensor& tensor) {
   const bool is_of_unknown_optimizer = name.starts_with(std::string(checkpoint::kOptimizer) + ".") &&
                                        dynamic_cast<const PieceOptimizer*>(checkpoint.optimizer) == nullptr;

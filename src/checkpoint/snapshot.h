@@ -1,4 +1,4 @@
-// What a save writes, as it is at one moment: the first of a save's steps.
+// The state that a save writes, at one moment: the first of a save's steps.
 //
 //   describe   snapshot_of: what there is, and how it is called        in the call
 //   stage      stage: copies, where training goes on meanwhile         beside the program

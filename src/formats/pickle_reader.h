@@ -56,7 +56,7 @@ class Pickle {
   const Value& root() const { return values_[root_]; }
   Id root_id() const { return root_; }
 
-  // What a Dict has under this text; none where it has nothing, or where `dict` is no Dict.
+  // The value that a Dict has under this text; none where it has nothing, or where `dict` is no Dict.
   std::optional<Id> find(const Value& dict, std::string_view key) const;
   // "torch.Size" of a Call; empty for other values.
   std::string_view called(const Value& value) const;

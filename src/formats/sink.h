@@ -10,7 +10,7 @@
 
 namespace fsdp::formats {
 
-// What a target is to hold, in this order.
+// The tensors that a target is to hold, in this order.
 struct Announced {
   std::vector<StoredTensor> tensors;
   StoredFacts facts;

@@ -1,4 +1,4 @@
-// What a converter knows of a tensor, whatever the format: what it is for, its name, dtype and shape.
+// A tensor as a converter knows it, whatever the format: its purpose, name, dtype and shape.
 #pragma once
 
 #include <torch/types.h>

@@ -30,7 +30,7 @@ class HeldMemory {
 
   int ranks() const { return ranks_; }
 
-  // What the ranks so far have left.
+  // The state that the ranks so far have left.
   struct Left {
     std::optional<int64_t> step;  // whole, after so many steps
     std::string problem;          // why it is not whole; empty: it is, or nothing was written
@@ -108,7 +108,7 @@ class HeldRank {
     std::vector<Range> ranges_;  // by ascending beginnings
   };
 
-  // What a rank of this number left; none: the ranks begin without.
+  // The state that a rank of this number left; none: the ranks begin without.
   struct Left {
     int64_t step = 0;
     std::string places, numbers;

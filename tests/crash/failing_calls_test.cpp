@@ -78,7 +78,7 @@ class FailingCalls : public ::testing::TestWithParam<Fault> {
       EXPECT_TRUE(ending.saved() || ending.refused()) << ending.outcomes[0] << "\n" << ending.outcomes.back();
       if (GetParam().action == Action::WriteHalf) EXPECT_TRUE(ending.saved()) << ending.outcomes[0];
       if (ending.refused()) expect_message(ending, folder);
-      // What cannot be removed stays until the next save.
+      // Files that cannot be removed stay until the next save.
       const bool could_tidy =
           at <= calls_before_turning_point(calls) &&
           (GetParam().action == Action::FillFromHere || (GetParam().action == Action::Fail && !tidies(calls[at - 1])));
@@ -95,7 +95,7 @@ class FailingCalls : public ::testing::TestWithParam<Fault> {
   static bool is_kind_for_all() { return GetParam().name == "AnErrorOfTheDevice"; }
 
  private:
-  // What failed may be a folder above the run's.
+  // The folder that failed may be a folder above the run's.
   static void expect_message(const Ending& ending, const fs::path& folder) {
     const auto says = [&](const std::string& one) {
       return one.find(folder.string()) != std::string::npos &&

@@ -78,7 +78,7 @@ TEST_P(PowerLoss, AfterAnyCallLeavesAWholeCheckpoint) {
   in_rounds(1, [](const Subject& subject) { return after_every_call(GetParam(), subject); });
 }
 
-// What the killed process left is in the kernel's memory when the next one saves.
+// The bytes that the killed process left are in the kernel's memory when the next one saves.
 int64_t after_a_kill(const Scene& scene, const Subject& subject, bool all) {
   const TemporaryFolder scratch;
   prepare(scene, subject, scratch.path() / "before");

@@ -43,7 +43,7 @@ std::vector<file_faults::Logged> calls_of(const Scene& scene, const Subject& sub
 
 // Whether FSDP_SOAK_SECONDS is in the environment.
 bool is_long();
-// What takes most of the time is otherwise tried where an older checkpoint is replaced, and by two ranks in one scene.
+// The longest parts are otherwise tried where an older checkpoint is replaced, and by two ranks in one scene.
 bool is_tried_fully(const Scene& scene);
 bool is_tried_by_two_ranks(const Scene& scene);
 // Calls `round` once; where it is long, again and again until those seconds are over, each time with a larger model or

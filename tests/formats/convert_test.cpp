@@ -1,4 +1,4 @@
-// What a run saved comes back with the same bits through every format that holds it; what a format does not hold is
+// A saved run comes back with the same bits through every format that holds it; what a format does not hold is
 // left out and said.
 #include "formats/convert.h"
 

@@ -1,4 +1,4 @@
-// What the metadata of a distributed checkpoint says is checked before a file is opened.
+// The metadata of a distributed checkpoint is checked before a file is opened.
 #include "formats/dcp_metadata.h"
 
 #include <gmock/gmock.h>

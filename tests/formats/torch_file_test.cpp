@@ -22,7 +22,7 @@ using fsdp::testing::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What a test makes of a tensor in a pickle.
+// A tensor in a pickle, as a test reads it.
 struct TestTensor {
   const char* function = "_rebuild_tensor_v2";
   const char* storage = "FloatStorage";

@@ -1,4 +1,4 @@
-// What a fuzzer feeds: each reader of files that a stranger may have made, as a function of the file's bytes.
+// The targets of a fuzzer: each reader of files that a stranger may have made, as a function of the file's bytes.
 //
 // A reader answers, or throws fsdp::Error. Any other exception, a signal, a finding of a sanitizer, much memory or a
 // long time is a finding. scripts/fuzz looks for them; corpus_test.cpp tries the inputs that are kept, with every
