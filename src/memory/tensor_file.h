@@ -12,7 +12,7 @@
 
 namespace fsdp::memory {
 
-// What becomes of a tensor's pages when it is destroyed: they take no room any more; or they are as they were until
+// The pages of a tensor that is destroyed: they take no room any more; or they are as they were until
 // another tensor takes them, for who reads the file afterwards.
 enum class Freed { TakeNoRoom, Stay };
 

@@ -164,7 +164,7 @@ TEST(AsyncSaves, ThatNobodyAsksAboutTellTheirErrors) {
                                    Not(HasSubstr(warning + "asked")), Not(HasSubstr("rank 1/2] warning"))));
 }
 
-// What is asked for while one is under way, and what it is to wait for.
+// Calls that come while a save is under way, and wait for it.
 TEST(AsyncSaves, AreWaitedForByTheNextSaveAndLoad) {
   const ScratchDirectory scratch;
   const fs::path saved = scratch.path() / "saved", other = scratch.path() / "other";

@@ -1,4 +1,4 @@
-// What ranks leave in memory that their launcher holds, and when the next ones find it.
+// State that ranks leave in memory that their launcher holds, and when the next ones find it.
 #include "memory/held_memory.h"
 
 #include <gtest/gtest.h>

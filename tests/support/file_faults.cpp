@@ -25,7 +25,7 @@ namespace file_faults {
 
 namespace {
 
-// What all processes of a job count together.
+// The count of all processes of a job together.
 struct Shared {
   std::atomic<int64_t> calls;
   std::atomic<int32_t> files;
