@@ -60,7 +60,8 @@ TARGETS.update({
     "convert-index": Target("converted/hf/model.safetensors.index.json", convert("converted/hf", ("--to", "pt")),
                             program="fsdp-convert"),
     "convert-manifest": Target("run/step-2/manifest.json", convert("run/step-2"), keeps="run", program="fsdp-convert"),
-    "convert-shard": Target("run/step-2/shard-00001-of-00001.safetensors", convert("run/step-2"), keeps="run",
+    # To a format that keeps the optimizer's state: all of the file is read.
+    "convert-shard": Target("run/step-2/shard-00001-of-00001.safetensors", convert("run/step-2", ("--to", "dcp")), keeps="run",
                             program="fsdp-convert"),
 })
 

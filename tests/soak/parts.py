@@ -1,7 +1,6 @@
 """What can be tried for long: each part is a function of the options and of the seconds that it may take, which returns
 how many cases it tried, and how many of them went wrong. It prints these."""
 
-import concurrent.futures
 import itertools
 import os
 import pathlib
@@ -11,13 +10,11 @@ import sys
 import tempfile
 import time
 
+from soak.cases import in_parallel, numbers_of, say
 from soak.faults import failing_run, full_disk
 from soak.kills import killed_run
+from soak.ranks_killed import ranks_killed
 from soak.trainer import Trainer, undisturbed
-
-
-def say(text):
-    print(f"  {text}", flush=True)
 
 
 def run_quietly(command, **variables):
@@ -71,29 +68,6 @@ def reshard(given, seconds):
             say(f"FSDP_PROPERTY_SEED={seed}:\n{done.stdout}")
 
 
-def in_parallel(try_one, numbers, jobs, goes_on):
-    """The results for each number, as long as `goes_on` says so, some at a time."""
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = set()
-        while True:
-            while len(waiting) < jobs and goes_on() and (number := next(numbers, None)) is not None:
-                waiting.add(pool.submit(try_one, number))
-            if not waiting:
-                return
-            finished, waiting = concurrent.futures.wait(waiting, return_when="FIRST_COMPLETED")
-            yield from (one.result() for one in finished)
-
-
-def numbers_of(given, seconds):
-    """The numbers of the cases to try, and whether the next may begin."""
-    if given.only is not None:
-        return iter([given.only]), lambda: True
-    if given.cases:
-        return iter(range(given.seed, given.seed + given.cases)), lambda: True
-    end = time.monotonic() + seconds
-    return itertools.count(given.seed), lambda: time.monotonic() < end
-
-
 def runs(try_one, first=None):
     """Runs of fsdp-train, each with a number of its own, beside one that nobody disturbs."""
     def part(given, seconds):
@@ -140,6 +114,7 @@ PARTS = {
     "power-loss": ("states of the disk after a loss of power", tests("test_crash", "*PowerLoss.*")),
     "faults": ("saves with a call that fails", tests("test_crash", "*FailingCalls.*:RemovedFolder.*")),
     "kills": ("kills of fsdp-train", runs(killed_run)),
+    "ranks-killed": ("kills of ranks and hosts of a run that goes on", ranks_killed),
     "train-faults": ("runs of fsdp-train with a call that fails", runs(failing_run, first=try_full_disk)),
     "reshard": ("tests of saves that other ranks load, and random models", reshard),
     "fuzz": ("hostile files", fuzz),
