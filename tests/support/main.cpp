@@ -2,7 +2,10 @@
 // (SKIP_RETURN_CODE).
 #include <gmock/gmock.h>
 
+#include "support/fork_server.h"
+
 int main(int argc, char** argv) {
+  fsdp::testing::serve_forks(argc, argv);
   testing::InitGoogleMock(&argc, argv);
   const int failed = RUN_ALL_TESTS();
   const bool skipped = testing::UnitTest::GetInstance()->skipped_test_count() > 0;

@@ -15,9 +15,12 @@
 #include <future>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "support/fork_server.h"
 
 namespace fsdp::testing {
 
@@ -68,6 +71,14 @@ std::vector<std::string> variables_for(int call, const std::vector<std::string>&
   return variables;
 }
 
+// What the dynamic linker and libraries read when they are loaded: too late for a process that is forked.
+bool is_read_early(const std::string& change) {
+  for (const char* start : {"LD_", "OMP_", "MALLOC_", "GLIBC_TUNABLES", "TORCH_"}) {
+    if (starts_with(change, start)) return true;
+  }
+  return false;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
   for (std::string& text : texts) all.push_back(text.data());
@@ -75,21 +86,28 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// Executes this program again, for this test, with its output into a pipe.
-pid_t spawn(int call, const std::vector<std::string>& changes, int writer) {
-  std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_brief=1",
-                                     "--gtest_color=no"};
-  std::vector<std::string> variables = variables_for(call, changes);
+int run_executed(std::vector<std::string> arguments, std::vector<std::string> variables, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, writer, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, writer, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   pid_t pid = -1;
   int error =
       posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("the test cannot execute itself");
-  return pid;
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return status;
+}
+
+// Runs this program once more, for this test alone. Returns its status.
+int run_again(int call, const std::vector<std::string>& changes, int output) {
+  const std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_brief=1",
+                                           "--gtest_color=no"};
+  const std::vector<std::string> variables = variables_for(call, changes);
+  return std::ranges::any_of(changes, is_read_early) ? run_executed(arguments, variables, output)
+                                                     : run_forked(arguments, variables, output);
 }
 
 std::string read_to_end(int reader) {
@@ -102,13 +120,14 @@ std::string read_to_end(int reader) {
 RunResult spawn_and_wait(int call, const std::vector<std::string>& changes) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe for a test's output");
-  pid_t pid = spawn(call, changes, ends[1]);
-  close(ends[1]);
+  auto running = std::async(std::launch::async, [call, &changes, writer = ends[1]] {
+    const auto closed = std::shared_ptr<void>(nullptr, [writer](void*) { close(writer); });
+    return run_again(call, changes, writer);
+  });
   RunResult result;
   result.output = read_to_end(ends[0]);
   close(ends[0]);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const int status = running.get();
   result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return result;
 }

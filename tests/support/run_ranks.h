@@ -1,10 +1,10 @@
 // Real ranks for tests: processes, as in production.
 //
-// The test binary is executed once more, for this test alone, and calls `launch` there: the test process itself has
-// threads by now and must not be forked. The body sees what the test's function captured before the call, made afresh
-// in each rank; it may use EXPECT_ and ASSERT_, and a rank whose assertions fail exits with 1. OMP_NUM_THREADS is 1, so
-// that bits compare. A test may call these several times; what lies between the calls runs once more in each of them,
-// so let it be EXPECT_, not ASSERT_, that looks at an earlier call's result.
+// The test binary runs once more, for this test alone, and calls `launch` there: the test process itself has threads by
+// now and must not be forked (support/fork_server.h). The body sees what the test's function captured before the call,
+// made afresh in each rank; it may use EXPECT_ and ASSERT_, and a rank whose assertions fail exits with 1.
+// OMP_NUM_THREADS is 1, so that bits compare. A test may call these several times; what lies between the calls runs
+// once more in each of them, so let it be EXPECT_, not ASSERT_, that looks at an earlier call's result.
 #pragma once
 
 #include <chrono>
