@@ -149,8 +149,10 @@ std::vector<int64_t> budgets_between(int64_t least, int64_t most) {
 
 class ActivationBudgets : public ::testing::TestWithParam<Job> {};
 
+// Each strategy has the least budget and another: these take turns.
 TEST_P(ActivationBudgets, AreNeverExceededAndChangeNoBit) {
   run_ranks(GetParam(), [](World& world) {
+    size_t turn = world.size();
     const Training training{.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.5};
     for (const bool llama : {false, true}) {
       const auto expected =
@@ -159,7 +161,8 @@ TEST_P(ActivationBudgets, AreNeverExceededAndChangeNoBit) {
         options.activation_memory = kPlenty;
         const ActivationDecision all = decision_of({.llama = llama}, world, options, training);
         EXPECT_THAT(all.plan.keep, Each(KeptResults::All));
-        for (const int64_t budget : budgets_between(least_of(all), all.plan.peak_bytes)) {
+        const std::vector<int64_t> budgets = budgets_between(least_of(all), all.plan.peak_bytes);
+        for (const int64_t budget : {budgets.front(), budgets[++turn % budgets.size()]}) {
           SCOPED_TRACE(fmt::format("{}, {}, {} bytes", llama ? "Llama" : "GPT", strategy, budget));
           options.units = blocks_as_units();
           options.activation_memory = budget;

@@ -34,7 +34,7 @@ constexpr auto kPacked = {StateDtype::BFloat16, StateDtype::Block8};
 class StateDtypeOnRanks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, StateDtypeOnRanks, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
-// The dtypes take turns: each model has both, on different numbers of ranks.
+// The dtypes take turns here and in the next: each model has both, on different numbers of ranks.
 TEST_P(StateDtypeOnRanks, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
     size_t turn = world.size();
@@ -49,14 +49,13 @@ TEST_P(StateDtypeOnRanks, EveryModelByEveryStrategyHasTheBitsOfOneProcess) {
 
 TEST_P(StateDtypeOnRanks, AStepInTheBackwardAndOneThatIsClippedHaveTheBitsOfOneProcess) {
   run_ranks(GetParam(), [](World& world) {
-    for (StateDtype dtype : kPacked) {
-      const auto make = [] { return make_gpt(6); };
-      const int64_t batches = 2 * world.size();
-      expect_same_bits_with_every_strategy(
-          make, world, {.steps = 4, .micro_batches = batches, .state_dtype = dtype, .in_backward_every = 1});
-      expect_same_bits_with_every_strategy(make, world,
-                                           {.steps = 4, .micro_batches = batches, .clip = 0.05, .state_dtype = dtype});
-    }
+    const StateDtype packed = std::data(kPacked)[world.size() % 2], other = std::data(kPacked)[1 - world.size() % 2];
+    const auto make = [] { return make_gpt(6); };
+    const int64_t batches = 2 * world.size();
+    expect_same_bits_with_every_strategy(
+        make, world, {.steps = 4, .micro_batches = batches, .state_dtype = packed, .in_backward_every = 1});
+    expect_same_bits_with_every_strategy(make, world,
+                                         {.steps = 4, .micro_batches = batches, .clip = 0.05, .state_dtype = other});
   });
 }
 
