@@ -1,6 +1,6 @@
-# Makes the manual page and the completions of an installation by asking the program for them.
-#   program: fsdp-train; made: a folder to make them in; prefix: where they are installed
-function(install_text folder name)
+# Makes the manual pages and the completions of an installation by asking each program for its own.
+#   made: a folder to make them in; prefix: where they are installed
+function(install_text program folder name)
   execute_process(COMMAND ${program} ${ARGN} OUTPUT_FILE ${made}/${name} RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "${program} ${ARGN} ended with ${failed}: its manual cannot be installed")
@@ -8,8 +8,11 @@ function(install_text folder name)
   file(INSTALL DESTINATION ${prefix}/${folder} TYPE FILE FILES ${made}/${name})
 endfunction()
 
-file(MAKE_DIRECTORY ${made})
-install_text(share/man/man1 fsdp-train.1 man)
-install_text(share/bash-completion/completions fsdp-train completion bash)
-install_text(share/zsh/site-functions _fsdp-train completion zsh)
-install_text(share/fish/vendor_completions.d fsdp-train.fish completion fish)
+# install_manual(<name> <program>), by its path
+function(install_manual name program)
+  file(MAKE_DIRECTORY ${made})
+  install_text(${program} share/man/man1 ${name}.1 man)
+  install_text(${program} share/bash-completion/completions ${name} completion bash)
+  install_text(${program} share/zsh/site-functions _${name} completion zsh)
+  install_text(${program} share/fish/vendor_completions.d ${name}.fish completion fish)
+endfunction()

@@ -41,7 +41,7 @@ APP_ROOMS = {
     "manual": {"models", "options"},
     "doctor": {"console", "tokenizers", "run", "planning"},
     "training": {"console", "models", "tokenizers", "data", "metrics", "options", "run", "planning", "generation"},
-    "fsdp-convert": {"console", "models", "options", "run"},
+    "fsdp-convert": {"console", "manual", "models", "options", "run"},
     "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "manual", "doctor", "training"},
 }
 

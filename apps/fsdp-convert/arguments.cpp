@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "fsdp-convert/help.h"
+#include "fsdp-convert/manual_command.h"
+#include "fsdp-convert/values.h"
 #include "options/did_you_mean.h"
 #include "options/numbers.h"
 
@@ -23,18 +25,6 @@ namespace formats = fsdp::formats;
 using formats::Format;
 
 constexpr const char* kNoValue = "\x01";  // that no shell hands over by accident
-
-const std::map<std::string, torch::ScalarType>& dtypes() {
-  static const std::map<std::string, torch::ScalarType> all = {
-      {"fp32", torch::kFloat32}, {"bf16", torch::kBFloat16}, {"fp16", torch::kFloat16}};
-  return all;
-}
-
-std::vector<std::string> format_words() {
-  std::vector<std::string> words;
-  for (const auto& entry : formats::formats()) words.emplace_back(entry.word);
-  return words;
-}
 
 // Takes the arguments apart by CLI11; values are read here, so that every wrong one is found.
 class Reader {
@@ -214,10 +204,14 @@ void settle_target(const std::optional<Format>& to, const Reader& reader, Argume
 
 }  // namespace
 
-Arguments parse_arguments(std::vector<std::string> arguments, int width) {
+Arguments parse_arguments(const std::vector<std::string>& arguments, int width) {
   Arguments result;
   Reader reader;
-  if (!reader.parse(std::move(arguments), width, result)) return result;
+  if (!reader.parse(arguments, width, result)) return result;
+  if (asks_for_manual(arguments)) {
+    answer_manual(arguments, result);
+    return result;
+  }
   reader.read_words(result);
   result.task = reader.has("--list") ? Task::List : Task::Convert;
   result.from = read_format(reader, "--from", result.problems);

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "console/paragraph.h"
-#include "formats/format.h"
 
 namespace converter {
 
@@ -34,20 +33,20 @@ constexpr size_t kIndent = 26;
 
 std::span<const Flag> flags() { return kFlags; }
 
+std::string format_text(const fsdp::formats::FormatEntry& entry) {
+  return fmt::format("{}, {}.", entry.description, entry.has_states ? "with the optimizer's state" : "a model alone");
+}
+
 std::string help_text(int width) {
   const auto columns = static_cast<size_t>(width);
   std::string text =
       "Usage: fsdp-convert SOURCE TARGET [--to FORMAT] [OPTIONS]\n"
       "       fsdp-convert --list SOURCE\n"
       "Converts checkpoints and models. SOURCE is read and never run: nothing in it is code.\n\n"
-      "Examples\n"
-      "  fsdp-convert run/step-300 model.pt\n"
-      "  fsdp-convert run/step-300 model --to hf --dtype bf16\n"
-      "  fsdp-convert dcp/step-300 step-300 --to fsdp\n"
-      "  fsdp-convert --list model.pt\n\nFormats\n";
+      "Examples\n";
+  text += std::string(kExamples) + "\nFormats\n";
   for (const auto& entry : fsdp::formats::formats()) {
-    const std::string contents = entry.has_states ? "with the optimizer's state" : "a model alone";
-    text += trainer::paragraph(entry.word, fmt::format("{}, {}.", entry.description, contents), kIndent, columns);
+    text += trainer::paragraph(entry.word, format_text(entry), kIndent, columns);
   }
   text += "\nOptions\n";
   for (const Flag& flag : kFlags) {

@@ -15,6 +15,7 @@
 #include "generation/sample_command.h"
 #include "manual/completion.h"
 #include "manual/man_page.h"
+#include "manual/train_program.h"
 #include "options/command_line.h"
 #include "options/resolve.h"
 #include "run/problems.h"
@@ -121,9 +122,11 @@ int run(const trainer::CommandLine& line) {
     case Command::Doctor:
       return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options);
     case Command::Completion:
-      return show(line, [](const Options& options) { return trainer::completion_script(options.shell); });
+      return show(line, [](const Options& options) {
+        return trainer::completion_script(options.shell, trainer::train_program());
+      });
     case Command::Man:
-      return show(line, [](const Options&) { return trainer::man_page(); });
+      return show(line, [](const Options&) { return trainer::man_page(trainer::train_program()); });
     case Command::Train:
       break;
   }

@@ -6,18 +6,17 @@
 #include <map>
 
 #include "manual/completion.h"
-#include "manual/value_hints.h"
 
 namespace trainer {
 
 namespace {
 
 // Where one offers nothing, `-o default` lets bash offer files, but after `compopt +o default`.
-constexpr const char* kBashHelpers = R"(# Completion of fsdp-train for bash, made by `fsdp-train completion bash`.
+constexpr const char* kBashHelpers = R"(# Completion of <program> for bash, made by `<program> completion bash`.
 
-_fsdp_train_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
+_<function>_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
 
-_fsdp_train_paths() {  # -f: files and folders; -d: folders
+_<function>_paths() {  # -f: files and folders; -d: folders
   local found
   compopt -o filenames 2>/dev/null
   mapfile -t found < <(compgen "$1" -- "$2")
@@ -27,8 +26,8 @@ _fsdp_train_paths() {  # -f: files and folders; -d: folders
 )";
 
 // At --flag=value bash has three words, and two before the value is typed.
-constexpr const char* kBashBegin = R"(_fsdp_train() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=train
+constexpr const char* kBashBegin = R"(_<function>() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=<default>
   COMPREPLY=()
   if [[ $word == = ]]; then
     word=
@@ -38,29 +37,29 @@ constexpr const char* kBashBegin = R"(_fsdp_train() {
 )";
 
 constexpr const char* kBashEnd = R"(}
-complete -o default -F _fsdp_train fsdp-train
+complete -o default -F _<function> <program>
 )";
 
 std::string offer(const ValueHints& hints) {
   std::string text;
-  if (!hints.words.empty()) text += fmt::format("_fsdp_train_words '{}' \"$word\"; ", fmt::join(hints.words, " "));
+  if (!hints.words.empty()) text += fmt::format("_<function>_words '{}' \"$word\"; ", fmt::join(hints.words, " "));
   if (hints.paths == Paths::None) return text + "compopt +o default 2>/dev/null";
-  return text + fmt::format("_fsdp_train_paths {} \"$word\"", hints.paths == Paths::Files ? "-f" : "-d");
+  return text + fmt::format("_<function>_paths {} \"$word\"", hints.paths == Paths::Files ? "-f" : "-d");
 }
 
-std::string flags_for(Command command) {
+std::string flags_for(const Program& program, const ProgramCommand& command) {
   std::string flags = "--help";
-  for (const Row& row : option_rows()) {
-    if (row.is_for(command) && !row.takes_words()) flags += std::string(" ") + row.flag;
+  for (const ProgramOption& option : program.options) {
+    if (option.is_for(command) && !option.is_word()) flags += " " + option.flag;
   }
-  return flags + (command == Command::Train ? " --version" : "");
+  return flags + (command.word == program.default_command().word ? " --version" : "");
 }
 
 // The values of options, those that are offered alike together.
-std::string cases_of_values() {
+std::string cases_of_values(const Program& program) {
   std::map<std::string, std::vector<std::string>> flags;
-  for (const Row& row : option_rows()) {
-    if (!row.is_switch() && !row.takes_words()) flags[offer(hints_of(row))].emplace_back(row.flag);
+  for (const ProgramOption& option : program.options) {
+    if (!option.placeholder.empty()) flags[offer(option.hints)].push_back(option.flag);
   }
   std::string text = "  case $before in\n";
   for (const auto& [offered, names] : flags) {
@@ -69,35 +68,44 @@ std::string cases_of_values() {
   return text + "  esac\n";
 }
 
-std::string words_for(const CommandEntry& entry) {
-  const Row* row = row_of_words(entry.command);
-  if (row == nullptr) return "";
-  return fmt::format("      [[ $word == -* ]] || {{ {}; return; }}\n", offer(hints_of(*row)));
+// Words are not counted: each is offered as the first of its command.
+std::string words_for(const ProgramCommand& command) {
+  if (command.words.empty()) return "";
+  return fmt::format("      [[ $word == -* ]] || {{ {}; return; }}\n", offer(command.words.front().hints));
 }
 
-std::string cases_of_commands() {
+std::string cases_of_commands(const Program& program) {
   std::string text = "  case $command in\n";
-  for (const CommandEntry& entry : kCommands) {
-    text += fmt::format("    {})\n{}      _fsdp_train_words '{}' \"$word\"\n      ;;\n", entry.word, words_for(entry),
-                        flags_for(entry.command));
+  for (const ProgramCommand& command : program.commands) {
+    text += fmt::format("    {})\n{}      _<function>_words '{}' \"$word\"\n      ;;\n", command.word,
+                        words_for(command), flags_for(program, command));
   }
   return text + "  esac\n  compopt +o default 2>/dev/null\n";
 }
 
+std::string bash_first_words(const Program& program) {
+  const bool has_help = !program.help_word.empty();
+  const Paths paths = program.paths_at_first();
+  std::string text = "  if ((COMP_CWORD == 1)) && [[ $word != -* ]]; then\n";
+  text += fmt::format("    _<function>_words \"$commands{}\" \"$word\"\n", has_help ? " help" : "");
+  if (paths != Paths::None) text += fmt::format("    {}\n", offer({.paths = paths}));
+  text += "    return\n  fi\n";
+  if (has_help) {
+    text +=
+        "  if [[ ${COMP_WORDS[1]} == help ]]; then\n"
+        "    _<function>_words \"$commands\" \"$word\"\n    return\n  fi\n";
+  }
+  return text + "  [[ \" $commands \" == *\" ${COMP_WORDS[1]} \"* ]] && command=${COMP_WORDS[1]}\n";
+}
+
 }  // namespace
 
-std::string bash_completion() {
-  std::vector<std::string> commands;
-  for (const CommandEntry& entry : kCommands) commands.emplace_back(entry.word);
+std::string bash_completion(const Program& program) {
+  const std::vector<std::string> commands = program.typed_words();
   std::string text = std::string(kBashHelpers) + kBashBegin;
   text += fmt::format("  local commands='{}'\n", fmt::join(commands, " "));
-  text +=
-      "  if ((COMP_CWORD == 1)) && [[ $word != -* ]]; then\n"
-      "    _fsdp_train_words \"$commands help\" \"$word\"\n    return\n  fi\n"
-      "  if [[ ${COMP_WORDS[1]} == help ]]; then\n"
-      "    _fsdp_train_words \"$commands\" \"$word\"\n    return\n  fi\n"
-      "  [[ \" $commands \" == *\" ${COMP_WORDS[1]} \"* ]] && command=${COMP_WORDS[1]}\n";
-  return text + cases_of_values() + cases_of_commands() + kBashEnd;
+  text += bash_first_words(program) + cases_of_values(program) + cases_of_commands(program) + kBashEnd;
+  return with_names(text, program);
 }
 
 }  // namespace trainer

@@ -3,18 +3,19 @@
 #include <fmt/ranges.h>
 
 #include "manual/completion.h"
-#include "manual/value_hints.h"
 
 namespace trainer {
 
 namespace {
 
-constexpr const char* kFishBegin = R"(# Completion of fsdp-train for fish, made by `fsdp-train completion fish`.
+constexpr const char* kFishBegin = R"(# Completion of <program> for fish, made by `<program> completion fish`.
 
-function __fsdp_train_is --description 'Whether the command of the line is one of these'
+function __<function>_is --description 'Whether the command of the line is one of these'
     set -l typed (commandline -opc)
-    set -l command train
-    if set -q typed[2]; and contains -- $typed[2] $__fsdp_train_commands help
+    set -l command <default>
+    if set -q typed[2]; and contains -- $typed[2] $__<function>_commands)";
+
+constexpr const char* kFishRest = R"(
         set command $typed[2]
     end
     contains -- $command $argv
@@ -44,48 +45,50 @@ std::string fish_value(const ValueHints& hints) {
   return (hints.paths == Paths::Files ? " -r -F" : " -x") + fish_choice(hints);
 }
 
-std::string fish_commands_of(const Row& row) {
-  std::string commands;
-  for (const CommandEntry& entry : kCommands) {
-    if (row.is_for(entry.command)) commands += std::string(" ") + entry.word;
+std::string fish_option(const ProgramOption& option) {
+  return fmt::format("complete -c <program> -n '__<function>_is {}' -l {}{} -d {}\n", fmt::join(option.commands, " "),
+                     option.flag.substr(2), option.placeholder.empty() ? "" : fish_value(option.hints),
+                     fish_text(short_description(option.text)));
+}
+
+// As in bash, each word is offered as the first of its command.
+std::string fish_words(const ProgramCommand& command) {
+  if (command.words.empty()) return "";
+  const ValueHints& hints = command.words.front().hints;
+  return fmt::format("complete -c <program> -n '__<function>_is {}'{}{}\n", command.word,
+                     hints.paths == Paths::Files ? " -F" : "", fish_choice(hints));
+}
+
+std::string fish_first_word(const std::string& word, const std::string& summary) {
+  return fmt::format("complete -c <program> -n {} -a {} -d {}\n", kFishFirst, word,
+                     fish_text(short_description(summary)));
+}
+
+std::string fish_commands(const Program& program) {
+  const std::vector<std::string> words = program.typed_words();
+  std::string text =
+      fmt::format("set -g __<function>_commands {}\n\ncomplete -c <program> -f\n", fmt::join(words, " "));
+  for (const ProgramCommand& command : program.commands) {
+    if (command.typing != CommandWord::NeverTyped) text += fish_first_word(command.word, command.summary);
   }
-  return commands;
-}
-
-std::string fish_option(const Row& row) {
-  return fmt::format("complete -c fsdp-train -n '__fsdp_train_is{}' -l {}{} -d {}\n", fish_commands_of(row),
-                     row.flag + 2, row.is_switch() ? "" : fish_value(hints_of(row)),
-                     fish_text(short_description(row.description)));
-}
-
-std::string fish_words(const CommandEntry& entry) {
-  const Row* row = row_of_words(entry.command);
-  if (row == nullptr) return "";
-  return fmt::format("complete -c fsdp-train -n '__fsdp_train_is {}'{}\n", entry.word, fish_choice(hints_of(*row)));
+  if (program.help_word.empty()) return text;
+  return text + fish_first_word("help", program.help_word) +
+         "complete -c <program> -n '__<function>_is help' -a \"$__<function>_commands\"\n";
 }
 
 }  // namespace
 
-std::string fish_completion() {
-  std::string text = kFishBegin;
-  std::vector<std::string> commands;
-  for (const CommandEntry& entry : kCommands) commands.emplace_back(entry.word);
-  text += fmt::format("set -g __fsdp_train_commands {}\n\ncomplete -c fsdp-train -f\n", fmt::join(commands, " "));
-  for (const CommandEntry& entry : kCommands) {
-    text += fmt::format("complete -c fsdp-train -n {} -a {} -d {}\n", kFishFirst, entry.word,
-                        fish_text(short_description(entry.summary)));
+std::string fish_completion(const Program& program) {
+  std::string text = std::string(kFishBegin) + (program.help_word.empty() ? "" : " help") + kFishRest;
+  text += fish_commands(program);
+  text += fmt::format("complete -c <program> -s h -d {}\n", fish_text(short_description(program.brief_help)));
+  text += fmt::format("complete -c <program> -l help -d {}\n", fish_text(short_description(program.full_help)));
+  text += "complete -c <program> -l version -d 'Shows the version'\n";
+  for (const ProgramCommand& command : program.commands) text += fish_words(command);
+  for (const ProgramOption& option : program.options) {
+    if (!option.is_word()) text += fish_option(option);
   }
-  text += fmt::format("complete -c fsdp-train -n {} -a help -d 'Explains a command'\n", kFishFirst);
-  text +=
-      "complete -c fsdp-train -n '__fsdp_train_is help' -a \"$__fsdp_train_commands\"\n"
-      "complete -c fsdp-train -s h -d 'Shows the options that are most used'\n"
-      "complete -c fsdp-train -l help -d 'Shows all options'\n"
-      "complete -c fsdp-train -l version -d 'Shows the version'\n";
-  for (const CommandEntry& entry : kCommands) text += fish_words(entry);
-  for (const Row& row : option_rows()) {
-    if (!row.takes_words()) text += fish_option(row);
-  }
-  return text;
+  return with_names(text, program);
 }
 
 }  // namespace trainer

@@ -2,32 +2,29 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <string_view>
+
 #include "manual/completion.h"
-#include "manual/value_hints.h"
-#include "options/option_text.h"
 
 namespace trainer {
 
 namespace {
 
-constexpr const char* kZshBegin = R"(#compdef fsdp-train
-# Completion of fsdp-train for zsh, made by `fsdp-train completion zsh`.
+constexpr const char* kZshBegin = R"(#compdef <program>
+# Completion of <program> for zsh, made by `<program> completion zsh`.
 
-_fsdp-train() {
-  local command=train
+_<program>() {
+  local command=<default>
   local -a commands=(
 )";
 
-constexpr const char* kZshChoice = R"(  )
-  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+constexpr const char* kZshHelp = R"(  if [[ $words[2] == help ]]; then
     _describe command commands
     return
   fi
-  if [[ $words[2] == help ]]; then
-    _describe command commands
-    return
-  fi
-  if [[ -n ${commands[(r)$words[2]:*]} ]]; then
+)";
+
+constexpr const char* kZshChoice = R"(  if [[ -n ${commands[(r)$words[2]:*]} ]]; then
     command=$words[2]
     words=($words[1] "${(@)words[3,-1]}")
     (( CURRENT-- ))
@@ -39,10 +36,10 @@ constexpr const char* kZshChoice = R"(  )
 constexpr const char* kZshEnd = R"(  esac
 }
 
-if [[ $funcstack[1] == _fsdp-train ]]; then
-  _fsdp-train "$@"
+if [[ $funcstack[1] == _<program> ]]; then
+  _<program> "$@"
 else
-  compdef _fsdp-train fsdp-train
+  compdef _<program> <program>
 fi
 )";
 
@@ -60,47 +57,72 @@ std::string zsh_text(const std::string& text) {
   return result;
 }
 
+const char* zsh_files(Paths paths) { return paths == Paths::Folders ? "_files -/" : "_files"; }
+
 // "(bytes)", "_files -/", or both.
 std::string zsh_action(const ValueHints& hints) {
   const std::string words = hints.words.empty() ? "" : fmt::format("({})", fmt::join(hints.words, " "));
   if (hints.paths == Paths::None) return words;
-  const char* files = hints.paths == Paths::Files ? "_files" : "_files -/";
+  const char* files = zsh_files(hints.paths);
   if (words.empty()) return files;
   return fmt::format("{{compadd - {}; {}}}", fmt::join(hints.words, " "), files);
 }
 
-std::string zsh_option(const Row& row) {
-  const std::string description = zsh_text(short_description(row.description));
-  if (row.is_switch()) return fmt::format("'{}[{}]'", row.flag, description);
-  return fmt::format("'{}=[{}]:{}:{}'", row.flag, description, zsh_text(placeholder(row)), zsh_action(hints_of(row)));
+std::string zsh_option(const ProgramOption& option) {
+  const std::string description = zsh_text(short_description(option.text));
+  const char* again = option.takes_several ? "*" : "";
+  if (option.placeholder.empty()) return fmt::format("'{}{}[{}]'", again, option.flag, description);
+  return fmt::format("'{}{}=[{}]:{}:{}'", again, option.flag, description, zsh_text(option.placeholder),
+                     zsh_action(option.hints));
 }
 
-std::string zsh_case(const CommandEntry& entry) {
-  std::string text = fmt::format(
-      "    {})\n      _arguments -S '(- *)-h[Shows the options that are most used]' "
-      "'(- *)--help[Shows all options]'",
-      entry.word);
-  for (const Row& row : option_rows()) {
-    if (row.is_for(entry.command) && !row.takes_words()) text += " \\\n        " + zsh_option(row);
+std::string zsh_case(const Program& program, const ProgramCommand& command) {
+  std::string text =
+      fmt::format("    {})\n      _arguments -S '(- *)-h[{}]' '(- *)--help[{}]'", command.word,
+                  zsh_text(short_description(program.brief_help)), zsh_text(short_description(program.full_help)));
+  for (const ProgramOption& option : program.options) {
+    if (option.is_for(command) && !option.is_word()) text += " \\\n        " + zsh_option(option);
   }
-  if (const Row* row = row_of_words(entry.command)) {
-    const std::string name = row->takes_words() ? row->flag : "place";
-    text += fmt::format(" \\\n        '{}:{}:{}'", row->takes_several() ? "*" : "1", name, zsh_action(hints_of(*row)));
+  size_t place = 0;
+  for (const ProgramWord& word : command.words) {
+    const std::string which = word.takes_several ? "*" : std::to_string(++place);
+    text += fmt::format(" \\\n        '{}:{}:{}'", which, word.name, zsh_action(word.hints));
   }
   return text + "\n      ;;\n";
 }
 
+std::string zsh_commands(const Program& program) {
+  std::string text;
+  for (const ProgramCommand& command : program.commands) {
+    if (command.typing == CommandWord::NeverTyped) continue;
+    text += fmt::format("    '{}:{}'\n", command.word, zsh_text(short_description(command.summary)));
+  }
+  if (program.help_word.empty()) return text + "  )\n";
+  return text + fmt::format("    'help:{}'\n  )\n", zsh_text(short_description(program.help_word)));
+}
+
+// Commands, and files where the first word may be one.
+std::string zsh_first_words(const Program& program) {
+  const Paths paths = program.paths_at_first();
+  std::string text = "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n";
+  if (paths == Paths::None) {
+    text += "    _describe command commands\n    return\n";
+  } else {
+    text += fmt::format(
+        "    local failed=1\n    _describe command commands && failed=0\n    {} && failed=0\n    return $failed\n",
+        zsh_files(paths));
+  }
+  return text + "  fi\n";
+}
+
 }  // namespace
 
-std::string zsh_completion() {
-  std::string text = kZshBegin;
-  for (const CommandEntry& entry : kCommands) {
-    text += fmt::format("    '{}:{}'\n", entry.word, zsh_text(short_description(entry.summary)));
-  }
-  text += "    'help:Explains a command'\n";
+std::string zsh_completion(const Program& program) {
+  std::string text = kZshBegin + zsh_commands(program) + zsh_first_words(program);
+  if (!program.help_word.empty()) text += kZshHelp;
   text += kZshChoice;
-  for (const CommandEntry& entry : kCommands) text += zsh_case(entry);
-  return text + kZshEnd;
+  for (const ProgramCommand& command : program.commands) text += zsh_case(program, command);
+  return with_names(text + kZshEnd, program);
 }
 
 }  // namespace trainer

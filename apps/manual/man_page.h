@@ -1,11 +1,13 @@
-// The manual page of fsdp-train, made from the tables of commands and options.
+// The manual page of a program, made from its description.
 #pragma once
 
 #include <string>
 
+#include "manual/program.h"
+
 namespace trainer {
 
 // In roff, for man(1).
-std::string man_page();
+std::string man_page(const Program& program);
 
 }  // namespace trainer

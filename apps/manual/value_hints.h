@@ -1,19 +1,10 @@
-// What a shell may offer where the value of an option is typed.
+// For a shell to offer where the value of an option of fsdp-train is typed.
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "manual/program.h"
 #include "options/option_table.h"
 
 namespace trainer {
-
-enum class Paths { None, Files, Folders };
-
-struct ValueHints {
-  std::vector<std::string> words = {};
-  Paths paths = Paths::None;  // where Files, folders too
-};
 
 // None for a switch, and for numbers and texts.
 ValueHints hints_of(const Row& row);

@@ -8,6 +8,7 @@
 #include "apps/fsdp-train/train_program.h"
 #include "manual/completion.h"
 #include "manual/man_page.h"
+#include "manual/train_program.h"
 
 namespace {
 
@@ -60,9 +61,10 @@ TEST(DoctorProgram, TakesNoOptions) {
 
 TEST(ManualProgram, PrintsItsScriptsAndItsPage) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    EXPECT_EQ(run_train(std::string("completion ") + shell).output, trainer::completion_script(shell));
+    EXPECT_EQ(run_train(std::string("completion ") + shell).output,
+              trainer::completion_script(shell, trainer::train_program()));
   }
-  EXPECT_EQ(run_train("man").output, trainer::man_page());
+  EXPECT_EQ(run_train("man").output, trainer::man_page(trainer::train_program()));
 }
 
 TEST(ManualProgram, RefusesAShellThatItDoesNotKnow) {

@@ -1,14 +1,12 @@
 // Completion in the shell itself, where it is bash; of the others the script is read.
 #include "manual/completion.h"
+#include "manual/train_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
-
-#include "apps/command.h"
+#include "apps/manual/shells.h"
 #include "manual/value_hints.h"
-#include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {
@@ -22,32 +20,12 @@ using testing::UnorderedElementsAre;
 using testing::UnorderedElementsAreArray;
 using Texts = std::vector<std::string>;
 
-// A folder in which `fsdp-train` is completed as bash does it at the end of these words.
 class BashCompletion : public testing::Test {
  protected:
-  BashCompletion() {
-    folder_.write("completion.bash", bash_completion());
-    folder_.write("complete.bash",
-                  "source completion.bash\nCOMP_WORDS=(fsdp-train \"$@\")\nCOMP_CWORD=$#\ncd files\n_fsdp_train\n"
-                  "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
-    folder_.write("files/a text.txt", "text");
-    folder_.write("files/model.toml", "");
-    folder_.write("files/run-1/config.toml", "");
-  }
+  Texts completed(const std::string& words) const { return completer_.completed(words); }
 
-  // `words` as a shell reads them; the last is the one that is being typed.
-  Texts completed(const std::string& words) const {
-    const Ending ending = run_command("cd " + folder_.path().string() + " && bash -u complete.bash " + words);
-    EXPECT_EQ(ending.code, 0) << ending.output;
-    std::istringstream lines(ending.output);
-    Texts found;
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.empty()) found.push_back(line);
-    }
-    return found;
-  }
-
-  TemporaryFolder folder_;
+  BashCompleter completer_{
+      "fsdp-train", "_fsdp_train", bash_completion(train_program()), {"a text.txt", "model.toml", "run-1/config.toml"}};
 };
 
 Texts flags_known_to(Command command) {
@@ -104,17 +82,8 @@ TEST_F(BashCompletion, OffersTheShells) {
   EXPECT_THAT(completed("completion z"), ElementsAre("zsh"));
 }
 
-// Where the shell is there, it reads the script as well.
-void expect_readable(const std::string& shell, const std::string& script) {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("script", script);
-  if (run_command(shell + " --version").code != 0) return;
-  const Ending ending = run_command(shell + " -n " + path);
-  EXPECT_EQ(ending.code, 0) << ending.output;
-}
-
 TEST(ZshCompletion, HasEveryOptionInItsCommandWithItsValues) {
-  const std::string script = zsh_completion();
+  const std::string script = zsh_completion(train_program());
   EXPECT_TRUE(script.starts_with("#compdef fsdp-train\n"));
   for (const CommandEntry& entry : kCommands) {
     const size_t begin = script.find(std::string("    ") + entry.word + ")\n");
@@ -135,7 +104,7 @@ TEST(ZshCompletion, HasEveryOptionInItsCommandWithItsValues) {
 }
 
 TEST(FishCompletion, HasEveryOptionForItsCommands) {
-  const std::string script = fish_completion();
+  const std::string script = fish_completion(train_program());
   for (const Row& row : option_rows()) {
     if (row.takes_words()) continue;
     EXPECT_THAT(script, HasSubstr(std::string(" -l ") + (row.flag + 2) + " ")) << row.flag;
@@ -149,10 +118,46 @@ TEST(FishCompletion, HasEveryOptionForItsCommands) {
   expect_readable("fish", script);
 }
 
+// A program without a word for help, whose first word is a file or the command `show`.
+Program small_program() {
+  return {.name = "to-small",
+          .commands = {{.word = "make",
+                        .words = {{.name = "FROM", .hints = {.paths = Paths::Files}}, {.name = "TO"}},
+                        .typing = CommandWord::NeverTyped},
+                       {.word = "show", .summary = "Shows all. Or less."}},
+          .options = {{.flag = "--kind",
+                       .placeholder = "KIND",
+                       .text = "Kind [none].",
+                       .hints = {.words = {"one", "two"}},
+                       .commands = {"make"},
+                       .takes_several = true}}};
+}
+
+TEST(Completion, KnowsCommandsThatAreNotTyped) {
+  const BashCompleter bash("to-small", "_to_small", bash_completion(small_program()), {"a file"});
+  EXPECT_THAT(bash.completed("''"), UnorderedElementsAre("show", "a file"));
+  EXPECT_THAT(bash.completed("'a file' --"), UnorderedElementsAre("--help", "--version", "--kind"));
+  EXPECT_THAT(bash.completed("show --"), ElementsAre("--help"));
+  const std::string zsh = zsh_completion(small_program()), fish = fish_completion(small_program());
+  for (const char* part : {"'*--kind=[Kind]:KIND:(one two)'", "'1:FROM:_files'", "'2:TO:'",
+                           "    'show:Shows all'\n  )\n", "    _files && failed=0\n"}) {
+    EXPECT_THAT(zsh, HasSubstr(part));
+  }
+  for (const char* part : {"set -g __to_small_commands show\n", "complete -c to-small -n '__to_small_is make' -F\n",
+                           "-n '__to_small_is make' -l kind -x -a 'one two' -d 'Kind'\n"}) {
+    EXPECT_THAT(fish, HasSubstr(part));
+  }
+  for (const std::string& script : {zsh, fish}) EXPECT_THAT(script, Not(HasSubstr("help:")));
+  expect_readable("zsh", zsh);
+  expect_readable("fish", fish);
+}
+
 TEST(Completion, IsOfTheShellThatIsNamed) {
-  EXPECT_EQ(completion_script("bash"), bash_completion());
-  EXPECT_EQ(completion_script("zsh"), zsh_completion());
-  EXPECT_EQ(completion_script("fish"), fish_completion());
+  const Program& train = train_program();
+  EXPECT_EQ(completion_script("bash", train), bash_completion(train));
+  EXPECT_EQ(completion_script("zsh", train), zsh_completion(train));
+  EXPECT_EQ(completion_script("fish", train), fish_completion(train));
+  EXPECT_EQ(completion_script("fish", small_program()), fish_completion(small_program()));
 }
 
 TEST(Completion, DescribesInAFewWords) {
@@ -160,9 +165,10 @@ TEST(Completion, DescribesInAFewWords) {
   EXPECT_EQ(short_description("Learns from this text: a file."), "Learns from this text");
   EXPECT_EQ(short_description("Passes; the steps follow. More."), "Passes");
   EXPECT_EQ(short_description("Scale, 0.5 of it. More."), "Scale, 0.5 of it");
-  for (const Row& row : option_rows()) {
-    const std::string text = short_description(row.description);
-    EXPECT_LE(text.size(), 110u) << row.flag;
+  EXPECT_EQ(short_description("Kind [as it is; else none]."), "Kind");
+  for (const ProgramOption& option : train_program().options) {
+    const std::string text = short_description(option.text);
+    EXPECT_LE(text.size(), 110u) << option.flag;
     EXPECT_THAT(text, Not(HasSubstr("\n")));
   }
 }

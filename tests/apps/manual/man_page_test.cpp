@@ -1,4 +1,5 @@
 #include "manual/man_page.h"
+#include "manual/train_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ class ManPage : public testing::Test {
     }
   }
   Ending groff(const std::string& options) const {
-    return run_command("groff -man -ww " + options + " " + folder_.write("fsdp-train.1", man_page()));
+    return run_command("groff -man -ww " + options + " " + folder_.write("fsdp-train.1", man_page(train_program())));
   }
 
   TemporaryFolder folder_;
@@ -57,6 +58,16 @@ TEST_F(ManPage, HasItsSectionsInOrderAndEveryOption) {
                            "Data [data]", "[full-shard]", "--cache FOLDER  (train, prepare)"}) {
     EXPECT_THAT(ending.output, HasSubstr(part));
   }
+}
+
+TEST(ManPageText, LeavesOutWhatAProgramDoesNotHave) {
+  const std::string page =
+      man_page({.name = "make",
+                .commands = {{.word = "make", .usages = {"IT", "--list"}, .typing = CommandWord::NeverTyped}},
+                .options = {{.flag = "--list", .text = "Lists.", .commands = {"make"}}}});
+  EXPECT_THAT(page, HasSubstr(".nf\n\\fBmake\\fR IT\n\\fBmake\\fR \\-\\-list\n.fi\n"));
+  EXPECT_THAT(page, HasSubstr(".TP\n\\fB\\-\\-list\\fR\nLists.\n"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("COMMAND")));
 }
 
 TEST(Roff, KeepsWhatWouldBeARequestOrASign) {

@@ -1,0 +1,19 @@
+// The values that options of fsdp-convert may have.
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace converter {
+
+// Of --dtype, by their words.
+const std::map<std::string, torch::ScalarType>& dtypes();
+std::vector<std::string> dtype_words();
+
+// Of --from and --to.
+std::vector<std::string> format_words();
+
+}  // namespace converter
