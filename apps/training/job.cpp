@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <optional>
 
 #include "console/units.h"
 #include "run/problems.h"
+#include "training/rank_offer.h"
 #include "training/restart_policy.h"
 
 namespace trainer {
@@ -39,6 +41,8 @@ int run_job(const Options& given, JobMemory& job,
             const std::function<void(const Options& options, fsdp::World& world)>& rank) {
   Options options = given;
   job.offers_ranks = !given.elastic.empty() && !is_started_as_rank();
+  std::optional<RankOffer> offer;
+  if (job.offers_ranks) offer.emplace();
   int64_t restarts = 0;
   const auto goes_on = [&] {
     ++job.attempt;
@@ -62,6 +66,7 @@ int run_job(const Options& given, JobMemory& job,
   for (;;) {
     const int code = fsdp::launch(launch, [&](fsdp::World& world) { rank(options, world); });
     if (code != 0 || !job.grows.is_set()) return exit_code(job, code);
+    offer->forget();
     goes_on();
   }
 }

@@ -21,6 +21,8 @@ RankOffer::RankOffer() {
 
 RankOffer::~RankOffer() { sigaction(SIGUSR2, &previous_, nullptr); }
 
-bool RankOffer::came() const { return offered != 0; }
+void RankOffer::forget() { offered = 0; }
+
+bool RankOffer::came() { return offered != 0; }
 
 }  // namespace trainer

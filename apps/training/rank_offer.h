@@ -5,7 +5,8 @@
 
 namespace trainer {
 
-// While it lives, the signal is noted. One at a time.
+// While it lives, the signal is noted, in this process and in those that it forks, from their first moment on: one that
+// comes while ranks are starting counts for these. One at a time.
 class RankOffer {
  public:
   RankOffer();
@@ -13,7 +14,11 @@ class RankOffer {
   RankOffer(const RankOffer&) = delete;
   RankOffer& operator=(const RankOffer&) = delete;
 
-  bool came() const;
+  // For what is forked next.
+  void forget();
+
+  // Of this process, or before it was forked.
+  static bool came();
 
  private:
   struct sigaction previous_ {};

@@ -11,6 +11,7 @@
 #include "generation/generate.h"
 #include "planning/activation_text.h"
 #include "training/evaluate.h"
+#include "training/rank_offer.h"
 #include "training/train_step.h"
 
 namespace trainer {
@@ -44,9 +45,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       state_(resumed.state),
       stop_request_(/*answers=*/report != nullptr),
       save_timer_(training.options.save_minutes),
-      slow_ranks_(training.world.size()) {
-  if (training.job.offers_ranks) rank_offer_.emplace();
-}
+      slow_ranks_(training.world.size()) {}
 
 int TrainingLoop::run() {
   hold_run(training_, state_, steps_done_);
@@ -245,7 +244,7 @@ bool TrainingLoop::lacks_ranks() const {
 
 // A collective, where some are lacking.
 bool TrainingLoop::ranks_are_offered() {
-  return lacks_ranks() && agreed_signal(training_.world, rank_offer_->came() ? SIGUSR2 : 0) != 0;
+  return lacks_ranks() && agreed_signal(training_.world, RankOffer::came() ? SIGUSR2 : 0) != 0;
 }
 
 // An elastic job that lost ranks goes on with as many as it may have, where nothing is lost by that.

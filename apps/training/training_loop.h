@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "metrics/step_record.h"
-#include "training/rank_offer.h"
 #include "training/report.h"
 #include "training/run_checkpoints.h"
 #include "training/slow_rank.h"
@@ -66,8 +65,7 @@ class TrainingLoop {
   Report* report_;  // null on all ranks but the first
   int64_t steps_done_;
   ResumeState state_;
-  StopRequest stop_request_;             // which rank 0 answers
-  std::optional<RankOffer> rank_offer_;  // of an elastic job
+  StopRequest stop_request_;  // which rank 0 answers
   SaveTimer save_timer_;
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
