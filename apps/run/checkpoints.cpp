@@ -11,6 +11,7 @@
 
 #include "files/durable_file.h"
 #include "files/file_lock.h"
+#include "files/partial_names.h"
 #include "metrics/set_aside.h"
 #include "run/checkpoint_folder.h"
 #include "run/collect_problems.h"
@@ -18,6 +19,7 @@
 namespace trainer {
 
 namespace fs = std::filesystem;
+namespace files = fsdp::files;
 
 namespace {
 
@@ -29,33 +31,35 @@ std::optional<int64_t> step_of(const fs::path& folder) {
   return fs::is_regular_file(folder / "manifest.json", ignored) ? step_in_name(folder) : std::nullopt;
 }
 
-// Beside a checkpoint while it is saved (docs/checkpoint_format.md).
-constexpr std::string_view kPartial = ".partial-", kLock = ".partial.lock", kReplaced = ".partial-replaced";
-constexpr size_t kPartialBytes = 15;  // of its suffix
+// Bytes of the end of `name` that say what it is beside a checkpoint; 0: it is nothing of that kind.
+size_t suffix_bytes(std::string_view name) {
+  for (const std::string_view suffix : {files::kPartialLockSuffix, files::kPartialReplacedSuffix}) {
+    if (name.ends_with(suffix)) return suffix.size();
+  }
+  if (name.size() < files::kPartialSuffixBytes) return 0;
+  name.remove_prefix(name.size() - files::kPartialSuffixBytes);
+  return name.starts_with(files::kPartialSuffix) ? name.size() : 0;
+}
 
 // The checkpoint that `name`, of something beside it, belongs to; empty: none.
 std::string name_of_checkpoint(const std::string& name) {
-  for (const size_t bytes : {kPartialBytes, kLock.size(), kReplaced.size()}) {
-    if (name.size() <= bytes) continue;
-    const std::string base = name.substr(0, name.size() - bytes), suffix = name.substr(base.size());
-    const bool fits =
-        suffix == kLock || suffix == kReplaced || (bytes == kPartialBytes && suffix.starts_with(kPartial));
-    if (fits && (base == "best" || step_in_name(base))) return base;
-  }
-  return "";
+  const size_t bytes = suffix_bytes(name);
+  const std::string base = name.substr(0, name.size() - bytes);
+  return bytes > 0 && (base == "best" || step_in_name(base)) ? base : "";
 }
 
 void tidy(const fs::path& run, const fs::path& leftover, const fs::path& checkpoint) {
   std::error_code error;
   const std::string name = leftover.filename().string();
-  if (name.ends_with(kLock)) {
+  if (name.ends_with(files::kPartialLockSuffix)) {
     if (fs::is_regular_file(fs::symlink_status(leftover, error))) fs::remove(leftover, error);
     return;
   }
   if (!holds_checkpoint_files_only(leftover)) return;
-  const bool is_moved_aside = name.ends_with(kReplaced) && !fs::exists(fs::symlink_status(checkpoint, error));
+  const bool is_moved_aside =
+      name.ends_with(files::kPartialReplacedSuffix) && !fs::exists(fs::symlink_status(checkpoint, error));
   if (is_moved_aside) fs::rename(leftover, checkpoint, error);
-  fsdp::files::sync_directory(run);  // the disk may know it by another name still
+  files::sync_directory(run);  // the disk may know it by another name still
   if (!is_moved_aside) remove_files_of_checkpoint(leftover);
 }
 
@@ -99,7 +103,7 @@ void tidy_after_crash(const fs::path& run) {
     if (!checkpoint.empty()) leftovers.emplace_back(entry->path(), run / checkpoint);
   }
   for (const auto& [leftover, checkpoint] : leftovers) {
-    if (fsdp::files::is_lock_held(checkpoint.string() + std::string(kLock))) continue;
+    if (files::is_lock_held(checkpoint.string() + std::string(files::kPartialLockSuffix))) continue;
     try {
       tidy(run, leftover, checkpoint);
     } catch (const fsdp::Error&) {

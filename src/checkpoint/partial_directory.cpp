@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "files/durable_file.h"
+#include "files/partial_names.h"
 #include "files/printable.h"
 
 namespace fsdp::checkpoint {
@@ -27,10 +28,7 @@ namespace fs = std::filesystem;
   throw_error(message_prefix() + fmt::format("{}: {}: {}", path.string(), what, std::strerror(error)));
 }
 
-constexpr std::string_view kPartial = ".partial-";
-constexpr const char* kReplaced = ".partial-replaced";
-
-fs::path with_suffix(fs::path path, const char* suffix) { return path += suffix; }
+fs::path with_suffix(fs::path path, std::string_view suffix) { return path += suffix; }
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -91,29 +89,29 @@ void try_to_remove_checkpoint(const fs::path& directory) noexcept {
 // The lock's place, where its file can be made.
 fs::path lock_of(const fs::path& target) {
   files::make_directories(files::parent_of(target));
-  return with_suffix(target, ".partial.lock");
+  return with_suffix(target, files::kPartialLockSuffix);
 }
 
 // Directories of processes that died while they saved to `target`, whose lock this process holds. The disk may know one
 // of them as `target` still: it has to know better before the first file goes.
 void remove_leftovers(const fs::path& target) {
-  const std::string beginning = target.filename().string().append(kPartial);
+  const std::string beginning = target.filename().string().append(files::kPartialSuffix);
   std::vector<fs::path> leftovers;
   std::error_code error;
   fs::directory_iterator entry(files::parent_of(target), error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool fits = name.size() == target.filename().string().size() + kPartialSuffixBytes;
+    const bool fits = name.size() == target.filename().string().size() + files::kPartialSuffixBytes;
     if (fits && name.starts_with(beginning)) leftovers.push_back(entry->path());
   }
-  if (!leftovers.empty() || is_there(with_suffix(target, kReplaced))) {
+  if (!leftovers.empty() || is_there(with_suffix(target, files::kPartialReplacedSuffix))) {
     files::sync_directory(files::parent_of(target));
   }
   for (const fs::path& leftover : leftovers) try_to_remove_checkpoint(leftover);
 }
 
 fs::path make_partial(const fs::path& target) {
-  std::string pattern = target.string().append(kPartial) + "XXXXXX";
+  std::string pattern = target.string().append(files::kPartialSuffix) + "XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) fail(pattern, "cannot be made", errno);
   const mode_t mask = umask(0);
   umask(mask);
@@ -126,7 +124,7 @@ fs::path make_partial(const fs::path& target) {
 }  // namespace
 
 PartialDirectory::PartialDirectory(const fs::path& target) try
-    : target_(target), aside_(with_suffix(target, kReplaced)), lock_(lock_of(target)) {
+    : target_(target), aside_(with_suffix(target, files::kPartialReplacedSuffix)), lock_(lock_of(target)) {
   if (!is_there(target_) && is_there(aside_)) put_in_place(aside_, target_);
   check_replaceable(target_);
   remove_leftovers(target_);
@@ -179,13 +177,15 @@ void PartialDirectory::take_back(Put how) noexcept {
 
 fs::path place_of(fs::path target) {
   if (target.filename().empty()) target = target.parent_path();  // "run/step-5/"
-  const fs::path aside = with_suffix(target, kReplaced);
+  const fs::path aside = with_suffix(target, files::kPartialReplacedSuffix);
   return !is_there(target) && is_checkpoint(aside) ? aside : target;
 }
 
 fs::path target_of(const fs::path& place) {
   const std::string path = place.string();
-  return path.ends_with(kReplaced) ? path.substr(0, path.size() - std::strlen(kReplaced)) : path;
+  return path.ends_with(files::kPartialReplacedSuffix)
+             ? path.substr(0, path.size() - files::kPartialReplacedSuffix.size())
+             : path;
 }
 
 }  // namespace fsdp::checkpoint

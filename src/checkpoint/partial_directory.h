@@ -46,8 +46,4 @@ std::filesystem::path place_of(std::filesystem::path target);
 // The name of the checkpoint that lies at `place`: that of one moved aside without its suffix.
 std::filesystem::path target_of(const std::filesystem::path& place);
 
-// The suffix that `path()` of a target's partial directory adds to it: ".partial-" and as many characters as make it
-// this long.
-inline constexpr size_t kPartialSuffixBytes = 15;
-
 }  // namespace fsdp::checkpoint

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoint/partial_directory.h"
+#include "files/partial_names.h"
 
 namespace fsdp::checkpoint {
 
@@ -50,7 +51,7 @@ void tell_scalars(collectives::Group& group, Snapshot& snapshot) {
 // Where the first rank made the directory. A collective.
 std::filesystem::path tell_path(collectives::Group& group, const std::filesystem::path& target,
                                 const std::optional<PartialDirectory>& partial) {
-  torch::Tensor message = torch::zeros({kPartialSuffixBytes}, torch::kUInt8);
+  torch::Tensor message = torch::zeros({files::kPartialSuffixBytes}, torch::kUInt8);
   if (partial) {
     const std::string path = partial->path().string();
     path.copy(static_cast<char*>(message.mutable_data_ptr()), message.nbytes(), target.string().size());
