@@ -1,10 +1,9 @@
 """Compares this library with PyTorch on this machine: training steps, memory and what saves some of it, trainers,
-collectives, growth and slow wires.
+checkpoints, failures, collectives, growth and slow wires.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
-parts take an hour and a half. Results go to performance.json, performance.md and pictures/ in the output folder. A part
-that is not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun
-anew.
+parts take two hours. Results go to performance.json, performance.md and pictures/ in the output folder. A part that is
+not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun anew.
 """
 
 import argparse
@@ -15,10 +14,11 @@ import tempfile
 from compare import machine, page, report, trainers
 from compare.contestants import BACKENDS
 from compare.job import ContestantFailed
-from compare.setup import BENCH, Setup, backends_of, missing_packages
+from compare.setup import BENCH, Setup, backends_of, missing_packages, trainer_of
 
 USAGE_ERROR = 2
 QUIET_LOAD = 0.5
+TRAINING_PARTS = {"trainers", "failures"}  # with fsdp-train
 
 
 class TreeChanged(Exception):
@@ -63,6 +63,8 @@ def problems_of(arguments):
         yield f"none of the backends {' '.join(arguments.backends or BACKENDS)} is in the build {arguments.programs}."
     if missing := missing_packages():
         yield f"Python has no {' and no '.join(missing)}. Run scripts/setup --tests, and use .venv/bin/python."
+    if not trainer_of(arguments.programs).exists() and TRAINING_PARTS & set(parts_of(arguments)):
+        yield f"no {trainer_of(arguments.programs)}. Build the target fsdp-train."
     if "trainers" in parts_of(arguments):
         yield from trainers.problems_of(arguments)
 

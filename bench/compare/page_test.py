@@ -8,11 +8,14 @@ import tempfile
 import unittest
 from unittest import mock
 
-from compare import machine, offload, page, programs, report, spread, steps as training_steps
+from compare import machine, offload, page, page_cache, programs, report, spread, steps as training_steps
+from compare.checkpoint_turns import PEER as DCP, PLAIN_FILES, RANKS
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
 from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
+from compare.failures_test import killed
 from compare.recomputation import HALF
 from compare.job import ContestantFailed
+from compare.plain_files import Files
 
 IDENTITY = {"commit": "0123456789ab", "CPU": "one", "cores": "2"}
 ROUNDS = [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -114,7 +117,23 @@ def wires():
     return {"rows": [row | {"contestants": {PLAIN: found(), "fsdp gloo": found(), PEERS["fsdp2"]: peer}}]}
 
 
+def checkpoints():
+    """Plain files take half of our time, PyTorch's twice as long; more ranks take longer."""
+    names = {"fsdp shm": 2, PLAIN_FILES: 1, DCP: 4}
+    seconds = {name: [factor * value for value in ROUNDS] for name, factor in names.items()}
+    saves = {
+        name: {"bytes": 3 << 20, "save": each, "load": each, "from disk": [1.0] * len(ROUNDS)}
+        for name, each in seconds.items()
+    }
+    loads = [{"ranks": ranks, "seconds": [ranks * value for value in ROUNDS]} for ranks in RANKS]
+    beside = {"every": 10, "without": [10.0] * 5, "beside": [11.0] * 5, "paused": [0.02] * 5, "until commit": ROUNDS}
+    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}}
+    return result | {"saves": saves, "loads": loads, "beside": beside}
+
+
 RESULTS = {
+    "checkpoints": checkpoints,
+    "failures": killed,
     "steps": steps,
     "memory": memory,
     "recomputation": recomputation,
@@ -264,6 +283,33 @@ class MemoryTest(unittest.TestCase):
         )
         module, _ = report.PARTS["moments"]
         self.assertIn("| 8bit | 2.125 | 0.27 | 2.200 ±3 % | 1.10 ±2 % |", module.render(RESULTS["moments"]()))
+
+
+class CheckpointsTest(unittest.TestCase):
+    def test_are_compared_with_plain_files_and_the_peer_and_on_other_ranks(self):
+        module, _ = report.PARTS["checkpoints"]
+        saved, loaded, on_others = module.summary(RESULTS["checkpoints"]())
+        for _, name, multiples in (saved, loaded):
+            self.assertEqual(name, "fsdp shm")
+            self.assertEqual(multiples, {PLAIN_FILES: spread.Measured(2.0, 0.0), DCP: spread.Measured(0.5, 0.0)})
+        self.assertEqual(on_others[1:], ("the slowest of the others, 4 ranks,", {"2 ranks": spread.Measured(2.0, 0.0)}))
+
+    def test_a_pause_is_a_share_of_the_time_of_steps_without(self):
+        module, _ = report.PARTS["checkpoints"]
+        ((_, text),) = module.remarks(RESULTS["checkpoints"]())
+        self.assertEqual(text, "training stands still for 0.200 ±0.000 % of its time (goal: at most 0.5 %)")
+
+    def test_plain_files_are_read_as_they_were_written(self):
+        with tempfile.TemporaryDirectory() as name, mock.patch.dict("os.environ", RANK="1", WORLD_SIZE="2"):
+            folder = pathlib.Path(name) / "one"
+            files = Files()
+            files.save({"folder": str(folder), "bytes": 2 * 1_500_000})
+            written = bytes(files.bytes.view)
+            self.assertEqual(page_cache.bytes_in(folder), 1_500_000)
+            page_cache.give_up(folder)
+            files.bytes.view[:] = bytes(1_500_000)
+            files.load({"folder": str(folder)})
+            self.assertEqual(bytes(files.bytes.view), written)
 
 
 class SumTest(unittest.TestCase):

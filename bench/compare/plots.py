@@ -166,6 +166,24 @@ def draw_wires(folder, result):
     return save(figure, folder, "performance_wires.svg")
 
 
+def draw_checkpoints(folder, result):
+    """A panel for saves and one for loads."""
+    figure, axes = grid([0, 1], columns=2, width=4.5)
+    for axis, do in zip(axes, ("save", "load")):
+        bars(axis, {name: 1e3 * median(found[do]) for name, found in result["saves"].items()}, f"a {do}", "ms")
+    return save(figure, folder, "performance_checkpoints.svg")
+
+
+def draw_failures(folder, result):
+    """Each kill, by where the run went on from."""
+    figure, (axis,) = grid([0], columns=1, width=7)
+    for kill in result["kills"]["kills"]:
+        axis.plot([kill["seconds"]], [f"from {kill['source']}"], "o", color="C0", alpha=0.6)
+    axis.set(xlabel="s from a kill to the end of the next step, less a step", xlim=(0, None))
+    axis.margins(y=0.5)
+    return save(figure, folder, "performance_failures.svg")
+
+
 def draw_trainers(folder, result):
     figure, (axis,) = grid([0], columns=1, width=7)
     bars(axis, {name: 1e3 * median(found["seconds"]) for name, found in result["contestants"].items()}, "", "ms a step")
@@ -183,6 +201,8 @@ DRAW = {
     "growth": draw_growth,
     "wires": draw_wires,
     "trainers": draw_trainers,
+    "checkpoints": draw_checkpoints,
+    "failures": draw_failures,
 }
 
 

@@ -3,7 +3,9 @@
 import json
 
 from compare import (
+    checkpoints,
     collectives,
+    failures,
     growth,
     loss,
     memory,
@@ -27,6 +29,8 @@ PARTS = {
     "moments": (moments, "Memory: moments in fewer bits"),
     "loss": (loss, "Memory: cross entropy without logits"),
     "trainers": (trainers, "fsdp-train and other trainers"),
+    "checkpoints": (checkpoints, "Checkpoints"),
+    "failures": (failures, "Failures"),
     "collectives": (collectives, "Collectives"),
     "growth": (growth, "Growth"),
     "wires": (wires, "Slow wires"),
@@ -45,14 +49,19 @@ its forward and backward pass, and AdamW on a rank's share of the parameters.
 QUICK = "Quick, on tiny models: of no worth but to see that all parts work."
 
 
-def summary_lines(parts):
-    lines = []
-    for name, (module, _) in PARTS.items():
-        if name not in parts or not hasattr(module, "summary"):
-            continue
-        for what, contestant, multiples in module.summary(parts[name]):
+def short_lines(module, result):
+    """Of a part: its comparisons, and what it has to say in other words."""
+    if hasattr(module, "summary"):
+        for what, contestant, multiples in module.summary(result):
             cells = [f"{with_spread(f'{found.median:.2f}', found)} of {other}" for other, found in multiples.items()]
-            lines.append(f"- **{what}**: {contestant} takes {', '.join(cells)}.")
+            yield f"- **{what}**: {contestant} takes {', '.join(cells)}."
+    if hasattr(module, "remarks"):
+        for what, text in module.remarks(result):
+            yield f"- **{what}**: {text}."
+
+
+def summary_lines(parts):
+    lines = [line for name, (module, _) in PARTS.items() if name in parts for line in short_lines(module, parts[name])]
     return ["", "## In short", "", *lines] if lines else []
 
 

@@ -18,7 +18,7 @@ import time
 
 from compare.job import ContestantFailed, Job
 from compare.markdown import table
-from compare.setup import BENCH, trainer_of
+from compare.setup import BENCH
 from compare.spread import measured, milliseconds, multiple, ratio, with_spread
 from compare.steps import SMALL, TINY
 
@@ -45,9 +45,6 @@ def add_options(parser):
 
 
 def problems_of(arguments):
-    trainer = trainer_of(arguments.programs)
-    if not trainer.exists():
-        yield f"no {trainer}. Build the target fsdp-train."
     if arguments.llm_c and not (arguments.llm_c / "train_gpt2.c").exists():
         yield f"--llm-c: no train_gpt2.c in {arguments.llm_c}. Give a checkout of github.com/karpathy/llm.c."
     if arguments.infinitrain and not arguments.infinitrain.is_file():

@@ -17,6 +17,17 @@ ENOUGH_SECONDS = 120
 MARGIN = 1.3
 
 
+def rounds_of(members, quick):
+    """For each of the rounds that there is time for its number, and its members in their order: every other round in
+    reverse."""
+    least, most = QUICK_ROUNDS if quick else ROUNDS
+    end = time.monotonic() + ENOUGH_SECONDS
+    for number in range(1, most + 1):
+        if number > least and time.monotonic() > end:
+            return
+        yield number, list(members if number % 2 else reversed(members))
+
+
 def job_steps(job, count):
     """Of each step, the seconds of the slowest rank and the mean of the ranks' losses; and the seconds that ranks
     waited per step on average, where they know."""
@@ -63,14 +74,9 @@ class Turns:
         return available() > MARGIN * largest
 
     def take(self):
-        """All the rounds that there is time for, every other one in reverse order."""
-        least, most = QUICK_ROUNDS if self.setup.quick else ROUNDS
         steps = max(1, min(MOST_STEPS, int(TURN_SECONDS / self.slowest)))
-        end = time.monotonic() + ENOUGH_SECONDS
-        for number in range(1, most + 1):
-            if number > least and time.monotonic() > end:
-                break
-            for job in self.jobs if number % 2 else reversed(self.jobs):
+        for number, jobs in rounds_of(self.jobs, self.setup.quick):
+            for job in jobs:
                 self.setup.say(f"    round {number}: {job.name}")
                 self._take_turn(job, steps)
 

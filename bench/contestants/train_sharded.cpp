@@ -81,7 +81,29 @@ class ShardedTraining {
 
   Json activations() const { return {{"peak", sharded_.memory().peak_activation_bytes}}; }
 
+  Json save(const std::string& folder) {
+    return {{"seconds", contestant::seconds_of([&] { fsdp::save_checkpoint(folder, checkpoint()); })}};
+  }
+
+  Json load(const std::string& folder) {
+    return {{"seconds", contestant::seconds_of([&] { fsdp::load_checkpoint(folder, checkpoint()); })}};
+  }
+
+  // Takes steps that begin with a save, and returns after its commit: the seconds of all the steps, for how long the
+  // save kept them waiting, and those until the commit.
+  Json steps_beside_save(const std::string& folder, int64_t count) {
+    fsdp::PendingCheckpoint pending;
+    const double seconds = contestant::seconds_of([&] {
+      pending = fsdp::save_checkpoint_async(folder, checkpoint());
+      for (int64_t i = 0; i < count; ++i) step();
+    });
+    pending.wait();
+    return {{"seconds", seconds}, {"paused", pending.seconds_paused()}, {"until commit", pending.seconds()}};
+  }
+
  private:
+  fsdp::Checkpoint checkpoint() { return {.model = &sharded_, .optimizer = &optimizer_}; }
+
   void backward(torch::Tensor& loss) {
     std::optional<fsdp::StepInBackward> in_backward;
     if (step_in_backward_) in_backward.emplace(optimizer_.step_in_backward());
@@ -94,6 +116,8 @@ class ShardedTraining {
   fsdp::AdamW optimizer_;
   bool step_in_backward_;
 };
+
+std::string folder_of(const Json& command) { return command.at("folder").get<std::string>(); }
 
 void train(fsdp::World& world, const Arguments& arguments, contestant::Conversation& conversation) {
   std::optional<ShardedTraining> training;
@@ -112,6 +136,10 @@ void train(fsdp::World& world, const Arguments& arguments, contestant::Conversat
        }},
       {"memory", [&](const Json&) { return training->memory(); }},
       {"activations", [&](const Json&) { return training->activations(); }},
+      {"save", [&](const Json& command) { return training->save(folder_of(command)); }},
+      {"load", [&](const Json& command) { return training->load(folder_of(command)); }},
+      {"steps beside a save",
+       [&](const Json& command) { return training->steps_beside_save(folder_of(command), command.at("count")); }},
   });
 }
 

@@ -33,15 +33,19 @@ struct Batch {
 // One rank's, the same in every step: its loss falls, so that a wrong update shows.
 Batch make_batch(const Training& training, int rank);
 
+template <typename Operation>
+double seconds_of(Operation&& operation) {
+  const auto begin = std::chrono::steady_clock::now();
+  operation();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 // Takes `count` steps and answers with {"seconds": [...], "losses": [...]}. `step` returns the loss.
 template <typename Step>
 Json take_steps(int64_t count, Step&& step) {
   Json seconds = Json::array(), losses = Json::array();
   for (int64_t i = 0; i < count; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    losses.push_back(step());
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    seconds.push_back(elapsed.count());
+    seconds.push_back(seconds_of([&] { losses.push_back(step()); }));
   }
   return {{"seconds", seconds}, {"losses", losses}};
 }
