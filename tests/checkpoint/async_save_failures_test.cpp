@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "checkpoint/held_save.h"
+#include "checkpoint/saved_training.h"
 #include "support/file_size_limit.h"
 #include "support/message_of.h"
-#include "support/models.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 
@@ -32,30 +32,13 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
 using fsdp::testing::RunResult;
+using fsdp::testing::SavedTraining;
 using fsdp::testing::SaveStep;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing_models::make_gpt;
-
-// A model that is trained on this rank, and saved.
-struct SavedTraining {
-  explicit SavedTraining(World& world) : world(world) {}
-  void step() {
-    model.loss(steps++ * world.size() + world.rank()).backward();
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  Checkpoint checkpoint() { return {.model = &sharded, .optimizer = &optimizer, .step = steps}; }
-
-  World& world;
-  testing_models::TestModel model = make_gpt();
-  ShardedModel sharded = shard(*model.module, world);
-  AdamW optimizer{sharded};
-  int64_t steps = 0;
-};
 
 // The names in a folder of which none is hidden.
 std::vector<std::string> names_in(const fs::path& folder) {

@@ -3,14 +3,14 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
-#include <functional>
+#include <chrono>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/held_save.h"
+#include "checkpoint/saved_training.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -24,65 +24,44 @@ namespace fs = std::filesystem;
 using fsdp::testing::files_of;
 using fsdp::testing::HeldSave;
 using fsdp::testing::Job;
+using fsdp::testing::MakeOptimizer;
 using fsdp::testing::run_ranks;
+using fsdp::testing::SavedTraining;
 using fsdp::testing::SaveStep;
 using fsdp::testing::ScratchDirectory;
+using fsdp::testing::TrainingKind;
 using testing_models::every_strategy;
 using testing_models::make_gpt;
-using testing_models::TestModel;
-
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ShardedModel&)>;
 
 // How a test trains and saves.
 struct Case {
-  std::function<TestModel()> make = [] { return make_gpt(); };
-  Options options = {};
-  MakeOptimizer make_optimizer = [](ShardedModel& sharded) {
-    return std::make_unique<AdamW>(sharded, AdamWOptions{.lr = 1e-2});
-  };
-  bool steps_in_backward = false;
+  TrainingKind training = {};
   // The save's thread stops there: before it copies, for a moment in which training comes to change the state; before
   // it writes, until training has made two steps.
   SaveStep held_at = SaveStep::Write;
   bool waits_for_files = false;  // training does, so that the thread cannot wait for it
 };
 
-void train(const Case& how, TestModel& model, Optimizer& optimizer, World& world, int first, int last) {
-  for (int step = first; step < last; ++step) {
-    const torch::Tensor loss = model.loss(step * world.size() + world.rank());
-    if (how.steps_in_backward) {
-      const auto scope = dynamic_cast<PieceOptimizer&>(optimizer).step_in_backward();
-      loss.backward();
-    } else {
-      loss.backward();
-    }
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-}
-
 // Saves while training waits, beside training and after it. A collective.
 void expect_state_of_its_call(World& world, const fs::path& folder, const Case& how) {
-  TestModel model = how.make();
-  auto sharded = shard(*model.module, world, how.options);
-  const auto optimizer = how.make_optimizer(sharded);
-  train(how, model, *optimizer, world, 0, 3);
-  const Checkpoint checkpoint{
-      .model = &sharded, .optimizer = optimizer.get(), .step = 3, .notes = {{"place", "of the third step"}}};
+  SavedTraining run(world, how.training);
+  run.step_to(3);
+  Checkpoint checkpoint = run.checkpoint();
+  checkpoint.notes = {{"place", "of the third step"}};
   save_checkpoint(folder / "waited for", checkpoint);
   {
-    HeldSave held(sharded, how.held_at);
+    HeldSave held(run.sharded, how.held_at);
     const PendingCheckpoint pending = save_checkpoint_async(folder / "beside", checkpoint);
     EXPECT_FALSE(pending.done());
     if (how.held_at == SaveStep::Copy || how.waits_for_files) held.let_go_later();
-    train(how, model, *optimizer, world, 3, 5);
+    run.step_to(5);
     held.let_go();
     pending.wait();
     EXPECT_TRUE(pending.done());
     EXPECT_GT(pending.seconds(), 0);
     EXPECT_GT(pending.seconds_paused(), 0);
   }
-  save_checkpoint(folder / "later", {.model = &sharded, .optimizer = optimizer.get(), .step = 3});
+  save_checkpoint(folder / "later", {.model = &run.sharded, .optimizer = run.optimizer.get(), .step = 3});
   if (world.rank() != 0) return;
   const auto expected = files_of(folder / "waited for");
   EXPECT_GE(expected.size(), 2u);
@@ -102,7 +81,7 @@ TEST_P(AsyncSaveOf, EveryStrategyHasTheStateOfItsCall) {
     for (const auto& [name, options] : every_strategy(world.size())) {
       for (const SaveStep held_at : {SaveStep::Copy, SaveStep::Write}) {
         SCOPED_TRACE(name);
-        expect_state_of_its_call(world, scratch.path(), {.options = options, .held_at = held_at});
+        expect_state_of_its_call(world, scratch.path(), {.training = {.options = options}, .held_at = held_at});
       }
     }
   });
@@ -114,10 +93,11 @@ TEST_P(AsyncSaveOf, ModelsWithBuffersAndStepsInTheBackwardHaveTheStateOfTheirCal
     for (const SaveStep held_at : {SaveStep::Copy, SaveStep::Write}) {
       for (const auto& kind : testing_models::model_kinds()) {
         if (kind.name == "convolutions")
-          expect_state_of_its_call(world, scratch.path(), {.make = kind.make, .held_at = held_at});
+          expect_state_of_its_call(world, scratch.path(), {.training = {.make = kind.make}, .held_at = held_at});
       }
-      expect_state_of_its_call(world, scratch.path(),
-                               {.make = [] { return make_gpt(6); }, .steps_in_backward = true, .held_at = held_at});
+      expect_state_of_its_call(
+          world, scratch.path(),
+          {.training = {.make = [] { return make_gpt(6); }, .steps_in_backward = true}, .held_at = held_at});
     }
   });
 }
@@ -125,9 +105,9 @@ TEST_P(AsyncSaveOf, ModelsWithBuffersAndStepsInTheBackwardHaveTheStateOfTheirCal
 TEST(AsyncSave, OfFourRanksInTwoGroupsHasTheStateOfItsCall) {
   const ScratchDirectory scratch;
   run_ranks(4, [&](World& world) {
-    expect_state_of_its_call(
-        world, scratch.path(),
-        {.options = {.strategy = Strategy::HybridShard, .shard_group_size = 2}, .held_at = SaveStep::Copy});
+    expect_state_of_its_call(world, scratch.path(),
+                             {.training = {.options = {.strategy = Strategy::HybridShard, .shard_group_size = 2}},
+                              .held_at = SaveStep::Copy});
   });
 }
 
@@ -151,11 +131,12 @@ TEST(AsyncSave, OfEveryOptimizerHasTheStateOfItsCall) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
     for (const MakeOptimizer& make_optimizer : optimizers) {
-      expect_state_of_its_call(world, scratch.path(), {.make_optimizer = make_optimizer, .held_at = SaveStep::Copy});
+      expect_state_of_its_call(world, scratch.path(),
+                               {.training = {.make_optimizer = make_optimizer}, .held_at = SaveStep::Copy});
     }
     expect_state_of_its_call(
         world, scratch.path(),
-        {.options = {.mixed_precision = {.param_dtype = torch::kBFloat16}}, .held_at = SaveStep::Copy});
+        {.training = {.options = {.mixed_precision = {.param_dtype = torch::kBFloat16}}}, .held_at = SaveStep::Copy});
   });
 }
 
@@ -188,7 +169,7 @@ TEST_P(AsyncSaveOf, AnOptimizerOfTheUsersHasTheStateOfItsCall) {
   run_ranks(GetParam(), [&](World& world) {
     expect_state_of_its_call(
         world, scratch.path(),
-        {.make_optimizer = [](ShardedModel& sharded) { return std::make_unique<Momentum>(sharded); },
+        {.training = {.make_optimizer = [](ShardedModel& sharded) { return std::make_unique<Momentum>(sharded); }},
          .held_at = SaveStep::Copy});
   });
 }
@@ -198,14 +179,12 @@ TEST(AsyncSave, OfStateInFilesHasTheStateOfItsCallAndTakesNoMemory) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
     for (const Offload offload : {Offload::Optimizer, Offload::All}) {
-      Case how{.options = {.offload_directory = scratch.path() / "state"}, .waits_for_files = true};
-      how.options.offload = offload;
+      Case how{.training = {.options = {.offload_directory = scratch.path() / "state"}}, .waits_for_files = true};
+      how.training.options.offload = offload;
       expect_state_of_its_call(world, scratch.path(), how);
-      TestModel model = make_gpt();
-      auto sharded = shard(*model.module, world, how.options);
-      AdamW optimizer(sharded);
-      save_checkpoint_async(scratch.path() / "beside", {.model = &sharded, .optimizer = &optimizer}).wait();
-      EXPECT_EQ(sharded.memory().save_copy_bytes, 0);
+      SavedTraining run(world, how.training);
+      save_checkpoint_async(scratch.path() / "beside", run.checkpoint()).wait();
+      EXPECT_EQ(run.sharded.memory().save_copy_bytes, 0);
     }
     world.barrier();
     EXPECT_TRUE(fs::is_empty(scratch.path() / "state"));  // with the models
@@ -215,12 +194,11 @@ TEST(AsyncSave, OfStateInFilesHasTheStateOfItsCallAndTakesNoMemory) {
 TEST(AsyncSave, KeepsTheMemoryOfItsCopyForTheNext) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    TestModel model = make_gpt();
-    auto sharded = shard(*model.module, world);
-    AdamW optimizer(sharded);
+    SavedTraining run(world);
+    ShardedModel& sharded = run.sharded;
     EXPECT_EQ(sharded.memory().save_copy_bytes, 0);
     const MemoryReport before = sharded.memory();
-    const Checkpoint checkpoint{.model = &sharded, .optimizer = &optimizer};
+    const Checkpoint checkpoint = run.checkpoint();
     save_checkpoint_async(scratch.path() / "first", checkpoint).wait();
     const int64_t bytes = sharded.memory().save_copy_bytes;
     int64_t state = before.optimizer_bytes;
@@ -237,24 +215,21 @@ TEST(AsyncSave, KeepsTheMemoryOfItsCopyForTheNext) {
 TEST(AsyncSave, WithoutMemoryForTheCopyHasTheStateOfItsCall) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    TestModel model = make_gpt();
-    auto sharded = shard(*model.module, world);
-    AdamW optimizer(sharded, {.lr = 1e-2});
-    const Case how;
-    train(how, model, optimizer, world, 0, 2);
-    const Checkpoint checkpoint{.model = &sharded, .optimizer = &optimizer, .step = 2};
+    SavedTraining run(world);
+    run.step_to(2);
+    const Checkpoint checkpoint = run.checkpoint();
     save_checkpoint(scratch.path() / "waited for", checkpoint);
     std::optional<testing::FileSizeLimit> limit;
-    checkpoint::background_saves_of(sharded.model()).watch_steps([&](SaveStep step) {
+    checkpoint::background_saves_of(run.sharded.model()).watch_steps([&](SaveStep step) {
       if (step == SaveStep::Copy) limit.emplace(4096);
       if (step != SaveStep::Write) return;
       limit.reset();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // training comes to its step meanwhile
     });
     const PendingCheckpoint pending = save_checkpoint_async(scratch.path() / "beside", checkpoint);
-    train(how, model, optimizer, world, 2, 4);
+    run.step_to(4);
     pending.wait();
-    EXPECT_EQ(sharded.memory().save_copy_bytes, 0);
+    EXPECT_EQ(run.sharded.memory().save_copy_bytes, 0);
     if (world.rank() == 0) EXPECT_TRUE(files_of(scratch.path() / "beside") == files_of(scratch.path() / "waited for"));
   });
 }
@@ -262,18 +237,15 @@ TEST(AsyncSave, WithoutMemoryForTheCopyHasTheStateOfItsCall) {
 TEST(AsyncSave, CanBeLoadedAndGoesOnWithTheSameBits) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
-    const Case how;
-    TestModel model = make_gpt(), again = make_gpt();
-    auto sharded = shard(*model.module, world), resumed = shard(*again.module, world);
-    AdamW optimizer(sharded), other(resumed);
-    train(how, model, optimizer, world, 0, 2);
-    const PendingCheckpoint pending =
-        save_checkpoint_async(scratch.path() / "saved", {.model = &sharded, .optimizer = &optimizer, .step = 2});
-    train(how, model, optimizer, world, 2, 4);
+    SavedTraining run(world), resumed(world);
+    run.step_to(2);
+    const PendingCheckpoint pending = save_checkpoint_async(scratch.path() / "saved", run.checkpoint());
+    run.step_to(4);
     while (!pending.done()) std::this_thread::yield();
-    EXPECT_EQ(load_checkpoint(scratch.path() / "saved", {.model = &resumed, .optimizer = &other}), 2);
-    train(how, again, other, world, 2, 4);
-    const auto expected = sharded.shards(), found = resumed.shards();
+    resumed.steps = load_checkpoint(scratch.path() / "saved", resumed.checkpoint());
+    EXPECT_EQ(resumed.steps, 2);
+    resumed.step_to(4);
+    const auto expected = run.sharded.shards(), found = resumed.sharded.shards();
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(torch::equal(expected[i], found[i])) << i;
   });
 }

@@ -1,10 +1,10 @@
 // A layer between a program and the kernel, for tests: it counts the calls that may change a folder, or say that it is
 // on the disk, and at one of them it kills, fails, or writes a part.
 //
-// It is the C library's functions in another form. A test links file_faults.cpp; a program that knows nothing of it
-// gets the same file by LD_PRELOAD, and its plan by FSDP_FILE_FAULTS, a line "name=value" for each member. The count is
-// that of a process and all that it forks. Calls through stdio and calls relative to a directory's descriptor are not
-// seen; what saves checkpoints makes none.
+// It is the C library's functions in another form. A test links the layer's files; a program that knows nothing of it
+// gets them as a library by LD_PRELOAD, and its plan by FSDP_FILE_FAULTS, a line "name=value" for each member. The
+// count is that of a process and all that it forks. Calls through stdio and calls relative to a directory's descriptor
+// are not seen; what saves checkpoints makes none.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Activations from those of a tiny model: the arithmetic alone; planned_memory_test.cpp compares it with runs.
+// Activations from those of a tiny model: the arithmetic alone; planned_activation_memory_test.cpp compares it with
+// runs.
 #include "planning/planned_activations.h"
 
 #include <gmock/gmock.h>

@@ -1,0 +1,187 @@
+// A run keeps the activations that were planned, to the byte.
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "apps/planning/held_memory.h"
+#include "models/language_model.h"
+#include "options/frozen.h"
+#include "planning/host_memory.h"
+#include "planning/measured_activations.h"
+#include "run/sharding.h"
+#include "support/run_ranks.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::run_ranks;
+
+// Kept at the end of a forward, to the byte.
+void expect_planned_activations(fsdp::World& world, const Options& options) {
+  const PlannedActivations planned = measured_activations();
+  const auto model = models::make_model(options.model);
+  for (auto& parameter : model->named_parameters()) {
+    if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
+  }
+  model->set_recomputation(options.recomputation());
+  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  const std::vector<int64_t> shape = {options.batch, options.model.context};
+  const torch::Tensor tokens = torch::ones(shape, torch::kInt64), targets = torch::ones(shape, torch::kInt64);
+  const torch::Tensor loss = model->loss(tokens, targets);
+  if (options.activation_checkpoint == "none") {
+    EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().activation_bytes));
+  }
+  loss.backward();
+  EXPECT_EQ(sharded.memory().activation_bytes, 0);
+  EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().peak_activation_bytes));
+}
+
+class ActivationsOfRuns : public ::testing::TestWithParam<int> {};
+
+TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
+  run_ranks(GetParam(), [](fsdp::World& world) {
+    const models::ModelConfig gpt2 = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+    models::ModelConfig llama = {
+        .family = models::Family::Llama, .vocabulary = 300, .context = 24, .width = 36, .layers = 3, .heads = 6};
+    models::ModelConfig shared_keys = llama;
+    shared_keys.key_value_heads = 2;
+    shared_keys.head_width = 10;
+    shared_keys.tied_embeddings = false;
+    shared_keys.attention_bias = true;
+    models::ModelConfig one_head = gpt2;
+    one_head.heads = 1;
+    one_head.layers = 20;
+    models::ModelConfig dropping = gpt2;
+    dropping.attention_dropout = dropping.residual_dropout = dropping.embedding_dropout = 0.1;
+    models::ModelConfig dropping_llama = shared_keys;
+    dropping_llama.attention_dropout = 0.1;
+    int number = 0;
+    for (const auto& model : {gpt2, llama, shared_keys, one_head, dropping, dropping_llama}) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (int64_t batch : {1, 6}) {
+          SCOPED_TRACE(fmt::format("model {}, {}, batch {}", number, dtype, batch));
+          Options options;
+          options.model = model;
+          options.param_dtype = dtype;
+          options.batch = batch;
+          options.ranks = world.size();
+          expect_planned_activations(world, options);
+        }
+      }
+      ++number;
+    }
+  });
+}
+
+// More than the loss has room for: it keeps some chunks of them.
+TEST(ActivationsOfRunsWith, ManyLogits) {
+  run_ranks(1, [](fsdp::World& world) {
+    Options options;
+    options.model = {.vocabulary = 200'003, .context = 24, .width = 8, .layers = 1, .heads = 1};
+    options.ranks = world.size();
+    for (const auto& [dtype, batch] : {std::pair{"fp32", 4}, {"bf16", 7}, {"bf16", 8}, {"fp16", 4}}) {
+      SCOPED_TRACE(fmt::format("{}, batch {}", dtype, batch));
+      options.param_dtype = dtype;
+      options.batch = batch;
+      expect_planned_activations(world, options);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
+  run_ranks(1, [](fsdp::World& world) {
+    Options options = small_run(world);
+    options.freeze = "transformer.h.1,*.mlp.*";
+    expect_planned_activations(world, options);
+    options.freeze = "";
+    options.model.lora = models::Lora{.rank = 3, .targets = {"c_attn", "mlp.c_proj"}};
+    expect_planned_activations(world, options);
+    options.model.lora->dropout = 0.1;
+    expect_planned_activations(world, options);
+  });
+}
+
+// At the peak, which comes while a layer runs again where the logits are small.
+TEST(ActivationsOfRunsWith, Recomputation) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = small_run(world);
+    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+      options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+      if (family == models::Family::Gpt2) options.model.residual_dropout = 0.1;
+      for (const char* layers : {"all", "2", "selective"}) {
+        for (const char* dtype : {"fp32", "bf16"}) {
+          SCOPED_TRACE(fmt::format("{}, {} recomputed, {}", models::name_of(family), layers, dtype));
+          options.activation_checkpoint = layers;
+          options.param_dtype = dtype;
+          expect_planned_activations(world, options);
+        }
+      }
+    }
+  });
+}
+
+// The least, and the most, of what a run measures; between them the choice depends on times.
+TEST(ActivationsOfRunsWith, ABudget) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = small_run(world);
+    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        SCOPED_TRACE(fmt::format("{}, {}", models::name_of(family), dtype));
+        const PlannedActivations of_family = measured_activations();
+        options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
+        options.param_dtype = dtype;
+        options.activation_memory = 1e12;
+        const auto model = models::make_model(options.model);
+        model->set_recomputation(options.recomputation());
+        fsdp::Options sharding = sharding_of(options);
+        sharding.activation_memory = static_cast<int64_t>(*options.activation_memory);
+        auto sharded = fsdp::shard(*model, world, sharding);
+        fsdp::AdamW optimizer(sharded);
+        const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
+        for (int step = 0; step < 2; ++step) {
+          model->loss(tokens, tokens.clone()).backward();
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        const fsdp::ActivationDecision found = sharded.activation_decision().value();
+        EXPECT_EQ(of_family.bytes(options), static_cast<double>(found.plan.peak_bytes));
+        EXPECT_EQ(of_family.plan(options).keep, found.plan.keep);
+        const int64_t least = std::ranges::max(found.measured.peaks);
+        for (const int64_t budget : {least, (least + found.plan.peak_bytes) / 2}) {
+          options.activation_memory = static_cast<double>(budget);
+          EXPECT_LE(of_family.plan(options).peak_bytes, budget);
+          EXPECT_GE(of_family.bytes(options), least);
+        }
+        options.activation_memory = static_cast<double>(least - 1);
+        EXPECT_EQ(of_family.bytes(options), static_cast<double>(least));
+        EXPECT_THROW(of_family.plan(options), fsdp::Error);
+      }
+    }
+  });
+}
+
+TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) {
+  EXPECT_EQ(kLeastOffloaded, static_cast<double>(fsdp::kLeastOffloadBytes));
+}
+
+TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
+  torch::manual_seed(7);
+  const torch::Tensor expected = torch::rand({3});
+  torch::manual_seed(7);
+  EXPECT_GT(measured_activations().bytes({}), 0);
+  EXPECT_TRUE(torch::equal(torch::rand({3}), expected));
+}
+
+TEST(PlannedMemoryOf, LogitsIsTheRoomOfTheLoss) {
+  EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
+}
+
+}  // namespace
+}  // namespace trainer
