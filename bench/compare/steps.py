@@ -15,6 +15,7 @@ from compare.contestants import (
     stepping_in_backward,
     trainers,
 )
+from compare.machine import has_bf16
 from compare.markdown import table
 from compare.spread import milliseconds, multiple, ratio
 from compare.turns import compare_steps
@@ -30,7 +31,7 @@ def works(quick):
     if quick:
         return [Work(TINY, dtype=dtype) for dtype in ("fp32", "bf16")]
     fp32 = [Work(shape, batch) for shape in (LARGE, SMALL) for batch in (4, 1)]
-    return fp32 + [Work(LARGE, 1, "bf16"), Work(SMALL, 4, "bf16")]
+    return fp32 + [Work(LARGE, 1, "bf16"), Work(SMALL, 4, "bf16")] * has_bf16()
 
 
 def contestants(setup, work):
@@ -77,7 +78,8 @@ def run_work(setup, work):
 
 def run(setup):
     absent = [PEERS[kind] for kind in ("deepspeed",) if not setup.has_peer(kind)]
-    return {"works": [run_work(setup, work) for work in works(setup.quick)], "not_installed": absent}
+    found = [run_work(setup, work) for work in works(setup.quick)]
+    return {"works": found, "not_installed": absent, "without_bf16": not has_bf16()}
 
 
 def trains(name):
@@ -133,6 +135,8 @@ def render(result):
     lines = [*EXPLANATION.splitlines(), ""]
     if result["not_installed"]:
         lines += [f"Not installed, so not here: {', '.join(result['not_installed'])}.", ""]
+    if result.get("without_bf16"):
+        lines += ["This processor has no instructions for bf16: steps in it take minutes here, and are not measured.", ""]
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]
         notes = [f"no memory was left for {', '.join(work['left_out'])}"] if work["left_out"] else []
