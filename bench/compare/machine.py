@@ -28,7 +28,7 @@ def bf16_flags():
 
 
 def has_bf16():
-    """Without instructions a product takes a hundred times as long as in fp32."""
+    """Without instructions a step in it takes many times as long as in fp32."""
     return bool(bf16_flags())
 
 

@@ -136,7 +136,7 @@ def render(result):
     if result["not_installed"]:
         lines += [f"Not installed, so not here: {', '.join(result['not_installed'])}.", ""]
     if result.get("without_bf16"):
-        lines += ["This processor has no instructions for bf16: steps in it take minutes here, and are not measured.", ""]
+        lines += ["This processor has no instructions for bf16: a step in it takes many times as long as in fp32, and is not measured.", ""]
     for work in result["works"]:
         rows = [row(work["contestants"], name) for name in work["contestants"]]
         notes = [f"no memory was left for {', '.join(work['left_out'])}"] if work["left_out"] else []

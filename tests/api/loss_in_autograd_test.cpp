@@ -70,7 +70,7 @@ TEST(LinearCrossEntropy, HasNoSecondDerivative) {
               AllOf(HasSubstr("create_graph"), HasSubstr("no second derivative")));
 }
 
-// A parameter of a unit, without an engine behind it: weight 0 of unit 0 has a place for its gradient.
+// Weight 0 of unit 0, which has a place for its gradient. There is no engine: a recorder stands for it.
 class LinearCrossEntropyOfAUnit : public ::testing::Test {
  protected:
   interpose::Recorder recorder;

@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, Options>> strategies_of(int ranks) {
 
 using Dtypes = std::vector<std::optional<torch::ScalarType>>;
 
-// What is offloaded takes turns: a strategy has one with each dtype.
+// Each strategy offloads all with one dtype, and the optimizer alone with the other.
 void expect_bits(World& world, const fs::path& folder, const std::function<TestModel()>& make, Training training,
                  const Dtypes& dtypes = {std::nullopt, torch::kBFloat16}) {
   auto strategies = strategies_of(world.size());

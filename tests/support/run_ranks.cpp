@@ -71,7 +71,7 @@ std::vector<std::string> variables_for(int call, const std::vector<std::string>&
   return variables;
 }
 
-// What the dynamic linker and libraries read when they are loaded: too late for a process that is forked.
+// Whether the dynamic linker or a library reads this variable when it is loaded. A forked process has loaded them all.
 bool is_read_early(const std::string& change) {
   for (const char* start : {"LD_", "OMP_", "MALLOC_", "GLIBC_TUNABLES", "TORCH_"}) {
     if (starts_with(change, start)) return true;
