@@ -22,7 +22,7 @@ using testing_models::TestModel;
 using testing_models::Training;
 
 // A unit for each child that has parameters of its own.
-std::vector<engine::UnitSpec> units_of(const torch::nn::Module& module) {
+std::vector<engine::UnitSpec> unit_specs_of(const torch::nn::Module& module) {
   std::unordered_set<const at::TensorImpl*> seen;
   std::vector<engine::UnitSpec> units;
   const auto add = [&](const std::string& name, const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
@@ -52,7 +52,7 @@ void expect_same_bits(World& world, MakeGroup make_group, int shards, const Trai
   for (const auto& kind : testing_models::model_kinds()) {
     SCOPED_TRACE(kind.name);
     const TestModel model = kind.make();
-    engine::ModelSpec spec{.units = units_of(*model.module), .group = make_group(world), .shards = shards};
+    engine::ModelSpec spec{.units = unit_specs_of(*model.module), .group = make_group(world), .shards = shards};
     spec.activation_store = activations;
     if (shards == 1) spec.full_until = schedule::FullUntil::ShardsChange;
     ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
@@ -100,7 +100,7 @@ TEST_P(HostShardModel, HoldsFullUnitsInBuffersOfTheDevice) {
   run_ranks(GetParam(), [](World& world) {
     const TestModel model = testing_models::make_gpt();
     engine::ModelSpec spec{
-        .units = units_of(*model.module), .group = host_shards_over_its_own(world), .shards = world.size()};
+        .units = unit_specs_of(*model.module), .group = host_shards_over_its_own(world), .shards = world.size()};
     ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
     model.loss(world.rank()).backward();
     int64_t largest = 0;

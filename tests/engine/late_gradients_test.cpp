@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LateGradients,
                          ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}));
 
 // Layers a, b, a again, and c; `through`: whether gradients go through the second use of a.
-struct Chain {
+struct ThreeLayers {
   torch::Tensor a = torch::eye(4).set_requires_grad(true), b = torch::eye(4).set_requires_grad(true),
                 c = torch::eye(4).set_requires_grad(true);
 
@@ -67,7 +67,7 @@ struct Chain {
 // The peer's gradient of `a` was reduced, and this one comes after it.
 TEST(LateGradient, IsCountedWhereABackwardGoesAnotherWayThanTheLastAfterTheSameForward) {
   run_ranks(2, [](World& world) {
-    const Chain chain;
+    const ThreeLayers chain;
     auto sharded = shard(chain.units(), world);
     chain.loss(false).backward();
     sharded.zero_grad();

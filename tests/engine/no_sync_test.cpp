@@ -19,13 +19,13 @@ using testing_models::make_gpt;
 using testing_models::TestModel;
 using testing_models::Weights;
 
-constexpr int kSteps = 2, kBatches = 3;
+constexpr int kAccumulatedSteps = 2, kBatches = 3;
 constexpr double kRate = 1e-2;
 
 // Each rank's micro-batches are added first, in order, then the ranks' sums, in order.
 Weights train_by_that_order(const TestModel& model, int ranks, double clip) {
   testing_models::Unsharded unsharded(model.module, {.micro_batches = ranks, .clip = clip, .lr = kRate});
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kAccumulatedSteps; ++step) {
     for (int rank = 0; rank < ranks; ++rank) {
       const auto loss = [&](int b) { return model.loss((step * kBatches + b) * ranks + rank); };
       unsharded.add([&] {
@@ -47,7 +47,7 @@ Trained train(World& world, const Options& options, double clip, bool last_outsi
   const auto model = make_gpt();
   auto sharded = shard(*model.module, world, options);
   AdamW optimizer(sharded, {.lr = kRate});
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kAccumulatedSteps; ++step) {
     auto backward = [&](int b) { model.loss((step * kBatches + b) * world.size() + world.rank()).backward(); };
     {
       const NoSync scope = sharded.no_sync();
@@ -72,7 +72,7 @@ TEST_P(NoSyncOnRanks, AddsInItsOwnOrderAndReducesOnceAStep) {
           const Trained run = train(world, options, clip, last_outside);
           EXPECT_THAT(testing_models::differences(expected, run.weights), IsEmpty())
               << name << ", clipped to " << clip << ", last outside " << last_outside;
-          EXPECT_EQ(run.reductions, kSteps * 4) << name;  // units
+          EXPECT_EQ(run.reductions, kAccumulatedSteps * 4) << name;  // units
         }
       }
     }

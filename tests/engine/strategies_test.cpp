@@ -20,17 +20,17 @@ using fsdp::testing::run_ranks;
 using ::testing::IsEmpty;
 using testing_models::make_gpt;
 
-struct Choice {
+struct StrategyChoice {
   std::string name;
   Strategy strategy;
   int shard_group_size = 0;
 };
 
-std::vector<Choice> choices_for(int ranks) {
-  std::vector<Choice> choices{{"ShardGradOp", Strategy::ShardGradOp},
-                              {"ShardOptimizer", Strategy::ShardOptimizer},
-                              {"NoShard", Strategy::NoShard},
-                              {"HybridShard of the host", Strategy::HybridShard}};
+std::vector<StrategyChoice> choices_for(int ranks) {
+  std::vector<StrategyChoice> choices{{"ShardGradOp", Strategy::ShardGradOp},
+                                      {"ShardOptimizer", Strategy::ShardOptimizer},
+                                      {"NoShard", Strategy::NoShard},
+                                      {"HybridShard of the host", Strategy::HybridShard}};
   for (int size = 1; size < ranks; ++size) {
     if (ranks % size != 0) continue;
     choices.push_back({"HybridShard of " + std::to_string(size), Strategy::HybridShard, size});
@@ -47,7 +47,7 @@ TEST_P(Strategies, GiveTheBitsOfOneProcess) {
     const testing_models::Training training{.steps = 4, .micro_batches = 2 * world.size(), .clip = 0.05};
     for (const auto& kind : testing_models::model_kinds()) {
       testing_models::Expected expected(kind.make, training);
-      for (const Choice& choice : choices_for(world.size())) {
+      for (const StrategyChoice& choice : choices_for(world.size())) {
         SCOPED_TRACE(kind.name + ", " + choice.name);
         testing_models::expect_same_bits(expected, world,
                                          {.strategy = choice.strategy, .shard_group_size = choice.shard_group_size});
@@ -59,13 +59,13 @@ TEST_P(Strategies, GiveTheBitsOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Strategies, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
 // The sizes that docs/memory.md computes with, in elements.
-struct Sizes {
+struct BufferSizes {
   int64_t shards = 0, full = 0, largest = 0, pieces = 0;
   int64_t sums = 0, gradients = 0, largest_gradients = 0, slices = 0, largest_slice = 0;
 };
 
-Sizes sizes_of(ShardedModel& sharded, int rank) {
-  Sizes sizes;
+BufferSizes buffer_sizes_of(ShardedModel& sharded, int rank) {
+  BufferSizes sizes;
   for (const auto& unit : sharded.model().units()) {
     const layout::GradientLayout& gradients = unit->sum.gradient_layout();
     sizes.shards += unit->layout.shard_numel();
@@ -81,7 +81,7 @@ Sizes sizes_of(ShardedModel& sharded, int rank) {
   return sizes;
 }
 
-MemoryReport memory_after_training(World& world, const Options& options, Sizes& sizes) {
+MemoryReport memory_after_training(World& world, const Options& options, BufferSizes& sizes) {
   auto model = testing_models::model_kinds()[1].make();  // no tied parameters
   auto sharded = shard(*model.module, world, options);
   AdamW optimizer(sharded);
@@ -90,7 +90,7 @@ MemoryReport memory_after_training(World& world, const Options& options, Sizes& 
     optimizer.step();
     optimizer.zero_grad();
   }
-  sizes = sizes_of(sharded, world.rank());
+  sizes = buffer_sizes_of(sharded, world.rank());
   return sharded.memory();
 }
 
@@ -104,49 +104,49 @@ struct Formula {
 // Each step's sums take the place of its gradients.
 constexpr int64_t kInPlace = 0;
 
-Options grouped(Strategy strategy, int shard_group_size) {
+Options in_groups(Strategy strategy, int shard_group_size) {
   return {.strategy = strategy, .shard_group_size = shard_group_size};
 }
 
-std::vector<Formula> formulas_over_gloo(const Sizes& sizes, int64_t peers) {
+std::vector<Formula> formulas_over_gloo(const BufferSizes& sizes, int64_t peers) {
   const int64_t two = 2 * (sizes.largest_gradients + sizes.largest_slice * peers);
   const int64_t all = sizes.gradients + sizes.slices * peers;
   return {{"FullShard", {}, 2 * sizes.largest, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, sizes.full, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, sizes.full, all},
-          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), sizes.full, all},
+          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), sizes.full, all},
           {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace + sizes.slices * peers},
-          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 2 * sizes.largest, two},
-          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two},
-          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), sizes.full, two},
-          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two}};
+          {"HybridShard of 2", in_groups(Strategy::HybridShard, 2), 2 * sizes.largest, two},
+          {"HybridShard of 1", in_groups(Strategy::HybridShard, 1), 0, two},
+          {"HybridShardGradOp of 2", in_groups(Strategy::HybridShardGradOp, 2), sizes.full, two},
+          {"HybridShardGradOp of 1", in_groups(Strategy::HybridShardGradOp, 1), 0, two}};
 }
 
-std::vector<Formula> formulas_in_shared_memory(const Sizes& sizes) {
+std::vector<Formula> formulas_in_shared_memory(const BufferSizes& sizes) {
   const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients;
   return {{"FullShard", {}, 0, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, 0, two},
           {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, all},
-          {"ShardOptimizer of 2", grouped(Strategy::ShardOptimizer, 2), 0, all},
+          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), 0, all},
           {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace},
-          {"HybridShard of 2", grouped(Strategy::HybridShard, 2), 0, two},
-          {"HybridShard of 1", grouped(Strategy::HybridShard, 1), 0, two},
-          {"HybridShardGradOp of 2", grouped(Strategy::HybridShardGradOp, 2), 0, two},
-          {"HybridShardGradOp of 1", grouped(Strategy::HybridShardGradOp, 1), 0, two}};
+          {"HybridShard of 2", in_groups(Strategy::HybridShard, 2), 0, two},
+          {"HybridShard of 1", in_groups(Strategy::HybridShard, 1), 0, two},
+          {"HybridShardGradOp of 2", in_groups(Strategy::HybridShardGradOp, 2), 0, two},
+          {"HybridShardGradOp of 1", in_groups(Strategy::HybridShardGradOp, 1), 0, two}};
 }
 
 // Units are full in buffers, as over Gloo; gradients are reduced as ever.
-std::vector<Formula> formulas_by_copies(const Sizes& sizes, int64_t ranks) {
+std::vector<Formula> formulas_by_copies(const BufferSizes& sizes, int64_t ranks) {
   std::vector<Formula> formulas = formulas_in_shared_memory(sizes);
   const std::vector<Formula> in_buffers = formulas_over_gloo(sizes, ranks - 1);
   for (size_t i = 0; i < formulas.size(); ++i) formulas[i].full_parameters = in_buffers[i].full_parameters;
   return formulas;
 }
 
-void expect_formulas(World& world, const std::function<std::vector<Formula>(const Sizes&)>& formulas) {
+void expect_formulas(World& world, const std::function<std::vector<Formula>(const BufferSizes&)>& formulas) {
   const size_t count = formulas({}).size();
   for (size_t i = 0; i < count; ++i) {
-    Sizes sizes;
+    BufferSizes sizes;
     const MemoryReport memory = memory_after_training(world, formulas({})[i].options, sizes);
     const Formula expected = formulas(sizes)[i];
     EXPECT_EQ(memory.parameter_bytes, 4 * sizes.shards) << expected.name;
@@ -163,18 +163,19 @@ void expect_formulas(World& world, const std::function<std::vector<Formula>(cons
 TEST(Memory, FollowsTheFormulaOfEachStrategy) {
   run_ranks(4,
             [](World& world) {
-              expect_formulas(world, [&](const Sizes& sizes) { return formulas_over_gloo(sizes, world.size() - 1); });
+              expect_formulas(world,
+                              [&](const BufferSizes& sizes) { return formulas_over_gloo(sizes, world.size() - 1); });
             },
             {.backend = "gloo"});
   run_ranks(4,
             [](World& world) {
-              expect_formulas(world, [&](const Sizes& sizes) { return formulas_in_shared_memory(sizes); });
+              expect_formulas(world, [&](const BufferSizes& sizes) { return formulas_in_shared_memory(sizes); });
             },
             {.backend = "shm"});
   const testing::CopyingGathers copying;
   run_ranks(4,
             [](World& world) {
-              expect_formulas(world, [&](const Sizes& sizes) { return formulas_by_copies(sizes, world.size()); });
+              expect_formulas(world, [&](const BufferSizes& sizes) { return formulas_by_copies(sizes, world.size()); });
             },
             {.backend = "shm"});
 }

@@ -149,8 +149,8 @@ bool has_gradients(const ShardedModel& sharded, const engine::ShardedUnit& unit)
 }
 
 // A model that has made two steps, so that there is a plan.
-struct Trained {
-  explicit Trained(World& world, const Options& options = {})
+struct TrainedTwoSteps {
+  explicit TrainedTwoSteps(World& world, const Options& options = {})
       : model(make_blocks()),
         sharded(shard(*model.module, world, options)),
         optimizer(sharded, {.lr = 1e-2}),
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, StepInBackwardOnOneOrTwo,
 
 TEST_P(StepInBackwardOnOneOrTwo, GivesGradientsBackAsSoonAsTheyAreUsed) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world);
+    TrainedTwoSteps trained(world);
     const torch::Tensor loss = trained.model.loss(world.rank());
     const int64_t before = trained.sharded.memory().gradient_bytes;
     {
@@ -203,7 +203,7 @@ TEST_P(StepInBackwardOnOneOrTwo, GivesGradientsBackAsSoonAsTheyAreUsed) {
 
 TEST_P(StepInBackwardOnOneOrTwo, CountsEachStepOnce) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world);
+    TrainedTwoSteps trained(world);
     trained.step_in_backward(2);
     const Optimizer::ElementState counts = trained.optimizer.state().scalars.at(0);
     EXPECT_EQ(counts.name, "step");
@@ -214,7 +214,7 @@ TEST_P(StepInBackwardOnOneOrTwo, CountsEachStepOnce) {
 // Each leaves the step as it is, which can be ended afterwards.
 TEST_P(StepInBackwardOnOneOrTwo, RefusesWhatComesBeforeTheStepIsEnded) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world), expected(world);
+    TrainedTwoSteps trained(world), expected(world);
     ShardedModel& sharded = trained.sharded;
     const torch::Tensor loss = trained.model.loss(4 + world.rank());
     auto in_backward = trained.optimizer.step_in_backward();
@@ -263,7 +263,7 @@ std::vector<torch::Tensor> copies_of_shards(const ShardedModel& sharded) {
 
 TEST_P(StepInBackwardOnOneOrTwo, RefusesAScaledLossBeforeAnythingIsStepped) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world), expected(world);
+    TrainedTwoSteps trained(world), expected(world);
     const std::vector<torch::Tensor> before = copies_of_shards(trained.sharded);
     GradScaler scaler;
     const torch::Tensor loss = scaler.scale(trained.model.loss(4 + world.rank()));
@@ -275,7 +275,7 @@ TEST_P(StepInBackwardOnOneOrTwo, RefusesAScaledLossBeforeAnythingIsStepped) {
     const std::vector<torch::Tensor> after = copies_of_shards(trained.sharded);
     for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(torch::equal(before[i], after[i])) << i;
 
-    for (Trained* one : {&trained, &expected}) {
+    for (TrainedTwoSteps* one : {&trained, &expected}) {
       GradScaler own;
       own.scale(one->model.loss(4 + world.rank())).backward();
       EXPECT_TRUE(own.step(one->optimizer));
@@ -289,7 +289,7 @@ TEST_P(StepInBackwardOnOneOrTwo, RefusesAScaledLossBeforeAnythingIsStepped) {
 
 TEST_P(StepInBackwardOnOneOrTwo, AScopeWithoutABackwardIsNone) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world);
+    TrainedTwoSteps trained(world);
     { auto in_backward = trained.optimizer.step_in_backward(); }
     trained.model.loss(world.rank()).backward();
     EXPECT_GT(trained.sharded.clip_grad_norm_(1), 0);
@@ -302,8 +302,8 @@ TEST_P(StepInBackwardOnOneOrTwo, AScopeWithoutABackwardIsNone) {
 
 TEST_P(StepInBackwardOnOneOrTwo, GradientsThatNoSyncLeftAreStepped) {
   run_ranks(GetParam(), [](World& world) {
-    Trained trained(world), expected(world);
-    for (Trained* one : {&trained, &expected}) {
+    TrainedTwoSteps trained(world), expected(world);
+    for (TrainedTwoSteps* one : {&trained, &expected}) {
       for (int step = 2; step < 4; ++step) {
         {
           auto no_sync = one->sharded.no_sync();
@@ -324,7 +324,7 @@ TEST_P(StepInBackwardOnOneOrTwo, GradientsThatNoSyncLeftAreStepped) {
 
 TEST(StepInBackward, GathersForTheNextForwardWhereThereIsABuffer) {
   run_ranks(Job{2, "gloo"}, [](World& world) {
-    Trained trained(world, {.buffers = 8, .prefetch = 7});
+    TrainedTwoSteps trained(world, {.buffers = 8, .prefetch = 7});
     const std::string schedule = trained.sharded.schedule();
     EXPECT_THAT(schedule, ContainsRegex("\nbackward +blocks.4 +blocks.5@"));
     EXPECT_THAT(schedule, ContainsRegex("\nstep +root@[0-9], blocks.0@[0-9]"));

@@ -7,8 +7,8 @@ namespace {
 using torch::Tensor;
 
 // Uses `own` and `shared`, each several times, in another order than that of the units.
-struct Block : torch::nn::Module {
-  Block(const Tensor& tied, int64_t rows, int64_t width)
+struct TiedBlock : torch::nn::Module {
+  TiedBlock(const Tensor& tied, int64_t rows, int64_t width)
       : own(register_parameter("own", torch::randn({rows, width}) / 4)),
         shared(register_parameter("shared", tied.defined() ? tied : own)) {}
   Tensor forward(const Tensor& x) {
@@ -28,7 +28,7 @@ TestModel make_tied(Tied tied, int64_t rows, int64_t width, StepBegins begins) {
   torch::nn::Sequential blocks;
   Tensor first;
   for (int i = 0; i < 3; ++i) {
-    auto block = std::make_shared<Block>(first, rows, width);
+    auto block = std::make_shared<TiedBlock>(first, rows, width);
     if (tied == Tied::Across) first = block->shared;
     blocks->push_back(block);
   }

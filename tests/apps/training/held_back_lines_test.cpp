@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string shown(int64_t steps, std::optional<int64_t> validated_step) {
+std::string progress_shown(int64_t steps, std::optional<int64_t> validated_step) {
   testing::internal::CaptureStdout();
   {
     Progress progress(100, 50, {});
@@ -24,14 +24,14 @@ std::string shown(int64_t steps, std::optional<int64_t> validated_step) {
 }
 
 TEST(Progress, ShowsEveryLossOnHeldBackText) {
-  EXPECT_THAT(shown(60, 7), HasSubstr("validation loss 2.2500"));
-  EXPECT_THAT(shown(60, 7), HasSubstr("step   7/100"));
-  EXPECT_THAT(shown(60, 7), Not(HasSubstr("step   8/100")));
+  EXPECT_THAT(progress_shown(60, 7), HasSubstr("validation loss 2.2500"));
+  EXPECT_THAT(progress_shown(60, 7), HasSubstr("step   7/100"));
+  EXPECT_THAT(progress_shown(60, 7), Not(HasSubstr("step   8/100")));
 }
 
 TEST(Progress, EndsWithTheLastStep) {
-  EXPECT_THAT(shown(9, std::nullopt), HasSubstr("step   9/100"));
-  const std::string text = shown(50, std::nullopt);  // whose line was due
+  EXPECT_THAT(progress_shown(9, std::nullopt), HasSubstr("step   9/100"));
+  const std::string text = progress_shown(50, std::nullopt);  // whose line was due
   EXPECT_EQ(text.find("step  50/100"), text.rfind("step  50/100"));
 }
 
