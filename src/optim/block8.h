@@ -1,13 +1,21 @@
 // Floats in 8 bits each and a scale per block of 64: the block-wise dynamic quantisation of Dettmers et al., 8-bit
-// Optimizers via Block-wise Quantization (https://arxiv.org/abs/2110.02861).
+// Optimizers via Block-wise Quantization (https://arxiv.org/abs/2110.02861), with the map that telephones use (the
+// mu-law of ITU-T G.711) in place of the paper's. That one is looked up in tables; this one is a few instructions.
 //
-// A block's scale is the largest of its absolute values, and a code is the place in a map of 0 to 1 that is nearest to
-// value / scale; of two that are equally near it is the smaller one. The map is finer for large values: each decade
-// from 1e-7 to 1 has twice the places of the one below. With a sign there are 127 places (1, 2, 4, ... 64 a decade),
-// without one 255 (2, 4, ... 128 a decade), and 0. The paper's signed map has 1 but not -1, so that a negative block
-// would shrink whenever it is stored; here the largest place is 1 on both sides.
+// A block's scale is the largest of its absolute values, 2^-112 at least. A value becomes
 //
-// Exact and the same everywhere: one division in fp32, and comparisons. Pure; from any thread.
+//   y = 1 + top * |value| / scale
+//
+// of which the code keeps the exponent and 4 bits of the mantissa, rounded to the nearest; of two that are equally near
+// it is the smaller one. So there are 16 places to each power of 2 of y, and they lie the closer the nearer to 0:
+//
+//              places   top      the smallest place   largest error
+//   signed       127    247      2.5e-4 * scale       4 / 247 * scale, for values above 0.51 * scale
+//   unsigned     255    63,487   9.8e-7 * scale       1024 / 63,487 * scale, or a 32nd of what is above 1e-5 * scale
+//
+// and 0. The largest place is 1 on both sides, so that what is packed again keeps its codes and its scale.
+//
+// Exact and the same everywhere: fp32, no two operations rounded as one. Pure; from any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +29,7 @@ inline constexpr int64_t kBlock8Numel = 64;
 float block8_value(int8_t code);
 float block8_value(uint8_t code);
 
-// One block: up to 64 values and as many codes. A value that is not finite makes the whole block so, or NaN.
+// One block: up to 64 values and as many codes. A value that is not finite makes the whole block so.
 float block8_pack(std::span<const float> values, int8_t* codes);  // returns the scale
 void block8_unpack(std::span<const int8_t> codes, float scale, float* values);
 

@@ -8,7 +8,6 @@
 
 #include "optim/block8.h"
 #include "optim/block8_kernels.h"
-#include "optim/block8_map.h"
 
 namespace fsdp::optim {
 
@@ -38,20 +37,17 @@ void step_block(const AdamNumbers& numbers, float* parameters, const float* grad
 
 }  // namespace
 
-Block8Kernel block8_kernel(int number) {
+Block8Kernel block8_kernel() {
 #ifdef __x86_64__
-  const bool has_avx512 =
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
-  if (has_avx512 && number-- == 0) return block8_adam_avx512;
-  if (__builtin_cpu_supports("avx2") && number-- == 0) return block8_adam_avx2;
+  if (__builtin_cpu_supports("avx2")) return block8_adam_avx2;
 #endif
   return nullptr;
 }
 
 void block8_adam(const AdamNumbers& numbers, float* parameters, const float* gradients, int64_t numel,
                  const Block8Moments& moments) {
-  static const Block8Kernel fastest = block8_kernel(0);
-  block8_adam_by(fastest, numbers, parameters, gradients, numel, moments);
+  static const Block8Kernel kernel = block8_kernel();
+  block8_adam_by(kernel, numbers, parameters, gradients, numel, moments);
 }
 
 void block8_adam_by(Block8Kernel kernel, const AdamNumbers& numbers, float* parameters, const float* gradients,
@@ -59,7 +55,7 @@ void block8_adam_by(Block8Kernel kernel, const AdamNumbers& numbers, float* para
   int64_t done = 0;
   if (kernel != nullptr) {
     done = numel / kBlock8Numel;
-    kernel(numbers, parameters, gradients, done, moments, block8_signed_map(), block8_unsigned_map());
+    kernel(numbers, parameters, gradients, done, moments);
   }
   for (; done * kBlock8Numel < numel; ++done) {
     step_block(numbers, parameters, gradients, done,

@@ -69,11 +69,10 @@ std::vector<AdamNumbers> kinds() {
   return {adamw, adam, maximised};
 }
 
-// Those of this processor, and the plain loop.
+// The plain loop, and this processor's.
 std::vector<Block8Kernel> all_kernels() {
-  std::vector<Block8Kernel> kernels;
-  do kernels.push_back(block8_kernel(static_cast<int>(kernels.size())));
-  while (kernels.back() != nullptr);
+  std::vector<Block8Kernel> kernels{nullptr};
+  if (block8_kernel() != nullptr) kernels.push_back(block8_kernel());
   return kernels;
 }
 
