@@ -24,7 +24,10 @@ void Reductions::use(std::span<const UnitId> units, std::span<const int> forward
     const int lag = recorded_ ? forecast_of(state, forward_uses[unit]).lag : 0;
     if (lag >= 0) look_at(unit, lag);
   }
-  if (again && !recorded_) return;  // they stay due
+  if (!again || recorded_) goes_on(forward_uses, actions);  // else they stay due
+}
+
+void Reductions::goes_on(std::span<const int> forward_uses, Actions& actions) {
   std::vector<UnitId> due;
   for (; !due_.empty() && due_.begin()->first <= uses_; due_.erase(due_.begin()))
     due.insert(due.end(), due_.begin()->second.begin(), due_.begin()->second.end());

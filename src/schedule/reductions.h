@@ -40,6 +40,8 @@ class Reductions {
   // The backward goes on to use other units. `forward_uses` counts each unit's uses before. `again`: for a part of the
   // forward that it runs again, which may begin before a unit that a backward has reached.
   void use(std::span<const UnitId> units, std::span<const int> forward_uses, bool again, Actions& actions);
+  // After such a part, the backward itself goes on with the units that the part used last.
+  void goes_on(std::span<const int> forward_uses, Actions& actions);
   // Before a gradient of `unit` is written: it has a gradient buffer afterwards.
   void open(UnitId unit, Actions& actions);
   // After it was written. `trainable` is how many parameters of the unit want gradients.

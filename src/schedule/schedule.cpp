@@ -28,6 +28,7 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   Actions actions;
   make_full(units, actions);
   if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, runs_again_, actions);
+  if (mode == Mode::Backward && !next && ran_again_) reductions_.goes_on(forward_uses_, actions);
   record_.add(actions);
   return actions;
 }

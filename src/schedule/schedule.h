@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedule/action.h"
@@ -40,14 +41,14 @@ class Schedule {
   // `operator_ends` with the same units.
   Actions operator_begins(std::span<const UnitId> units, Mode mode) {
     for (UnitId unit : units) residency_.pin(unit);
-    if (same_use(units, mode)) return {};
+    if (same_use(units, mode) && !ran_again_) return {};
     return other_use(units, mode);
   }
   void operator_ends(std::span<const UnitId> units) {
     for (UnitId unit : units) residency_.unpin(unit);
   }
   // Whether the operators that follow are a part of the forward that the backward runs again.
-  void set_runs_again(bool runs_again) { runs_again_ = runs_again; }
+  void set_runs_again(bool runs_again) { ran_again_ = std::exchange(runs_again_, runs_again) && !runs_again; }
   // A gradient of the unit comes; its buffer is open once the actions are done.
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
@@ -153,6 +154,7 @@ class Schedule {
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   bool runs_again_ = false;
+  bool ran_again_ = false;         // before this operator, which does not
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
   std::vector<uint8_t> changed_;   // per unit: before the end of this backward

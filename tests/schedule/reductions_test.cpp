@@ -47,6 +47,21 @@ TEST(Schedule, AUnitThatLiesInTwoRecomputedPartsIsReducedOnce) {
   }
 }
 
+// In the first backward too, of which nothing is known yet.
+TEST(Schedule, UnitsThatRunAgainTakeNoMoreGradientBuffersThanOthers) {
+  Player player({.units = 8, .gradient_buffers = 2});
+  for (int step = 0; step < 3; ++step) {
+    player.forward({0, 1, 2, 3, 4, 5, 6, 7});
+    for (UnitId unit = 7; unit >= 0; --unit) {
+      player.run_again({unit});
+      player.backward(unit);
+      player.gradients(unit, 2, 2);
+      EXPECT_LE(player.schedule.gradient_buffers(), 2) << "step " << step << " unit " << unit;
+    }
+    player.end_backward();
+  }
+}
+
 TEST(Schedule, AFrozenUnitIsGatheredAndNeverReduced) {
   Player player({.units = 3});
   for (int step = 0; step < 2; ++step) {
