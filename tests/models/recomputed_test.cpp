@@ -136,6 +136,20 @@ TEST_P(RecomputedModels, HaveTheBitsOfOneProcessWithout) {
   });
 }
 
+// From the first backward on, of which nothing is known before.
+TEST_P(RecomputedModels, HoldGradientsOfNoMoreWholeUnitsThanThePlainModel) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto held = [&world](const Body& body) {
+      const TestModel model = make(body)();
+      auto sharded = shard(*model.module, world, {.units = blocks_as_units()});
+      testing_models::train(model, sharded, world, {.steps = 1, .micro_batches = world.size()});
+      return sharded.memory().full_gradient_bytes;
+    };
+    const int64_t expected = held(plain);
+    for (const auto& [name, body] : bodies()) EXPECT_LE(held(body), expected) << name;
+  });
+}
+
 TEST_P(RecomputedModels, AccumulateInNoSync) {
   run_ranks(GetParam(), [](World& world) {
     const auto weights = [&](const Body& body) {
