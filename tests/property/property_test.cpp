@@ -1,7 +1,6 @@
 // Whatever the model, the units and the ranks: after 5 steps of AdamW the weights have the bits of one plain process.
 //
-// FSDP_PROPERTY_SEED=<seed> runs one case alone, FSDP_PROPERTY_ROUNDS=<n> n times as many as the test; there are as
-// many seeds as one likes.
+// FSDP_PROPERTY_SEED=<seed> runs one case alone; there are as many seeds as one likes, the first of them are the test.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -49,7 +49,7 @@ inline constexpr const char* kSeveralHosts = "several hosts";
 inline constexpr const char* kStaged = "staged";
 std::vector<std::string> backends_of(int ranks);
 
-// Each cell has one of these seeds, or FSDP_PROPERTY_ROUNDS of them.
+// Every cell with each of the settings that are dealt out evenly has one of these seeds.
 uint64_t number_of_cases();
 RandomCase make_random_case(uint64_t seed);
 
