@@ -7,8 +7,14 @@
 
 namespace trainer {
 
-// Whether the plan asks for more memory than there is. False where that is not known.
-bool exceeds_memory(const RunPlan& plan);
+// Where it is not known how much memory there is, every plan fits.
+enum class Fit {
+  kWell,
+  kBarely,  // the host has less than a quarter more than the plan asks for
+  kNot,
+};
+
+Fit fit(const RunPlan& plan);
 
 // Lines that end with a newline, of at most 80 columns.
 std::string fit_text(const RunPlan& plan);

@@ -1,5 +1,7 @@
 #include "training/memory_guard.h"
 
+#include <malloc.h>
+
 #include "console/terminal.h"
 #include "planning/dry_run.h"
 #include "planning/fit.h"
@@ -16,16 +18,24 @@ void check_activation_memory(fsdp::World& world, const Options& options) {
   });
 }
 
+void return_freed_memory() {
+  constexpr int kBytes = 2 << 20;
+  mallopt(M_MMAP_THRESHOLD, kBytes);
+}
+
 void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free) {
-  if (options.ignore_memory) return;
-  from_first_rank(world, [&] {
+  if (options.ignore_memory) return return_freed_memory();
+  const std::string kBarely = "barely";
+  const std::string found = from_first_rank(world, [&]() -> std::string {
     const RunPlan plan = plan_here(world, options, free);
-    if (!exceeds_memory(plan)) return std::string();
+    const Fit its_fit = fit(plan);
+    if (its_fit != Fit::kNot) return its_fit == Fit::kBarely ? kBarely : "";
     print(memory_table(plan) + "\n" + fit_text(plan) + "\n");
     throw fsdp::Error(
         "the run needs more memory than this host has left for it, as the table says. Take one of the changes there, "
         "end other programs, or train all the same with --ignore-memory.");
   });
+  if (found == kBarely) return_freed_memory();
 }
 
 }  // namespace trainer

@@ -78,15 +78,17 @@ LaunchOptions hot_options(const Job& job, int restarts) {
           .hot_restart = true};
 }
 
-// The last rank is killed in step `step` of the first ranks.
+// The last rank is killed in step 3 of the first ranks, when all have come there: one that was still in the step before
+// would not end it without the other.
 RunResult run_with_kill(const Job& job, Moment when, HotTraining training = {}) {
   return testing::run_ranks_to_end(
       job.ranks,
       [=](World& world) {
         HotTraining here = training;
         here.at = [&](int step, Moment moment) {
-          const bool is_victim = world.restarts() == 0 && world.rank() == world.size() - 1;
-          if (is_victim && step == 3 && moment == when) raise(SIGKILL);
+          if (world.restarts() > 0 || step != 3 || moment != when) return;
+          world.barrier();
+          if (world.rank() == world.size() - 1) raise(SIGKILL);
         };
         train_hot(world, here);
       },
@@ -143,7 +145,9 @@ TEST(HotRestarts, GoOnAfterOneAnother) {
         HotTraining training;
         training.at = [&](int step, Moment moment) {
           const bool is_time = step == std::vector{1, 4, 4, -1}.at(static_cast<size_t>(world.restarts()));
-          if (is_time && moment == Moment::BeforeForward && world.rank() == world.restarts() % 2) raise(SIGKILL);
+          if (!is_time || moment != Moment::BeforeForward) return;
+          world.barrier();
+          if (world.rank() == world.restarts() % 2) raise(SIGKILL);
         };
         train_hot(world, training);
       },

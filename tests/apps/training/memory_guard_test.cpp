@@ -1,0 +1,41 @@
+// A run that barely fits takes no memory for later use.
+#include "training/memory_guard.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <torch/torch.h>
+
+#include "planning/host_memory.h"
+#include "support/run_ranks.h"
+
+namespace trainer {
+namespace {
+
+using fsdp::testing::run_ranks;
+
+torch::Tensor of_megabytes(int64_t megabytes) { return torch::empty({megabytes << 20}, torch::kUInt8); }
+
+// Whether a tensor has pages of its own, which go back to the kernel with it. By default it would have none once a
+// larger one was freed.
+bool returns_freed_memory() {
+  of_megabytes(16);
+  const auto before = mallinfo2().hblks;
+  const torch::Tensor tensor = of_megabytes(4);
+  return mallinfo2().hblks > before;
+}
+
+TEST(MemoryGuard, ReturnsFreedMemoryOfARunThatBarelyFits) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options;
+    options.model = {.vocabulary = 256, .context = 32, .width = 32, .layers = 2, .heads = 2};
+    options.ranks = world.size();
+    const double needed = host_bytes(plan_here(world, options, {}));
+    check_memory(world, options, {.host = 10 * needed});
+    EXPECT_FALSE(returns_freed_memory());
+    check_memory(world, options, {.host = 1.15 * needed});
+    EXPECT_TRUE(returns_freed_memory());
+  });
+}
+
+}  // namespace
+}  // namespace trainer
