@@ -22,9 +22,12 @@ Fit fit_of(double needed, double available) {
 
 const char* verdict(double needed, double available) {
   switch (fit_of(needed, available)) {
-    case Fit::kWell: return "fits";
-    case Fit::kBarely: return "barely fits";
-    case Fit::kNot: return "does not fit";
+    case Fit::kWell:
+      return "fits";
+    case Fit::kBarely:
+      return "barely fits";
+    case Fit::kNot:
+      return "does not fit";
   }
   return "";
 }

@@ -21,6 +21,7 @@ void check_activation_memory(fsdp::World& world, const Options& options) {
 void return_freed_memory() {
   constexpr int kBytes = 2 << 20;
   mallopt(M_MMAP_THRESHOLD, kBytes);
+  malloc_trim(0);
 }
 
 void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free) {
