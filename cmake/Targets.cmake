@@ -4,6 +4,8 @@ add_library(fsdp_flags INTERFACE)
 target_compile_options(fsdp_flags INTERFACE -Wall -Wextra)  # errors in the dev preset
 # GCC 12 sees overlapping copies in `"text" + string` where there are none (GCC's bug 105651).
 target_compile_options(fsdp_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# GCC warns of googletest's macros after an `if` without braces.
+target_compile_options(fsdp_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-dangling-else>)
 # Nobody replaces our functions at load time: calls between them are direct and may be inlined, -fPIC or not.
 target_compile_options(fsdp_flags INTERFACE -fno-semantic-interposition)
 if(FSDP_SANITIZE)  # a finding of any of them ends the process, so that its test fails

@@ -141,21 +141,23 @@ TEST_F(TorchFileTest, StridesAndOffsetsSayWhereElementsLie) {
 }
 
 TEST_F(TorchFileTest, ATensorThatDoesNotLieInItsStorageIsRefused) {
-  EXPECT_THAT(message({.offset = 1}), HasSubstr("ends behind its storage"));
-  EXPECT_THAT(message({.offset = -1}), HasSubstr("begins before its storage"));
-  EXPECT_THAT(message({.strides = {4, 1}}), HasSubstr("ends behind its storage"));
-  EXPECT_THAT(message({.strides = {3}}), HasSubstr("number of strides"));
-  EXPECT_THAT(message({.strides = {-3, 1}}), HasSubstr("something else than sizes"));
-  EXPECT_THAT(message({.strides = {INT64_MAX, 1}}), HasSubstr("64 bits"));
-  EXPECT_THAT(message({.shape = {INT64_MAX, 3}}), HasSubstr("more elements than memory can hold"));
-  EXPECT_THAT(message({.shape = {int64_t{1} << 40, int64_t{1} << 40, 0}, .strides = {0, 0, 0}}),
+  EXPECT_THAT(message(TestTensor{.offset = 1}), HasSubstr("ends behind its storage"));
+  EXPECT_THAT(message(TestTensor{.offset = -1}), HasSubstr("begins before its storage"));
+  EXPECT_THAT(message(TestTensor{.strides = {4, 1}}), HasSubstr("ends behind its storage"));
+  EXPECT_THAT(message(TestTensor{.strides = {3}}), HasSubstr("number of strides"));
+  EXPECT_THAT(message(TestTensor{.strides = {-3, 1}}), HasSubstr("something else than sizes"));
+  EXPECT_THAT(message(TestTensor{.strides = {INT64_MAX, 1}}), HasSubstr("64 bits"));
+  EXPECT_THAT(message(TestTensor{.shape = {INT64_MAX, 3}}), HasSubstr("more elements than memory can hold"));
+  EXPECT_THAT(message(TestTensor{.shape = {int64_t{1} << 40, int64_t{1} << 40, 0}, .strides = {0, 0, 0}}),
               HasSubstr("more elements than memory can hold"));
-  EXPECT_THAT(message({.shape = {1 << 20, 1 << 20}, .strides = {0, 0}}), HasSubstr("expanded"));
-  EXPECT_THAT(message({.storage_numel = 7}), AllOf(HasSubstr("24 bytes"), HasSubstr("28")));
-  EXPECT_THAT(message({.storage_numel = INT64_MAX}), HasSubstr("more elements than memory can hold"));
-  EXPECT_THAT(message({.storage = "DoubleStorage"}), HasSubstr("24 bytes"));
-  EXPECT_THAT(message({.storage = "ComplexFloatStorage"}), HasSubstr("asks Python for torch.ComplexFloatStorage"));
-  EXPECT_THAT(message({.function = "_rebuild_sparse_tensor"}), HasSubstr("nothing that a file asks for is run"));
+  EXPECT_THAT(message(TestTensor{.shape = {1 << 20, 1 << 20}, .strides = {0, 0}}), HasSubstr("expanded"));
+  EXPECT_THAT(message(TestTensor{.storage_numel = 7}), AllOf(HasSubstr("24 bytes"), HasSubstr("28")));
+  EXPECT_THAT(message(TestTensor{.storage_numel = INT64_MAX}), HasSubstr("more elements than memory can hold"));
+  EXPECT_THAT(message(TestTensor{.storage = "DoubleStorage"}), HasSubstr("24 bytes"));
+  EXPECT_THAT(message(TestTensor{.storage = "ComplexFloatStorage"}),
+              HasSubstr("asks Python for torch.ComplexFloatStorage"));
+  EXPECT_THAT(message(TestTensor{.function = "_rebuild_sparse_tensor"}),
+              HasSubstr("nothing that a file asks for is run"));
 }
 
 TEST_F(TorchFileTest, DictsThatHoldThemselvesOrTooMuchAreRefused) {

@@ -23,8 +23,8 @@ namespace {
 
 using fsdp::testing::run_ranks;
 
-// What the process made. Pages that are shared are divided among those that share them. Those of LibTorch's files are left
-// out: they are fewer or more with each program beside this one that begins or ends.
+// What the process made. Pages that are shared are divided among those that share them. Those of LibTorch's files are
+// left out: they are fewer or more with each program beside this one that begins or ends.
 double proportional_bytes() {
   std::ifstream report("/proc/self/smaps_rollup");
   double kibibytes = 0;
