@@ -19,7 +19,6 @@ const std::vector<Sharding> kShardings = {
     {Strategy::HybridShard, "HybridShard", true},        {Strategy::HybridShardGradOp, "HybridShardGradOp", true},
 };
 constexpr int kLargestWorld = 4;
-constexpr uint64_t kRounds = 2;  // through all cells: without clipping, and with it
 
 std::vector<Cell> make_cells() {
   std::vector<Cell> cells;
@@ -83,7 +82,7 @@ std::vector<std::string> backends_of(int ranks) {
 }
 
 const Cell& cell_of(uint64_t seed) { return cells()[seed % cells().size()]; }
-uint64_t number_of_cases() { return kRounds * cells().size(); }
+uint64_t number_of_cases() { return cells().size(); }
 
 bool RandomCase::keeps_buffers() const {
   const MixedPrecision& precision = options.mixed_precision;
@@ -121,10 +120,9 @@ RandomModel RandomCase::make_unsharded() const {
 
 RandomCase make_random_case(uint64_t seed) {
   const Cell& cell = cell_of(seed);
-  const uint64_t number = seed % cells().size(), round = seed / cells().size();
-  const int64_t accumulation = 1 + static_cast<int64_t>((number + round) % 3);
-  const bool clips = (number / 2 + round) % 2 == 1;
   RandomSource random(~seed);  // other numbers than the model's
+  const int64_t accumulation = random.between(1, 3);
+  const bool clips = random.one_in(2);
   const Policy policy = random_policy(random);
   RandomCase drawn{.seed = seed};
   drawn.training = {.steps = 5,
@@ -136,22 +134,22 @@ RandomCase make_random_case(uint64_t seed) {
   drawn.options.units = policy.units;
   drawn.options.buffers = static_cast<int>(random.between(2, 4));
   drawn.options.prefetch = static_cast<int>(random.between(0, 2));
-  drawn.options.full_on_each_host = cell.backend == kSeveralHosts && round % 2 == 1;
+  drawn.options.full_on_each_host = cell.backend == kSeveralHosts && random.one_in(2);
   if (cell.bf16) drawn.options.mixed_precision = random_precision(random);
   const auto state = random.among<std::pair<StateDtype, const char*>>(
       {{StateDtype::Float32, "fp32"}, {StateDtype::BFloat16, "bf16"}, {StateDtype::Block8, "blocks of 8 bits"}});
   drawn.training.state_dtype = state.first;
-  const auto [offload, files] = std::vector<std::pair<std::optional<Offload>, const char*>>{
-      {std::nullopt, "nothing"}, {Offload::Optimizer, "the moments"}, {Offload::All, "all"}}[(number / 3 + round) % 3];
+  const auto [offload, files] = random.among<std::pair<std::optional<Offload>, const char*>>(
+      {{std::nullopt, "nothing"}, {Offload::Optimizer, "the moments"}, {Offload::All, "all"}});
   drawn.offload = offload;
-  drawn.offloads_activations = random.between(0, 1) == 1;
+  drawn.offloads_activations = random.one_in(2);
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
   const auto recomputed = random.among<std::pair<std::optional<ActivationCheckpointOptions>, const char*>>(
       {{std::nullopt, "no block"},
        {ActivationCheckpointOptions{.keep = KeptResults::None}, "each block"},
        {ActivationCheckpointOptions{.keep = KeptResults::Products}, "each block but products"}});
   drawn.recomputed = recomputed.first;
-  drawn.deferred = (number / 3 + round) % 2 == 0;
+  drawn.deferred = random.one_in(2);
   drawn.words = fmt::format(
       "{} (groups of {}), {} ranks, {}, {}, {}{} micro-batches each, clip {}, a step in {} in its backward, {} "
       "buffers, prefetch {}, full on each host {}, moments in {}, {}{} in files, {} recomputed, {}; {}",

@@ -49,7 +49,7 @@ inline constexpr const char* kSeveralHosts = "several hosts";
 inline constexpr const char* kStaged = "staged";
 std::vector<std::string> backends_of(int ranks);
 
-// Every cell with each of the settings that are dealt out evenly has one of these seeds.
+// As many seeds from 0 as there are cells: each cell has one of them.
 uint64_t number_of_cases();
 RandomCase make_random_case(uint64_t seed);
 

@@ -35,12 +35,12 @@ class TrainStop : public TrainProgram {
 };
 
 TEST_F(TrainStop, LeavesTheSameRecordsWhenItGoesOn) {
-  const std::string arguments = "--ranks 2 --steps 500 --validate-every 7 --resume auto";
+  const std::string arguments = "--ranks 2 --steps 250 --validate-every 7 --resume auto";
   ASSERT_EQ(tiny("whole", arguments).code, 0);
   const std::vector<json> whole = reproducible_steps_of(folder_ / "whole");
-  ASSERT_EQ(whole.size(), 500u);
+  ASSERT_EQ(whole.size(), 250u);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
-    const size_t lines = 1 + std::random_device()() % 150;
+    const size_t lines = 1 + std::random_device()() % 75;
     SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(lines) + " lines");
     const std::string run = "stopped-" + std::to_string(signal);
     Job job(tiny_arguments(run, arguments), folder_ / run, lines);
