@@ -23,8 +23,9 @@ namespace {
 
 using fsdp::testing::run_ranks;
 
-// What the process made. Pages that are shared are divided among those that share them. Those of LibTorch's files are
-// left out: they are fewer or more with each program beside this one that begins or ends.
+// The bytes of memory that this process allocated, as the kernel counts them: of a page that several processes share,
+// each has an equal part. Pages of LibTorch's files do not count, since that part changes whenever another program that
+// uses them begins or ends.
 double proportional_bytes() {
   std::ifstream report("/proc/self/smaps_rollup");
   double kibibytes = 0;
