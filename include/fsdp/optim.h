@@ -58,8 +58,9 @@ namespace optim {
 class RuleOnPieces;
 }
 namespace engine {
+class GradientFactors;
 class ShardedUnit;
-}
+}  // namespace engine
 
 // A scope whose backward is the last of its step, opened by `PieceOptimizer::step_in_backward`. Ends when it is
 // destroyed, by the thread that opened it; it keeps the model alive until then.
@@ -121,7 +122,7 @@ class PieceOptimizer : public Optimizer {
   Rules& rules() { return rules_; }
 
  private:
-  using Update = std::function<void(const engine::ShardedUnit& unit, std::span<const float> factors)>;
+  using Update = std::function<void(const engine::ShardedUnit& unit, const engine::GradientFactors& factors)>;
 
   void leave_model() noexcept;
 

@@ -54,11 +54,11 @@ class Model {
   // Rank `source`'s values to all. A collective.
   void broadcast_buffers(int source);
 
-  // Ends the sum of the gradients, which are to be multiplied by factors then: those that the caller takes are its to
-  // apply, the others are applied before anybody reads a gradient. Throws Error when no rank has a gradient.
+  // Ends the sum of the gradients, which are to be multiplied by factors then. Throws Error when no rank has a
+  // gradient.
   void close_gradients(std::string_view what);
   void scale_gradients(float factor) { parts_.gradients.scale(factor); }
-  std::vector<float> take_factors() { return parts_.gradients.take_factors(); }
+  GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
   void scale_now() { parts_.gradients.scale_now(parts_.parameters); }
   void zero_grad();
   void set_gradient_divisor(double divisor);

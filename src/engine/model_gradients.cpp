@@ -74,25 +74,34 @@ std::vector<float> ModelGradients::closing_factors() const {
   return factor == 1.0f ? std::vector<float>{} : std::vector{factor};
 }
 
-std::vector<float> ModelGradients::closing_factors_of(ShardedUnit& unit) const {
+GradientFactors ModelGradients::closing_factors_of(ShardedUnit& unit) const {
   std::vector<float> factors = closing_factors();
   if (!factors.empty() && unit.sum.is_partly_ended()) {
     unit.sum.scale_open(factors[0]);
     factors.clear();
   }
   unit.sum.end();
-  return factors;
+  return GradientFactors(std::move(factors), product());
 }
 
 void ModelGradients::scale(float factor) {
   if (factor == 1.0f) return;
   factors_.push_back(factor);
-  for (auto& unit : units_) unit->sum.refuse_access_until_clipped();
+  for (auto& unit : units_) unit->sum.refuse_access_until_scaled();
 }
 
-std::vector<float> ModelGradients::take_factors() {
+GradientFactors::Product ModelGradients::product() const {
+  const bool in_files = std::ranges::any_of(units_, [](const auto& unit) { return unit->sum_lies_in_file(); });
+  return in_files ? GradientFactors::Product::Apart : GradientFactors::Product::InPlace;
+}
+
+GradientFactors ModelGradients::factors_for_use() {
   for (auto& unit : units_) unit->sum.end();
-  return std::exchange(factors_, {});
+  if (product() == GradientFactors::Product::InPlace) return GradientFactors(std::exchange(factors_, {}));
+  if (!factors_.empty()) {
+    for (auto& unit : units_) unit->sum.refuse_access_until_scaled();
+  }
+  return GradientFactors(factors_, GradientFactors::Product::Apart);
 }
 
 // Of a sum that has not ended there is nothing to scale.
@@ -100,10 +109,10 @@ void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) 
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   if (machine_.sum() != SumPhase::Closed) return;
-  for (float factor : take_factors()) {
-    for (const ShardedParameter& parameter : parameters) {
-      if (parameter.piece.grad().defined()) torch::Tensor(parameter.piece.grad()).mul_(factor);
-    }
+  for (auto& unit : units_) unit->sum.end();
+  const GradientFactors factors(std::exchange(factors_, {}));
+  for (const ShardedParameter& parameter : parameters) {
+    if (parameter.piece.grad().defined()) factors.times({parameter.piece.grad()});
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/gradient_factors.h"
 #include "engine/sharded_unit.h"
 #include "schedule/step_machine.h"
 
@@ -33,16 +34,18 @@ class ModelGradients {
   void set_divisor(double divisor);
   // The factors for a unit whose sum ends. None where some of its gradients are complete: then the others are
   // multiplied at once.
-  std::vector<float> closing_factors_of(ShardedUnit& unit) const;
+  GradientFactors closing_factors_of(ShardedUnit& unit) const;
   // An operator is about to use these gradients, which are complete from now on, or zero.
   void end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed);
   // Scaling is put off until the values are read, or until `scale_now`. Until then their bytes are refused.
   void scale(float factor);
-  // Whoever takes the factors multiplies by them, and may read the gradients' bytes.
-  std::vector<float> take_factors();
+  // For whoever uses every gradient now, which is complete. Sums in memory are to be multiplied in place, and their
+  // bytes may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
+  GradientFactors factors_for_use();
   void scale_now(const std::vector<ShardedParameter>& parameters);
 
  private:
+  GradientFactors::Product product() const;
   bool any_partly_ended() const;
   bool any_to_drop() const;
   std::vector<float> closing_factors() const;

@@ -30,7 +30,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
   interpose::Unwatched ours;
   const bool begun = machine_.early_step() == EarlyStepPhase::Stepping;
   if (begun && update_.lock() != update) refuse(Misuse::OtherStepBegun, "");
-  const std::vector<float> factors = gradients_.take_factors();
+  const GradientFactors factors = gradients_.factors_for_use();
   writer_.release_all();
   writer_.wait_for_readers();
   const int count = static_cast<int>(units_.size());
@@ -56,7 +56,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
 }
 
 // The work before was computed until then.
-void OptimizerStep::write(int id, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until) {
+void OptimizerStep::write(int id, const UnitUpdate& update, const GradientFactors& factors, int64_t computed_until) {
   recorder_.computes(Activity::Update, id, computed_until);
   executor_.guarded([&] {
     writer_.changes();

@@ -19,9 +19,9 @@
 
 namespace fsdp::engine {
 
-// An optimizer's change of a unit's shard, which may be written. It multiplies the gradients by the factors first, and
-// writes what it changes in the dtype of full parameters as well, where that is another one.
-using UnitUpdate = std::function<void(const ShardedUnit& unit, std::span<const float> factors)>;
+// An optimizer's change of a unit's shard, which may be written, by its gradients times the factors. It writes what it
+// changes in the dtype of full parameters as well, where that is another one.
+using UnitUpdate = std::function<void(const ShardedUnit& unit, const GradientFactors& factors)>;
 
 class OptimizerStep {
  public:
@@ -61,7 +61,7 @@ class OptimizerStep {
   void step_candidates(int64_t touched);
   void refuse_stepped(std::span<const int> units, const char* event) const;
   bool leave(int unit);
-  void write(int unit, const UnitUpdate& update, std::span<const float> factors, int64_t computed_until);
+  void write(int unit, const UnitUpdate& update, const GradientFactors& factors, int64_t computed_until);
   void gather_next(int unit, bool allowed);
   void end_early_gathers(collectives::Group& group);
   void break_off(const char* how);

@@ -137,6 +137,8 @@ int64_t ShardedUnit::offloaded_bytes() const {
   return bytes;
 }
 
+bool ShardedUnit::sum_lies_in_file() const { return memory::pages_of(sum.values()) != nullptr; }
+
 torch::Tensor ShardedUnit::view(const torch::Tensor& full, size_t index) const {
   return full.as_strided(shapes[index].sizes, shapes[index].strides, full.storage_offset() + layout.offset_of(index));
 }

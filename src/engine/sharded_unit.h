@@ -43,6 +43,7 @@ class ShardedUnit {
   void read_ahead() const;
   void put_away() const;
   int64_t offloaded_bytes() const;  // of these, in files
+  bool sum_lies_in_file() const;
 
   // Parameter `index` within a tensor that holds the whole unit.
   torch::Tensor view(const torch::Tensor& full, size_t index) const;

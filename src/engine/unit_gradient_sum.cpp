@@ -120,13 +120,13 @@ void UnitGradientSum::refuse_until_divided(size_t parameter) {
       "the sum, or call sharded.clip_grad_norm_() before.");
 }
 
-void UnitGradientSum::refuse_access_until_clipped() {
+void UnitGradientSum::refuse_access_until_scaled() {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (interpose::PieceStorage* storage = storage_of(i))
       storage->refuse_access(message_prefix() +
-                             "the bytes of a piece's gradient were asked for (data_ptr or accessor) after "
-                             "clip_grad_norm_, whose factor they are multiplied by when they are read next. Read the "
-                             "gradient by an operator, such as piece.grad().clone().");
+                             "the bytes of a piece's gradient were asked for (data_ptr or accessor) which are "
+                             "still to be multiplied: by the factor of clip_grad_norm_, or, in files, by one over the "
+                             "number of ranks. Read the gradient by an operator, such as piece.grad().clone().");
   }
 }
 

@@ -66,8 +66,8 @@ class UnitGradientSum {
   void scale_open(float factor);
   // Every gradient is complete from now on. The caller multiplies them by the factors that are outstanding.
   void end();
-  // The gradients are still to be multiplied by a factor of clipping: their bytes are refused until `end`.
-  void refuse_access_until_clipped();
+  // The gradients are still to be multiplied by factors: their bytes are refused until `end`.
+  void refuse_access_until_scaled();
 
   const std::vector<torch::Tensor>& pieces() const { return pieces_; }
   bool any() const;

@@ -1,5 +1,7 @@
 #include "optim/clip.h"
 
+#include <ATen/Parallel.h>
+
 #include <cmath>
 
 #include "base/error.h"
@@ -11,16 +13,18 @@ namespace fsdp::optim {
 
 namespace {
 
-// Ends the gradients' scaling on the way: each is read once more while it is in a cache.
+// Of the gradients times their factors, a part at a time, which is read while it is in a cache.
 NormSum own_norm(engine::Model& model, double norm_type) {
-  const std::vector<float> factors = model.take_factors();
+  const engine::GradientFactors factors = model.gradient_factors_for_use();
   NormSum norm(norm_type);
   std::vector<torch::Tensor> elsewhere;
   const auto add = [&](const torch::Tensor& gradient) {
     if (!gradient.defined()) return;
-    for (float factor : factors) torch::Tensor(gradient).mul_(factor);
-    if (!gradient.is_cpu()) return elsewhere.push_back(gradient);
-    norm.add({gradient.const_data_ptr<float>(), static_cast<size_t>(gradient.numel())});
+    if (!gradient.is_cpu()) return elsewhere.push_back(factors.times({gradient})[0]);
+    for (const torch::Tensor& part : interpose::plain(gradient).split(int64_t{1 << 17} * at::get_num_threads())) {
+      const torch::Tensor scaled = factors.times({part})[0];
+      norm.add({scaled.const_data_ptr<float>(), static_cast<size_t>(scaled.numel())});
+    }
   };
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->parameters.size(); ++i) add(model.parameters()[unit->first_piece + i].piece.grad());

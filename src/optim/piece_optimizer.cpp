@@ -1,6 +1,5 @@
 // A step: the gradients' sum is closed; then unit by unit its shard is opened, each rule steps its parameters, and the
 // shard is published (engine/step_in_backward.cpp).
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,9 +19,10 @@ PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules
     : model_(std::move(model)), rules_(std::move(rules)) {
   std::vector<optim::RuleOnPieces*> all;
   for (auto& rule : rules_) all.push_back(rule.get());
-  update_ = std::make_shared<const Update>([all](const engine::ShardedUnit& unit, std::span<const float> factors) {
-    for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
-  });
+  update_ =
+      std::make_shared<const Update>([all](const engine::ShardedUnit& unit, const engine::GradientFactors& factors) {
+        for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
+      });
 }
 PieceOptimizer::~PieceOptimizer() { leave_model(); }
 PieceOptimizer::PieceOptimizer(PieceOptimizer&&) noexcept = default;

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_mul.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "interpose/piece_storage.h"
 
 namespace fsdp::optim {
 
@@ -139,7 +139,7 @@ void RuleOnPieces::check_devices(const std::vector<size_t>& members) const {
   }
 }
 
-void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float> factors) {
+void RuleOnPieces::update(const engine::ShardedUnit& unit, const engine::GradientFactors& factors) {
   const bool packed = unpacks_states(rule_);
   KeptStates states(rule_);
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -147,8 +147,8 @@ void RuleOnPieces::update(const engine::ShardedUnit& unit, std::span<const float
     if (batch.parameters.empty()) continue;
     at::_foreach_add_(batch.steps, 1);
     const Settings settings = resolve(rule_.defaults, groups_[group]);
-    for (const UpdateBatch& block : rule_.element_wise ? blocks_of(batch, kept_, packed) : std::vector{batch}) {
-      for (float factor : factors) at::_foreach_mul_(block.gradients, factor);
+    for (UpdateBatch& block : rule_.element_wise ? blocks_of(batch, kept_, packed) : std::vector{batch}) {
+      block.gradients = factors.times(std::move(block.gradients));
       states.update(block, settings);
       cast_for_gathers(block);
     }
@@ -166,7 +166,7 @@ UpdateBatch RuleOnPieces::batch_of(size_t group, const engine::ShardedUnit& unit
     if (!steps_[i].defined()) make_state(i);
     batch.parameters.push_back(i);
     batch.pieces.push_back(piece);
-    batch.gradients.push_back(piece.grad());
+    batch.gradients.push_back(interpose::plain(piece.grad()));
     batch.steps.push_back(steps_[i]);
     for (size_t state = 0; state < states_.size(); ++state) batch.states[state].push_back(states_[state][i]);
   }

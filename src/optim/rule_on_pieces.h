@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,9 +25,9 @@ class RuleOnPieces {
 
   const std::string& name() const { return rule_.name; }
   bool element_wise() const { return rule_.element_wise; }
-  // Steps each member of the unit that has a gradient, which it multiplies by the factors first, and casts it to the
+  // Steps each member of the unit that has a gradient, by that times the factors, and casts it to the
   // dtype of the unit's full parameters. The gradients are closed, and the unit's shard may be written.
-  void update(const engine::ShardedUnit& unit, std::span<const float> factors);
+  void update(const engine::ShardedUnit& unit, const engine::GradientFactors& factors);
   // For members whose group sets no rate of its own.
   void set_lr(double lr);
   // Adds the members' tensors.

@@ -1,0 +1,30 @@
+// What gradients are to be multiplied by before they are used, one factor after the other: one over the number of
+// ranks, that of clipping.
+#pragma once
+
+#include <torch/types.h>
+
+#include <utility>
+#include <vector>
+
+namespace fsdp::engine {
+
+class GradientFactors {
+ public:
+  enum class Product {
+    InPlace,
+    Apart,  // the gradients stay as they are: they lie in files, and what is not written there needs no disk
+  };
+
+  explicit GradientFactors(std::vector<float> factors = {}, Product product = Product::InPlace)
+      : factors_(std::move(factors)), product_(product) {}
+
+  // The gradients [any] times the factors; the gradients themselves where these are none, or multiplied in place.
+  std::vector<torch::Tensor> times(std::vector<torch::Tensor> gradients) const;
+
+ private:
+  std::vector<float> factors_;
+  Product product_;
+};
+
+}  // namespace fsdp::engine
