@@ -14,10 +14,11 @@ namespace fsdp::optim {
 namespace {
 
 void step_element(const AdamNumbers& by, float& parameter, float gradient, float& first, float& second) {
-  const float g = by.sign * gradient + by.added_decay * parameter;
+  const bool as_is = by.sign == 1 && by.added_decay == 0;
+  const float g = as_is ? gradient : by.sign * gradient + by.added_decay * parameter;
   first = by.beta1 * first + by.rest1 * g;
   second = by.beta2 * second + by.rest2 * (g * g);
-  parameter = by.kept * parameter - by.step_size * first / (by.root_factor * std::sqrt(second) + by.eps);
+  parameter = by.kept * parameter - by.step_size * first / (std::sqrt(second) + by.eps);
 }
 
 // The moments of block `block`, of `numel` elements.

@@ -13,15 +13,17 @@ namespace fsdp::optim {
 //
 //   first = beta1 * first + (1 - beta1) * g
 //   second = beta2 * second + (1 - beta2) * g * g
-//   parameter = kept * parameter - step_size * first / (root_factor * sqrt(second) + eps)
+//   parameter = kept * parameter - step_size * first / (sqrt(second) + eps)
 //
-// before the moments are packed: Kingma and Ba, https://arxiv.org/abs/1412.6980.
+// before the moments are packed: Kingma and Ba, https://arxiv.org/abs/1412.6980, in the order of the end of their
+// section 2, where step_size and eps have the corrections of the bias. With a sign of 1 and no decay to add, g is the
+// gradient.
 struct AdamNumbers {
   float sign = 1;                    // -1 to maximise
   float added_decay = 0;             // Adam's weight decay
   float kept = 1;                    // of a parameter, after AdamW's weight decay
   float beta1, rest1, beta2, rest2;  // rest: 1 - beta
-  float root_factor, eps, step_size;
+  float eps, step_size;
 };
 
 // Of as many elements as are stepped; a scale for each block.

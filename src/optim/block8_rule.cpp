@@ -24,9 +24,8 @@ AdamNumbers adam_numbers(const Settings& with, double step, WeightDecay decay, b
           .rest1 = in_fp32(1 - *with.beta1),
           .beta2 = in_fp32(*with.beta2),
           .rest2 = in_fp32(1 - *with.beta2),
-          .root_factor = in_fp32(1 / std::sqrt(bias2)),
-          .eps = in_fp32(*with.eps),
-          .step_size = in_fp32(*with.lr / bias1)};
+          .eps = in_fp32(*with.eps * std::sqrt(bias2)),
+          .step_size = in_fp32(*with.lr / bias1 * std::sqrt(bias2))};
 }
 
 }  // namespace

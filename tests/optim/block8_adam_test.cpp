@@ -44,25 +44,19 @@ void step_block(const AdamNumbers& by, State& state, const std::vector<float>& g
   block8_unpack(std::span<const uint8_t>(state.second).subspan(begin, numel), state.others[block], second.data());
   for (size_t i = 0; i < numel; ++i) {
     float& parameter = state.parameters[begin + i];
-    const float g = by.sign * gradients[begin + i] + by.added_decay * parameter;
+    const bool as_is = by.sign == 1 && by.added_decay == 0;
+    const float g = as_is ? gradients[begin + i] : by.sign * gradients[begin + i] + by.added_decay * parameter;
     first[i] = by.beta1 * first[i] + by.rest1 * g;
     second[i] = by.beta2 * second[i] + by.rest2 * (g * g);
-    const float root = by.root_factor * std::sqrt(second[i]) + by.eps;
-    parameter = by.kept * parameter - by.step_size * first[i] / root;
+    parameter = by.kept * parameter - by.step_size * first[i] / (std::sqrt(second[i]) + by.eps);
   }
   state.scales[block] = block8_pack(first, state.first.data() + begin);
   state.others[block] = block8_pack(second, state.second.data() + begin);
 }
 
 std::vector<AdamNumbers> kinds() {
-  const AdamNumbers adamw{.kept = 0.99F,
-                          .beta1 = 0.9F,
-                          .rest1 = 0.1F,
-                          .beta2 = 0.99F,
-                          .rest2 = 0.01F,
-                          .root_factor = 3,
-                          .eps = 1e-8F,
-                          .step_size = 1e-2F};
+  const AdamNumbers adamw{
+      .kept = 0.99F, .beta1 = 0.9F, .rest1 = 0.1F, .beta2 = 0.99F, .rest2 = 0.01F, .eps = 1e-8F, .step_size = 1e-2F};
   AdamNumbers adam = adamw, maximised = adamw;
   adam.kept = 1, adam.added_decay = 0.1F;
   maximised.sign = -1;
@@ -126,8 +120,7 @@ std::vector<float> around_all_beginnings() {
 
 // Of moments that are the gradient and its square, in blocks of scale 1 and of others.
 TEST(Block8Adam, HasTheCodesOfEachBlockByItselfAroundTheirBeginnings) {
-  const AdamNumbers numbers{
-      .beta1 = 0, .rest1 = 1, .beta2 = 0, .rest2 = 1, .root_factor = 1, .eps = 1e-8F, .step_size = 1e-2F};
+  const AdamNumbers numbers{.beta1 = 0, .rest1 = 1, .beta2 = 0, .rest2 = 1, .eps = 1e-8F, .step_size = 1e-2F};
   const std::vector<float> around = around_all_beginnings();
   for (const Block8Kernel kernel : all_kernels()) {
     for (const float largest : {1.0F, 3.0F, 1e-12F, 1e-15F, 1e15F}) {
