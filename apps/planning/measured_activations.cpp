@@ -38,11 +38,24 @@ class GeneratorKept {
   torch::Tensor state_;
 };
 
+// Threads would wait longer for each other than they compute.
+class OneThread {
+ public:
+  OneThread() : before_(torch::get_num_threads()) { torch::set_num_threads(1); }
+  ~OneThread() { torch::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 // `preview` of a step. A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it
 // while they are full.
 template <typename Preview>
 auto previewed_step(const Options& tiny, const Preview& preview) {
   const GeneratorKept kept;
+  const OneThread one_thread;
   const auto model = models::make_model(tiny.model);
   model->set_recomputation(tiny.recomputation());
   const std::set<std::string> frozen = frozen_parameters(tiny);

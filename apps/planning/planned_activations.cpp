@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planning/many_layers.h"
+
 namespace trainer {
 
 namespace {
@@ -85,7 +87,7 @@ Powers powers_of_logits(const ActivationSizes& sizes) {
 }
 
 const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
-  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
+  const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   std::set<Form>& forms = place->second;
   if (!is_new) return forms;
   const ActivationSizes sizes = tiny_sizes(options);
@@ -107,7 +109,7 @@ PlannedActivations::Form PlannedActivations::form_of(const std::vector<int64_t>&
 }
 
 const PlannedActivations::BudgetForms& PlannedActivations::budget_forms_of(const Options& options) const {
-  const auto [place, is_new] = budget_forms_->try_emplace({options.param_dtype, options.batch == 1});
+  const auto [place, is_new] = budget_forms_->try_emplace(kind_of(options));
   BudgetForms& forms = place->second;
   if (!is_new) return forms;
   const ActivationSizes sizes = tiny_sizes(options);
@@ -165,9 +167,11 @@ double PlannedActivations::bytes(const Options& options) const {
     const auto budget = static_cast<int64_t>(*options.activation_memory);
     return static_cast<double>(budgeted_.plan(found, std::max(least, budget)).peak_bytes);
   }
-  double most = 0;
-  for (const Form& form : forms_of(options)) most = std::max(most, bytes_of(form, options));
-  return most;
+  return along_layers(options, [this](const Options& run) {
+    double most = 0;
+    for (const Form& form : forms_of(run)) most = std::max(most, bytes_of(form, run));
+    return most;
+  });
 }
 
 }  // namespace trainer

@@ -14,12 +14,12 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "options/options.h"
+#include "planning/run_kind.h"
 
 namespace trainer {
 
@@ -57,9 +57,8 @@ class PlannedActivations {
   explicit PlannedActivations(Run run, KeptLogitBytes kept_logits = nullptr, Budgeted budgeted = {})
       : run_(std::move(run)), kept_logits_(std::move(kept_logits)), budgeted_(std::move(budgeted)) {}
 
-  // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about: of a dtype,
-  // and of one sequence per micro-batch or of several. With --activation-memory those of `plan`, or the least where
-  // that is more.
+  // That each rank keeps when it is most. Runs a tiny model for each kind of run that it is asked about (run_kind.h).
+  // With --activation-memory those of `plan`, or the least where that is more.
   double bytes(const Options& options) const;
 
   // With --activation-memory: what the layers are likely to keep. Bytes are those of the run. Its times are not known
@@ -71,7 +70,6 @@ class PlannedActivations {
   using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;
   // A factor for each product of sizes, by their powers.
   using Form = std::map<Powers, int64_t>;
-  using Kind = std::tuple<std::string, bool>;
 
   // RecomputedStorages, by sizes.
   struct BudgetForms {
@@ -92,8 +90,8 @@ class PlannedActivations {
   Run run_;
   KeptLogitBytes kept_logits_;
   Budgeted budgeted_;
-  std::shared_ptr<std::map<Kind, BudgetForms>> budget_forms_ = std::make_shared<std::map<Kind, BudgetForms>>();
-  std::shared_ptr<std::map<Kind, std::set<Form>>> forms_ = std::make_shared<std::map<Kind, std::set<Form>>>();
+  std::shared_ptr<std::map<RunKind, BudgetForms>> budget_forms_ = std::make_shared<std::map<RunKind, BudgetForms>>();
+  std::shared_ptr<std::map<RunKind, std::set<Form>>> forms_ = std::make_shared<std::map<RunKind, std::set<Form>>>();
 };
 
 }  // namespace trainer

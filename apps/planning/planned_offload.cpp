@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "planning/many_layers.h"
+
 namespace trainer {
 
 const std::set<PlannedOffload::Forms>& PlannedOffload::forms_of(const Options& options) const {
-  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
+  const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   if (!is_new) return place->second;
   const Options tiny = with_prime_sizes(options);
   const ActivationSizes primes = activation_sizes(tiny);
@@ -15,8 +17,13 @@ const std::set<PlannedOffload::Forms>& PlannedOffload::forms_of(const Options& o
 }
 
 PlannedOffload::Bytes PlannedOffload::bytes(const Options& options) const {
+  if (!run_) return {};
+  return {.in_memory = along_layers(options, [this](const Options& run) { return most_of(run).in_memory; }),
+          .in_files = along_layers(options, [this](const Options& run) { return most_of(run).in_files; })};
+}
+
+PlannedOffload::Bytes PlannedOffload::most_of(const Options& options) const {
   Bytes most;
-  if (!run_) return most;
   const ActivationSizes sizes = activation_sizes(options);
   const TensorForms::Powers of_logits = powers_of_logits(sizes);
   for (const auto& [in_memory, offloaded] : forms_of(options)) {

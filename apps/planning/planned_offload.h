@@ -7,12 +7,11 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "options/options.h"
+#include "planning/run_kind.h"
 #include "planning/tensor_forms.h"
 
 namespace trainer {
@@ -44,13 +43,13 @@ class PlannedOffload {
 
  private:
   using Forms = std::pair<TensorForms, TensorForms>;  // in memory, offloaded
-  using Kind = std::tuple<std::string, bool>;
 
   const std::set<Forms>& forms_of(const Options& options) const;
+  Bytes most_of(const Options& options) const;
 
   Run run_;
   KeptLogitBytes kept_logits_;
-  std::shared_ptr<std::map<Kind, std::set<Forms>>> forms_ = std::make_shared<std::map<Kind, std::set<Forms>>>();
+  std::shared_ptr<std::map<RunKind, std::set<Forms>>> forms_ = std::make_shared<std::map<RunKind, std::set<Forms>>>();
 };
 
 }  // namespace trainer

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planning/many_layers.h"
+
 namespace trainer {
 
 namespace {
@@ -26,7 +28,7 @@ double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, 
 }  // namespace
 
 const std::set<TensorForms>& PlannedTensors::forms_of(const Options& options) const {
-  const auto [place, is_new] = forms_->try_emplace({options.param_dtype, options.batch == 1});
+  const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   if (!is_new) return place->second;
   const Options tiny = with_prime_sizes(options);
   for (const auto& moment : run_(tiny)) place->second.emplace(moment, activation_sizes(tiny));
@@ -35,10 +37,12 @@ const std::set<TensorForms>& PlannedTensors::forms_of(const Options& options) co
 
 double PlannedTensors::bytes(const Options& options, double logits_bytes) const {
   if (!run_) return 0;
-  double most = 0;
-  for (const TensorForms& moment : forms_of(options))
-    most = std::max(most, bytes_of_moment(moment, activation_sizes(options), logits_bytes));
-  return most;
+  return along_layers(options, [&](const Options& run) {
+    double most = 0;
+    for (const TensorForms& moment : forms_of(run))
+      most = std::max(most, bytes_of_moment(moment, activation_sizes(run), logits_bytes));
+    return most;
+  });
 }
 
 }  // namespace trainer

@@ -7,11 +7,10 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "options/options.h"
+#include "planning/run_kind.h"
 #include "planning/tensor_forms.h"
 
 namespace trainer {
@@ -33,13 +32,11 @@ class PlannedTensors {
   double bytes(const Options& options, double logits_bytes) const;
 
  private:
-  using Kind = std::tuple<std::string, bool>;
-
   const std::set<TensorForms>& forms_of(const Options& options) const;
 
   Run run_;
-  std::shared_ptr<std::map<Kind, std::set<TensorForms>>> forms_ =
-      std::make_shared<std::map<Kind, std::set<TensorForms>>>();
+  std::shared_ptr<std::map<RunKind, std::set<TensorForms>>> forms_ =
+      std::make_shared<std::map<RunKind, std::set<TensorForms>>>();
 };
 
 }  // namespace trainer

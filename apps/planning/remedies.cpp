@@ -30,6 +30,7 @@ std::string flags_between(const Options& given, const Options& changed) {
   add("--ranks", given.ranks, changed.ranks);
   add("--batch", given.batch, changed.batch);
   if (!given.target_tokens_per_step) add("--micro-batches", given.micro_batches, changed.micro_batches);
+  add("--activation-checkpoint", given.activation_checkpoint, changed.activation_checkpoint);
   add("--offload", given.offload, changed.offload);
   if (given.offload_activations != changed.offload_activations) flags.emplace_back("--offload-activations");
   add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
@@ -66,6 +67,14 @@ std::optional<Options> with_a_smaller_batch(const Options& options) {
   Options changed = options;
   changed.batch = fewer(options.batch);
   changed.micro_batches *= options.batch / changed.batch;
+  return changed;
+}
+
+// The bits stay; the backward computes more, up to a third of a step. A budget for activations decides itself.
+std::optional<Options> with_recomputation(const Options& options) {
+  if (options.activation_memory || options.activation_checkpoint == "all") return std::nullopt;
+  Options changed = options;
+  changed.activation_checkpoint = options.activation_checkpoint == "none" ? "selective" : "all";
   return changed;
 }
 
@@ -116,9 +125,10 @@ std::optional<Options> with_half_the_context(const Options& options) {
   return changed;
 }
 
-constexpr std::array<Step, 9> kSteps = {with_waits_for_saves, with_full_shard,       with_a_smaller_batch,
-                                        with_fewer_ranks,     with_more_in_files,    with_activations_in_files,
-                                        with_short_gradients, with_short_parameters, with_half_the_context};
+constexpr std::array<Step, 10> kSteps = {with_waits_for_saves,      with_full_shard,      with_a_smaller_batch,
+                                         with_recomputation,        with_fewer_ranks,     with_more_in_files,
+                                         with_activations_in_files, with_short_gradients, with_short_parameters,
+                                         with_half_the_context};
 
 // On several hosts a launcher has decided on the ranks.
 bool is_allowed(Step step, const RunPlan& plan) {

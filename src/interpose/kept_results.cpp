@@ -263,8 +263,8 @@ void on_computation(const c10::OperatorHandle& operation, c10::DispatchKeySet ke
 // A kernel on the key for every operator with kernels for devices. A fallback would not see those that have one for all
 // devices beside that for this one, and LibTorch would take the former: other bits, as for native_layer_norm.
 void ensure_computations_are_seen() {
-  static const bool done = [] {
-    auto* library = new torch::Library(torch::Library::IMPL, "aten", kResultsKey, __FILE__, __LINE__);  // for good
+  static const torch::Library* const for_good = [] {
+    auto* library = new torch::Library(torch::Library::IMPL, "aten", kResultsKey, __FILE__, __LINE__);
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
       const auto operation = dispatcher.findSchema(name);
@@ -273,9 +273,9 @@ void ensure_computations_are_seen() {
       if (!operation || is_made_of_others || !name.name.starts_with("aten::")) continue;
       library->impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&on_computation>());
     }
-    return true;
+    return library;
   }();
-  static_cast<void>(done);
+  static_cast<void>(for_good);
 }
 
 }  // namespace

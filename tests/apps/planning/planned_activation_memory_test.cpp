@@ -10,6 +10,7 @@
 
 #include "apps/planning/held_memory.h"
 #include "models/language_model.h"
+#include "models/model_sizes.h"
 #include "options/frozen.h"
 #include "planning/host_memory.h"
 #include "planning/measured_activations.h"
@@ -115,10 +116,12 @@ TEST(ActivationsOfRunsWith, Recomputation) {
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
       if (family == models::Family::Gpt2) options.model.residual_dropout = 0.1;
-      for (const char* layers : {"all", "2", "selective"}) {
+      for (const auto& [recomputed, layers] :
+           {std::pair("all", 4), {"2", 4}, {"selective", 4}, {"all", 20}, {"selective", 20}}) {
         for (const char* dtype : {"fp32", "bf16"}) {
-          SCOPED_TRACE(fmt::format("{}, {} recomputed, {}", models::name_of(family), layers, dtype));
-          options.activation_checkpoint = layers;
+          SCOPED_TRACE(fmt::format("{}, {} of {} recomputed, {}", models::name_of(family), recomputed, layers, dtype));
+          options.activation_checkpoint = recomputed;
+          options.model.layers = layers;
           options.param_dtype = dtype;
           expect_planned_activations(world, options);
         }
@@ -165,6 +168,30 @@ TEST(ActivationsOfRunsWith, ABudget) {
       }
     }
   });
+}
+
+// Numbers of layers say the same as words, and are planned layer by layer.
+TEST(ActivationsOfRunsWith, ManyLayersAreThoseOfFew) {
+  const PlannedActivations activations = measured_activations();
+  const PlannedOffload offload = measured_offload();
+  const PlannedTensors tensors = measured_tensors();
+  for (const char* size : {"gpt2", "llama-mini"}) {
+    Options options;
+    options.model = *models::config_of_size(size);
+    options.model.context = 64;
+    options.batch = 2;
+    options.model.layers = 21;
+    for (const auto& [word, number] : {std::pair("none", "0"), {"all", "21"}}) {
+      SCOPED_TRACE(fmt::format("{}, {}", size, word));
+      Options each = options;
+      options.activation_checkpoint = word;
+      each.activation_checkpoint = number;
+      EXPECT_EQ(activations.bytes(options), activations.bytes(each));
+      EXPECT_EQ(offload.bytes(options).in_memory, offload.bytes(each).in_memory);
+      EXPECT_EQ(offload.bytes(options).in_files, offload.bytes(each).in_files);
+      EXPECT_EQ(tensors.bytes(options, 1e6), tensors.bytes(each, 1e6));
+    }
+  }
 }
 
 TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) {

@@ -124,6 +124,27 @@ TEST(Remedies, PutActivationsInFiles) {
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr(change))));
 }
 
+TEST(Remedies, RunLayersAgain) {
+  RunPlan plan = planned("gpt2", 1);
+  const auto bytes_of = [&](const char* layers) {
+    return bytes_with(plan, [&](Options& options) { options.activation_checkpoint = layers; });
+  };
+  const std::string change = "--activation-checkpoint";
+  for (const char* layers : {"selective", "all"}) {
+    const std::vector<Remedy> found = remedies(plan, bytes_of(layers));
+    const Remedy* recomputation = find(found, change + " " + layers);
+    ASSERT_NE(recomputation, nullptr) << testing::PrintToString(changes(found));
+    EXPECT_EQ(recomputation->bytes, bytes_of(layers));
+  }
+  plan.options.activation_checkpoint = "5";
+  EXPECT_THAT(changes(remedies(plan, 1)), Contains(change + " all"));
+  plan.options.activation_checkpoint = "all";
+  EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr(change))));
+  plan.options.activation_checkpoint = "none";
+  plan.options.activation_memory = 1e9;  // decides itself
+  EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr(change))));
+}
+
 TEST(Remedies, GoAsFarAsTheyMust) {
   const RunPlan plan = planned("gpt2", 2);
   auto with_batch = [&](int64_t batch) {
@@ -183,12 +204,13 @@ TEST(Remedies, AreTakenToManyHostsWhereOneIsNotEnough) {
   const std::vector<Remedy> found = remedies(plan, 64 * kGigabyte);
   EXPECT_LE(found.back().bytes, 64 * kGigabyte);
   // Neither a dtype nor the context has to change.
-  EXPECT_THAT(found.back().change, testing::MatchesRegex("[0-9]+ hosts of 1 rank each and --batch 1"));
+  EXPECT_EQ(found.back().change, "8 hosts of 1 rank each and --batch 1 --activation-checkpoint all");
 }
 
 TEST(Remedies, AreTakenTogetherWhereNoneIsEnough) {
   RunPlan plan = planned("llama-1b", 8);
   plan.options.model.context = 1024;
+  plan.options.activation_checkpoint = "all";
   const RunPlan smaller = [&] {
     RunPlan changed = plan;
     changed.options.batch = 1;

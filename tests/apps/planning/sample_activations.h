@@ -1,4 +1,5 @@
-// Activations of a plan's model without LibTorch: some tensors of the width for each layer, and the logits.
+// Activations of a plan's model without LibTorch: some tensors of the width for each layer, of which recomputation
+// keeps fewer, and the logits.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,16 @@
 
 namespace trainer {
 
+inline int64_t tensors_of_sample_layer(const Options& options) {
+  if (options.activation_checkpoint == "all") return 1;
+  return options.activation_checkpoint == "selective" ? 7 : 17;
+}
+
 inline PlannedActivations sample_activations() {
   return PlannedActivations([](const Options& tiny) {
     const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
-    std::vector<int64_t> storages(static_cast<size_t>(17 * tiny.model.layers), tokens * tiny.model.width * element);
+    const auto tensors = static_cast<size_t>(tensors_of_sample_layer(tiny) * tiny.model.layers);
+    std::vector<int64_t> storages(tensors, tokens * tiny.model.width * element);
     storages.push_back(4 * tokens * tiny.model.vocabulary);
     return std::vector<std::vector<int64_t>>{storages};
   });
@@ -24,7 +31,7 @@ inline PlannedOffload sample_offload() {
     const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
     return std::vector<PlannedOffload::Moment>{
         {.in_memory = {{4 * tokens * tiny.model.vocabulary, 1}},
-         .offloaded = {{tokens * tiny.model.width * element, 17 * tiny.model.layers}}}};
+         .offloaded = {{tokens * tiny.model.width * element, tensors_of_sample_layer(tiny) * tiny.model.layers}}}};
   });
 }
 

@@ -1,0 +1,19 @@
+// Runs whose steps keep the same tensors, which differ in their sizes alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "options/options.h"
+
+namespace trainer {
+
+// The layers, what they keep, the dtype, and whether a micro-batch is one sequence: operators treat a dimension of 1 in
+// a way of its own.
+using RunKind = std::tuple<int64_t, std::string, std::string, bool>;
+inline RunKind kind_of(const Options& options) {
+  return {options.model.layers, options.activation_checkpoint, options.param_dtype, options.batch == 1};
+}
+
+}  // namespace trainer
