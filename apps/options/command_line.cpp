@@ -111,6 +111,13 @@ void settle_sample(CommandLine& line) {
   if (is_exported && !line.asks("--model")) options.model_options.model = options.checkpoint;
 }
 
+// A folder that the file names is of no use where the flags leave nothing for it.
+void settle_offload_directory(const Rows& in_flags, Options& options) {
+  const bool is_used = options.offloads() || options.offload_activations;
+  const bool changes = in_flags.contains(row_of("--offload")) || in_flags.contains(row_of("--offload-activations"));
+  if (changes && !is_used && !in_flags.contains(row_of("--offload-directory"))) options.offload_directory.clear();
+}
+
 // With --eval-only, a run's configuration says how its model is made and what its data is, not where it began, nor how
 // short its validations were.
 void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLine& result) {
@@ -121,6 +128,11 @@ void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLi
     if (!names_configuration && !given(flag)) reset(*row_of(flag), options);
   }
   if (!given("--validation-windows")) options.validation_windows = 0;
+  // There is no optimizer, and no run's folder for the model.
+  if (!given("--offload") && (options.offload == "optimizer" || options.offload_directory.empty())) {
+    options.offload = "none";
+    if (!given("--offload-directory")) options.offload_directory.clear();
+  }
   // Data to validate with is enough.
   const bool is_other_data = given("--validation") && !given("--text") && !given("--data");
   if (!is_other_data) return;
@@ -189,6 +201,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   result.asked_for = in_flags;
   if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
   if (result.command == Command::Sample) settle_sample(result);
+  settle_offload_directory(in_flags, result.options);
   settle_evaluation(in_flags, !flags.text_of("--config").empty(), result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());

@@ -110,6 +110,10 @@ std::vector<std::string> contradictions(const Options& options) {
         "memory. Leave one out.");
   check(!options.offloads() || !options.eval_only || !options.offload_directory.empty(),
         "--offload is given with --eval-only, which has no run's folder. Give --offload-directory as well.");
+  const int64_t recomputed = options.recomputation().blocks;
+  check(recomputed <= options.model.layers,
+        fmt::format("--activation-checkpoint is {}, expected at most {}, the number of layers. Use all.", recomputed,
+                    options.model.layers));
   check(!options.activation_memory || options.activation_checkpoint == "none",
         fmt::format("--activation-memory and --activation-checkpoint {} are both given, and the first decides what the "
                     "layers keep. Leave one out.",

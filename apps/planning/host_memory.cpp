@@ -19,10 +19,22 @@ double logits_bytes(const Options& options) {
 
 // Of tensors that are no activations: what there is of all beside the most of these. Where activations are offloaded
 // they are the same.
+double temporary_bytes(const RunPlan& plan, const Options& options) {
+  if (!plan.tensors.is_known()) return logits_bytes(options);
+  return std::max(0.0, plan.tensors.bytes(options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(options));
+}
+
+// Under a budget for activations some layers may keep all, and others their inputs.
 double temporary_bytes(const RunPlan& plan) {
-  if (!plan.tensors.is_known()) return logits_bytes(plan.options);
-  return std::max(
-      0.0, plan.tensors.bytes(plan.options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(plan.options));
+  if (!plan.options.activation_memory) return temporary_bytes(plan, plan.options);
+  Options without_budget = plan.options;
+  without_budget.activation_memory.reset();
+  double most = 0;
+  for (const char* recomputed : {"none", "all"}) {
+    without_budget.activation_checkpoint = recomputed;
+    most = std::max(most, temporary_bytes(plan, without_budget));
+  }
+  return most;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "console/units.h"
+#include "options/resolve.h"
 #include "planning/host_memory.h"
 
 namespace trainer {
@@ -32,6 +33,7 @@ std::string flags_between(const Options& given, const Options& changed) {
   if (!given.target_tokens_per_step) add("--micro-batches", given.micro_batches, changed.micro_batches);
   add("--activation-checkpoint", given.activation_checkpoint, changed.activation_checkpoint);
   add("--offload", given.offload, changed.offload);
+  add("--optimizer-state", given.optimizer_state, changed.optimizer_state);
   if (given.offload_activations != changed.offload_activations) flags.emplace_back("--offload-activations");
   add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
   add("--param-dtype", given.param_dtype, changed.param_dtype);
@@ -102,6 +104,13 @@ std::optional<Options> with_activations_in_files(const Options& options) {
   return changed;
 }
 
+std::optional<Options> with_short_moments(const Options& options) {
+  if (options.optimizer_state == "8bit") return std::nullopt;
+  Options changed = options;
+  changed.optimizer_state = "8bit";
+  return changed;
+}
+
 std::optional<Options> with_short_gradients(const Options& options) {
   if (options.ranks == 1 || options.reduce_dtype != "fp32") return std::nullopt;
   Options changed = options;
@@ -125,10 +134,10 @@ std::optional<Options> with_half_the_context(const Options& options) {
   return changed;
 }
 
-constexpr std::array<Step, 10> kSteps = {with_waits_for_saves,      with_full_shard,      with_a_smaller_batch,
+constexpr std::array<Step, 11> kSteps = {with_waits_for_saves,      with_full_shard,      with_a_smaller_batch,
                                          with_recomputation,        with_fewer_ranks,     with_more_in_files,
-                                         with_activations_in_files, with_short_gradients, with_short_parameters,
-                                         with_half_the_context};
+                                         with_activations_in_files, with_short_moments,   with_short_gradients,
+                                         with_short_parameters,     with_half_the_context};
 
 // On several hosts a launcher has decided on the ranks.
 bool is_allowed(Step step, const RunPlan& plan) {
@@ -145,7 +154,7 @@ struct Reached {
 Reached as_far_as_needed(Reached from, Step step, double available) {
   while (from.bytes > available) {
     const std::optional<Options> changed = step(from.plan.options);
-    if (!changed) break;
+    if (!changed || !contradictions(*changed).empty()) break;
     RunPlan plan = from.plan;
     plan.options = *changed;
     const double bytes = host_bytes(plan);

@@ -118,6 +118,14 @@ TEST(Contradictions, OfActivations) {
               ElementsAre(HasSubstr("--activation-memory and --activation-checkpoint selective are both given")));
 }
 
+TEST(Contradictions, OfRecomputation) {
+  Options options;
+  options.activation_checkpoint = std::to_string(options.model.layers);
+  EXPECT_THAT(contradictions(options), IsEmpty());
+  options.activation_checkpoint = std::to_string(options.model.layers + 1);
+  EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("the number of layers. Use all.")));
+}
+
 TEST(Windows, ShareTheirEnds) {
   EXPECT_EQ(windows_in(0, 10), 0);
   EXPECT_EQ(windows_in(10, 10), 0);

@@ -1,6 +1,7 @@
 // --resume with the folder of a run, or of one of its checkpoints.
 #include "options/run_choice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,6 +57,23 @@ TEST_F(RunChoice, OfNoRunIsAProblem) {
               ElementsAre(HasSubstr("--resume auto goes on with the run in --run, which is not given.")));
   EXPECT_THAT(parse_command_line({"--text", "a", "--resume", "auto", "--run", "b"}).problems, IsEmpty());
   EXPECT_THAT(parse_command_line({"--text", "a", "--resume", "never"}).problems, IsEmpty());
+}
+
+TEST_F(RunChoice, LeavesTheRunsFilesWhereTheFlagsDo) {
+  folder_.write("files/config.toml",
+                "[data]\ntext = 'a'\n[sharding]\noffload = 'all'\noffload_directory = '/scratch'\n");
+  const CommandLine resumed = parse_command_line({"--resume", folder_ / "files", "--offload", "none"});
+  EXPECT_THAT(resumed.problems, IsEmpty());
+  EXPECT_EQ(resumed.options.offload_directory, "");
+  const CommandLine evaluated = parse_command_line({"--run", folder_ / "files", "--eval-only"});
+  EXPECT_THAT(evaluated.problems, IsEmpty());
+  EXPECT_EQ(evaluated.options.offload, "all");  // it may be too large for the memory
+  for (const char* offload : {"all", "optimizer"}) {
+    folder_.write("files/config.toml", fmt::format("[data]\ntext = 'a'\n[sharding]\noffload = '{}'\n", offload));
+    const CommandLine line = parse_command_line({"--run", folder_ / "files", "--eval-only"});
+    EXPECT_THAT(line.problems, IsEmpty());
+    EXPECT_EQ(line.options.offload, "none");
+  }
 }
 
 TEST_F(RunChoice, OfAnotherConfigurationKeepsThat) {

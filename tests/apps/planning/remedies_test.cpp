@@ -6,6 +6,7 @@
 
 #include "apps/planning/sample_activations.h"
 #include "models/model_sizes.h"
+#include "options/resolve.h"
 #include "planning/host_memory.h"
 
 namespace trainer {
@@ -145,6 +146,26 @@ TEST(Remedies, RunLayersAgain) {
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr(change))));
 }
 
+TEST(Remedies, AreNothingThatTheProgramRefuses) {
+  RunPlan plan = planned("gpt2", 2);
+  plan.offload = sample_offload();
+  plan.options.activation_memory = 1e9;
+  EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--offload-activations"))));
+  plan.options.activation_memory.reset();
+  plan.options.max_restarts = 1;
+  plan.options.hot_restart = true;
+  ASSERT_THAT(contradictions(plan.options), IsEmpty());
+  EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--offload"))));
+}
+
+TEST(Remedies, KeepMomentsInFewerBits) {
+  RunPlan plan = planned("gpt2-xl", 2);
+  const std::vector<Remedy> found = remedies(plan, 1);
+  const Remedy* moments = find(found, "--optimizer-state 8bit");
+  ASSERT_NE(moments, nullptr) << testing::PrintToString(changes(found));
+  EXPECT_EQ(moments->bytes, bytes_with(plan, [](Options& options) { options.optimizer_state = "8bit"; }));
+}
+
 TEST(Remedies, GoAsFarAsTheyMust) {
   const RunPlan plan = planned("gpt2", 2);
   auto with_batch = [&](int64_t batch) {
@@ -201,10 +222,11 @@ TEST(Remedies, CountTheHostsThatAreEnough) {
 TEST(Remedies, AreTakenToManyHostsWhereOneIsNotEnough) {
   RunPlan plan = planned("llama-8b", 8);
   plan.options.model.context = 2048;
-  const std::vector<Remedy> found = remedies(plan, 64 * kGigabyte);
-  EXPECT_LE(found.back().bytes, 64 * kGigabyte);
+  const std::vector<Remedy> found = remedies(plan, 40 * kGigabyte);
+  EXPECT_LE(found.back().bytes, 40 * kGigabyte);
   // Neither a dtype nor the context has to change.
-  EXPECT_EQ(found.back().change, "8 hosts of 1 rank each and --batch 1 --activation-checkpoint all");
+  EXPECT_THAT(found.back().change,
+              testing::MatchesRegex("[0-9]+ hosts of 1 rank each and --batch 1 --activation-checkpoint all"));
 }
 
 TEST(Remedies, AreTakenTogetherWhereNoneIsEnough) {
@@ -230,6 +252,7 @@ TEST(Remedies, AreNoneWhereNothingSavesAnything) {
   plan.options.batch = 1;
   plan.options.param_dtype = "bf16";
   plan.options.offload = "all";
+  plan.options.optimizer_state = "8bit";
   plan.host.process_bytes = kGigabyte;
   EXPECT_THAT(remedies(plan, 1), IsEmpty());
 }
