@@ -65,6 +65,40 @@ std::string describe(const MixedPrecision& precision) {
   return fmt::format("parameters {}, buffers {}", name(precision.param_dtype), name(precision.buffer_dtype));
 }
 
+// How memory is saved. In the first case of each cell it is dealt out, so that each comes with every strategy, number
+// of ranks and dtype, in shared memory and over Gloo; later it is drawn.
+struct Savings {
+  std::optional<Offload> offload = std::nullopt;
+  std::optional<KeptResults> recomputed = std::nullopt;  // none: no block
+  bool deferred = false;
+};
+
+Savings drawn_savings(RandomSource& random) {
+  return {
+      .offload = random.among<std::optional<Offload>>({std::nullopt, Offload::Optimizer, Offload::All}),
+      .recomputed = random.among<std::optional<KeptResults>>({std::nullopt, KeptResults::None, KeptResults::Products}),
+      .deferred = random.one_in(2)};
+}
+
+Savings first_savings(const Cell& cell, RandomSource& random) {
+  const auto other = [&](auto one, auto another) { return cell.bf16 ? one : another; };
+  if (cell.backend == "shm") return {.offload = Offload::All, .recomputed = KeptResults::None};
+  if (cell.backend == kShmByCopies) return {.recomputed = KeptResults::Products, .deferred = true};
+  if (cell.backend != "gloo" && cell.ranks > 1) return drawn_savings(random);
+  return {.offload = other(Offload::Optimizer, Offload::All),
+          .recomputed = other(KeptResults::Products, KeptResults::None),
+          .deferred = true};
+}
+
+std::string describe(const Savings& savings) {
+  const auto offload = savings.offload.value_or(Offload::Nothing);
+  const char* files = offload == Offload::All ? "all" : offload == Offload::Optimizer ? "the moments" : "nothing";
+  const char* blocks = !savings.recomputed                            ? "no block"
+                       : *savings.recomputed == KeptResults::Products ? "each block but products"
+                                                                      : "each block";
+  return fmt::format("{}{} in files, {} recomputed", savings.deferred ? "deferred, " : "", files, blocks);
+}
+
 const std::vector<Cell>& cells() {
   static const std::vector<Cell> all = make_cells();
   return all;
@@ -139,24 +173,19 @@ RandomCase make_random_case(uint64_t seed) {
   const auto state = random.among<std::pair<StateDtype, const char*>>(
       {{StateDtype::Float32, "fp32"}, {StateDtype::BFloat16, "bf16"}, {StateDtype::Block8, "blocks of 8 bits"}});
   drawn.training.state_dtype = state.first;
-  const auto [offload, files] = random.among<std::pair<std::optional<Offload>, const char*>>(
-      {{std::nullopt, "nothing"}, {Offload::Optimizer, "the moments"}, {Offload::All, "all"}});
-  drawn.offload = offload;
+  const Savings savings = seed < number_of_cases() ? first_savings(cell, random) : drawn_savings(random);
+  drawn.offload = savings.offload;
+  drawn.deferred = savings.deferred;
+  if (savings.recomputed) drawn.recomputed = ActivationCheckpointOptions{.keep = *savings.recomputed};
   drawn.offloads_activations = random.one_in(2);
   if (!drawn.keeps_buffers()) drawn.training.param_dtype = drawn.options.mixed_precision.param_dtype;
-  const auto recomputed = random.among<std::pair<std::optional<ActivationCheckpointOptions>, const char*>>(
-      {{std::nullopt, "no block"},
-       {ActivationCheckpointOptions{.keep = KeptResults::None}, "each block"},
-       {ActivationCheckpointOptions{.keep = KeptResults::Products}, "each block but products"}});
-  drawn.recomputed = recomputed.first;
-  drawn.deferred = random.one_in(2);
   drawn.words = fmt::format(
-      "{} (groups of {}), {} ranks, {}, {}, {}{} micro-batches each, clip {}, a step in {} in its backward, {} "
-      "buffers, prefetch {}, full on each host {}, moments in {}, {}{} in files, {} recomputed, {}; {}",
+      "{} (groups of {}), {} ranks, {}, {}, {} micro-batches each, clip {}, a step in {} in its backward, {} buffers, "
+      "prefetch {}, full on each host {}, moments in {}, {}{}, {}; {}",
       cell.strategy_name, cell.group_size, cell.ranks, cell.backend, describe(drawn.options.mixed_precision),
-      drawn.deferred ? "deferred, " : "", accumulation, drawn.training.clip, drawn.training.in_backward_every,
-      drawn.options.buffers, drawn.options.prefetch, drawn.options.full_on_each_host, state.second, files,
-      drawn.offloads_activations ? " and activations" : "", recomputed.second, policy.name, drawn.make(0).words);
+      accumulation, drawn.training.clip, drawn.training.in_backward_every, drawn.options.buffers,
+      drawn.options.prefetch, drawn.options.full_on_each_host, state.second, describe(savings),
+      drawn.offloads_activations ? ", activations in files" : "", policy.name, drawn.make(0).words);
   return drawn;
 }
 

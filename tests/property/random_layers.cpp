@@ -75,6 +75,14 @@ LayerPointer attention(RandomSource& random, int64_t width) {
   return layer;
 }
 
+// Of random numbers, which a block that runs again draws again.
+LayerPointer dropout(RandomSource&, int64_t) {
+  auto layer = named("dropout");
+  auto dropout = layer->register_module("dropout", torch::nn::Dropout(0.3));
+  layer->run = [dropout](const Tensor& x) { return dropout->forward(x); };
+  return layer;
+}
+
 LayerPointer gain(RandomSource&, int64_t) {
   auto layer = named("scalar gain");
   const Tensor scale = layer->register_parameter("scale", torch::rand({}) + 0.5);
@@ -83,7 +91,8 @@ LayerPointer gain(RandomSource&, int64_t) {
 }
 
 using Maker = LayerPointer (*)(RandomSource&, int64_t);
-const std::vector<Maker> kMakers = {linears, linears, layer_norm, convolution, batch_norm, lstm, attention, gain};
+const std::vector<Maker> kMakers = {linears, linears,   layer_norm, convolution, batch_norm,
+                                    lstm,    attention, gain,       dropout};
 
 }  // namespace
 
