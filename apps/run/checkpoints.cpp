@@ -26,9 +26,31 @@ namespace {
 constexpr const char* kAside = ".set-aside-";
 
 // Without a manifest a folder is no checkpoint; one that is damaged is named where it is loaded.
-std::optional<int64_t> step_of(const fs::path& folder) {
+bool has_manifest(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_regular_file(folder / "manifest.json", ignored) ? step_in_name(folder) : std::nullopt;
+  return fs::is_regular_file(folder / "manifest.json", ignored);
+}
+
+bool holds_anything(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) && !fs::is_empty(folder, error) && !error;
+}
+
+// Entries of a checkpoint's name that `are_wanted`, the newest first.
+std::vector<fs::path> steps_in(const fs::path& run, bool (*are_wanted)(const fs::path&)) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code error;
+  fs::directory_iterator entry(run, error);
+  if (error == std::errc::no_such_file_or_directory) return {};
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const auto step = step_in_name(entry->path());
+    if (step && are_wanted(entry->path())) found.emplace_back(*step, entry->path());
+  }
+  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be read: {}.", run.string(), error.message()));
+  std::ranges::sort(found, std::greater());
+  std::vector<fs::path> newest_first;
+  for (auto& [step, path] : found) newest_first.push_back(std::move(path));
+  return newest_first;
 }
 
 // Bytes of the end of `name` that say what it is beside a checkpoint; 0: it is nothing of that kind.
@@ -65,20 +87,9 @@ void tidy(const fs::path& run, const fs::path& leftover, const fs::path& checkpo
 
 }  // namespace
 
-std::vector<fs::path> checkpoints_of(const fs::path& run) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code error;
-  fs::directory_iterator entry(run, error);
-  if (error == std::errc::no_such_file_or_directory) return {};
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (const auto step = step_of(entry->path())) found.emplace_back(*step, entry->path());
-  }
-  if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be read: {}.", run.string(), error.message()));
-  std::ranges::sort(found, std::greater());
-  std::vector<fs::path> newest_first;
-  for (auto& [step, path] : found) newest_first.push_back(std::move(path));
-  return newest_first;
-}
+std::vector<fs::path> checkpoints_of(const fs::path& run) { return steps_in(run, has_manifest); }
+
+std::vector<fs::path> checkpoints_and_remains_of(const fs::path& run) { return steps_in(run, holds_anything); }
 
 void set_later_checkpoints_aside(const fs::path& run, int64_t step) {
   for (const fs::path& checkpoint : checkpoints_of(run)) {

@@ -126,12 +126,12 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   return resumed;
 }
 
-// The checkpoints of a run as rank 0 sees them, on every rank, the newest first.
+// The checkpoints of a run, and what is left of damaged ones, as rank 0 sees them, on every rank, the newest first.
 std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& run) {
   constexpr char kEnd = '\0';  // which no path has
   const std::string text = from_first_rank(world, [&] {
     std::string names;
-    for (const fs::path& checkpoint : checkpoints_of(run)) {
+    for (const fs::path& checkpoint : checkpoints_and_remains_of(run)) {
       names += checkpoint.string();
       names += kEnd;
     }
@@ -144,23 +144,24 @@ std::vector<fs::path> agreed_checkpoints(fsdp::World& world, const std::string& 
   return newest_first;
 }
 
-// The newest that can be loaded, and what is wrong with newer ones.
+// The newest that can be loaded, and what is wrong with newer ones. Throws AgreedError where none of them can.
 Resumed load_newest(Training& training, const std::vector<fs::path>& newest_first) {
-  std::string problems;
+  std::vector<std::string> problems;
   for (const fs::path& checkpoint : newest_first) {
     try {
       Resumed resumed = load(training, checkpoint, Settings::Kept);
-      resumed.passed_over = problems;
+      resumed.passed_over = fmt::format("{}", fmt::join(problems, "; "));
       return resumed;
     } catch (const OtherRun&) {
       throw;
     } catch (const fsdp::Error& error) {
-      if (checkpoint == newest_first.back()) throw;
-      problems +=
-          fmt::format("{}{} cannot be loaded: {}", problems.empty() ? "" : "; ", checkpoint.string(), error.what());
+      problems.push_back(fmt::format("{} cannot be loaded: {}", checkpoint.string(), error.what()));
     }
   }
-  return {};
+  if (problems.empty()) return {};
+  throw AgreedError(training.world,
+                    fmt::format("run '{}' has no checkpoint to go on from. Begin anew with another --run.\n    {}",
+                                training.options.run, fmt::join(problems, "\n    ")));
 }
 
 // Saves to a folder of the run, or begins to, and moves aside what lies there and is no checkpoint.

@@ -112,7 +112,9 @@ int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint
 // The notes that were saved with a checkpoint; no collective. Throws `Error` for what is no checkpoint.
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory);
 
-// The complete checkpoint of the highest step directly under `directory`, if there is one.
+// The complete checkpoint of the highest step directly under `directory`, if there is one: its manifest is whole, and
+// its files have the sizes and headers that were saved. The bytes of tensors are compared when it is loaded. No
+// collective.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
 
 // How a model's parameters and buffers are called and lie in Hugging Face files, where that differs from the model.

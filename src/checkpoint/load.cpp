@@ -171,6 +171,21 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   return saved.step;
 }
 
+namespace {
+
+// Of a checkpoint whose files are there, each with the size and the header that were saved. Throws Error otherwise.
+int64_t step_of_complete(const std::filesystem::path& directory) {
+  const Manifest saved = checkpoint::read_manifest(directory);
+  for (int shard = 0; shard < saved.shards; ++shard) {
+    checkpoint::WrittenFile file = saved.files.at(static_cast<size_t>(shard));
+    if (saved.version == 2) file.hash.clear();  // of all its bytes
+    ShardFile(directory / checkpoint::shard_file_name(shard, saved.shards), file);
+  }
+  return saved.step;
+}
+
+}  // namespace
+
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory) {
   return checkpoint::read_manifest(checkpoint::place_of(directory)).notes;
 }
@@ -186,7 +201,7 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
     if (!entry->is_directory(ignored) || target.filename().string().find(".partial") != std::string::npos) continue;
     if (checkpoint::place_of(target) != entry->path()) continue;
     try {
-      const int64_t found = checkpoint::read_manifest(entry->path()).step;
+      const int64_t found = step_of_complete(entry->path());
       if (found > step) latest = target, step = found;
     } catch (const Error&) {
       // not a checkpoint, or not a whole one

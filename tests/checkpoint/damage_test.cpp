@@ -248,6 +248,15 @@ TEST(LatestCheckpoint, PassesOverLoopsOfLinksAndWhatIsDamaged) {
     EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-12");
     flip(scratch.path() / "step-12", {checkpoint::kManifestName, 60, 0});
     EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-7");
+    const std::string shard = checkpoint::shard_file_name(0, 1);
+    fs::resize_file(scratch.path() / "step-7" / shard, fs::file_size(scratch.path() / "step-7" / shard) - 1);
+    EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-3");
+    flip(scratch.path() / "step-3", {shard, 40, 0});  // in its header
+    EXPECT_EQ(latest_checkpoint(scratch.path()), std::nullopt);
+    save_checkpoint(scratch.path() / "step-4", {.model = &sharded, .step = 4});
+    EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "step-4");
+    fs::remove(scratch.path() / "step-4" / shard);
+    EXPECT_EQ(latest_checkpoint(scratch.path()), std::nullopt);
     EXPECT_EQ(latest_checkpoint(scratch.path() / "loop"), std::nullopt);
     EXPECT_EQ(latest_checkpoint(scratch.path() / "file"), std::nullopt);
   });

@@ -1,4 +1,5 @@
 // Work between the steps of a run: going on, stopping, saving, and telling the user.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -73,6 +74,24 @@ TEST_F(TrainLoop, GoesOnFromTheNewestCheckpointThatIsWhole) {
               AllOf(HasSubstr("step-4 cannot be loaded"), HasSubstr("of tensor optimizer.exp_avg_sq.")));
   EXPECT_THAT(losses_of(folder_ / "run"), SizeIs(5));
   EXPECT_TRUE(fs::exists(folder_ / "run/step-5/manifest.json"));
+}
+
+TEST_F(TrainLoop, SaysWhichCheckpointsLackTheirManifest) {
+  ASSERT_EQ(tiny("run", "--steps 4 --save-every 2").code, 0);
+  fs::remove(folder_ / "run/step-4/manifest.json");
+  const Ending again = tiny("run", "--steps 5");
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output,
+              AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")), HasSubstr("step-4 cannot be loaded")));
+}
+
+TEST_F(TrainLoop, NamesAllCheckpointsWhereNoneCanBeLoaded) {
+  ASSERT_EQ(tiny("run", "--steps 4 --save-every 2 --keep 2").code, 0);
+  for (const char* step : {"2", "4"}) fs::remove(folder_ / fmt::format("run/step-{}/manifest.json", step));
+  const Ending again = tiny("run", "--steps 5 --ranks 2");
+  EXPECT_EQ(again.code, 2) << again.output;
+  EXPECT_THAT(again.output, AllOf(HasSubstr("has no checkpoint to go on from"), HasSubstr("step-4 cannot be loaded"),
+                                  HasSubstr("step-2 cannot be loaded"), HasSubstr("another --run")));
 }
 
 TEST_F(TrainLoop, KeepsTheNewestCheckpoints) {

@@ -54,6 +54,10 @@ TEST_F(Checkpoints, AreNoneOfWhatOnlyLooksLikeOne) {
   fs::create_directories(run_ / "step-7");        // without a manifest
   EXPECT_THAT(checkpoints_of(run_), IsEmpty());
   EXPECT_THAT(checkpoints_of(run_ / "missing"), IsEmpty());
+  EXPECT_THAT(checkpoints_and_remains_of(run_), IsEmpty());
+  std::ofstream(run_ / "step-7/shard-00001-of-00001.safetensors") << "bytes";
+  make_checkpoint(run_ / "step-2");
+  EXPECT_THAT(checkpoints_and_remains_of(run_), ElementsAre(run_ / "step-7", run_ / "step-2"));
 }
 
 TEST_F(Checkpoints, OfWhatIsNoFolderAreAnError) {
