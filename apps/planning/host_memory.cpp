@@ -17,11 +17,16 @@ double logits_bytes(const Options& options) {
   return 4 * tokens * static_cast<double>(options.model.width) + (logits > kLogitsBytes ? kLogitsAgainBytes : 0);
 }
 
-// Of tensors that are no activations: what there is of all beside the most of these. Where activations are offloaded
-// they are the same.
+PlannedOffload::Bytes activations_of(const RunPlan& plan, const Options& options) {
+  if (options.offload_activations && plan.offload.is_known()) return plan.offload.bytes(options);
+  return {.in_memory = plan.activations.bytes(options)};
+}
+
+// Of tensors that are no activations: what there is of all in memory beside the most of these.
 double temporary_bytes(const RunPlan& plan, const Options& options) {
   if (!plan.tensors.is_known()) return logits_bytes(options);
-  return std::max(0.0, plan.tensors.bytes(options, kLogitsBytes + kLogitsAgainBytes) - plan.activations.bytes(options));
+  const double all = plan.tensors.bytes(options, kLogitsBytes + kLogitsAgainBytes);
+  return std::max(0.0, all - activations_of(plan, options).in_memory);
 }
 
 // Under a budget for activations some layers may keep all, and others their inputs.
@@ -58,10 +63,7 @@ double HostMemory::total() const {
 }
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
-  const PlannedOffload::Bytes activations =
-      plan.options.offload_activations && plan.offload.is_known()
-          ? plan.offload.bytes(plan.options)
-          : PlannedOffload::Bytes{.in_memory = plan.activations.bytes(plan.options)};
+  const PlannedOffload::Bytes activations = activations_of(plan, plan.options);
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
           .activations = activations.in_memory,
           .offloaded_activations = activations.in_files,

@@ -84,9 +84,13 @@ std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) 
 }
 
 PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
-  return previewed_step(tiny, [](const auto&, const auto& step) {
+  return previewed_step(tiny, [&](const auto& model, const auto& step) {
     const LiveTensors tensors;
-    step();
+    if (tiny.offload_activations) {
+      fsdp::preview_offload(model, step);
+    } else {
+      step();
+    }
     return tensors.moments();
   });
 }

@@ -1,5 +1,5 @@
-// The most that tensors take in a micro-batch, activations among them, as a function of a run's sizes: gradients on
-// their way, results that nobody keeps, logits, an embedding's gradient. As planned_activations.h.
+// The most that tensors in memory take in a micro-batch, activations among them, as a function of a run's sizes:
+// gradients on their way, results that nobody keeps, logits, an embedding's gradient. As planned_activations.h.
 #pragma once
 
 #include <cstdint>

@@ -9,11 +9,12 @@
 
 namespace trainer {
 
-// The layers, what they keep, the dtype, and whether a micro-batch is one sequence: operators treat a dimension of 1 in
-// a way of its own.
-using RunKind = std::tuple<int64_t, std::string, std::string, bool>;
+// The layers, what they keep and where, the dtype, and whether a micro-batch is one sequence: operators treat a
+// dimension of 1 in a way of its own.
+using RunKind = std::tuple<int64_t, std::string, bool, std::string, bool>;
 inline RunKind kind_of(const Options& options) {
-  return {options.model.layers, options.activation_checkpoint, options.param_dtype, options.batch == 1};
+  return {options.model.layers, options.activation_checkpoint, options.offload_activations, options.param_dtype,
+          options.batch == 1};
 }
 
 }  // namespace trainer

@@ -9,7 +9,7 @@ namespace trainer {
 
 namespace {
 
-constexpr int64_t kBatch = 8;  // windows
+constexpr int64_t kMostBatch = 8;  // windows: more are not faster
 
 // One forward pass: windows of one length.
 struct Pass {
@@ -21,9 +21,10 @@ struct Pass {
 // The passes of an evaluation, by number. Which rank runs one does not matter.
 class Passes {
  public:
-  // `windows` as in Evaluation
-  Passes(int64_t tokens, int64_t context, int64_t windows)
+  // `windows` and `batch` as in Evaluation
+  Passes(int64_t tokens, int64_t context, int64_t windows, int64_t batch)
       : context_(context),
+        batch_(batch),
         available_((tokens - 1) / context),
         windows_(windows == 0 ? available_ : std::min(windows, available_)),
         rest_(windows == 0 ? (tokens - 1) % context : 0) {}
@@ -33,16 +34,16 @@ class Passes {
   Pass at(int64_t number) const {
     if (number == full()) return {{available_ * context_}, rest_};
     Pass pass{.starts = {}, .length = context_};
-    for (int64_t i = number * kBatch; i < std::min((number + 1) * kBatch, windows_); ++i) {
+    for (int64_t i = number * batch_; i < std::min((number + 1) * batch_, windows_); ++i) {
       pass.starts.push_back(i * available_ / windows_ * context_);
     }
     return pass;
   }
 
  private:
-  int64_t full() const { return (windows_ + kBatch - 1) / kBatch; }
+  int64_t full() const { return (windows_ + batch_ - 1) / batch_; }
 
-  int64_t context_, available_, windows_;
+  int64_t context_, batch_, available_, windows_;
   int64_t rest_;  // tokens after the last window
 };
 
@@ -58,7 +59,8 @@ double sum_of(const Evaluation& evaluation, const Pass& pass) {
 }  // namespace
 
 std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
-  const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows);
+  const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows,
+                      evaluation.batch);
   const int64_t count = passes.count(), ranks = evaluation.world.size();
   if (count < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
@@ -80,12 +82,19 @@ std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
   return MeanLoss{.nats = sum / static_cast<double>(tokens), .tokens = tokens};
 }
 
+int64_t batch_of_evaluation(const Options& options) { return std::min(options.batch, kMostBatch); }
+
 std::optional<double> validation_loss(Training& training) {
   const data::TokenSource* tokens = training.corpus.validation.get();
   // Without a whole window nothing is held back.
   if (tokens == nullptr || tokens->size() <= training.options.model.context) return std::nullopt;
   const auto goes_on = [&](int64_t, int64_t) { training.phase.goes_on(); };
-  const auto loss = mean_loss({training.world, training.model, *tokens, training.options.validation_windows, goes_on});
+  const auto loss = mean_loss({.world = training.world,
+                               .model = training.model,
+                               .tokens = *tokens,
+                               .windows = training.options.validation_windows,
+                               .batch = batch_of_evaluation(training.options),
+                               .on_progress = goes_on});
   return loss ? std::optional(loss->nats) : std::nullopt;
 }
 

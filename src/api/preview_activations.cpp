@@ -13,6 +13,30 @@ namespace {
 using interpose::ActivationCount;
 using PreviewedRun = std::function<torch::Tensor()>;
 
+// In memory that LibTorch's allocators know nothing of, as they do of files.
+class CopiedBytes final : public memory::StoredBytes, public std::enable_shared_from_this<CopiedBytes> {
+ public:
+  explicit CopiedBytes(const torch::Tensor& bytes) : device_(bytes.device()) {
+    const torch::Tensor here = bytes.cpu();
+    copy_.assign(here.const_data_ptr<uint8_t>(), here.const_data_ptr<uint8_t>() + here.numel());
+  }
+  torch::Tensor get() override {
+    const auto keep = [self = shared_from_this()](void*) {};
+    return torch::from_blob(copy_.data(), {static_cast<int64_t>(copy_.size())}, keep, torch::kUInt8).to(device_);
+  }
+
+ private:
+  torch::Device device_;
+  std::vector<uint8_t> copy_;
+};
+
+class CopyStore final : public memory::ByteStore {
+ public:
+  std::shared_ptr<memory::StoredBytes> put(const torch::Tensor& bytes) override {
+    return std::make_shared<CopiedBytes>(bytes);
+  }
+};
+
 // What is kept in `run` for the count, by that keeper.
 void watch_run(const PreviewedRun& run, const std::shared_ptr<interpose::SavedTensorKeeper>& keeper) {
   const interpose::SavedTensorsScope scope(keeper.get());
@@ -28,10 +52,11 @@ std::vector<ActivationCount::Moment> kept_moments(const torch::nn::Module& modul
   for (const torch::Tensor& parameter : module.parameters()) count->leave_out(parameter);
   auto keeper = interpose::counting_keeper(count, /*unit=*/0);
   if (stores) {
-    interpose::StoredActivations::Rules rules{.staying = module.buffers()};
-    if (const auto parameters = module.parameters(); !parameters.empty()) rules.device = parameters[0].device();
+    interpose::StoredActivations::Rules rules{.staying = module.parameters()};
+    if (!rules.staying.empty()) rules.device = rules.staying[0].device();
+    for (const torch::Tensor& buffer : module.buffers()) rules.staying.push_back(buffer);
     keeper = interpose::storing_keeper(
-        std::make_shared<interpose::StoredActivations>(memory::host_store(), std::move(rules), count), keeper);
+        std::make_shared<interpose::StoredActivations>(std::make_shared<CopyStore>(), std::move(rules), count), keeper);
   }
   watch_run(run, keeper);
   count->end_moments();

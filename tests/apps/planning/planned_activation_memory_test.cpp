@@ -16,6 +16,7 @@
 #include "planning/measured_activations.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 
 namespace trainer {
 namespace {
@@ -165,6 +166,36 @@ TEST(ActivationsOfRunsWith, ABudget) {
         options.activation_memory = static_cast<double>(least - 1);
         EXPECT_EQ(of_family.bytes(options), static_cast<double>(least));
         EXPECT_THROW(of_family.plan(options), fsdp::Error);
+      }
+    }
+  });
+}
+
+// What lies in files, when it is most, of tensors of at least 64 KiB.
+TEST(ActivationsOfRunsWith, Offload) {
+  const fsdp::testing::ScratchDirectory scratch;
+  run_ranks(2, [&](fsdp::World& world) {
+    Options options = small_run(world);
+    options.offload_activations = true;
+    options.offload_directory = scratch.path().string();
+    options.batch = 4;
+    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+      options.model = {.family = family, .vocabulary = 300, .context = 128, .width = 128, .layers = 3, .heads = 4};
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (const char* recomputed : {"none", "all"}) {
+          SCOPED_TRACE(fmt::format("{}, {}, {} recomputed", models::name_of(family), dtype, recomputed));
+          options.param_dtype = dtype;
+          options.activation_checkpoint = recomputed;
+          const auto model = models::make_model(options.model);
+          model->set_recomputation(options.recomputation());
+          auto sharded = fsdp::shard(*model, world, sharding_of(options));
+          const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
+          model->loss(tokens, tokens.clone()).backward();
+          const fsdp::MemoryReport report = sharded.memory();
+          const PlannedOffload::Bytes planned = measured_offload().bytes(options);
+          EXPECT_EQ(planned.in_files, static_cast<double>(report.peak_offloaded_activation_bytes));
+          EXPECT_EQ(planned.in_memory, static_cast<double>(report.peak_activation_bytes));
+        }
       }
     }
   });
