@@ -129,8 +129,8 @@ struct Options {
   int64_t validate_every = 0;
   int64_t validation_windows = 64;  // 0: all there are, which --eval-only means unless it is told otherwise
   int64_t save_every = 0;
-  double save_minutes = 0;
-  int64_t keep = 0;  // 0: all
+  std::optional<double> save_minutes;  // none: as minutes_between_saves() says; 0: never
+  int64_t keep = 0;                    // 0: all
   bool no_best = false;
   bool no_save = false;
   bool save_sync = false;  // training waits for each save
@@ -164,9 +164,15 @@ struct Options {
   int64_t tokens_per_step() const { return micro_batches_of_step() * batch * model.context; }
   // The last validation alone compares with nothing.
   bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
+  // 0: no checkpoint is due by the clock. One that may start again by itself goes on from where it was saved last.
+  double minutes_between_saves() const {
+    const bool nothing_else_saves = save_every == 0 && !no_save;
+    return save_minutes.value_or(restarts() > 0 && nothing_else_saves ? kMinutesBetweenSaves : 0);
+  }
+  static constexpr double kMinutesBetweenSaves = 10;
   // Those before the last one, which nothing comes after.
   bool saves_beside_steps() const {
-    return !save_sync && !no_save && (save_every > 0 || save_minutes > 0 || keeps_best());
+    return !save_sync && !no_save && (save_every > 0 || minutes_between_saves() > 0 || keeps_best());
   }
   std::string best_folder() const { return run + "/best"; }
   std::string checkpoint_folder(int64_t step) const { return run + "/step-" + std::to_string(step); }

@@ -100,7 +100,7 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.export_best || options.keeps_best(),
         "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best and "
         "--no-save.");
-  check(!options.no_save || (options.save_every == 0 && options.save_minutes == 0),
+  check(!options.no_save || (options.save_every == 0 && options.save_minutes.value_or(0) == 0),
         "--no-save is given with --save-every or --save-minutes. Leave out one of them.");
   check(options.offload_directory.empty() || options.offloads() || options.offload_activations,
         "--offload-directory is given, and --offload is none. Give --offload optimizer, --offload all or "
@@ -120,6 +120,8 @@ std::vector<std::string> contradictions(const Options& options) {
                     options.activation_checkpoint));
   check(!options.muon_lr || options.optimizer == "muon",
         fmt::format("--muon-lr is given, and --optimizer is {}.", options.optimizer));
+  check(!options.no_save || options.restarts() == 0 || options.hot_restart,
+        "--no-save is given with --max-restarts or --elastic, which go on from a checkpoint. Leave one out.");
   check(options.restarts() > 0 || !options.hot_restart,
         "--hot-restart is given with --max-restarts 0, which starts nothing again. Leave one out.");
   check(!options.hot_restart || (!options.offloads() && !options.offload_activations),

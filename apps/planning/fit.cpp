@@ -41,6 +41,12 @@ std::string memory_line(const RunPlan& plan, double needed) {
   return plan_line("memory", text);
 }
 
+std::string disk_line(const RunPlan& plan, double available) {
+  return plan_line(
+      "disk", fmt::format("{}: {} needed for the files, {} available", fits_on_disk(plan) ? "fits" : "does not fit",
+                          plan_bytes(host_bytes_in_files(plan)), plan_bytes(available)));
+}
+
 std::string cores_line(const RunPlan& plan, int64_t cores) {
   const int64_t ranks = plan.ranks_of_host(), threads = plan.host.threads;
   const bool fits = ranks * threads <= cores;
@@ -81,12 +87,15 @@ Fit fit(const RunPlan& plan) {
   return available ? fit_of(host_bytes(plan), *available) : Fit::kWell;
 }
 
+bool fits_on_disk(const RunPlan& plan) { return !plan.host.disk || host_bytes_in_files(plan) <= *plan.host.disk; }
+
 std::string fit_text(const RunPlan& plan) {
   const double needed = host_bytes(plan);
   const std::optional<double> available = plan.memory();
   std::string text = plan.options.memory ? "another host\n" : "this host\n";
   text += memory_line(plan, needed);
   // Another host may have others.
+  if (plan.host.disk && !plan.options.memory) text += disk_line(plan, *plan.host.disk);
   if (plan.host.cores && !plan.options.memory) text += cores_line(plan, *plan.host.cores);
   return available && needed > *available ? text + remedies_text(plan, *available) : text;
 }

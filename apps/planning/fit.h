@@ -15,6 +15,8 @@ enum class Fit {
 };
 
 Fit fit(const RunPlan& plan);
+// Whether there is room on the disk for what lies in files.
+bool fits_on_disk(const RunPlan& plan);
 
 // Lines that end with a newline, of at most 80 columns.
 std::string fit_text(const RunPlan& plan);

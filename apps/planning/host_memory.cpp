@@ -62,6 +62,12 @@ double HostMemory::total() const {
   return sum;
 }
 
+double HostMemory::in_files() const {
+  double sum = 0;
+  for (const MemoryPlan& plan : model) sum += static_cast<double>(plan.offloaded) + offloaded_activations;
+  return sum;
+}
+
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
   const PlannedOffload::Bytes activations = activations_of(plan, plan.options);
   return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
@@ -72,8 +78,16 @@ HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
           .program = plan.host.program_bytes};
 }
 
-double host_bytes(const RunPlan& plan) {
-  return host_memory(plan, parts_of(plan.options.model, frozen_parameters(plan.options))).total();
+namespace {
+
+HostMemory host_memory(const RunPlan& plan) {
+  return host_memory(plan, parts_of(plan.options.model, frozen_parameters(plan.options)));
 }
+
+}  // namespace
+
+double host_bytes(const RunPlan& plan) { return host_memory(plan).total(); }
+
+double host_bytes_in_files(const RunPlan& plan) { return host_memory(plan).in_files(); }
 
 }  // namespace trainer

@@ -25,11 +25,13 @@ struct HostMemory {
   double of_rank(const MemoryPlan& plan) const;  // without the program
   double largest_rank() const;
   double total() const;
+  double in_files() const;  // of all ranks, which is in no other sum
 };
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts);
 
-// Its total alone.
+// Its total alone, and what lies in files.
 double host_bytes(const RunPlan& plan);
+double host_bytes_in_files(const RunPlan& plan);
 
 }  // namespace trainer

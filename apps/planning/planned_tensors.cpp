@@ -10,11 +10,22 @@ namespace trainer {
 namespace {
 
 // Places in ActivationSizes.
-constexpr size_t kBatchPlace = 0, kContextPlace = 1, kVocabularyPlace = 7;
+constexpr size_t kBatchPlace = 0, kContextPlace = 1, kSharedPlace = 2, kHeadsPlace = 3, kVocabularyPlace = 7;
+
+// Memory that a kernel computes in: that the primes of sizes divide its bytes is chance. A tensor has each size once,
+// and the context twice where it has heads.
+bool is_of_kernel(const TensorForms::Powers& powers, const ActivationSizes& sizes) {
+  for (size_t i = 0; i < powers.size(); ++i) {
+    if (powers[i] > (i == kContextPlace ? 2 : 1)) return true;
+  }
+  const bool may_have_heads = sizes[kSharedPlace] * sizes[kHeadsPlace] > 1;
+  return powers[kContextPlace] == 2 && may_have_heads && powers[kSharedPlace] + powers[kHeadsPlace] == 0;
+}
 
 double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, double logits_bytes) {
   double others = 0, logits = 0, of_embedding = 0;
   moment.tell(sizes, [&](const TensorForms::Powers& powers, double number, double each) {
+    if (is_of_kernel(powers, sizes)) return;
     const bool has_tokens = powers[kBatchPlace] + powers[kContextPlace] > 0, has_entries = powers[kVocabularyPlace] > 0;
     if (has_tokens) {
       (has_entries ? logits : others) += number * each;

@@ -14,6 +14,7 @@ namespace trainer {
 // What is known of a host without training on it.
 struct Host {
   std::optional<double> memory = std::nullopt;      // bytes that are left for the ranks; none: not known
+  std::optional<double> disk = std::nullopt;        // bytes that are free where offloaded state lies; none: not known
   std::optional<int64_t> cores = std::nullopt;      // that the ranks may use; none: not known
   int64_t threads = 1;                              // per rank
   double process_bytes = 0;                         // that a rank takes before its model is made

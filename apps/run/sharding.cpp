@@ -30,14 +30,13 @@ fsdp::Offload offload_of(const std::string& word) {
   return parts.at(word);
 }
 
-// Empty where nothing is offloaded.
+}  // namespace
+
 std::filesystem::path offload_folder_of(const Options& options) {
   if (!options.offloads() && !options.stores_activations()) return {};
   if (!options.offload_directory.empty()) return options.offload_directory;
   return std::filesystem::path(options.run) / "offload";
 }
-
-}  // namespace
 
 torch::ScalarType compute_dtype_of(const Options& options) { return dtype_of(options.param_dtype); }
 

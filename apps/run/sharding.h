@@ -3,6 +3,8 @@
 
 #include <fsdp/options.h>
 
+#include <filesystem>
+
 #include "options/options.h"
 
 namespace trainer {
@@ -10,6 +12,9 @@ namespace trainer {
 // How the model is sharded: each of its blocks is a unit. Its first weights are not made: a load follows, or
 // ShardedModel::initialise().
 fsdp::Options sharding_of(const Options& options);
+
+// Where state and activations lie in files; empty where none do.
+std::filesystem::path offload_folder_of(const Options& options);
 
 // Of the passes' matrices.
 torch::ScalarType compute_dtype_of(const Options& options);

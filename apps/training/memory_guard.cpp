@@ -1,5 +1,6 @@
 #include "training/memory_guard.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include "console/terminal.h"
@@ -7,6 +8,7 @@
 #include "planning/fit.h"
 #include "planning/measured_activations.h"
 #include "run/first_rank.h"
+#include "run/sharding.h"
 
 namespace trainer {
 
@@ -30,8 +32,14 @@ void check_memory(fsdp::World& world, const Options& options, const FreeMemory& 
   const std::string found = from_first_rank(world, [&]() -> std::string {
     const RunPlan plan = plan_here(world, options, free);
     const Fit its_fit = fit(plan);
-    if (its_fit != Fit::kNot) return its_fit == Fit::kBarely ? kBarely : "";
+    if (its_fit != Fit::kNot && fits_on_disk(plan)) return its_fit == Fit::kBarely ? kBarely : "";
     print(memory_table(plan) + "\n" + fit_text(plan) + "\n");
+    if (its_fit != Fit::kNot) {
+      throw fsdp::Error(fmt::format(
+          "the run needs more room on the disk of '{}' than there is, as the table says. Free some, or name "
+          "a folder on another disk with --offload-directory.",
+          offload_folder_of(options).string()));
+    }
     throw fsdp::Error(
         "the run needs more memory than this host has left for it, as the table says. Take one of the changes there, "
         "end other programs, or train all the same with --ignore-memory.");

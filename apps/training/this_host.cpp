@@ -1,12 +1,15 @@
 #include "training/this_host.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "files/memory_room.h"
 #include "metrics/process_memory.h"
 #include "planning/host_memory.h"
+#include "planning/many_layers.h"
 #include "planning/measured_activations.h"
+#include "run/sharding.h"
 
 namespace trainer {
 
@@ -21,7 +24,17 @@ std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan)
   return std::min(limited, free.host.value_or(limited));
 }
 
-// Each of these plans runs steps of as many layers: of more, that takes longer than a plan may.
+// Of the disk that the folder is on, or will be.
+std::optional<double> free_on_disk_of(std::filesystem::path folder) {
+  if (folder.empty()) return std::nullopt;
+  std::error_code error;
+  folder = std::filesystem::absolute(folder, error);
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, error)) folder = folder.parent_path();
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  return error ? std::nullopt : std::optional(static_cast<double>(space.available));
+}
+
+// Where layers differ, each of these plans runs steps of as many: of more, that takes longer than a plan may.
 constexpr int64_t kMostLayersOfSteps = 512;
 
 }  // namespace
@@ -38,7 +51,7 @@ RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& 
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
   plan.activations = measured_activations();
-  if (options.model.layers <= kMostLayersOfSteps) {
+  if (layers_are_alike(options) || options.model.layers <= kMostLayersOfSteps) {
     plan.offload = measured_offload();
     plan.tensors = measured_tensors();
   }
@@ -46,6 +59,7 @@ RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& 
   const ProcessMemory process = process_memory();
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
   plan.host.program_bytes = static_cast<double>(process.shared_bytes);
+  plan.host.disk = free_on_disk_of(offload_folder_of(options));
   if (!world.device().is_cuda()) plan.host.memory = for_all_ranks(free, plan);
   return plan;
 }

@@ -44,7 +44,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       steps_done_(resumed.steps_done),
       state_(resumed.state),
       stop_request_(/*answers=*/report != nullptr),
-      save_timer_(training.options.save_minutes),
+      save_timer_(training.options.minutes_between_saves()),
       slow_ranks_(training.world.size()) {}
 
 int TrainingLoop::run() {

@@ -118,6 +118,31 @@ TEST(Contradictions, OfActivations) {
               ElementsAre(HasSubstr("--activation-memory and --activation-checkpoint selective are both given")));
 }
 
+TEST(Saves, AreThereForRunsThatStartAgain) {
+  Options options;
+  EXPECT_EQ(options.minutes_between_saves(), 0);
+  EXPECT_FALSE(options.saves_beside_steps());
+  options.max_restarts = 3;
+  EXPECT_EQ(options.minutes_between_saves(), Options::kMinutesBetweenSaves);
+  EXPECT_TRUE(options.saves_beside_steps());
+  options.save_minutes = 0;
+  EXPECT_EQ(options.minutes_between_saves(), 0);
+  options.save_minutes.reset();
+  options.save_every = 5;
+  EXPECT_EQ(options.minutes_between_saves(), 0);
+}
+
+TEST(Contradictions, OfRunsThatStartAgain) {
+  Options options;
+  options.no_save = true;
+  EXPECT_THAT(contradictions(options), IsEmpty());
+  options.elastic = "1:2";
+  EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("which go on from a checkpoint")));
+  options.elastic.clear();
+  options.hot_restart = true;
+  EXPECT_THAT(contradictions(options), IsEmpty());
+}
+
 TEST(Contradictions, OfRecomputation) {
   Options options;
   options.activation_checkpoint = std::to_string(options.model.layers);

@@ -45,6 +45,20 @@ TEST(Fit, SaysWhereLittleIsSpared) {
   EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 79.4 TB needed, 95.3 TB available\n"));
 }
 
+TEST(Fit, ComparesFilesWithTheDisk) {
+  RunPlan plan = large_plan();
+  plan.options.offload = "all";
+  const double needed = host_bytes_in_files(plan);
+  plan.host.disk = 2 * needed;
+  EXPECT_TRUE(fits_on_disk(plan));
+  EXPECT_THAT(fit_text(plan), HasSubstr("  disk                fits: "));
+  plan.host.disk = needed / 2;
+  EXPECT_FALSE(fits_on_disk(plan));
+  EXPECT_THAT(fit_text(plan), AllOf(HasSubstr("  disk                does not fit: "), HasSubstr("for the files")));
+  plan.options.offload = "none";
+  EXPECT_TRUE(fits_on_disk(plan));
+}
+
 TEST(Fit, SaysWhatElseWould) {
   RunPlan plan = large_plan();
   plan.host = {.memory = 24.1e9, .cores = 2, .threads = 1};
@@ -66,6 +80,7 @@ TEST(Fit, ComparesWithAnotherHostOfWhoseCoresNothingIsKnown) {
 }
 
 TEST(Fit, AsksForTheMemoryOfAHostThatDoesNotTellIt) {
+  EXPECT_THAT(fit_text(large_plan()), Not(HasSubstr("disk")));
   EXPECT_THAT(fit_text(large_plan()), HasSubstr("79.4 TB needed; --memory says how much there is"));
 }
 
