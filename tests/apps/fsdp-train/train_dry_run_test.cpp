@@ -1,6 +1,7 @@
 // Runs that are only planned: whether they fit, here or elsewhere, how long they take, and what was assumed.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <sstream>
 
 #include "apps/columns.h"
@@ -34,6 +35,37 @@ TEST_F(TrainDryRun, FitsIntoThisMachine) {
   EXPECT_THAT(text, ContainsRegex("time, about\n  a step +[0-9.]+ m?s\n  the run +[0-9.]+ m?s"));
   EXPECT_THAT(text, HasSubstr("FLOP/s per rank, measured here"));
   EXPECT_THAT(text, Not(HasSubstr("it would take")));
+}
+
+// The number before the unit in the first column of the line that begins so, in bytes.
+double bytes_in(const std::string& text, const std::string& line) {
+  std::istringstream words(text.substr(text.find("  " + line) + 2 + line.size()));
+  double number = 0;
+  std::string unit;
+  words >> number >> unit;
+  const std::map<std::string, double> units{{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}};
+  return number * units.at(unit);
+}
+
+// An estimate, which leaves out what kernels compute in.
+constexpr double kOfKernels = 2e5;
+TEST_F(TrainDryRun, KnowsTheOtherTensorsOfARun) {
+  const std::string model = "--context 128 --batch 4 --threads 1 --ranks 2 --steps 4 --validate-every 0 ";
+  for (const std::string size : {"--layers 3 --width 128 ", "--model llama-mini --layers 2 --width 96 --heads 6 "}) {
+    for (const std::string more : {"", "--param-dtype bf16", "--activation-checkpoint all", "--offload-activations"}) {
+      SCOPED_TRACE(size + more);
+      fs::remove_all(folder_ / "run");
+      const std::string arguments = "--text " + text_ + " --run " + (folder_ / "run") + " " + model + size + more;
+      const Ending run = run_train("--no-save " + arguments);
+      ASSERT_EQ(run.code, 0) << run.output;
+      double found = 0;
+      for (const nlohmann::json& step : metrics_of(folder_ / "run")) {
+        if (step.contains("memory") && step["step"] > 1) found = step["memory"]["other tensors"];
+      }
+      EXPECT_NEAR(bytes_in(planned("--peak-flops 1T " + arguments), "other tensors, about"), found,
+                  0.15 * found + kOfKernels);
+    }
+  }
 }
 
 TEST_F(TrainDryRun, SaysWhatABudgetOfActivationsComesTo) {
