@@ -3,6 +3,8 @@
 #include <fsdp/error.h>
 
 #include <array>
+#include <limits>
+#include <type_traits>
 
 #include "files/json.h"
 
@@ -96,6 +98,49 @@ Json to_json(const EvaluationRecord& evaluation) {
           {"validation_loss", evaluation.validation_loss},
           {"perplexity", evaluation.perplexity},
           {"tokens", evaluation.tokens}};
+}
+
+StepRecord step_record_of(const Json& json) {
+  StepRecord record;
+  const auto read = [&](const char* name, auto& number) {
+    const auto found = json.find(name);
+    if (found == json.end()) return;
+    using Number = std::remove_reference_t<decltype(number)>;
+    if constexpr (std::is_same_v<Number, double>) {
+      number = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->template get<double>();
+    } else {
+      number = found->template get<Number>();
+    }
+  };
+  const auto read_where_known = [&](const char* name, auto& number) {
+    if (json.contains(name)) read(name, number.emplace());
+  };
+  read("step", record.step);
+  read("loss", record.loss);
+  read("grad_norm", record.grad_norm);
+  read("lr", record.lr);
+  read("tokens_per_second", record.tokens_per_second);
+  read("memory_bytes", record.memory_bytes);
+  read("seconds", record.seconds);
+  read("tokens", record.tokens);
+  read("step_seconds", record.step_seconds);
+  read("skipped", record.skipped);
+  read_where_known("validation_loss", record.validation_loss);
+  read_where_known("loss_scale", record.loss_scale);
+  read_where_known("data_seconds", record.data_seconds);
+  read_where_known("forward_backward_seconds", record.forward_backward_seconds);
+  read_where_known("optimizer_seconds", record.optimizer_seconds);
+  read_where_known("other_seconds", record.other_seconds);
+  read_where_known("wait_seconds", record.wait_seconds);
+  read_where_known("mfu", record.mfu);
+  read_where_known("peak_memory_bytes", record.peak_memory_bytes);
+  if (const auto rates = json.find("learning_rates"); rates != json.end()) {
+    for (const auto& [group, lr] : rates->items()) record.learning_rates.push_back({group, lr.get<double>()});
+  }
+  if (const auto memory = json.find("memory"); memory != json.end()) {
+    for (const auto& [part, bytes] : memory->items()) record.memory.push_back({part, bytes.get<int64_t>()});
+  }
+  return record;
 }
 
 std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Json::error_handler_t::replace); }

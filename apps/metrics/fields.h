@@ -28,6 +28,9 @@ nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const Event& event);
 nlohmann::ordered_json to_json(const EvaluationRecord& evaluation);
 
+// Back from JSON. What is missing keeps its default, and a number that was not finite is NaN.
+StepRecord step_record_of(const nlohmann::ordered_json& json);
+
 // One line, without its end. What is not UTF-8 in it becomes U+FFFD.
 std::string line_of(const nlohmann::ordered_json& record);
 

@@ -9,7 +9,8 @@ namespace trainer {
 
 namespace {
 
-constexpr int64_t kMostBatch = 8;  // windows: more are not faster
+// More are not faster. A pass decides digits, and so depends on the model alone.
+constexpr int64_t kMostWindows = 8, kMostTokens = 8192;
 
 // One forward pass: windows of one length.
 struct Pass {
@@ -21,10 +22,10 @@ struct Pass {
 // The passes of an evaluation, by number. Which rank runs one does not matter.
 class Passes {
  public:
-  // `windows` and `batch` as in Evaluation
-  Passes(int64_t tokens, int64_t context, int64_t windows, int64_t batch)
+  // `windows` as in Evaluation
+  Passes(int64_t tokens, int64_t context, int64_t windows)
       : context_(context),
-        batch_(batch),
+        batch_(std::clamp<int64_t>(kMostTokens / context, 1, kMostWindows)),
         available_((tokens - 1) / context),
         windows_(windows == 0 ? available_ : std::min(windows, available_)),
         rest_(windows == 0 ? (tokens - 1) % context : 0) {}
@@ -59,8 +60,7 @@ double sum_of(const Evaluation& evaluation, const Pass& pass) {
 }  // namespace
 
 std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
-  const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows,
-                      evaluation.batch);
+  const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows);
   const int64_t count = passes.count(), ranks = evaluation.world.size();
   if (count < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
@@ -82,8 +82,6 @@ std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
   return MeanLoss{.nats = sum / static_cast<double>(tokens), .tokens = tokens};
 }
 
-int64_t batch_of_evaluation(const Options& options) { return std::min(options.batch, kMostBatch); }
-
 std::optional<double> validation_loss(Training& training) {
   const data::TokenSource* tokens = training.corpus.validation.get();
   // Without a whole window nothing is held back.
@@ -93,7 +91,6 @@ std::optional<double> validation_loss(Training& training) {
                                .model = training.model,
                                .tokens = *tokens,
                                .windows = training.options.validation_windows,
-                               .batch = batch_of_evaluation(training.options),
                                .on_progress = goes_on});
   return loss ? std::optional(loss->nats) : std::nullopt;
 }

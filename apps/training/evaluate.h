@@ -23,16 +23,12 @@ struct Evaluation {
   // Of the model's context, spread evenly over the tokens, fewer where they have fewer; 0: every token but the first
   // is predicted, those at the end in a shorter window.
   int64_t windows = 0;
-  int64_t batch = 1;                                                       // of windows at a time, at most
   std::function<void(int64_t done, int64_t total)> on_progress = nullptr;  // in passes; may be empty
 };
 
 // None where the tokens have no window. The ranks share the work; the result has the same bits on any number of them.
 // The model is in training mode afterwards. A collective. Throws fsdp::Error for a token that the model does not have.
 std::optional<MeanLoss> mean_loss(const Evaluation& evaluation);
-
-// The windows of a pass: no more than a step's, whose memory is planned.
-int64_t batch_of_evaluation(const Options& options);
 
 // Over --validation-windows windows of the validation data; none where there is no such data.
 std::optional<double> validation_loss(Training& training);

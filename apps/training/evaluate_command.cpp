@@ -47,7 +47,6 @@ EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data
                                .model = *model,
                                .tokens = *corpus.validation,
                                .windows = options.validation_windows,
-                               .batch = batch_of_evaluation(options),
                                .on_progress = shows_progress ? show : decltype(Evaluation::on_progress)()});
   record.validation_loss = loss->nats;
   record.perplexity = std::exp(loss->nats);

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "metrics/checkpoint_record.h"
 #include "run/checkpoints.h"
 #include "run/resume_state.h"
+#include "training/train_step.h"
 #include "training/training.h"
 
 namespace trainer {
@@ -43,8 +45,10 @@ SavedCheckpoint finish_save(Training& training, const BegunSave& save);
 void load_best(Training& training);
 
 // With --hot-restart the state is whole, and a rank that dies from now on loses nothing (fsdp/hot_restart.h); otherwise
-// does nothing.
-void hold_run(Training& training, const ResumeState& state, int64_t steps_done);
+// does nothing. `outstanding`: the rest of the last step is to be done; null: nothing is. `unsaved`: the step
+// of a checkpoint that is not written yet; 0: there is none.
+void hold_run(Training& training, const ResumeState& state, int64_t steps_done, const StepOutcome* outstanding,
+              int64_t unsaved);
 
 // "saved run-1/step-200, 10.4 MB in 0.21 s; removed step-100"
 std::string told_of(const CheckpointRecord& saved, const std::string& run);
@@ -55,6 +59,12 @@ struct Resumed {
   std::string told = {};         // what a person should know; empty: nothing
   std::string passed_over = {};  // newer checkpoints that are damaged, and how; empty: none is
   std::string differs = {};      // settings that are not those of the checkpoint: "--lr: 0.1 before, 0.2 now"
+  // From memory: the rest of the last step is to be done; the step of a checkpoint that was begun and is not there, 0:
+  // there is none.
+  std::optional<StepOutcome> outstanding = std::nullopt;
+  int64_t unsaved = 0;
+  // Steps that RUN/metrics.jsonl may have.
+  int64_t steps_recorded() const { return steps_done - (outstanding ? 1 : 0); }
 };
 
 // Takes over what ranks that died left in memory, where that is whole. Otherwise loads what --checkpoint or --resume

@@ -188,7 +188,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const bool is_shared = options.no_save || check_folder_is_shared(world, options.run);
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/false, lock); });
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
-  if (resumed.steps_done >= options.steps) {
+  if (resumed.steps_done >= options.steps && !resumed.outstanding) {
     check_done(world, options, resumed);
     export_run(training);  // a signal may have come between the last step and this
     if (world.rank() == 0) print(done_text(options));
@@ -199,13 +199,13 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const double peak_flops = peak_flops_of(world, options, job);
   std::optional<Report> report;
   if (world.rank() == 0) {
-    const ProcessStart start = process_start(world, options, resumed.steps_done);
+    const ProcessStart start = process_start(world, options, resumed.steps_recorded());
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_done));
-    if (!resumed.passed_over.empty()) report->event(resumed.steps_done, resumed.passed_over);
-    if (job.attempt > 0) report->event(resumed.steps_done, attempt_text(options, world.size(), job.attempt));
-    report->begin(resumed.steps_done);
+    if (!resumed.passed_over.empty()) report->event(resumed.steps_recorded(), resumed.passed_over);
+    if (job.attempt > 0) report->event(resumed.steps_recorded(), attempt_text(options, world.size(), job.attempt));
+    report->begin(resumed.steps_recorded());
   }
   return run_recorded(training, resumed, report ? &*report : nullptr);
 }

@@ -45,10 +45,14 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       state_(resumed.state),
       stop_request_(/*answers=*/report != nullptr),
       save_timer_(training.options.minutes_between_saves()),
+      outstanding_(resumed.outstanding),
+      unsaved_(resumed.unsaved),
+      owes_save_(resumed.unsaved > 0),
       slow_ranks_(training.world.size()) {}
 
 int TrainingLoop::run() {
-  hold_run(training_, state_, steps_done_);
+  hold(outstanding_ ? &*outstanding_ : nullptr);
+  if (outstanding_) finish_step(*std::exchange(outstanding_, std::nullopt));
   while (!is_done()) step();
   if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
   write_trace();  // of a run that ended before the last step that was to be traced
@@ -59,8 +63,17 @@ void TrainingLoop::step() {
   begin_trace();
   training_.tensor_memory.begin_step();
   training_.sharded.reset_peak_memory();
-  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due()});
+  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save_});
   ++steps_done_;
+  hold(&outcome);
+  finish_step(std::move(outcome));
+}
+
+void TrainingLoop::hold(const StepOutcome* outstanding) {
+  hold_run(training_, state_, steps_done_, outstanding, unsaved_);
+}
+
+void TrainingLoop::finish_step(StepOutcome outcome) {
   const auto& traced = training_.options.trace_steps;
   if (traced && steps_done_ == traced->last) write_trace();
   agree_on_stop();
@@ -84,7 +97,7 @@ void TrainingLoop::step() {
   const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
   if (samples) write_sample();
   if (validates || saved || samples) stop_if_asked_meanwhile();
-  hold_run(training_, state_, steps_done_);  // the last thing, so that none of the others is left out
+  hold(nullptr);
 }
 
 // Once, after the first step for which it holds.
@@ -180,6 +193,7 @@ bool TrainingLoop::data_is_over() const {
 
 void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
   std::vector<double> busy_seconds;
+  if (ranks.size() != static_cast<size_t>(training_.world.size())) return;  // of ranks before these
   // Where some have a micro-batch more than others, these wait for it.
   if (training_.options.micro_batches_of_step() % training_.world.size() != 0) return;
   for (const StepFacts& rank : ranks) busy_seconds.push_back(rank.seconds - rank.wait_seconds);
@@ -192,10 +206,12 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
 bool TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
+  owes_save_ = false;
   announce_end();
   if (training_.options.no_save) return false;
   training_.phase.enter("saves a checkpoint", steps_done_);
   finish_save_before_next();
+  unsaved_ = steps_done_;
   save_ = begin_save_run(training_, state_, steps_done_, save_mode());
   if (save_mode() == SaveMode::WhileTrainingWaits) {
     finish_save(Wait::IfNeeded);
@@ -214,6 +230,7 @@ void TrainingLoop::finish_save(Wait wait) {
   if (!save_ || (wait == Wait::Never && !save_->is_done())) return;
   const BegunSave begun = *std::exchange(save_, std::nullopt);
   const SavedCheckpoint saved = trainer::finish_save(training_, begun);
+  if (!begun.best) unsaved_ = 0;  // or there was no room for it
   if (saved.problem.empty()) {
     if (!begun.best) saved_step_ = begun.step;
     if (!begun.best && training_.world.rank() == 0) training_.job.saved.set();

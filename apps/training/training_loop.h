@@ -37,6 +37,10 @@ class TrainingLoop {
   // Called where the run was saved.
   void take_ranks_back();
   void step();
+  // What follows the change of its parameters.
+  void finish_step(StepOutcome outcome);
+  // From now on a rank that dies loses nothing. `outstanding`: of the last step; null: nothing is.
+  void hold(const StepOutcome* outstanding);
   void begin_trace();
   void write_trace();
   // Whether the loss is the lowest so far.
@@ -67,6 +71,9 @@ class TrainingLoop {
   ResumeState state_;
   StopRequest stop_request_;  // which rank 0 answers
   SaveTimer save_timer_;
+  std::optional<StepOutcome> outstanding_;  // of the step that ranks before these did
+  int64_t unsaved_;                         // the step of a checkpoint that is begun and not there; 0: none is
+  bool owes_save_;                          // that of ranks before these
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;

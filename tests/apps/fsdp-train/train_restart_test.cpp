@@ -67,6 +67,52 @@ TEST_F(TrainRestart, GoesOnFromMemory) {
   EXPECT_TRUE(from_memory);
 }
 
+// What follows the change of the parameters is done by the ranks after them. Nearly all of the time is validation.
+TEST_F(TrainRestart, GoesOnFromMemoryWithTheRestOfAStep) {
+  const std::string arguments =
+      "--ranks 2 --steps 8 --validate-every 1 --validation-fraction 0.5 --validation-windows 4000 --export --threads "
+      "1 "
+      "--text " +
+      folder_.write("long.txt", std::string(60'000, 'a')) + " ";
+  ASSERT_EQ(tiny("whole", arguments).code, 0);
+  int from_memory = 0;
+  for (int kill = 0; kill < 3; ++kill) {
+    const std::string run = "killed-" + std::to_string(kill);
+    Job job(tiny_arguments(run, arguments + "--hot-restart"), folder_ / run, 3 + 2 * static_cast<size_t>(kill));
+    const Ending ending = job.end_by(SIGKILL, job.rank(kill % 2));
+    ASSERT_EQ(ending.code, 0) << ending.output;
+    EXPECT_EQ(reproducible_steps_of(folder_ / run), reproducible_steps_of(folder_ / "whole"));
+    EXPECT_EQ(weights_of(run), weights_of("whole"));
+    from_memory += ending.output.find("goes on from memory, after ") != std::string::npos;
+  }
+  EXPECT_GE(from_memory, 2);  // an update is hit now and then
+}
+
+// A save that is slow enough to be hit.
+TEST_F(TrainRestart, SavesAtOnceWhereAKillBrokeOffASave) {
+  const std::string arguments =
+      "--ranks 2 --steps 14 --save-every 10 --width 384 --layers 4 --batch 1 --threads 1 --hot-restart ";
+  bool broke_off = false;
+  for (int kill = 0; kill < 5 && !broke_off; ++kill) {
+    const std::string run = "killed-" + std::to_string(kill);
+    Job job(tiny_arguments(run, arguments), folder_ / run, 9);
+    const auto is_saving = [&] {
+      for (const auto& entry : std::filesystem::directory_iterator(folder_ / run)) {
+        if (entry.path().filename().string().starts_with("step-10.partial-")) return true;
+      }
+      return false;
+    };
+    while (!is_saving() && !job.ends_within(1ms)) {
+    }
+    const Ending ending = job.end_by(SIGKILL, job.rank(1));
+    ASSERT_EQ(ending.code, 0) << ending.output;
+    const bool goes_on = ending.output.find("goes on from memory, after 10 steps") != std::string::npos;
+    broke_off = goes_on && !std::filesystem::exists(folder_ / run + "/step-10");
+    if (broke_off) EXPECT_TRUE(std::filesystem::exists(folder_ / run + "/step-11")) << ending.output;
+  }
+  EXPECT_TRUE(broke_off);
+}
+
 TEST_F(TrainRestart, OfOneRankGoesOnInItsFreshFolder) {
   std::string arguments = tiny_arguments("nowhere", "--steps 100000 --max-restarts 1");
   const std::string named = "--run " + (folder_ / "nowhere") + " ";

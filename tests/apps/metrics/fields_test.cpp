@@ -41,6 +41,24 @@ std::vector<std::string> names_in(const Record& record) {
   return names;
 }
 
+// seconds_left alone is for people, and not written.
+TEST(Fields, OfAStepAreReadBack) {
+  StepRecord record = with_everything();
+  record.loss = 1.0 / 3;
+  record.grad_norm = 1e-30;
+  record.lr = 1e-4;
+  record.tokens_per_second = 123.5;
+  record.memory_bytes = int64_t{1} << 40;
+  record.seconds = 2.5;
+  record.tokens = 77;
+  record.step_seconds = 0.125;
+  for (const StepRecord& one : {record, StepRecord{.step = 3}}) {
+    EXPECT_EQ(to_json(step_record_of(to_json(one))), to_json(one));
+  }
+  const StepRecord not_finite{.loss = std::numeric_limits<double>::infinity()};
+  EXPECT_TRUE(std::isnan(step_record_of(nlohmann::ordered_json::parse(line_of(to_json(not_finite)))).loss));
+}
+
 TEST(Fields, AreWrittenAllAndInTheirOrder) {
   std::vector<std::string> all, always;
   for (const Field& field : step_fields()) {
