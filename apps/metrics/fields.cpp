@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "files/json.h"
+#include "metrics/record_fields.h"
 
 namespace trainer {
 
@@ -103,13 +104,9 @@ Json to_json(const EvaluationRecord& evaluation) {
 StepRecord step_record_of(const Json& json) {
   StepRecord record;
   const auto read = [&](const char* name, auto& number) {
-    const auto found = json.find(name);
-    if (found == json.end()) return;
-    using Number = std::remove_reference_t<decltype(number)>;
-    if constexpr (std::is_same_v<Number, double>) {
-      number = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->template get<double>();
-    } else {
-      number = found->template get<Number>();
+    read_field(json, name, number);
+    if constexpr (std::is_same_v<decltype(number), double&>) {
+      if (json.contains(name) && json.at(name).is_null()) number = std::numeric_limits<double>::quiet_NaN();
     }
   };
   const auto read_where_known = [&](const char* name, auto& number) {

@@ -202,7 +202,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     const ProcessStart start = process_start(world, options, resumed.steps_recorded());
     blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
     if (!resumed.told.empty()) report->tell(resumed.told);
-    report->data(data_record_of(corpus, resumed.steps_done));
+    report->data(data_record_of(corpus, resumed.steps_recorded()));
     if (!resumed.passed_over.empty()) report->event(resumed.steps_recorded(), resumed.passed_over);
     if (job.attempt > 0) report->event(resumed.steps_recorded(), attempt_text(options, world.size(), job.attempt));
     report->begin(resumed.steps_recorded());

@@ -47,7 +47,6 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       save_timer_(training.options.minutes_between_saves()),
       outstanding_(resumed.outstanding),
       unsaved_(resumed.unsaved),
-      owes_save_(resumed.unsaved > 0),
       slow_ranks_(training.world.size()) {}
 
 int TrainingLoop::run() {
@@ -63,7 +62,7 @@ void TrainingLoop::step() {
   begin_trace();
   training_.tensor_memory.begin_step();
   training_.sharded.reset_peak_memory();
-  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save_});
+  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save()});
   ++steps_done_;
   hold(&outcome);
   finish_step(std::move(outcome));
@@ -206,7 +205,6 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
 bool TrainingLoop::save(bool due_by_clock) {
   if (!is_done() && !due_by_clock && !is_multiple(steps_done_, training_.options.save_every)) return false;
   save_timer_.saved();  // or tried to
-  owes_save_ = false;
   announce_end();
   if (training_.options.no_save) return false;
   training_.phase.enter("saves a checkpoint", steps_done_);

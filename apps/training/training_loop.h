@@ -37,7 +37,8 @@ class TrainingLoop {
   // Called where the run was saved.
   void take_ranks_back();
   void step();
-  // What follows the change of its parameters.
+  // The rest of a step once the parameters have changed: its record, and a validation, a checkpoint and a sample where
+  // these are due.
   void finish_step(StepOutcome outcome);
   // From now on a rank that dies loses nothing. `outstanding`: of the last step; null: nothing is.
   void hold(const StepOutcome* outstanding);
@@ -49,6 +50,8 @@ class TrainingLoop {
   bool patience_is_over() const;
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
+  // Ranks before these began a checkpoint that is not there, and no other one is under way.
+  bool owes_save() const { return unsaved_ > 0 && !(save_ && !save_->best); }
   bool save(bool due_by_clock);  // whether it was time to
   SaveMode save_mode() const;
   // Ends the save that is under way, waiting for it where that is asked for.
@@ -73,7 +76,6 @@ class TrainingLoop {
   SaveTimer save_timer_;
   std::optional<StepOutcome> outstanding_;  // of the step that ranks before these did
   int64_t unsaved_;                         // the step of a checkpoint that is begun and not there; 0: none is
-  bool owes_save_;                          // that of ranks before these
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
   std::optional<fsdp::Trace> trace_;

@@ -1,5 +1,5 @@
-// What gradients are to be multiplied by before they are used, one factor after the other: one over the number of
-// ranks, that of clipping.
+// The factors by which gradients are multiplied before the norm or an optimizer uses them, in this order: one over the
+// number of ranks, and the factor of clipping.
 #pragma once
 
 #include <torch/types.h>

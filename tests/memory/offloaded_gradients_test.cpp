@@ -44,7 +44,7 @@ struct Trained {
     for (const torch::Tensor& gradient : gradients()) all.push_back(gradient.clone());
     return all;
   }
-  // What lies there, whatever that is to be multiplied by.
+  // The stored values, before any factor is applied.
   std::vector<torch::Tensor> bytes() const {
     std::vector<torch::Tensor> all;
     for (const torch::Tensor& gradient : gradients()) all.push_back(PieceStorage::of(gradient)->memory().clone());

@@ -67,7 +67,8 @@ TEST_F(TrainRestart, GoesOnFromMemory) {
   EXPECT_TRUE(from_memory);
 }
 
-// What follows the change of the parameters is done by the ranks after them. Nearly all of the time is validation.
+// The ranks that are started again record and validate the step that the killed ones computed. This run spends most of
+// its time in validation, so that the kills come there.
 TEST_F(TrainRestart, GoesOnFromMemoryWithTheRestOfAStep) {
   const std::string arguments =
       "--ranks 2 --steps 8 --validate-every 1 --validation-fraction 0.5 --validation-windows 4000 --export --threads "

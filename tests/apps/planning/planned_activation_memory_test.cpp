@@ -171,7 +171,7 @@ TEST(ActivationsOfRunsWith, ABudget) {
   });
 }
 
-// What lies in files, when it is most, of tensors of at least 64 KiB.
+// The most bytes of activations in files at once, of tensors of at least 64 KiB, and the most in memory.
 TEST(ActivationsOfRunsWith, Offload) {
   const fsdp::testing::ScratchDirectory scratch;
   run_ranks(2, [&](fsdp::World& world) {
