@@ -1,5 +1,6 @@
 #include "console/terminal.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -51,6 +52,9 @@ void print_to(std::FILE* stream, std::string_view text) {
 void print(std::string_view text) { draw(fsdp::files::printable_lines(text)); }
 void print_error(std::string_view text) { print_to(stderr, fsdp::files::printable_lines(text)); }
 void draw(std::string_view text) { print_to(stdout, text); }
+
+// DECAWM, 7, is whether lines wrap (https://vt100.net/docs/vt510-rm/DECAWM.html).
+void draw_line(std::string_view line) { draw(fmt::format("\r\033[?7l{}\033[J\033[?7h\r", line)); }
 
 int terminal_width() {
   winsize size{};

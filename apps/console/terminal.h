@@ -21,6 +21,10 @@ void print_error(std::string_view text);
 // With its escapes, on standard output: only for what this program draws itself.
 void draw(std::string_view text);
 
+// One line in the place of the one that the cursor is in, whose beginning it returns to; what is below is erased. A
+// terminal that has become narrower than the line cuts it: a line that wraps could not be replaced.
+void draw_line(std::string_view line);
+
 // Columns of the terminal as it is now, 80 where it does not say.
 int terminal_width();
 

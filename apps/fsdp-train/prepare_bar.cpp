@@ -54,7 +54,7 @@ void BarOnTerminal::show(int64_t done, int64_t total) {
   const double now = std::chrono::duration<double>(Clock::now() - began_).count();
   if (shown_ >= 0 && now - shown_ < kPause && done < total) return;
   shown_ = now;
-  draw(fmt::format("\r{}\033[K", prepare_bar(done, total, now, terminal_width(), terminal_)));
+  draw_line(prepare_bar(done, total, now, terminal_width(), terminal_));
 }
 
 }  // namespace trainer

@@ -177,12 +177,13 @@ void Progress::put(const StepRecord& record) {
 }
 
 // The width is asked for each time: terminals change theirs. One that became narrower has wrapped the line that is
-// there; as the cursor waits at its beginning, what is wrapped lies behind the new line, where it is erased.
+// there; as the cursor waits at its beginning, what is wrapped lies behind the new line, where it is erased. One that
+// becomes narrower just now cuts the new line.
 void Progress::draw() {
   const int width = terminal_width();
   const std::string line =
       begun_ ? waiting_bar(*begun_, steps_, width, terminal_) : progress_bar(*drawn_, steps_, width, terminal_);
-  trainer::draw(fmt::format("\r{}\033[J\r", line));
+  draw_line(line);
 }
 
 void Progress::tell(const std::string& text) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "files/reading.h"
 #include "run/checkpoints.h"
 #include "run/fresh_folder.h"
+#include "run/run_files.h"
 
 namespace trainer {
 
@@ -64,15 +64,12 @@ std::string record_problem(const Options& options) {
 
 // The files that a run writes beside its record would replace those that somebody else made, a model's for one.
 std::string foreign_files_problem(const std::string& run) {
-  constexpr std::array kWritten = {
-      "config.json", "config.toml",       "tokenizer.json",          "tokenizer.model",
-      "sample.txt",  "model/config.json", "model/model.safetensors", "model/tokenizer.json"};
   const auto has = [&](const char* name) {
     std::error_code ignored;
     return fs::exists(fs::symlink_status(fs::path(run) / name, ignored));
   };
-  const auto foreign = std::find_if(kWritten.begin(), kWritten.end(), has);
-  if (foreign == kWritten.end() || has("metrics.jsonl")) return "";
+  const auto foreign = std::find_if(kRunFiles.begin(), kRunFiles.end(), has);
+  if (foreign == kRunFiles.end() || has("metrics.jsonl")) return "";
   return fmt::format(
       "folder '{}' holds a {} and no metrics.jsonl: it is no run's, and a run would write over that file. Name another "
       "--run.",

@@ -23,6 +23,7 @@
 #include "run/problems.h"
 #include "run/refuse_together.h"
 #include "run/run_data.h"
+#include "run/run_files.h"
 #include "run/run_lock.h"
 #include "run/sharding.h"
 #include "run/shared_folder.h"
@@ -70,6 +71,7 @@ void lock_run(fsdp::World& world, const Options& options, bool may_make, std::op
     if (lock || (!may_make && !std::filesystem::exists(options.run, ignored))) return std::string();
     lock.emplace(options.run);
     tidy_after_crash(options.run);
+    remove_unfinished_files(options.run);
     return std::string();
   });
 }
@@ -95,6 +97,18 @@ void export_run(Training& training) {
   if (!training.options.export_model) return;
   if (training.options.export_best) load_best(training);
   export_model(training);
+}
+
+// What a signal that came after the last step left to do. A collective.
+void settle_done_run(Training& training) {
+  const Options& options = training.options;
+  export_run(training);
+  from_first_rank(training.world, [&] {
+    const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
+    for (const std::string& problem : removed.problems) print_error(problem + "\n");
+    print(done_text(options));
+    return std::string();
+  });
 }
 
 // To the end, or to the signal that it returns.
@@ -190,8 +204,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps && !resumed.outstanding) {
     check_done(world, options, resumed);
-    export_run(training);  // a signal may have come between the last step and this
-    if (world.rank() == 0) print(done_text(options));
+    settle_done_run(training);
     return 0;
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "files/partial_names.h"
 #include "fsdp/error.h"
 
 namespace fsdp::files {
@@ -98,7 +99,7 @@ void DurableFile::fail(const char* what) const {
 
 ReplacedFile::ReplacedFile(std::filesystem::path path, std::string name)
     : path_(replaceable(std::move(path))),
-      partial_(without_leftover(fmt::format("{}.partial-{}", path_.string(), getpid()))),
+      partial_(without_leftover(fmt::format("{}{}{}", path_.string(), kPartialSuffix, getpid()))),
       name_(name.empty() ? fmt::format("'{}'", path_.string()) : std::move(name)),
       file_(partial_, name_) {}
 
@@ -110,6 +111,14 @@ void ReplacedFile::commit() {
     throw Error(fmt::format("{} cannot be put in place: {}.", name_, std::strerror(error)));
   }
   sync_directory(parent_of(path_));
+}
+
+std::string target_of_unfinished(std::string_view name) {
+  const size_t at = name.rfind(kPartialSuffix);
+  if (at == std::string_view::npos) return "";
+  const std::string_view number = name.substr(at + kPartialSuffix.size());
+  const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number ? std::string(name.substr(0, at)) : "";
 }
 
 void write_durably(const std::filesystem::path& path, std::string_view bytes) {

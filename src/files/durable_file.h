@@ -48,7 +48,8 @@ class DurableFile {
 
 // A file that takes the place of an older one, or appears, when it is complete: written beside it, under a name that
 // ends with ".partial-" and the number of the process, synced, and renamed by `commit`. Without that the destructor
-// removes it, and the older one stays. What has that name and is neither a file nor a link is an error.
+// removes it, and the older one stays; a process that is killed leaves it behind. What has that name and is neither a
+// file nor a link is an error.
 class ReplacedFile {
  public:
   explicit ReplacedFile(std::filesystem::path path, std::string name = "");
@@ -60,6 +61,9 @@ class ReplacedFile {
   std::string name_;
   DurableFile file_;
 };
+
+// The file that `name` is an unfinished ReplacedFile of, "sample.txt" of "sample.txt.partial-123"; empty: of none.
+std::string target_of_unfinished(std::string_view name);
 
 // Such a file in one go.
 void write_durably(const std::filesystem::path& path, std::string_view bytes);

@@ -7,7 +7,8 @@
 
 namespace fsdp::files {
 
-// The directory that is being written: this, and as many characters as make the suffix kPartialSuffixBytes long.
+// The directory that is being written: this, and as many characters as make the suffix kPartialSuffixBytes long. A
+// single file (ReplacedFile): this, and the number of its process.
 inline constexpr std::string_view kPartialSuffix = ".partial-";
 inline constexpr size_t kPartialSuffixBytes = 15;
 // The lock of who saves.

@@ -88,6 +88,13 @@ TEST(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsCommitted) {
   EXPECT_FALSE(fs::exists(partial_of(path)));
 }
 
+TEST(ReplacedFile, IsKnownByItsNameWhereAKilledProcessLeftIt) {
+  EXPECT_EQ(target_of_unfinished("sample.txt.partial-123"), "sample.txt");
+  for (const char* name : {"sample.txt", "sample.txt.partial-", "step-1.partial-Ab12cD", "step-1.partial-replaced"}) {
+    EXPECT_EQ(target_of_unfinished(name), "") << name;
+  }
+}
+
 TEST(ReplacedFile, WritesThroughNoLinkThatLiesAtItsTemporaryName) {
   const TemporaryFolder folder;
   const std::string precious = folder.write("precious", "text"), path = folder / "f";
