@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -29,6 +30,11 @@ struct ActivationCheckpointOptions {
   // Tensors that the function writes, such as a BatchNorm's statistics: they have the values from before the second run
   // after it, too, as after one forward. Called in the backward. Recomputed gives those of its module.
   std::function<std::vector<torch::Tensor>()> buffers = {};
+  // With KeptResults::Products: the operators whose results are kept, in place of those that it names. Asked with the
+  // name that an operator has below autograd, "aten::mm", "aten::gelu", once for each call in both runs, and has to
+  // answer the same. Computed again whatever it answers: operators that draw random numbers, views, and those that
+  // write to an argument, but for one that follows at once on what is kept.
+  std::function<bool(std::string_view name)> keeps = {};
 };
 
 // function(inputs...), a tensor, a vector or a tuple with tensors, or anything else; differentiated as if it had been

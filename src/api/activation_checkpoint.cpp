@@ -25,6 +25,7 @@ CheckpointedForward::CheckpointedForward(const ActivationCheckpointOptions& opti
                                                   .buffers = options.buffers,
                                                   .stop_early = options.stop_early,
                                                   .keeps_products = options.keep == KeptResults::Products,
+                                                  .keeps = options.keeps,
                                                   .measured = budget ? budget->measured() : nullptr,
                                                   .measured_block = budget ? budget->number() : 0}))) {}
 

@@ -21,7 +21,7 @@ namespace {
 constexpr c10::DispatchKey kResultsKey = c10::DispatchKey::CustomRNGKeyId;
 
 // By the names under which they come below autograd: linear, matmul and the like are made of these.
-const std::unordered_set<std::string>& kept_operators() {
+const std::unordered_set<std::string>& products() {
   static const std::unordered_set<std::string> names{"aten::mm",
                                                      "aten::addmm",
                                                      "aten::bmm",
@@ -38,36 +38,45 @@ const std::unordered_set<std::string>& kept_operators() {
 
 // The facts of a schema, worked out once per operator and thread.
 struct ResultTraits {
-  bool is_kept = false;
-  bool reads = true;              // more than sizes
-  std::optional<size_t> dropout;  // the argument with its probability
-  std::vector<size_t> written;    // arguments
-  bool returns_what_it_writes = false;
+  std::string name;
+  bool is_product = false;
+  bool may_be_kept = false;
+  bool reads = true;  // more than sizes
+  bool is_random = false;
+  std::optional<size_t> dropout = {};  // the argument with its probability
+  std::vector<size_t> written = {};    // arguments
+  bool completes = false;              // what was kept: it writes one argument, and returns that
 };
 
 namespace {
 
-ResultTraits make_result_traits(const c10::FunctionSchema& schema) {
-  ResultTraits traits;
+ResultTraits make_result_traits(const c10::OperatorHandle& operation) {
+  const c10::FunctionSchema& schema = operation.schema();
   const std::string& name = schema.operator_name().name;
+  ResultTraits traits{.name = name};
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     if (argument.alias_info() && argument.alias_info()->isWrite()) traits.written.push_back(i);
     if (argument.name() == "dropout_p") traits.dropout = i;
   }
   const auto& returns = schema.returns();
-  traits.is_kept = traits.written.empty() && kept_operators().contains(name);
-  traits.returns_what_it_writes = traits.written.size() == 1 && returns.size() == 1 && returns[0].alias_info();
+  traits.is_product = traits.written.empty() && products().contains(name);
   const bool makes_views = traits.written.empty() && !returns.empty() &&
                            std::ranges::all_of(returns, [](const auto& result) { return result.alias_info(); });
   traits.reads = !makes_views && name != "aten::_unsafe_view" && name != "aten::_reshape_alias";
+  traits.is_random = operation.hasTag(at::Tag::nondeterministic_seeded);
+  traits.completes = traits.written.size() == 1 && returns.size() == 1 && returns[0].alias_info() && !traits.is_random;
+  const bool returns_tensors = !returns.empty() && std::ranges::all_of(returns, [](const auto& result) {
+    return result.type()->kind() == c10::TypeKind::TensorType;
+  });
+  traits.may_be_kept = traits.written.empty() && traits.reads && !traits.is_random && returns_tensors;
   return traits;
 }
 
 const ResultTraits& result_traits_of(const c10::OperatorHandle& operation) {
   thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<ResultTraits>> known;
   std::unique_ptr<ResultTraits>& traits = known[&operation.schema()];
-  if (!traits) traits = std::make_unique<ResultTraits>(make_result_traits(operation.schema()));
+  if (!traits) traits = std::make_unique<ResultTraits>(make_result_traits(operation));
   return *traits;
 }
 
@@ -170,8 +179,13 @@ class Computation {
  private:
   const c10::IValue& argument(size_t i) const { return torch::jit::peek(stack_, i, arguments()); }
   size_t arguments() const { return operation_.schema().arguments().size(); }
+  bool is_chosen(const KeptResultList& list) const {
+    return list.choice() ? traits_.may_be_kept && list.choice()(traits_.name) : traits_.is_product;
+  }
   // A second run that does not draw the dropout's random numbers would draw others afterwards.
-  bool is_kept() const { return traits_.is_kept && (!traits_.dropout || argument(*traits_.dropout).toDouble() == 0); }
+  bool is_kept(const KeptResultList& list) const {
+    return is_chosen(list) && (!traits_.dropout || argument(*traits_.dropout).toDouble() == 0);
+  }
   bool writes(const KeptResultList& list, size_t number) const {
     return std::ranges::any_of(traits_.written, [&](size_t i) {
       const c10::IValue& written = argument(i);
@@ -208,7 +222,7 @@ class Computation {
 
   void perform_first(KeptResultsScope& scope) {
     KeptResultList& list = *scope.list_;
-    if (is_kept()) {
+    if (is_kept(list)) {
       const double seconds = compute_for(list);
       const auto results = torch::jit::last(stack_, operation_.schema().returns().size());
       list.add(results.vec());
@@ -216,7 +230,7 @@ class Computation {
       list.took(seconds, *scope.latest_);
       return;
     }
-    const bool completes = scope.latest_ && traits_.returns_what_it_writes && writes(list, *scope.latest_);
+    const bool completes = scope.latest_ && traits_.completes && writes(list, *scope.latest_);
     if (!completes) {
       for (size_t i : traits_.written) {
         if (argument(i).isTensor()) list.forget(argument(i).toTensor());
@@ -228,8 +242,8 @@ class Computation {
   }
 
   void perform_again(KeptResultsScope& scope) {
-    if (is_kept()) return take(scope);
-    const bool is_done = traits_.returns_what_it_writes &&
+    if (is_kept(*scope.list_)) return take(scope);
+    const bool is_done = traits_.completes &&
                          std::ranges::any_of(scope.given_, [&](size_t number) { return writes(*scope.list_, number); });
     if (!is_done) return compute();
     const c10::IValue written = argument(traits_.written[0]);

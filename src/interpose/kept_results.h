@@ -1,5 +1,6 @@
 // Results of costly operators that a checkpointed function keeps in the forward, so that its second run takes them
-// instead of computing them again. Which ones: matrix products, convolutions and attention (kept_results.cpp).
+// instead of computing them again. Which ones: matrix products, convolutions and attention (kept_results.cpp), or those
+// that a function chooses.
 //
 // They are seen below autograd, on a dispatch key that LibTorch keeps for code outside of its tree (CustomRNGKeyId):
 // while a scope is open, every operator of its thread passes there. So nodes of the second run are made as ever and
@@ -15,7 +16,10 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "interpose/measured_blocks.h"
@@ -28,7 +32,13 @@ class KeptResultList {
  public:
   enum class Keeps { Results, Marks };
 
-  explicit KeptResultList(Keeps keeps = Keeps::Results) : keeps_(keeps) {}
+  // Whether results are kept of an operator of that name.
+  using Choice = std::function<bool(std::string_view name)>;
+
+  explicit KeptResultList(Keeps keeps = Keeps::Results, Choice choice = {})
+      : keeps_(keeps), choice_(std::move(choice)) {}
+
+  const Choice& choice() const { return choice_; }  // none: products
 
   void add(const std::vector<c10::IValue>& results);
   // So many tensors are saved by now, or will be by the operator that is about to compute.
@@ -65,6 +75,7 @@ class KeptResultList {
     size_t saved;  // when it came
   };
   Keeps keeps_;
+  Choice choice_;
   std::vector<Entry> entries_;
   size_t saved_ = 0, most_saved_ = 0;
   double seconds_ = 0, until_saved_ = 0;

@@ -126,7 +126,8 @@ CheckpointedCall::CheckpointedCall(const std::vector<torch::Tensor>& inputs, Che
     : inputs_(inputs),
       surroundings_(inputs),
       function_(std::move(function)),
-      kept_results_(function_.measured ? KeptResultList::Keeps::Marks : KeptResultList::Keeps::Results) {
+      kept_results_(function_.measured ? KeptResultList::Keeps::Marks : KeptResultList::Keeps::Results,
+                    function_.keeps) {
   if (function_.measured) {
     measured_ = std::make_unique<MeasuredCall>(function_.measured, function_.measured_block, inputs);
   }

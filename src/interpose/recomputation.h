@@ -37,6 +37,7 @@ struct CheckpointedFunction {
   std::function<std::vector<torch::Tensor>()> buffers;  // may be none; put back after the second run
   bool stop_early = true;
   bool keeps_products = false;
+  std::function<bool(std::string_view name)> keeps = {};  // which results of operators instead; none: products'
   // Measures the call as one of this block; may be none. Then it keeps no products.
   std::shared_ptr<MeasuredBlocks> measured = {};
   size_t measured_block = 0;

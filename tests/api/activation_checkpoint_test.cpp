@@ -129,6 +129,11 @@ TEST_P(ActivationCheckpoint, HasTheBitsOfPlainAutograd) {
           expected);
     }
   }
+  SCOPED_TRACE("all results kept");
+  const auto all = [](std::string_view) { return true; };
+  expect_equal(
+      values_and_gradients(model, Caller(ActivationCheckpointOptions{.keep = KeptResults::Products, .keeps = all})),
+      expected);
 }
 
 std::vector<std::string> names_of_cases() {

@@ -118,6 +118,41 @@ TEST(Recomputation, TakesTheProductsThatItKept) {
   EXPECT_FALSE(torch::equal(gradient(KeptResults::None), expected));
 }
 
+// The product is made again, of other weights, and nothing comes of it.
+TEST(Recomputation, TakesTheResultsThatAFunctionChose) {
+  const auto gradient = [](std::optional<std::string_view> kept) {
+    const Tensor x = values_for(1, {3, 4}).requires_grad_(), w = values_for(2, {4, 5}).requires_grad_();
+    const auto function = [](const Tensor& a, const Tensor& b) { return a.mm(b).tanh().exp(); };
+    ActivationCheckpointOptions options{.keep = KeptResults::Products};
+    options.keeps = [kept](std::string_view name) { return name == *kept; };
+    const Tensor y = kept ? activation_checkpoint(options, function, x, w) : function(x, w);
+    w.data_ptr<float>()[0] = 3;
+    y.sum().backward();
+    return w.grad();
+  };
+  const Tensor expected = gradient(std::nullopt);
+  EXPECT_TRUE(torch::equal(gradient("aten::tanh"), expected));
+  EXPECT_TRUE(torch::equal(gradient("aten::mm"), expected));
+  EXPECT_FALSE(torch::equal(gradient("aten::exp"), expected));
+}
+
+// Were a draw left out of the second run, those behind it would be others.
+TEST(Recomputation, DrawsAllRandomNumbersAgainWhateverIsKept) {
+  const auto gradient = [](bool checkpointed) {
+    torch::manual_seed(3);
+    const Tensor x = values_for(1, {30, 4}).requires_grad_(), w = values_for(2, {4, 5}).requires_grad_();
+    const auto function = [](const Tensor& a, const Tensor& b) {
+      const Tensor noisy = torch::feature_dropout(a.mm(b).tanh(), 0.5, true) * torch::rand({30, 5});
+      return torch::dropout(noisy.mm(b.t()), 0.5, true).exp() * torch::bernoulli(torch::full({30, 4}, 0.5));
+    };
+    ActivationCheckpointOptions options{.keep = KeptResults::Products};
+    options.keeps = [](std::string_view) { return true; };
+    (checkpointed ? activation_checkpoint(options, function, x, w) : function(x, w)).sum().backward();
+    return std::vector<Tensor>{x.grad(), w.grad()};
+  };
+  expect_equal(gradient(true), gradient(false));
+}
+
 // What is kept must not be what others change.
 TEST(Recomputation, DoesNotKeepAProductThatItReturns) {
   const auto gradient = [](bool checkpointed) {
