@@ -62,6 +62,7 @@ PUBLIC = {
     "activation_memory.h": "schedule",
     "activations.h": "api",
     "loss.h": "api",
+    "random.h": "api",
     "reversible.h": "api",
     "fsdp.h": "api",
 }

@@ -1,6 +1,7 @@
 #include "training/train_step.h"
 
 #include <fmt/format.h>
+#include <fsdp/random.h>
 
 #include <chrono>
 #include <cmath>
@@ -20,12 +21,6 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 bool has_dropout(const models::ModelConfig& model) {
   return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0 ||
          (model.lora && model.lora->dropout > 0);
-}
-
-// The number of a micro-batch in the whole run: what dropout draws depends on it and the seed alone, not on how a step
-// is divided into ranks. 2^40 micro-batches a seed keep neighbouring seeds apart.
-void seed_dropout(const Options& options, int64_t number) {
-  torch::manual_seed((static_cast<uint64_t>(options.seed) << 40) + static_cast<uint64_t>(number) + 1);
 }
 
 // Operators of a GPU run on after the call: what they still have to do belongs to this step's time, not to the next's.
@@ -48,7 +43,9 @@ double run_micro_batch(Training& training, int64_t steps_done, int64_t number, S
   training.phase.enter("forward and backward", steps_done + 1, number + 1);
   const data::Batch batch = read_micro_batch(training, steps_done, number);
   const double data_seconds = seconds_since(begin);
-  if (has_dropout(options.model)) seed_dropout(options, steps_done * options.micro_batches_of_step() + number);
+  if (has_dropout(options.model)) {
+    fsdp::seed_micro_batch(static_cast<uint64_t>(options.seed), steps_done + 1, number);
+  }
   const torch::Device device = training.world.device();
   auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
   training.scaler.scale(loss).backward();

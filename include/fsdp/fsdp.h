@@ -13,6 +13,7 @@
 #include "fsdp/loss.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
+#include "fsdp/random.h"
 #include "fsdp/reversible.h"
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
