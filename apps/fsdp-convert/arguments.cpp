@@ -140,7 +140,7 @@ void read_most_bytes(const Reader& reader, Arguments& result) {
   constexpr double kMost = 9e18;
   const auto bytes = trainer::bytes_in(*word);
   if (bytes && *bytes >= 1 && *bytes < kMost) {
-    result.conversion.most_bytes = static_cast<int64_t>(*bytes);
+    result.conversion.folder.most_bytes = static_cast<int64_t>(*bytes);
   } else {
     result.problems.push_back(fmt::format("--max-shard-size is '{}', expected a number of bytes such as 5GB.", *word));
   }

@@ -1,36 +1,64 @@
-#include "fsdp-convert/gpt2.h"
+#include "fsdp-convert/hugging_face.h"
 
 #include <fsdp/error.h>
 
 #include <filesystem>
 
+#include "files/json.h"
+#include "files/reading.h"
 #include "models/hugging_face_config.h"
 #include "models/hugging_face_weights.h"
+#include "options/command_line.h"
+#include "options/numbers.h"
+#include "options/run_choice.h"
 #include "run/run_settings.h"
 
 namespace converter {
 
+namespace fs = std::filesystem;
 using fsdp::formats::Format;
 
 namespace {
 
-// Whether the notes of the checkpoint say so, as fsdp-train writes them.
-bool is_run_of_gpt2(const fsdp::formats::Source& source) try {
+// As the notes of the checkpoint say, which fsdp-train wrote; empty: it did not.
+std::string setting_of(const fsdp::formats::Source& source, const std::string& name) try {
   const auto note = source.facts().notes.find("settings");
-  if (note == source.facts().notes.end()) return false;
+  if (note == source.facts().notes.end()) return "";
   const trainer::RunSettings settings = trainer::settings_from_note(note->second);
-  const auto model = settings.find("--model");
-  return model != settings.end() && model->second == models::name_of(models::Family::Gpt2);
+  const auto setting = settings.find(name);
+  return setting == settings.end() ? "" : setting->second;
 } catch (const fsdp::Error&) {
-  return false;
+  return "";
 }
 
-bool is_config_of_gpt2(const std::filesystem::path& path) {
+bool is_run_of_gpt2(const fsdp::formats::Source& source) {
+  return setting_of(source, "--model") == models::name_of(models::Family::Gpt2);
+}
+
+// Empty: there is none.
+fs::path config_in(const fs::path& path) {
   std::error_code ignored;
-  const std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
-  if (!std::filesystem::exists(folder / "config.json", ignored)) return false;
-  const models::ConfigFile file = models::read_hugging_face_config(folder);
+  fs::path file = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
+  return fs::exists(file, ignored) ? file : fs::path();
+}
+
+bool is_config_of_gpt2(const fs::path& path) {
+  const fs::path config = config_in(path);
+  if (config.empty()) return false;
+  const models::ConfigFile file = models::read_hugging_face_config(config);
   return file.problems.empty() && file.config.family == models::Family::Gpt2;
+}
+
+std::string config_of_run(const fsdp::formats::Source& source, const std::string& checkpoint) {
+  const std::string file = trainer::configuration_of_run(checkpoint);
+  const auto vocabulary = trainer::whole_number_in(setting_of(source, "--vocabulary"));
+  if (file.empty() || !vocabulary) return "";
+  const trainer::CommandLine run =
+      trainer::parse_command_line({"sample", "--checkpoint", checkpoint, "--config", file});
+  if (!run.problems.empty() || run.options.model.lora) return "";
+  models::ModelConfig model = run.options.model;
+  model.vocabulary = *vocabulary;
+  return models::hugging_face_config(model);
 }
 
 }  // namespace
@@ -42,6 +70,41 @@ std::vector<std::string> transposed_by_format(const fsdp::formats::Source& sourc
   models::ModelConfig config;
   config.family = models::Family::Gpt2;
   return is_gpt2 ? models::pretrained_options(config).transposed : std::vector<std::string>();
+}
+
+namespace {
+
+// Of a folder that is one of transformers': its config.json says so.
+std::string config_of_folder(const fs::path& folder) try {
+  constexpr int64_t kLongest = 16 << 20;
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) return "";
+  const fs::path file = folder / "config.json";
+  std::string text = fsdp::files::read_whole(file, file.string(), kLongest);
+  const auto config = fsdp::files::parse_ordered_json(text, file.string());
+  return config.is_object() && config.contains("model_type") ? text : "";
+} catch (const fsdp::Error&) {
+  return "";
+}
+
+// transformers has two names for it, and reads both.
+std::string with_dtype(const std::string& text, torch::ScalarType dtype) {
+  const char* name = dtype == torch::kFloat32 ? "float32" : dtype == torch::kBFloat16 ? "bfloat16" : "float16";
+  auto config = fsdp::files::parse_ordered_json(text, "config.json");
+  for (const char* key : {"torch_dtype", "dtype"}) {
+    if (config.contains(key)) config[key] = name;
+  }
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string config_of(const fsdp::formats::Source& source, const std::string& path,
+                      std::optional<torch::ScalarType> dtype) {
+  std::string text;
+  if (source.format() == Format::Checkpoint) text = config_of_run(source, path);
+  if (source.format() == Format::HuggingFace) text = config_of_folder(path);
+  return text.empty() || !dtype ? text : with_dtype(text, *dtype);
 }
 
 }  // namespace converter

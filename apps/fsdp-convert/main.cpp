@@ -10,7 +10,7 @@
 #include "console/units.h"
 #include "formats/convert.h"
 #include "fsdp-convert/arguments.h"
-#include "fsdp-convert/gpt2.h"
+#include "fsdp-convert/hugging_face.h"
 #include "fsdp-convert/list.h"
 
 namespace {
@@ -31,6 +31,9 @@ void convert(formats::Source& source, converter::Arguments arguments) {
   formats::Conversion& conversion = arguments.conversion;
   if (conversion.transposed.empty()) {
     conversion.transposed = converter::transposed_by_format(source, arguments.source, conversion.to);
+  }
+  if (conversion.to == formats::Format::HuggingFace) {
+    conversion.folder.config = converter::config_of(source, arguments.source, conversion.dtype);
   }
   const formats::Converted converted = formats::convert(source, arguments.target, conversion);
   std::string text = fmt::format(

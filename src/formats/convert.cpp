@@ -74,6 +74,15 @@ class ConversionPlan {
     say_if(source_.facts().left_out,
            fmt::format("{} values that are no tensors of a model or of its optimizer's state are left out.",
                        source_.facts().left_out));
+    const bool has_states = !conversion_.model_only && entry_of(conversion_.to).has_states;
+    say_if(has_states && source_.facts().states_by_order,
+           "The optimizer's parameters have numbers: they are taken for the model's parameters in their order, as "
+           "Module.parameters() gives them.");
+    say_if(has_states ? source_.facts().numbered_states : 0,
+           fmt::format("{} tensors of the optimizer's state are left out: its parameters have numbers, and the numbers "
+                       "do not fit the model's parameters in their order. Save states by name, as "
+                       "torch.distributed.checkpoint.state_dict.get_state_dict gives them.",
+                       source_.facts().numbered_states));
     const bool loses_notes = conversion_.model_only || conversion_.to != Format::Checkpoint;
     say_if(loses_notes ? source_.facts().notes.size() : 0,
            "The notes of the training loop are left out: a run does not go on from the result.");
@@ -155,7 +164,7 @@ Converted convert(Source& source, const std::filesystem::path& target, const Con
   const torch::NoGradGuard no_grad;
   const ConversionPlan plan(source, conversion);
   Converted converted{.remarks = plan.remarks()};
-  const auto sink = make_sink(target, conversion.to, plan.announced(), conversion.existing, conversion.most_bytes);
+  const auto sink = make_sink(target, conversion.to, plan.announced(), conversion.existing, conversion.folder);
   size_t infinite = 0;
   for (const PlannedTensor& one : plan.tensors()) {
     ++converted.tensors;

@@ -22,7 +22,7 @@ struct Conversion {
   bool model_only = false;                   // without states, step and notes
   std::vector<std::string> transposed = {};  // patterns of names: matrices that lie the other way round in the target
   Existing existing = Existing::Refuse;
-  int64_t most_bytes = 5'000'000'000;  // of a file of Hugging Face's
+  HuggingFaceFolder folder = {};  // of HuggingFace alone
 };
 
 struct Converted {

@@ -28,7 +28,7 @@ class DistributedSource : public Source {
     const auto names = names_of_state(paths);
     for (size_t i = 0; i < names.size(); ++i) {
       const DcpMetadata::Tensor& tensor = metadata_.tensors[i];
-      if (names[i]) {
+      if (names[i] && !is_numbered(*names[i])) {
         tensors_.push_back({.name = *names[i], .type = tensor.type, .shape = tensor.shape});
         numbers_.push_back(i);
       } else if (tensor.name == "step" && tensor.shape.empty() && !c10::isFloatingType(tensor.type)) {

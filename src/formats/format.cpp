@@ -67,12 +67,12 @@ std::unique_ptr<Source> open_source(const fs::path& path, Format format, const s
 }
 
 std::unique_ptr<Sink> make_sink(const fs::path& target, Format format, Announced announced, Existing existing,
-                                int64_t most_bytes) {
+                                const HuggingFaceFolder& folder) {
   switch (format) {
     case Format::Checkpoint:
       return write_checkpoint(target, std::move(announced), existing);
     case Format::HuggingFace:
-      return write_hugging_face(target, std::move(announced), existing, most_bytes);
+      return write_hugging_face(target, std::move(announced), existing, folder);
     case Format::TorchFile:
       return write_torch_file(target, std::move(announced), existing);
     case Format::Distributed:

@@ -1,4 +1,4 @@
-// Folders of Hugging Face's: model.safetensors, or several files and their index.
+// Folders of Hugging Face's: model.safetensors, or several files and their index; and the model's config.json.
 #include <map>
 #include <optional>
 #include <utility>
@@ -20,11 +20,18 @@ bool is_weight_file(const std::string& name) {
   return name == checkpoint::kIndexName || name.ends_with(".safetensors");
 }
 
+constexpr const char* kConfigName = "config.json";
+
+// One that lies there is replaced where there is another.
+bool is_weight_or_config_file(const std::string& name) { return name == kConfigName || is_weight_file(name); }
+
 class HuggingFaceSink : public Sink {
  public:
   HuggingFaceSink(const std::filesystem::path& target, const Announced& announced, Existing existing,
-                  int64_t most_bytes)
-      : folder_(target, existing, is_weight_file), files_(divided(announced, most_bytes)) {
+                  const HuggingFaceFolder& folder)
+      : folder_(target, existing, folder.config.empty() ? is_weight_file : is_weight_or_config_file),
+        config_(folder.config),
+        files_(divided(announced, folder.most_bytes)) {
     if (files_.empty()) files_.emplace_back();  // a model without tensors is a file without any
     begin();
   }
@@ -38,6 +45,7 @@ class HuggingFaceSink : public Sink {
   void commit() override {
     out_->close();
     if (files_.size() > 1) write_index();
+    if (!config_.empty()) write_small(kConfigName, config_);
     folder_.commit();
   }
 
@@ -87,12 +95,17 @@ class HuggingFaceSink : public Sink {
       }
     }
     const files::Json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", sorted}};
-    files::DurableFile file(folder_.path() / checkpoint::kIndexName);
-    file.append(index.dump(2) + "\n");
+    write_small(checkpoint::kIndexName, index.dump(2) + "\n");
+  }
+
+  void write_small(const char* name, const std::string& bytes) {
+    files::DurableFile file(folder_.path() / name);
+    file.append(bytes);
     file.close();
   }
 
   NewFolder folder_;
+  std::string config_;
   std::vector<File> files_;
   size_t current_ = 0, written_ = 0;  // the file, and its tensors so far
   std::optional<files::DurableFile> file_;
@@ -102,8 +115,8 @@ class HuggingFaceSink : public Sink {
 }  // namespace
 
 std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, Announced announced, Existing existing,
-                                         int64_t most_bytes) {
-  return std::make_unique<HuggingFaceSink>(target, announced, existing, most_bytes);
+                                         const HuggingFaceFolder& folder) {
+  return std::make_unique<HuggingFaceSink>(target, announced, existing, folder);
 }
 
 }  // namespace fsdp::formats

@@ -33,16 +33,22 @@ class Sink {
 
 enum class Existing { Refuse, Replace };
 
-// With the format's own, of those below. `most_bytes` is for HuggingFace alone.
+// What a folder of Hugging Face's has beside the tensors.
+struct HuggingFaceFolder {
+  int64_t most_bytes = 5'000'000'000;  // of tensors in a file, where one tensor alone is not larger
+  std::string config = {};             // config.json, which transformers makes the model from; empty: there is none
+};
+
+// With the format's own, of those below. `folder` is for HuggingFace alone.
 std::unique_ptr<Sink> make_sink(const std::filesystem::path& target, Format format, Announced announced,
-                                Existing existing, int64_t most_bytes);
+                                Existing existing, const HuggingFaceFolder& folder);
 
 // All throw Error, naming the target, where it cannot be written, and with Existing::Refuse where it is there already.
 // A folder that holds anything else than files of its format is never replaced.
 std::unique_ptr<Sink> write_checkpoint(const std::filesystem::path& target, Announced announced, Existing existing);
-// Of `most_bytes` of tensors a file, where one tensor alone is not larger. Without states.
+// Without states.
 std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, Announced announced, Existing existing,
-                                         int64_t most_bytes);
+                                         const HuggingFaceFolder& folder);
 std::unique_ptr<Sink> write_torch_file(const std::filesystem::path& target, Announced announced, Existing existing);
 // Holds all tensors until it is committed. Without states.
 std::unique_ptr<Sink> write_archive(const std::filesystem::path& target, Announced announced, Existing existing);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/names.h"
 
@@ -40,13 +42,35 @@ std::string joined(const StatePath& path, size_t from) {
   return fmt::format("{}", fmt::join(path.begin() + static_cast<std::ptrdiff_t>(from), path.end(), "."));
 }
 
-// "state.NAME.STATE"; the name of a state has no dot. Optimizers of Python that were not given names have numbers.
+// "state.NAME.STATE"; the name of a state has no dot.
 std::optional<TensorName> state_of(const std::string& text) {
   const size_t dot = text.rfind('.');
   if (!text.starts_with(kStateWord) || dot < kStateWord.size()) return std::nullopt;
   const std::string name = text.substr(kStateWord.size(), dot - kStateWord.size());
-  if (name.find_first_not_of("0123456789") == std::string::npos) return std::nullopt;
+  if (name.empty()) return std::nullopt;
   return TensorName{Role::State, name, text.substr(dot + 1)};
+}
+
+bool has_names(const std::vector<ParameterGroup>& groups) {
+  return !groups.empty() && std::ranges::all_of(groups, [](const ParameterGroup& group) {
+    return group.names.size() == group.numbers.size();
+  });
+}
+
+// The names of numbered parameters, by number; none where the groups do not say.
+std::map<std::string, std::string> names_in(const std::vector<ParameterGroup>& groups,
+                                            const std::vector<std::string>& in_order) {
+  std::map<std::string, std::string> names;
+  const bool named = has_names(groups);
+  if (!named && (groups.size() != 1 || groups[0].numbers.size() != in_order.size())) return names;
+  for (const ParameterGroup& group : groups) {
+    for (size_t i = 0; i < group.numbers.size(); ++i) {
+      const std::string& name = named ? group.names[i] : in_order[i];
+      const bool is_new = names.emplace(std::to_string(group.numbers[i]), name).second;
+      if (!is_new) return {};
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -70,6 +94,34 @@ std::vector<std::optional<TensorName>> names_of_state(const std::vector<StatePat
     }
   }
   return names;
+}
+
+bool is_numbered(const TensorName& name) {
+  return name.role == Role::State && name.name.find_first_not_of("0123456789") == std::string::npos;
+}
+
+NumberedStates name_numbered_states(std::vector<StoredTensor>& tensors, const std::vector<ParameterGroup>& groups) {
+  std::vector<std::string> in_order;
+  std::map<std::string, const StoredTensor*> parameters;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.name.role != Role::Parameter) continue;
+    if (!tensor.same_as) in_order.push_back(tensor.name.name);
+    parameters[tensor.name.name] = &tensor;
+  }
+  const std::map<std::string, std::string> names = names_in(groups, in_order);
+  std::vector<std::pair<StoredTensor*, std::string>> named;
+  for (StoredTensor& tensor : tensors) {
+    if (!is_numbered(tensor.name)) continue;
+    const auto name = names.find(tensor.name.name);
+    const auto parameter = name == names.end() ? parameters.end() : parameters.find(name->second);
+    if (parameter == parameters.end()) return NumberedStates::Unknown;
+    const bool is_number = tensor.shape.empty();  // of steps
+    if (!is_number && tensor.shape != parameter->second->shape) return NumberedStates::Unknown;
+    named.emplace_back(&tensor, name->second);
+  }
+  if (named.empty()) return NumberedStates::None;
+  for (auto& [tensor, name] : named) tensor->name.name = name;
+  return has_names(groups) ? NumberedStates::NamedByFile : NumberedStates::NamedByOrder;
 }
 
 TensorName name_of_model(const StatePath& path) { return {Role::Parameter, joined(path, 0)}; }

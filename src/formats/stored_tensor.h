@@ -40,6 +40,8 @@ struct StoredFacts {
   int64_t step = 0;
   std::map<std::string, std::string> notes = {};  // of a training loop
   size_t left_out = 0;                            // values that no other format has a place for
+  size_t numbered_states = 0;                     // tensors that are left out as nobody knows of which parameters
+  bool states_by_order = false;                   // states had numbers, and were named in the order of the model
 };
 
 }  // namespace fsdp::formats

@@ -1,6 +1,7 @@
 #include "formats/torch_file.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr size_t kDeepestState = 64;
 constexpr size_t kMostVisited = size_t{1} << 22;    // values, as a dict may lie in many places
-constexpr size_t kMostPathBytes = size_t{1} << 28;  // of all tensors together
+constexpr size_t kMostNameBytes = size_t{1} << 28;  // of all tensors together
 constexpr std::string_view kPickleName = "/data.pkl";
 
 // The folder of the entries: PyTorch calls it as the file was called.
@@ -68,7 +69,7 @@ TorchFile::TorchFile(const files::OpenFile& file, int64_t begin, int64_t bytes, 
 
 void TorchFile::walk(const Pickle& pickle, Pickle::Id id, std::vector<std::string>& path) {
   FSDP_CHECK(path.size() <= kDeepestState, "{}: its dicts nest deeper than {} levels", name_, kDeepestState);
-  FSDP_CHECK(++visited_ <= kMostVisited, "{}: its dicts and lists hold more than {} values", name_, kMostVisited);
+  count_visited(1);
   const Pickle::Value& value = pickle.at(id);
   if (auto layout = pickled_tensor(pickle, value, name_)) return add(path, std::move(*layout));
   using Kind = Pickle::Kind;
@@ -94,6 +95,7 @@ void TorchFile::walk(const Pickle& pickle, Pickle::Id id, std::vector<std::strin
 
 void TorchFile::walk_items(const Pickle& pickle, const Pickle::Value& value, std::vector<std::string>& path) {
   const bool is_dict = value.kind == Pickle::Kind::Dict;
+  if (!path.empty() && path.back() == "param_groups" && !is_dict) read_groups(pickle, value, path);
   const size_t each = is_dict ? 2 : 1;
   for (size_t i = 0; i < value.items.size(); i += each) {
     const Pickle::Value& key = pickle.at(value.items[i]);
@@ -108,9 +110,45 @@ void TorchFile::walk_items(const Pickle& pickle, const Pickle::Value& value, std
   }
 }
 
+// [{"params": [0, 1], "param_names": ["a", "b"], "lr": ...}, ...]
+void TorchFile::read_groups(const Pickle& pickle, const Pickle::Value& list, const std::vector<std::string>& path) {
+  std::vector<ParameterGroup>& groups = groups_[{path.begin(), path.end() - 1}];
+  for (const std::string& part : path) count_name_bytes(part.size());
+  const auto items = [&](const Pickle::Value& group, std::string_view key) -> std::span<const Pickle::Id> {
+    const auto found = pickle.find(group, key);
+    if (!found || pickle.at(*found).kind != Pickle::Kind::List) return {};
+    count_visited(pickle.at(*found).items.size());
+    return pickle.at(*found).items;
+  };
+  for (const Pickle::Id id : list.items) {
+    const Pickle::Value& group = pickle.at(id);
+    ParameterGroup& read = groups.emplace_back();
+    for (const Pickle::Id number : items(group, "params")) read.numbers.push_back(pickle.at(number).number);
+    for (const Pickle::Id name : items(group, "param_names")) {
+      count_name_bytes(pickle.at(name).text.size());
+      read.names.emplace_back(pickle.at(name).text);
+    }
+  }
+}
+
+std::vector<ParameterGroup> TorchFile::parameter_groups(const std::vector<std::string>& optimizer) const {
+  const auto found = groups_.find(optimizer);
+  return found == groups_.end() ? std::vector<ParameterGroup>() : found->second;
+}
+
+void TorchFile::count_visited(size_t values) {
+  visited_ += values;
+  FSDP_CHECK(visited_ <= kMostVisited, "{}: its dicts and lists hold more than {} values", name_, kMostVisited);
+}
+
+// A text of the file may be named in many places.
+void TorchFile::count_name_bytes(size_t bytes) {
+  name_bytes_ += bytes;
+  FSDP_CHECK(name_bytes_ <= kMostNameBytes, "{}: its tensors have names of more than {} bytes", name_, kMostNameBytes);
+}
+
 void TorchFile::add(const std::vector<std::string>& path, PickledTensor layout) {
-  for (const std::string& part : path) path_bytes_ += part.size();
-  FSDP_CHECK(path_bytes_ <= kMostPathBytes, "{}: its tensors have names of more than {} bytes", name_, kMostPathBytes);
+  for (const std::string& part : path) count_name_bytes(part.size());
   const std::string entry = prefix_ + "data/" + layout.storage;
   const auto found = zip_.entries().find(entry);
   FSDP_CHECK(found != zip_.entries().end(), "{} is damaged: {} lies in {}, which is missing", name_, shown_path(path),

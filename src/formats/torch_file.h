@@ -12,11 +12,14 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "files/reading.h"
 #include "formats/pickle_reader.h"
 #include "formats/pickled_tensor.h"
+#include "formats/state_names.h"
 #include "formats/zip_reader.h"
 
 namespace fsdp::formats {
@@ -36,6 +39,8 @@ class TorchFile {
   const std::vector<Tensor>& tensors() const { return tensors_; }  // in the order of the file
   // Whole numbers that the outermost dict has, by name.
   const std::map<std::string, int64_t>& numbers() const { return numbers_; }
+  // Those of the optimizer whose dict lies there.
+  std::vector<ParameterGroup> parameter_groups(const std::vector<std::string>& optimizer) const;
   // Values that are no tensors and hold none, those of numbers() as well.
   size_t others() const { return others_; }
 
@@ -46,6 +51,9 @@ class TorchFile {
   void walk(const Pickle& pickle, Pickle::Id id, std::vector<std::string>& path);
   void walk_items(const Pickle& pickle, const Pickle::Value& value, std::vector<std::string>& path);
   void add(const std::vector<std::string>& path, PickledTensor layout);
+  void count_name_bytes(size_t bytes);
+  void count_visited(size_t values);
+  void read_groups(const Pickle& pickle, const Pickle::Value& list, const std::vector<std::string>& path);
   void check_checksum(const std::string& entry) const;
 
   const files::OpenFile& file_;
@@ -55,7 +63,8 @@ class TorchFile {
   bool is_archive_ = false;
   std::vector<Tensor> tensors_;
   std::map<std::string, int64_t> numbers_;
-  size_t others_ = 0, visited_ = 0, path_bytes_ = 0;
+  std::map<std::vector<std::string>, std::vector<ParameterGroup>> groups_;  // by the path of their optimizer
+  size_t others_ = 0, visited_ = 0, name_bytes_ = 0;
   mutable std::set<std::string> checked_;  // storages
 };
 

@@ -1,4 +1,6 @@
 // Files of torch.save and archives of torch::serialize.
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -42,6 +44,7 @@ class TorchSource : public Source {
     if (!is_model) names = names_of_state(paths);
     for (size_t i = 0; i < paths.size(); ++i) add(i, is_model ? name_of_model(paths[i]) : names[i]);
     settle_buffers(tensors_, buffers);
+    settle_numbered_states();
   }
 
   torch::Tensor read(size_t number) override { return torch_file_.read(torch_file_.tensors()[numbers_[number]]); }
@@ -59,6 +62,36 @@ class TorchSource : public Source {
     if (!is_new) tensor.same_as = first->second;
     tensors_.push_back(std::move(tensor));
     numbers_.push_back(number);
+  }
+
+  // [..., optimizer, "state", NUMBER, STATE]
+  void settle_numbered_states() {
+    const auto first = std::ranges::find_if(tensors_, [](const StoredTensor& one) { return is_numbered(one.name); });
+    if (first == tensors_.end()) return;
+    const StatePath& path = torch_file_.tensors()[numbers_[static_cast<size_t>(first - tensors_.begin())]].path;
+    const auto depth = static_cast<std::ptrdiff_t>(std::max<size_t>(path.size(), 3) - 3);
+    const auto named =
+        name_numbered_states(tensors_, torch_file_.parameter_groups({path.begin(), path.begin() + depth}));
+    facts_.states_by_order = named == NumberedStates::NamedByOrder;
+    if (named == NumberedStates::Unknown) leave_out_numbered_states();
+  }
+
+  void leave_out_numbered_states() {
+    std::vector<StoredTensor> kept;
+    std::vector<size_t> numbers;                                  // in the file, of those
+    std::vector<std::optional<size_t>> kept_as(tensors_.size());  // their numbers among those
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (is_numbered(tensors_[i].name)) {
+        ++facts_.numbered_states;
+        continue;
+      }
+      kept_as[i] = kept.size();
+      numbers.push_back(numbers_[i]);
+      kept.push_back(std::move(tensors_[i]));
+      if (kept.back().same_as) kept.back().same_as = kept_as[*kept.back().same_as];
+    }
+    tensors_ = std::move(kept);
+    numbers_ = std::move(numbers);
   }
 
   using Place = std::tuple<std::string, int64_t, std::vector<int64_t>, std::vector<int64_t>>;

@@ -136,6 +136,29 @@ TEST_F(ConvertTest, ARunGoesOnFromWhatCameBack) {
   });
 }
 
+TEST_F(ConvertTest, ACheckpointOfHalvesIsLoadedWithStrictOff) {
+  const fs::path saved = path("saved"), halves = path("halves");
+  run_ranks(2, [&](World& world) {
+    TestModel model = testing_models::make_gpt();
+    train_and_save(model, world, saved);
+  });
+  if (!fs::exists(halves)) convert(saved, halves, {.to = Format::Checkpoint, .dtype = torch::kBFloat16});
+  run_ranks(3, [&](World& world) {
+    TestModel model = testing_models::make_gpt(), other = testing_models::make_gpt();
+    auto expected = shard(*model.module, world), sharded = shard(*other.module, world);
+    load_checkpoint(saved, {.model = &expected});
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(halves, {.model = &sharded}); }),
+                AllOf(HasSubstr("is BF16, expected F32"), HasSubstr("with strict off")));
+    LoadDifferences found;
+    load_checkpoint(halves, {.model = &sharded}, {.strict = false, .differences = &found});
+    EXPECT_EQ(found.converted.size(), sharded.parameters().size());
+    for (size_t i = 0; i < sharded.parameters().size(); ++i) {
+      const torch::Tensor half = expected.shards()[i].to(torch::kBFloat16).to(torch::kFloat);
+      EXPECT_TRUE(torch::equal(sharded.shards()[i], half)) << sharded.parameters()[i].name;
+    }
+  });
+}
+
 TEST_F(ConvertTest, StatesOfEightBitsBecomeNumbers) {
   const fs::path plain = path("plain"), packed = path("packed");
   run_ranks(2, [&](World& world) {
@@ -185,7 +208,7 @@ TEST_F(ConvertTest, FilesOfHuggingFacesAreCutAndIndexed) {
   for (int i = 0; i < 5; ++i) tensors.emplace_back(fmt::format("layer.{}.w", i), torch::randn({100}));
   tensors.emplace_back("half", torch::randn({300}).to(torch::kFloat16));
   checkpoint::write_safetensors(path("x.safetensors"), tensors, {});
-  convert(path("x.safetensors"), path("hf"), {.to = Format::HuggingFace, .most_bytes = 1000});
+  convert(path("x.safetensors"), path("hf"), {.to = Format::HuggingFace, .folder = {.most_bytes = 1000}});
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path("hf"))) found.push_back(entry.path().filename());
   EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(

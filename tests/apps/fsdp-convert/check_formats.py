@@ -5,6 +5,7 @@
 Ends with 0, with 77 where a package is missing, and otherwise with an assertion.
 """
 
+import json
 import os
 import pathlib
 import pickle
@@ -68,6 +69,31 @@ def training_state():
     return {"model": dict(model.state_dict()), "optimizer": {"state": state}, "step": 3}
 
 
+def numbered():
+    """What most loops save: the state dict of an optimizer, which calls parameters by numbers."""
+    def saved(name, groups):
+        model = net()
+        optimizer = torch.optim.AdamW(groups(model), lr=1e-2)
+        model(torch.randn(4, 2, 4, 4)).square().sum().backward()
+        optimizer.step()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 1}, FOLDER / name)
+        said = convert(name, f"again-{name}")
+        states = {name: dict(optimizer.state[parameter]) for name, parameter in model.named_parameters()}
+        return load(f"again-{name}"), {"model": dict(model.state_dict()), "optimizer": {"state": states}, "step": 1}, said
+
+    found, expected, _ = saved("in-order.pt", lambda model: model.parameters())
+    same(found, expected)
+    found, expected, _ = saved("named.pt", lambda model: [
+        {"params": [one for one in model.named_parameters() if one[1].dim() > 1]},
+        {"params": [one for one in model.named_parameters() if one[1].dim() == 1], "weight_decay": 0}])
+    same(found, expected)
+    found, expected, said = saved("groups.pt", lambda model: [
+        {"params": [one for one in model.parameters() if one.dim() > 1]},
+        {"params": [one for one in model.parameters() if one.dim() == 1], "weight_decay": 0}])
+    same(found, expected["model"])
+    assert "its parameters have numbers" in said, said
+
+
 def torch_save():
     state = training_state()
     torch.save(net().state_dict(), FOLDER / "plain.pt")
@@ -78,6 +104,7 @@ def torch_save():
     convert("run", "again.pt")
     same(load("again.pt"), state)
     same(torch.load(FOLDER / "again.pt", weights_only=True, mmap=True), state)
+    numbered()
     w = torch.arange(12.0).view(3, 4)
     odd = {"transposed": w.t(), "rows": w[1:], "column": w[:, 1], "number": torch.tensor(3.5),
            "empty": torch.empty(0, 3), "parameter": torch.nn.Parameter(w.clone()),
@@ -257,6 +284,13 @@ def trained():
         assert ("transposed" in said) == (family == "gpt2"), said
         exported = safetensors.torch.load_file(FOLDER / name / "model" / "model.safetensors")
         same(safetensors.torch.load_file(FOLDER / f"{name}-hf" / "model.safetensors"), exported)
+        config = (FOLDER / f"{name}-hf" / "config.json").read_text()
+        assert config == (FOLDER / name / "model" / "config.json").read_text()
+        convert(f"{name}-hf", f"{name}-again", "--to", "hf", "--dtype", "bf16")
+        again = json.loads((FOLDER / f"{name}-again" / "config.json").read_text())
+        changed = {key for key, value in json.loads(config).items() if again[key] != value}
+        assert changed <= {"torch_dtype", "dtype"} and all(again[key] == "bfloat16" for key in changed), changed
+        convert(f"{name}/step-2", f"{name}-hf", "--to", "hf", "--force")
         convert(f"{name}/step-2", f"{name}.pt")
         state = load(f"{name}.pt")
         assert state["step"] == 2 and set(state["optimizer"]["state"]) == set(state["model"])
