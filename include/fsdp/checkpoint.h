@@ -87,11 +87,13 @@ struct LoadDifferences {
   // Parameters whose first dimension has grown: the rows that are there are loaded, with their states and the
   // parameter's step count. The others keep their values, and their states are zero.
   std::vector<std::string> grown = {};
+  // Parameters that have another floating dtype here, and states that are kept otherwise (StateDtype): converted.
+  std::vector<std::string> converted = {};
 };
 
 struct LoadOptions {
   // Every difference is an error, as in PyTorch's load_state_dict. Off: what fits is loaded, and `differences` says
-  // what was not; other shapes and strides, and other formats of an optimizer's state, remain errors.
+  // what was not; other shapes and strides remain errors.
   bool strict = true;
   LoadDifferences* differences = nullptr;  // filled on every rank, with the same; needed where strict is off
 };
@@ -117,6 +119,22 @@ std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path&
 // collective.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
 
+struct LoadedCheckpoint {
+  std::filesystem::path directory;
+  int64_t step = 0;  // steps done
+  // Why newer ones were not loaded, a sentence each, the newest first: one whose disk lost a byte, for example.
+  std::vector<std::string> passed_over = {};
+};
+
+// Loads the newest checkpoint directly under `directory` that can be loaded, as `load_checkpoint` does; none where
+// there is no checkpoint. Rank 0 looks for them, and all take the same. A collective. Throws `Error` where there are
+// some and none can be loaded, with the reason of each.
+//
+//   int64_t step = 0;
+//   if (const auto loaded = fsdp::load_latest_checkpoint("run", state)) step = loaded->step;
+std::optional<LoadedCheckpoint> load_latest_checkpoint(const std::filesystem::path& directory,
+                                                       const Checkpoint& checkpoint, const LoadOptions& options = {});
+
 // How a model's parameters and buffers are called and lie in Hugging Face files, where that differs from the model.
 struct PretrainedOptions {
   // The name in the files of what the model calls `name`; none: the same. The same on every rank.
@@ -132,6 +150,11 @@ struct PretrainedOptions {
   // parameter of the unit that `name` is in, whole and in fp32, to be read. Rank 0 calls it, for each parameter.
   using Whole = std::function<torch::Tensor(const std::string& name)>;
   std::function<torch::Tensor(const std::string& name, const Whole& whole)> written = nullptr;
+  // Loading, as in LoadOptions: off, parameters and buffers that the files do not have are left as they are, names that
+  // the model does not have are passed over, and of a parameter that has grown its first rows are loaded. Dtypes are
+  // converted in any case, and are no difference.
+  bool strict = true;
+  LoadDifferences* differences = nullptr;  // filled on every rank, with the same; needed where strict is off
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json

@@ -5,7 +5,7 @@
 //
 //   fsdp::Checkpoint state{.model = &sharded, .optimizer = &optimizer};
 //   if (auto left = fsdp::resume_hot(state)) step = left->step;
-//   else if (auto saved = fsdp::latest_checkpoint("run")) step = fsdp::load_checkpoint(*saved, state);
+//   else if (auto loaded = fsdp::load_latest_checkpoint("run", state)) step = loaded->step;
 //   for (; step < steps; ++step) {
 //     fsdp::hot_checkpoint({.model = &sharded, .optimizer = &optimizer, .step = step});
 //     ...  // forward, backward, step, zero_grad

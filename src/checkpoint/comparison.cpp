@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/problems.h"
+#include "checkpoint/state_kinds.h"
 
 namespace fsdp::checkpoint {
 
@@ -26,11 +27,10 @@ std::map<std::string_view, const Named*> by_name(const std::vector<Named>& all) 
   return names;
 }
 
-// The names of StateDtype, by the first tensor that each keeps a moment in.
-std::string state_dtype_of(const std::string& dtype) {
-  if (dtype == "I8" || dtype == "U8") return "Block8";
-  if (dtype == "BF16") return "BFloat16";
-  return dtype == "F32" ? "Float32" : dtype;
+bool can_become(const std::string& from, const std::string& to) {
+  constexpr std::array<std::string_view, 4> kFloating{"F64", "F32", "F16", "BF16"};
+  const auto is_floating = [&](std::string_view dtype) { return std::ranges::count(kFloating, dtype) > 0; };
+  return from == to || (is_floating(from) && is_floating(to));
 }
 
 // Its rows follow each other in memory, and those that were saved are its first ones.
@@ -40,20 +40,6 @@ bool has_grown(const Parameter& saved, const Parameter& wanted) {
          std::equal(saved.shape.begin() + 1, saved.shape.end(), wanted.shape.begin() + 1) &&
          saved.strides == wanted.strides && wanted.strides[0] * wanted.shape[0] == numel_of(wanted.shape);
 }
-
-}  // namespace
-
-std::vector<std::string> state_kinds(const Manifest::Parameter& parameter) {
-  std::vector<std::string> kinds;
-  for (const auto& [kind, dtype] : parameter.tensors) {
-    if (kind != kModel) kinds.push_back(kind);
-  }
-  for (const auto& [kind, value] : parameter.scalars) kinds.push_back(kind);
-  std::ranges::sort(kinds);
-  return kinds;
-}
-
-namespace {
 
 class Differences {
  public:
@@ -77,7 +63,7 @@ class Differences {
       const auto found = saved_names.find(buffer.name);
       if (found == saved_names.end()) {
         missing(name, true);
-      } else if (found->second->shape != buffer.shape || !is_convertible(found->second->dtype, buffer.dtype)) {
+      } else if (found->second->shape != buffer.shape || !can_become(found->second->dtype, buffer.dtype)) {
         misfit(fmt::format("{} has shape {} of {}, expected {} of {}", name, found->second->shape, found->second->dtype,
                            buffer.shape, buffer.dtype));
       }
@@ -90,12 +76,6 @@ class Differences {
   Comparison result() && { return std::move(result_); }
 
  private:
-  static bool is_convertible(const std::string& from, const std::string& to) {
-    constexpr std::array<std::string_view, 4> kFloating{"F64", "F32", "F16", "BF16"};
-    const auto is_floating = [&](std::string_view dtype) { return std::ranges::count(kFloating, dtype) > 0; };
-    return from == to || (is_floating(from) && is_floating(to));
-  }
-
   void missing(const std::string& name, bool of_the_model) {
     result_.differences.missing.push_back(name);
     result_.texts.push_back(name + " is missing");
@@ -124,30 +104,42 @@ class Differences {
     } else if (saved.strides != wanted.strides) {
       misfit(fmt::format("{} has strides {}, expected {}", wanted.name, saved.strides, wanted.strides));
     }
-    const auto dtype = saved.tensors.find(kModel);
-    if (dtype != saved.tensors.end() && dtype->second != wanted.tensors.at(kModel)) {
-      misfit(fmt::format("{} is {}, expected {}", wanted.name, dtype->second, wanted.tensors.at(kModel)));
-    }
+    if (saved.tensors.contains(kModel))
+      compare_dtypes(wanted.name, saved.tensors.at(kModel), wanted.tensors.at(kModel));
     if (with_optimizer_ && !wanted.scalars.empty()) compare_states(saved, wanted);
   }
 
-  // Those of a parameter that is trained here. A format differs in several tensors, of all parameters: told once.
+  void compare_dtypes(const std::string& name, const std::string& saved, const std::string& wanted) {
+    if (saved == wanted) return;
+    const std::string text = fmt::format("{} is {}, expected {}", name, saved, wanted);
+    if (!can_become(saved, wanted)) return misfit(text);
+    result_.differences.converted.push_back(name);
+    result_.texts.push_back(text);
+    result_.of_the_model = true;
+  }
+
+  // A format differs for all parameters of an optimizer: told once where it can be converted.
+  void compare_formats(const std::string& name, const std::string& saved, const std::string& wanted) {
+    if (saved == wanted) return;
+    const std::string text =
+        fmt::format("the optimizer's state was kept as {0}, and is kept as {1} here ({2}): set state_dtype to {0}",
+                    saved, wanted, name);
+    if (!is_convertible(saved, wanted)) return result_.problems.push_back(text);
+    result_.differences.converted.push_back(name);
+    if (!std::exchange(told_format_, true)) result_.texts.push_back(text);
+  }
+
+  // Those of a parameter that is trained here.
   void compare_states(const Parameter& saved, const Parameter& wanted) {
-    for (const auto& [kind, dtype] : wanted.tensors) {
-      const auto found = saved.tensors.find(kind);
-      if (found == saved.tensors.end() || found->second == dtype) continue;
-      if (!std::exchange(told_format_, true)) {
-        result_.problems.push_back(fmt::format(
-            "the optimizer's state was kept as {0}, and is kept as {1} here ({2}.{3}): set state_dtype to {0}",
-            state_dtype_of(found->second), state_dtype_of(dtype), kind, wanted.name));
-      }
-      return;
-    }
     const std::vector<std::string> there = state_kinds(saved), needed = state_kinds(wanted);
-    const bool is_whole = std::ranges::includes(there, needed);
+    const bool is_whole = has_state(saved, wanted);
     // A parameter that lacks a part of its state begins with none of it.
     for (const std::string& kind : needed) {
-      if (!is_whole) missing(kind + "." + wanted.name, false);
+      const std::string name = kind + "." + wanted.name;
+      if (!is_whole) missing(name, false);
+      if (is_whole && wanted.tensors.contains(kind)) {
+        compare_formats(name, format_of(saved, kind), format_of(wanted, kind));
+      }
     }
     for (const std::string& kind : there) {
       if (!is_whole || !std::ranges::binary_search(needed, kind)) extra(kind + "." + wanted.name, false);

@@ -19,10 +19,6 @@ struct Comparison {
 // `with_optimizer`: whether its state is to be loaded. `wanted` has names, shapes, strides and dtypes.
 Comparison compare(const Manifest& saved, const Manifest& wanted, bool with_optimizer);
 
-// The kinds of a parameter's optimizer state, in the order of their letters. It is loaded when all that are wanted are
-// there, and otherwise none of it.
-std::vector<std::string> state_kinds(const Manifest::Parameter& parameter);
-
 // Throws Error for what `strict`, or any load, refuses; `directory` begins the message.
 void check(const Comparison& comparison, bool strict, const std::string& directory);
 

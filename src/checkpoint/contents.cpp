@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "checkpoint/state_kinds.h"
 #include "engine/model.h"
 
 namespace fsdp::checkpoint {
@@ -12,13 +13,23 @@ namespace {
 
 constexpr int64_t kMessageBytes = 4096;
 
-// Scales have one element for a block of the parameter's: those of a state whose codes have 8 bits.
-int64_t numel_each_of(const Optimizer::ElementState& state, const std::vector<Optimizer::ElementState>& all, size_t i) {
-  for (const Optimizer::ElementState& other : all) {
-    if (other.name + "_scale" != state.name || !other.tensors[i].defined()) continue;
-    if (other.tensors[i].element_size() == 1) return layout::kAlignmentNumel;
-  }
-  return 1;
+using States = std::vector<Optimizer::ElementState>;
+
+// The scales of codes of 8 bits; undefined for other states.
+torch::Tensor scales_of(const Optimizer::ElementState& state, const States& all, size_t i) {
+  const torch::ScalarType type = state.tensors[i].defined() ? state.tensors[i].scalar_type() : torch::kFloat;
+  if (type != torch::kChar && type != torch::kByte) return {};
+  const auto scales = std::ranges::find(all, state.name + kScales, &Optimizer::ElementState::name);
+  if (scales == all.end() || !scales->tensors[i].defined()) return {};
+  const torch::Tensor& found = scales->tensors[i];
+  const int64_t blocks = (state.tensors[i].numel() + layout::kAlignmentNumel - 1) / layout::kAlignmentNumel;
+  return found.scalar_type() == torch::kFloat && found.numel() == blocks ? found : torch::Tensor();
+}
+
+// Scales have one element for a block of the parameter's.
+int64_t numel_each_of(const Optimizer::ElementState& state, const States& all, size_t i) {
+  const auto has_these = [&](const auto& other) { return scales_of(other, all, i).is_same(state.tensors[i]); };
+  return std::ranges::any_of(all, has_these) ? layout::kAlignmentNumel : 1;
 }
 
 void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) {
@@ -27,7 +38,8 @@ void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) 
   for (const auto& one : state.elements) {
     for (size_t i = 0; i < parameters; ++i) {
       if (!one.tensors[i].defined()) continue;
-      contents.pieces.push_back({kind_of(one), i, one.tensors[i], numel_each_of(one, state.elements, i)});
+      contents.pieces.push_back(
+          {kind_of(one), i, one.tensors[i], numel_each_of(one, state.elements, i), scales_of(one, state.elements, i)});
     }
   }
   for (const auto& one : state.scalars) {

@@ -23,6 +23,8 @@ struct Contents {
     size_t parameter;  // its number in the model
     torch::Tensor tensor;
     int64_t numel_each = 1;  // elements of the parameter that have one of the tensor's
+    torch::Tensor scales =
+        {};  // where the tensor holds codes of Block8: theirs, which are a piece of their own as well
   };
   std::vector<Piece> pieces;   // 1-D, maybe empty
   std::vector<Piece> scalars;  // one number each

@@ -51,18 +51,19 @@ std::vector<int64_t> PretrainedTensor::shape_in_file() const {
 
 std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, const PretrainedOptions& options) {
   std::vector<PretrainedTensor> tensors;
-  auto add = [&](const std::string& name, std::vector<int64_t> shape, torch::ScalarType type) {
+  auto add = [&](const std::string& name, std::vector<int64_t> shape, torch::ScalarType type, bool is_buffer) {
     tensors.push_back({.name = name,
                        .name_in_file = options.name_in_file ? options.name_in_file(name) : name,
                        .shape = std::move(shape),
                        .type = type,
                        .transposed = matches_any(options.transposed, name),
-                       .absent = matches_any(options.absent, name)});
+                       .absent = matches_any(options.absent, name),
+                       .is_buffer = is_buffer});
   };
   for (const ShardedParameter& parameter : model.parameters()) {
-    add(parameter.name, parameter.shape, parameter.piece.scalar_type());
+    add(parameter.name, parameter.shape, parameter.piece.scalar_type(), false);
   }
-  for (const auto& [name, buffer] : model.buffers()) add(name, buffer.sizes().vec(), buffer.scalar_type());
+  for (const auto& [name, buffer] : model.buffers()) add(name, buffer.sizes().vec(), buffer.scalar_type(), true);
   std::vector<std::string> problems;
   find_shared_names(tensors, problems);
   find_wrong_patterns(tensors, options, problems);

@@ -16,6 +16,7 @@ struct PretrainedTensor {
   torch::ScalarType type;      // of what the model keeps, which is written
   bool transposed = false;     // in the file
   bool absent = false;         // from the file
+  bool is_buffer = false;
   std::vector<int64_t> shape_in_file() const;
 };
 

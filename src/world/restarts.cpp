@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 // A job that ran for less has failed soon.
 constexpr milliseconds kSoon{10'000};
 // Before the second restart in a row of such jobs; then twice as long each time.
-constexpr milliseconds kFirstPause{200};
-constexpr milliseconds kLongestPause{10'000};
+constexpr milliseconds kFirstRestartPause{200};
+constexpr milliseconds kLongestRestartPause{10'000};
 constexpr int kMostDoublings = 10;
 
 }  // namespace
@@ -27,7 +27,7 @@ int Restarts::ranks_after(const JobFailure& failure) const {
 milliseconds Restarts::pause_after(milliseconds lasted) {
   short_lives_ = lasted < kSoon ? short_lives_ + 1 : 0;
   if (short_lives_ < 2) return milliseconds(0);
-  return std::min(kLongestPause, kFirstPause * (1 << std::min(short_lives_ - 2, kMostDoublings)));
+  return std::min(kLongestRestartPause, kFirstRestartPause * (1 << std::min(short_lives_ - 2, kMostDoublings)));
 }
 
 Restarts::Again Restarts::after(JobFailure failure, milliseconds lasted) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_models::make_gpt;
 
@@ -231,6 +233,41 @@ TEST(DamagedCheckpoint, NothingIsReadOfAFileThatIsNotTheOneThatWasSaved) {
     fs::create_directory(shard);
     EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }),
                 HasSubstr("is not a regular file"));
+  });
+}
+
+TEST(LoadLatestCheckpoint, PassesOverWhatIsDamagedAndSaysWhy) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const Checkpoint state{.model = &sharded};
+    EXPECT_FALSE(load_latest_checkpoint(scratch.path(), state));
+    EXPECT_FALSE(load_latest_checkpoint(scratch.path() / "nowhere", state));
+    for (int64_t step : {3, 12, 7, 9}) {
+      save_checkpoint(scratch.path() / fmt::format("step-{}", step), {.model = &sharded, .step = step});
+    }
+    EXPECT_EQ(load_latest_checkpoint(scratch.path(), state)->step, 12);
+    world.barrier();
+    const std::string shard = checkpoint::shard_file_name(1, 2);
+    const auto damage = [&](const std::function<void()>& change) {
+      if (world.rank() == 0) change();
+      world.barrier();
+    };
+    damage([&] {
+      flip(scratch.path() / "step-12", {checkpoint::kManifestName, 60, 0});
+      flip(scratch.path() / "step-9", {shard, fs::file_size(scratch.path() / "step-9" / shard) - 1, 0});
+    });
+    const auto loaded = load_latest_checkpoint(scratch.path(), state);
+    EXPECT_EQ(loaded->step, 7);
+    EXPECT_EQ(loaded->directory, scratch.path() / "step-7");
+    EXPECT_THAT(loaded->passed_over, ElementsAre(HasSubstr("step-12"), HasSubstr("step-9")));
+    damage([&] {
+      for (const char* name : {"step-7", "step-3"}) fs::remove(scratch.path() / name / shard);
+    });
+    EXPECT_THAT(message_of<Error>([&] { load_latest_checkpoint(scratch.path(), state); }),
+                AllOf(HasSubstr("none of the 4 checkpoints"), HasSubstr("step-12"), HasSubstr("step-9"),
+                      HasSubstr("step-7"), HasSubstr("step-3")));
   });
 }
 

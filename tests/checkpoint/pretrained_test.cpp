@@ -20,6 +20,7 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
@@ -368,6 +369,49 @@ TEST_F(Pretrained, AFolderThatCannotBeMadeIsAnErrorOnEveryRank) {
                                 message_of<Error>([&] { load_pretrained(path("model"), sharded); })}) {
       EXPECT_THAT(message, AllOf(HasSubstr("full_parameters"), Not(HasSubstr("none"))));
     }
+  });
+}
+
+TEST_P(PretrainedOnRanks, WhatFitsIsReadWithStrictOff) {
+  run_ranks(GetParam(), [&](World& world) {
+    SmallModel model(12);  // three rows more than the file has
+    const Tensors before = fill(*model, 50);
+    SmallModel nine;
+    const Tensors values = fill(*nine, 1);
+    Tensors in_file = values;
+    in_file["other.weight"] = in_file.extract("first.bias").mapped();
+    on_rank0(world, [&] { write_safetensors(path("other.safetensors"), listed(in_file), {}); });
+    auto sharded = shard(*model, world);
+    EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("other.safetensors"), sharded); }),
+                AllOf(HasSubstr("first.bias is missing"), HasSubstr("other.weight is in the files"),
+                      HasSubstr("second.weight has shape [9, 21], expected [12, 21]"), HasSubstr("with strict off")));
+    EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("other.safetensors"), sharded, {.strict = false}); }),
+                HasSubstr("set .differences"));
+    LoadDifferences found;
+    load_pretrained(path("other.safetensors"), sharded, {.strict = false, .differences = &found});
+    EXPECT_THAT(found.missing, ElementsAre("first.bias"));
+    EXPECT_THAT(found.extra, ElementsAre("other.weight"));
+    EXPECT_THAT(found.grown, ElementsAre("second.weight", "second.bias"));
+    Tensors expected = values;
+    expected["first.bias"] = before.at("first.bias");
+    for (const char* name : {"second.weight", "second.bias"}) {
+      expected[name] = torch::cat({values.at(name), before.at(name).slice(0, 9)});
+    }
+    expect_state(sharded, expected);
+  });
+}
+
+TEST_P(PretrainedOnRanks, OtherShapesAreErrorsWithStrictOffToo) {
+  run_ranks(GetParam(), [&](World& world) {
+    SmallModel model(9), twelve(12);
+    const Tensors before = fill(*model, 50);
+    auto larger = shard(*twelve, world), sharded = shard(*model, world);
+    save_pretrained(path("larger"), larger);
+    LoadDifferences found;
+    EXPECT_THAT(
+        message_of<Error>([&] { load_pretrained(path("larger"), sharded, {.strict = false, .differences = &found}); }),
+        HasSubstr("second.weight has shape [12, 21], expected [9, 21]"));
+    expect_state(sharded, before);
   });
 }
 

@@ -1,0 +1,141 @@
+#include "checkpoint/loaded_values.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/problems.h"
+#include "checkpoint/saved_ranges.h"
+#include "checkpoint/state_kinds.h"
+#include "optim/block8.h"
+
+namespace fsdp::checkpoint {
+
+namespace {
+
+using optim::kBlock8Numel;
+
+template <typename Code>
+torch::Tensor unpacked(const torch::Tensor& codes, const torch::Tensor& scales, int64_t first) {
+  torch::Tensor values = torch::empty({codes.numel()}, torch::kFloat);
+  const torch::Tensor scales_in_fp32 = scales.to(torch::kFloat);
+  const auto* code = codes.const_data_ptr<Code>();
+  const auto* scale = scales_in_fp32.const_data_ptr<float>();
+  auto* value = values.mutable_data_ptr<float>();
+  for (int64_t begin = 0; begin < codes.numel();) {
+    const int64_t in_block = (first + begin) % kBlock8Numel;
+    const int64_t end = std::min(begin + kBlock8Numel - in_block, codes.numel());
+    optim::block8_unpack(std::span(code + begin, code + end), scale[(first + begin) / kBlock8Numel], value + begin);
+    begin = end;
+  }
+  return values;
+}
+
+template <typename Code>
+void pack(const torch::Tensor& values, const torch::Tensor& codes, const torch::Tensor& scales) {
+  const auto* value = values.const_data_ptr<float>();
+  auto* code = codes.mutable_data_ptr<Code>();
+  auto* scale = scales.mutable_data_ptr<float>();
+  for (int64_t begin = 0; begin < codes.numel(); begin += kBlock8Numel) {
+    const int64_t end = std::min(begin + kBlock8Numel, codes.numel());
+    scale[begin / kBlock8Numel] = optim::block8_pack(std::span(value + begin, value + end), code + begin);
+  }
+}
+
+// Of `numel` elements, 0 behind those that are there.
+torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
+  torch::Tensor all = torch::zeros({numel}, torch::kFloat);
+  all.slice(0, 0, values.numel()).copy_(values);
+  return all;
+}
+
+}  // namespace
+
+LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifest& saved)
+    : directory_(directory), saved_(saved) {
+  for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
+}
+
+void LoadedValues::add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there) {
+  const Manifest::Parameter* saved = is_there ? parameters_.at(parameter.name) : nullptr;
+  const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
+  const int64_t saved_end = saved == nullptr ? begin : std::clamp(*numel_of(saved->shape), begin, end);
+  if (saved_end < end && of.kind != kModel) fresh_.push_back(of.tensor);
+  if (saved_end > begin) add_saved(of, *saved, {begin, saved_end});
+}
+
+void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements) {
+  const bool is_packed = of.scales.defined(), was_packed = is_block8(saved, of.kind);
+  if (is_packed && !was_packed) {
+    packings_.push_back({of.tensor, of.scales, to_be_read(saved, of.kind, elements)});
+  } else if (was_packed && !is_packed) {
+    const int64_t first = elements.begin % kBlock8Numel;
+    const torch::Tensor codes = to_be_read(saved, of.kind, elements);
+    const torch::Tensor scales =
+        to_be_read(saved, of.kind + kScales, {elements.begin - first, elements.end}, kBlock8Numel);
+    unpackings_.push_back({of.tensor.slice(0, 0, elements.numel()), codes, scales, first});
+  } else if (of.numel_each == 1 || saved.tensors.contains(of.kind)) {  // what was not packed has no scales
+    const torch::Tensor values = to_be_read(saved, of.kind, elements, of.numel_each);
+    copies_.push_back({of.tensor.slice(0, 0, values.numel()), values});
+  }
+}
+
+torch::Tensor LoadedValues::to_be_read(const Manifest::Parameter& saved, const std::string& kind,
+                                       layout::Range elements, int64_t numel_each) {
+  const std::string name = kind + "." + saved.name;
+  const auto dtype = saved.tensors.find(kind);
+  FSDP_CHECK(dtype != saved.tensors.end(), "{}: the manifest is damaged: it has no {}", directory_.string(), name);
+  const std::vector<SavedRange> ranges = saved_ranges(saved.pieces, elements, numel_each);
+  torch::Tensor values;
+  for (const SavedRange& range : ranges) {
+    const ShardFile& file = open(range.shard);
+    const ShardFile::Entry& entry = file.entry(name, dtype->second, {range.whole});
+    if (!values.defined()) values = torch::empty({ranges.back().at + ranges.back().numel}, entry.type);
+    const auto width = static_cast<int64_t>(values.element_size());
+    reads_.push_back({&file, &entry, range.first * width, range.numel * width,
+                      static_cast<char*>(values.mutable_data_ptr()) + range.at * width});
+  }
+  return values;
+}
+
+void LoadedValues::add_buffers(const NamedTensors& buffers) {
+  for (const auto& [name, buffer] : buffers) {
+    const auto saved = std::ranges::find(saved_.buffers, name, &Manifest::Buffer::name);
+    if (saved == saved_.buffers.end()) continue;
+    const ShardFile& file = open(0);
+    const auto& entry = file.entry(kBuffer + name, saved->dtype, saved->shape);
+    const torch::Tensor values = torch::empty(entry.shape, entry.type);
+    reads_.push_back({&file, &entry, 0, entry.bytes(), static_cast<char*>(values.mutable_data_ptr())});
+    copies_.push_back({buffer, values});
+  }
+}
+
+void LoadedValues::read() const {
+  throw_if_any(read_and_check(reads_), directory_.string(), "Use an older checkpoint.");
+}
+
+void LoadedValues::write() const {
+  for (const torch::Tensor& state : fresh_) torch::Tensor(state).zero_();
+  for (const Copy& copy : copies_) torch::Tensor(copy.target).copy_(copy.values);
+  for (const Unpacking& one : unpackings_) {
+    const bool is_signed = one.codes.scalar_type() == torch::kChar;
+    const auto unpack = is_signed ? unpacked<int8_t> : unpacked<uint8_t>;
+    torch::Tensor(one.target).copy_(unpack(one.codes, one.scales, one.first));
+  }
+  for (const Packing& one : packings_) {
+    const bool is_signed = one.codes.scalar_type() == torch::kChar;
+    const auto pack_codes = is_signed ? pack<int8_t> : pack<uint8_t>;
+    pack_codes(padded(one.values, one.codes.numel()), one.codes, one.scales);
+  }
+}
+
+const ShardFile& LoadedValues::open(int shard) {
+  std::unique_ptr<ShardFile>& file = files_[shard];
+  if (!file) {
+    file = std::make_unique<ShardFile>(directory_ / shard_file_name(shard, saved_.shards),
+                                       saved_.files[static_cast<size_t>(shard)]);
+  }
+  return *file;
+}
+
+}  // namespace fsdp::checkpoint

@@ -1,0 +1,63 @@
+// What this rank holds of a checkpoint: read into memory of its own, and compared with its hashes, before anything
+// changes; then written to the model and the optimizer, in the formats that these keep.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/contents.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/piece_reads.h"
+#include "checkpoint/shard_file.h"
+#include "layout/unit_layout.h"
+
+namespace fsdp::checkpoint {
+
+// `add` all, `read`, `write`. One thread.
+class LoadedValues {
+ public:
+  // Both outlive it.
+  LoadedValues(const std::filesystem::path& directory, const Manifest& saved);
+
+  // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
+  void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there);
+  void add_buffers(const NamedTensors& buffers);
+
+  // Throws Error with all that is damaged.
+  void read() const;
+  void write() const;
+
+ private:
+  struct Copy {
+    torch::Tensor target, values;
+  };
+  struct Unpacking {
+    torch::Tensor target, codes, scales;
+    int64_t first;  // the number of the first code in the block that the first scale is for
+  };
+  struct Packing {
+    torch::Tensor codes, scales;  // targets
+    torch::Tensor values;         // of their first elements; the others are 0
+  };
+
+  void add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements);
+  // The elements that the files have of KIND.NAME, which `read` fills.
+  torch::Tensor to_be_read(const Manifest::Parameter& saved, const std::string& kind, layout::Range elements,
+                           int64_t numel_each = 1);
+  const ShardFile& open(int shard);
+
+  const std::filesystem::path& directory_;
+  const Manifest& saved_;
+  std::map<std::string_view, const Manifest::Parameter*> parameters_;
+  std::map<int, std::unique_ptr<ShardFile>> files_;
+  std::vector<PieceRead> reads_;
+  std::vector<Copy> copies_;
+  std::vector<Unpacking> unpackings_;
+  std::vector<Packing> packings_;
+  std::vector<torch::Tensor> fresh_;  // not in the checkpoint, or not all of it
+};
+
+}  // namespace fsdp::checkpoint
