@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "options/frozen.h"
+#include "run/evaluation_pass.h"
 
 namespace trainer {
 
@@ -29,8 +30,20 @@ double temporary_bytes(const RunPlan& plan, const Options& options) {
   return std::max(0.0, all - activations_of(plan, options).in_memory);
 }
 
+// A validation has passes of its own size, and keeps nothing for a backward.
+Options validation_of(const Options& options) {
+  Options validation = options;
+  validation.eval_only = true;
+  validation.batch = windows_of_pass(options.model.context);
+  if (options.validation_windows > 0) validation.batch = std::min(validation.batch, options.validation_windows);
+  validation.activation_checkpoint = "none";
+  validation.activation_memory.reset();
+  validation.offload_activations = false;
+  return validation;
+}
+
 // Under a budget for activations some layers may keep all, and others their inputs.
-double temporary_bytes(const RunPlan& plan) {
+double temporary_bytes_of_steps(const RunPlan& plan) {
   if (!plan.options.activation_memory) return temporary_bytes(plan, plan.options);
   Options without_budget = plan.options;
   without_budget.activation_memory.reset();
@@ -40,6 +53,14 @@ double temporary_bytes(const RunPlan& plan) {
     most = std::max(most, temporary_bytes(plan, without_budget));
   }
   return most;
+}
+
+// Where a validation takes more than a step, the rest lies beside the activations that it does not have.
+double temporary_bytes(const RunPlan& plan) {
+  const double of_steps = temporary_bytes_of_steps(plan);
+  if (!plan.tensors.is_known()) return of_steps;
+  const double of_validation = plan.tensors.bytes(validation_of(plan.options), kLogitsBytes);
+  return std::max(of_steps, of_validation - activations_of(plan, plan.options).in_memory);
 }
 
 }  // namespace

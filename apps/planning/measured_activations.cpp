@@ -66,6 +66,11 @@ auto previewed_step(const Options& tiny, const Preview& preview) {
   const std::vector<int64_t> shape = {tiny.batch, tiny.model.context};
   const torch::Tensor tokens = torch::zeros(shape, torch::kInt64), targets = torch::zeros(shape, torch::kInt64);
   return preview(*model, [&] {
+    if (tiny.eval_only) {
+      const torch::NoGradGuard no_grad;
+      model->eval();
+      return model->loss(tokens, targets);
+    }
     torch::Tensor loss = model->loss(tokens, targets);
     loss.backward();
     return loss;

@@ -1,5 +1,6 @@
 // The most that tensors in memory take in a micro-batch, activations among them, as a function of a run's sizes:
-// gradients on their way, results that nobody keeps, logits, an embedding's gradient. As planned_activations.h.
+// gradients on their way, results that nobody keeps, logits, an embedding's gradient. With --eval-only those of a
+// forward pass alone. As planned_activations.h.
 #pragma once
 
 #include <cstdint>

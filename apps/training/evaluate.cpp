@@ -4,13 +4,11 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "run/evaluation_pass.h"
 
 namespace trainer {
 
 namespace {
-
-// More are not faster. A pass decides digits, and so depends on the model alone.
-constexpr int64_t kMostWindows = 8, kMostTokens = 8192;
 
 // One forward pass: windows of one length.
 struct Pass {
@@ -25,7 +23,7 @@ class Passes {
   // `windows` as in Evaluation
   Passes(int64_t tokens, int64_t context, int64_t windows)
       : context_(context),
-        batch_(std::clamp<int64_t>(kMostTokens / context, 1, kMostWindows)),
+        batch_(windows_of_pass(context)),
         available_((tokens - 1) / context),
         windows_(windows == 0 ? available_ : std::min(windows, available_)),
         rest_(windows == 0 ? (tokens - 1) % context : 0) {}
