@@ -21,6 +21,8 @@
 #include "run/problems.h"
 #include "training/dry_run_command.h"
 #include "training/evaluate_command.h"
+#include "training/job.h"
+#include "training/stop_request.h"
 #include "training/train.h"
 
 namespace {
@@ -46,6 +48,7 @@ void append(Problems& problems, const Problems& more) {
 int run_train(const trainer::CommandLine& line) {
   Options options = line.options;
   Problems problems = line.problems;
+  if (!options.dry_run) trainer::end_when_asked(trainer::kGoOnLater);
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));

@@ -40,7 +40,8 @@ std::vector<Group> rank_groups() {
         {"--elastic", &O::elastic, Form{is_rank_range, "the least and the most ranks, such as 2:4"}, kTrain, "MIN:MAX",
          "none",
          "Goes on with the ranks that are left, MIN at least, after one has died. From the next checkpoint on it has "
-         "MAX again. A step keeps its micro-batches, those of MAX ranks, and the weights their bits. Under torchrun or "
+         "MAX again; SIGUSR2 asks for one at once. A step keeps its micro-batches, those of MAX ranks, and the weights "
+         "their bits. Under torchrun or "
          "SLURM any number of ranks from MIN to MAX goes on."},
         {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
          "Ends the job when a rank makes no progress for so long. Before, every rank writes what its threads do to "

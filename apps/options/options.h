@@ -25,6 +25,7 @@ inline constexpr std::array<const char*, 2> kOptimizers = {"adamw", "muon"};
 inline constexpr std::array<const char*, 3> kOptimizerStates = {"fp32", "bf16", "8bit"};
 inline constexpr std::array<const char*, 3> kOffloads = {"none", "optimizer", "all"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
+inline constexpr std::array<const char*, 2> kOnFailedSave = {"continue", "stop"};
 inline constexpr std::array<const char*, 3> kShells = {"bash", "zsh", "fish"};
 
 // Steps, both ends included, counted from 1.
@@ -124,6 +125,7 @@ struct Options {
 
   std::string run;              // empty: a fresh one (run/fresh_folder.h)
   std::string checkpoint;       // empty: begin anew
+  bool no_strict = false;       // loads what fits of --checkpoint or --init-from
   std::string resume = "auto";  // or never, or the folder of a run or a checkpoint
   int64_t log_every = 0;        // 0: every few seconds
   int64_t validate_every = 0;
@@ -133,7 +135,8 @@ struct Options {
   int64_t keep = 0;                    // 0: all
   bool no_best = false;
   bool no_save = false;
-  bool save_sync = false;  // training waits for each save
+  bool save_sync = false;                   // training waits for each save
+  std::string on_failed_save = "continue";  // one of kOnFailedSave
   std::optional<StepRange> trace_steps;
   bool export_model = false;
   bool export_best = false;  // of the best checkpoint, not of the last step

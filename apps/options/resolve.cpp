@@ -100,6 +100,8 @@ std::vector<std::string> contradictions(const Options& options) {
   check(!options.export_best || options.keeps_best(),
         "--export-best is given, and no best checkpoint is kept. Give --validate-every, and leave out --no-best and "
         "--no-save.");
+  check(!options.no_strict || !options.checkpoint.empty() || !options.model_options.init_from.empty(),
+        "--no-strict is given without --checkpoint or --init-from, whose weights it is about.");
   check(!options.no_save || (options.save_every == 0 && options.save_minutes.value_or(0) == 0),
         "--no-save is given with --save-every or --save-minutes. Leave out one of them.");
   check(options.offload_directory.empty() || options.offloads() || options.offload_activations,

@@ -9,6 +9,7 @@
 #include "run/problems.h"
 #include "training/rank_offer.h"
 #include "training/restart_policy.h"
+#include "training/stop_request.h"
 
 namespace trainer {
 
@@ -21,6 +22,7 @@ Options options_after_failure(const Options& given, const JobMemory& job) {
   if (job.saved.is_set()) {
     options.resume = "auto";
     options.checkpoint.clear();
+    options.no_strict = false;
   }
   return options;
 }
@@ -31,6 +33,8 @@ bool is_preemption(int signal) { return signal == SIGTERM || signal == SIGUSR1; 
 int exit_code(const JobMemory& job, int code) {
   if (job.refused.is_set() || job.has_bad_input(code)) return kUsageError;
   const int signal = job.signal.get();
+  // While ranks start there is nothing to save: the run is as it was before.
+  if (!job.trains.is_set() && is_preemption(code - 128)) return kGoOnLater;
   if (is_preemption(signal) && (code == 0 || is_preemption(code - 128))) return kGoOnLater;
   return code == 0 && signal != 0 ? 128 + signal : code;
 }
@@ -40,6 +44,8 @@ int exit_code(const JobMemory& job, int code) {
 int run_job(const Options& given, JobMemory& job,
             const std::function<void(const Options& options, fsdp::World& world)>& rank) {
   Options options = given;
+  const bool runs_here = is_started_as_rank() || (given.ranks == 1 && given.restarts() == 0);
+  if (!runs_here) end_as_ever();  // the launcher sees the signal: exit_code
   job.offers_ranks = !given.elastic.empty() && !is_started_as_rank();
   std::optional<RankOffer> offer;
   if (job.offers_ranks) offer.emplace();
@@ -50,6 +56,7 @@ int run_job(const Options& given, JobMemory& job,
     job.bad_input.clear();
     job.grows.clear();
     job.hangs.clear();
+    job.trains.clear();
   };
   const auto ranks_after_failure = [&](const fsdp::JobFailure& failure) {
     if (!job.may_restart(failure.code)) return 0;

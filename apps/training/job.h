@@ -11,7 +11,8 @@
 
 namespace trainer {
 
-// A run that was stopped by SIGTERM or SIGUSR1, and saved: start it again as it was, later (sysexits.h, EX_TEMPFAIL).
+// A run that was stopped by SIGTERM or SIGUSR1, and saved, or had nothing to save yet: start it again as it was, later
+// (sysexits.h, EX_TEMPFAIL).
 inline constexpr int kGoOnLater = 75;
 
 // Starts the ranks, each of which runs `rank` with the options of this attempt, and returns the exit code as `train`

@@ -15,6 +15,7 @@
 #include "run/checkpoint_folder.h"
 #include "run/first_rank.h"
 #include "run/run_folder.h"
+#include "training/lenient_load.h"
 #include "training/outstanding_step.h"
 
 namespace trainer {
@@ -79,8 +80,8 @@ std::string compare_settings(const Training& training, const Notes& notes, const
   return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
 }
 
-// Throws OtherRun for a checkpoint whose moments are kept otherwise: they are not converted.
-void check_optimizer_state(const Training& training, const Notes& notes, const fs::path& checkpoint) {
+// Throws OtherRun for a checkpoint whose moments are kept otherwise: they are converted only where that is asked for.
+void check_optimizer_state(const Training& training, const Notes& notes, const fs::path& checkpoint, Settings may) {
   const auto note = notes.find(kSettings);
   if (note == notes.end()) return;
   const RunSettings saved = settings_from_note(note->second);
@@ -90,8 +91,9 @@ void check_optimizer_state(const Training& training, const Notes& notes, const f
   if (found == given) return;
   throw OtherRun(training.world,
                  fmt::format("checkpoint '{}' keeps AdamW's moments in {}, and --optimizer-state is {}. "
-                             "Go on with --optimizer-state {}.",
-                             checkpoint.string(), found, given, found));
+                             "Go on with --optimizer-state {}{}.",
+                             checkpoint.string(), found, given, found,
+                             may == Settings::Free ? ", or convert them: --no-strict" : ""));
 }
 
 // The state of the loop, that of the scaler with it.
@@ -115,15 +117,27 @@ Resumed resumed_from(Training& training, const Notes& notes, int64_t steps_done)
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   const Notes notes = notes_of(training.world, checkpoint);
   const std::string differs = compare_settings(training, notes, checkpoint, may);
-  check_optimizer_state(training, notes, checkpoint);
+  const bool is_own = may == Settings::Kept;
+  if (is_own || !training.options.no_strict) check_optimizer_state(training, notes, checkpoint, may);
   from_notes(notes);  // throws, before anything changes
-  const int64_t steps_done =
-      fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()});
+  int64_t steps_done = 0;
+  const auto load_state = [&](bool strict, fsdp::LoadDifferences& differences) {
+    steps_done =
+        fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()},
+                              {.strict = strict, .differences = &differences});
+  };
+  fsdp::LoadDifferences not_loaded;
+  if (is_own) {
+    load_state(/*strict=*/true, not_loaded);
+  } else {
+    not_loaded = load_leniently(training.options, load_state);
+  }
   check_step_in_name(checkpoint, steps_done);
   Resumed resumed = resumed_from(training, notes, steps_done);
   resumed.differs = differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
   if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  if (const std::string text = text_of(not_loaded); !text.empty()) resumed.told += "; " + text;
   return resumed;
 }
 

@@ -52,6 +52,10 @@ void note(int number) {
   }
 }
 
+volatile std::sig_atomic_t code_when_asked = 0;
+constexpr std::array kPreemptions{SIGTERM, SIGUSR1};
+std::array<struct sigaction, kPreemptions.size()> before_asking{};
+
 struct sigaction noting() {
   struct sigaction action {};
   action.sa_handler = note;
@@ -61,6 +65,18 @@ struct sigaction noting() {
 }
 
 }  // namespace
+
+void end_when_asked(int code) {
+  code_when_asked = code;
+  struct sigaction action {};
+  action.sa_handler = [](int) { _exit(code_when_asked); };
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < kPreemptions.size(); ++i) sigaction(kPreemptions[i], &action, &before_asking[i]);
+}
+
+void end_as_ever() {
+  for (size_t i = 0; i < kPreemptions.size(); ++i) sigaction(kPreemptions[i], &before_asking[i], nullptr);
+}
 
 StopRequest::StopRequest(bool answers) {
   constexpr const char* kAnswer = "stopping after this step; again to quit without saving\n";

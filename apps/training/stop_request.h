@@ -8,6 +8,11 @@
 
 namespace trainer {
 
+// Before there is anything to save: SIGTERM and SIGUSR1 end this process at once, with this exit code.
+void end_when_asked(int code);
+// As before `end_when_asked`, which was called.
+void end_as_ever();
+
 // While it lives, the first such signal is noted; one that comes more than a second later, and is of somebody who asks,
 // ends the process as ever. SIGUSR1 gives notice: neither it nor the first signal after it ends the process. A SIGHUP
 // or SIGPIPE that was ignored stays so. One at a time.

@@ -31,6 +31,7 @@
 #include "training/export_model.h"
 #include "training/hang_watch.h"
 #include "training/job.h"
+#include "training/lenient_load.h"
 #include "training/memory_guard.h"
 #include "training/process_start.h"
 #include "training/report.h"
@@ -49,12 +50,24 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
   throw;
 }
 
+// Those of --init-from. Returns in what they differ from the model.
+std::string load_first_weights(Training& training) {
+  const Options& options = training.options;
+  return text_of(load_leniently(options, [&](bool strict, fsdp::LoadDifferences& differences) {
+    fsdp::PretrainedOptions pretrained = models::pretrained_options(options.model);
+    pretrained.strict = strict;
+    pretrained.differences = &differences;
+    fsdp::load_pretrained(options.model_options.init_from, training.sharded, pretrained);
+  }));
+}
+
 // The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights.
 Resumed begin(Training& training) {
-  const Resumed resumed = resume_run(training);
+  Resumed resumed = resume_run(training);
   const Options& options = training.options;
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
-    fsdp::load_pretrained(options.model_options.init_from, training.sharded, models::pretrained_options(options.model));
+    const std::string differs = load_first_weights(training);
+    if (!differs.empty()) resumed.told = fmt::format("{}: {}", options.model_options.init_from, differs);
   }
   training.sharded.initialise();  // the first weights, where nothing was loaded
   if (resumed.steps_done < options.steps || options.checkpoint.empty()) return resumed;
@@ -142,6 +155,7 @@ HangWatch::Watched watched(const Training& training) {
 // The last record says how it ended.
 int run_recorded(Training& training, const Resumed& resumed, Report* report) {
   TrainingLoop loop(training, resumed, report);
+  training.job.trains.set();
   const HangWatch watch(std::chrono::seconds(training.options.hang_timeout), watched(training), training.phase,
                         training.job.hangs);
   try {

@@ -95,6 +95,7 @@ void TrainingLoop::finish_step(StepOutcome outcome) {
   const bool saved = save(outcome.ranks.front().save_is_due || ranks_are_offered());
   const bool samples = is_multiple(steps_done_, training_.options.sample_every) && !is_done();
   if (samples) write_sample();
+  stop_after_failed_save();
   if (validates || saved || samples) stop_if_asked_meanwhile();
   hold(nullptr);
 }
@@ -235,10 +236,22 @@ void TrainingLoop::finish_save(Wait wait) {
     record(saved);
   } else if (is_done() && !begun.best && begun.step == steps_done_) {
     throw fsdp::Error(saved.problem);
+  } else if (training_.options.on_failed_save == "stop") {
+    failed_save_ = fmt::format("step {}: a checkpoint could not be saved, and --on-failed-save is stop: {}", begun.step,
+                               saved.problem);
   } else {
     event(fmt::format("the {}checkpoint could not be saved, training goes on: {}", begun.best ? "best " : "",
                       saved.problem));
   }
+}
+
+// Ranks learn of it one step sooner or later than others. A collective, where it is asked for.
+void TrainingLoop::stop_after_failed_save() {
+  if (training_.options.on_failed_save != "stop" || is_done()) return;
+  if (agreed_signal(training_.world, failed_save_.empty() ? 0 : 1) == 0) return;
+  finish_save(Wait::IfNeeded);
+  training_.job.hopeless.set();
+  throw fsdp::Error(failed_save_);
 }
 
 void TrainingLoop::finish_save_before_next() {

@@ -59,6 +59,7 @@ class TrainingLoop {
   void finish_save(Wait wait);
   // Before another one.
   void finish_save_before_next();
+  void stop_after_failed_save();
   void tell_activation_decision();
   void agree_on_stop();
   void stop_if_asked_meanwhile();
@@ -82,6 +83,7 @@ class TrainingLoop {
   int64_t first_traced_step_ = 0;
   std::optional<BegunSave> save_;  // under way
   int64_t saved_step_ = -1;
+  std::string failed_save_ = {};  // what went wrong, where the run is to end by it
   int stop_signal_ = 0;
   bool told_activations_ = false;
   bool goes_on_with_more_ = false;

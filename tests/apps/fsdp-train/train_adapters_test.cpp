@@ -124,6 +124,30 @@ TEST_F(TrainAdapters, GoOnWithTheSameBits) {
   EXPECT_THAT(other.output, AllOf(HasSubstr("is of another run"), HasSubstr("--lora: 4 before, 2 now")));
 }
 
+TEST_F(TrainAdapters, BeginOnACheckpointThatHasNone) {
+  train("base", "--steps 3");
+  const std::string job = "--ranks 2 --lora 4 --export --steps 5 --checkpoint " + (folder_ / "base/step-3");
+  const Ending strict = tiny("run", job);
+  EXPECT_EQ(strict.code, 2);
+  EXPECT_THAT(strict.output,
+              AllOf(HasSubstr("lora_A.weight is missing"), HasSubstr("load what fits with --no-strict")));
+  const Ending lenient = tiny("run", job + " --no-strict");
+  EXPECT_EQ(lenient.code, 0) << lenient.output;
+  EXPECT_THAT(lenient.output, HasSubstr("begin anew: transformer.h.0.attn.c_attn.lora_A.weight"));
+  EXPECT_THAT(lenient.output, HasSubstr("goes on from"));
+}
+
+TEST_F(TrainAdapters, AVocabularyThatHasGrownKeepsItsRows) {
+  make_base();
+  const std::string job = from_base() + "--steps 2 --vocabulary 300";
+  const Ending strict = tiny("run", job);
+  EXPECT_EQ(strict.code, 2);
+  EXPECT_THAT(strict.output, AllOf(HasSubstr("has shape [256, 16], expected [300, 16]"), HasSubstr("--no-strict")));
+  const Ending lenient = tiny("run", job + " --no-strict");
+  EXPECT_EQ(lenient.code, 0) << lenient.output;
+  EXPECT_THAT(lenient.output, HasSubstr("only the first rows of "));
+}
+
 TEST_F(TrainAdapters, AreSampledAndEvaluated) {
   train("run", "--steps 6 --lora 4 --lr 0.01 --validation-windows 1000");
   EXPECT_EQ(run_train("sample --sample-length 5 --checkpoint " + (folder_ / "run/step-6")).code, 0);

@@ -23,6 +23,7 @@ class Job {
   pid_t group() const { return -launcher_; }  // for kill(2): all its processes, as Ctrl-C means it
   // The process that is this rank of several: ranks are forked in order.
   pid_t rank(int index) const;
+  bool has_ranks(size_t count) const { return ranks().size() == count; }
   // Whether the launcher has a handler for the signal.
   bool handles(int signal) const;
   bool handles_in_rank(int signal, int index) const;

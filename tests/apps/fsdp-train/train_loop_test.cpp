@@ -238,18 +238,43 @@ TEST_F(TrainLoop, TrainsATokenizerAndSamplesWithIt) {
   EXPECT_THAT(sample.output, testing::StartsWith("word"));
 }
 
-TEST_F(TrainLoop, GoesOnWhenTheDiskIsFull) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small disk";
-  const std::string arguments = "--text " + text_ +
-                                " --run disk/run --width 128 --layers 3 --context 16 --batch 2 "
-                                "--threads 1 --steps 4 --save-every 2 --sample-length 0";
-  const Ending ending = run_command("unshare -m sh -c 'cd " + folder_.path().string() +
-                                    " && mkdir disk && mount -t tmpfs -o size=2m none disk && " FSDP_TRAIN_PROGRAM " " +
-                                    arguments + "; code=$?; cat disk/run/metrics.jsonl; ls disk/run; exit $code'");
+// In a folder on a disk that has room for a run, and for no checkpoint.
+class TrainOnASmallDisk : public TrainLoop {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small disk";
+  }
+  // What is printed, with the run's records and its files behind it.
+  Ending train(const std::string& more) const {
+    const std::string arguments = "--text " + text_ +
+                                  " --run disk/run --width 128 --layers 3 --context 16 --batch 2 --threads 1 "
+                                  "--save-every 2 --sample-length 0 " +
+                                  more;
+    return run_command("unshare -m sh -c 'cd " + folder_.path().string() +
+                       " && mkdir disk && mount -t tmpfs -o size=2m none disk && " FSDP_TRAIN_PROGRAM " " + arguments +
+                       "; code=$?; cat disk/run/metrics.jsonl; ls disk/run; exit $code'");
+  }
+};
+
+TEST_F(TrainOnASmallDisk, GoesOnWhenItIsFull) {
+  const Ending ending = train("--steps 4");
   EXPECT_EQ(ending.code, 1);
   EXPECT_THAT(ending.output, AllOf(HasSubstr("the checkpoint could not be saved, training goes on"),
                                    HasSubstr("No space left"), HasSubstr("\"step\":4")));
   EXPECT_THAT(ending.output, Not(HasSubstr("partial\n")));
+}
+
+TEST_F(TrainOnASmallDisk, StopsWhereItIsToldTo) {
+  for (const std::string mode : {"--save-sync", ""}) {
+    SCOPED_TRACE(mode);
+    fs::remove_all(folder_ / "disk");
+    const Ending ending = train("--ranks 2 --steps 1000 --max-restarts 3 --on-failed-save stop " + mode);
+    EXPECT_EQ(ending.code, 1);
+    EXPECT_THAT(ending.output, AllOf(HasSubstr("step 2: a checkpoint could not be saved, and --on-failed-save is stop"),
+                                     HasSubstr("No space left"), Not(HasSubstr("\"step\":20,"))));
+    EXPECT_THAT(ending.output, Not(HasSubstr("the ranks were started again")));
+    EXPECT_THAT(ending.output, Not(HasSubstr("did not answer")));
+  }
 }
 
 }  // namespace

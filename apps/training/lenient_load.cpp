@@ -1,0 +1,53 @@
+#include "training/lenient_load.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fsdp/error.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace trainer {
+
+namespace {
+
+std::string few(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 5;
+  const size_t shown = std::min(names.size(), kMost);
+  const std::string list =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "));
+  return names.size() == shown ? list : fmt::format("{} and {} more", list, names.size() - shown);
+}
+
+// As the library's errors call it.
+constexpr std::string_view kInCode = "with strict off", kOption = "with --no-strict";
+
+}  // namespace
+
+std::string text_of(const fsdp::LoadDifferences& differences) {
+  std::vector<std::string> texts;
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) texts.push_back(what + few(names));
+  };
+  add("begin anew: ", differences.missing);
+  add("passed over: ", differences.extra);
+  add("only the first rows of ", differences.grown);
+  add("converted: ", differences.converted);
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+fsdp::LoadDifferences load_leniently(const Options& options,
+                                     const std::function<void(bool strict, fsdp::LoadDifferences&)>& load) try {
+  fsdp::LoadDifferences differences;
+  load(!options.no_strict, differences);
+  return differences;
+} catch (const fsdp::Error& error) {
+  std::string text = error.what();
+  if (options.no_strict) throw;
+  const size_t at = text.find(kInCode);
+  if (at == std::string::npos) throw;
+  throw fsdp::Error(text.replace(at, kInCode.size(), kOption));
+}
+
+}  // namespace trainer
