@@ -35,8 +35,12 @@ std::vector<uint64_t> seeds_for(int ranks, const std::string& backend) {
 
 ShardedModel shard_over_backend(const std::string& backend, torch::nn::Module& module, World& world,
                                 const Options& options) {
-  if (backend != kStaged) return shard(module, world, options);
-  const auto make_group = [&] { return collectives::make_staged_group(world.state()->new_group(), torch::kCPU); };
+  if (backend != kStaged && backend != kHostShards) return shard(module, world, options);
+  const auto make_group = [&] {
+    auto inner = world.state()->new_group();
+    return backend == kStaged ? collectives::make_staged_group(std::move(inner), torch::kCPU)
+                              : collectives::make_host_shard_group(std::move(inner), torch::kCPU);
+  };
   return shard_over(make_group, module, world, options);
 }
 
@@ -102,7 +106,7 @@ TEST_P(Property, RandomModelsEndWithTheBitsOfOneProcess) {
   }
   std::optional<testing::CopyingGathers> copying;
   if (backend == kShmByCopies) copying.emplace();
-  const bool over_shm = backend == kShmByCopies || backend == kStaged;
+  const bool over_shm = backend == kShmByCopies || backend == kStaged || backend == kHostShards;
   run_ranks(ranks, body, {.backend = over_shm ? "shm" : backend, .timeout = kTimeout});
 }
 

@@ -112,6 +112,7 @@ std::vector<std::string> backends_of(int ranks) {
   std::vector<std::string> backends{"shm", kShmByCopies, "gloo"};
   backends.emplace_back(ranks > 2 ? kSeveralHosts : kStaged);
   if (ranks == 3) backends.emplace_back(kStaged);
+  if (ranks != 3) backends.emplace_back(kHostShards);
   return backends;
 }
 

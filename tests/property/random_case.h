@@ -47,6 +47,8 @@ inline constexpr const char* kShmByCopies = "shm by copies";
 inline constexpr const char* kSeveralHosts = "several hosts";
 // A group whose tensors go through the host's memory, with the CPU in the device's place.
 inline constexpr const char* kStaged = "staged";
+// The group of Options::cpu_offload, with the CPU in the device's place.
+inline constexpr const char* kHostShards = "host shards";
 std::vector<std::string> backends_of(int ranks);
 
 // As many seeds from 0 as there are cells: each cell has one of them.
