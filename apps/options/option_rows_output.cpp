@@ -35,18 +35,17 @@ Group shown_and_kept() {
         "Stops training while a checkpoint is written. Otherwise a copy of the state is made and written beside the "
         "steps, which takes memory for the copy: 12 bytes per parameter, divided among the ranks as the state is."},
        {"--on-failed-save", &O::on_failed_save, words(kOnFailedSave), kTrain, "ACTION", "",
-        "What comes of a checkpoint that cannot be written, on a full disk for one: continue trains on and tries again "
-        "when the next one is due; stop ends the run. The older checkpoints stay whole. A run whose last checkpoint "
-        "cannot be written "
-        "always ends with an error."},
+        "Trains on when a checkpoint cannot be written, or stops the run: a full disk, for example. Training that goes "
+        "on tries again when the next one is due. The older checkpoints stay whole. A run whose last checkpoint cannot "
+        "be written always ends with an error."},
        {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
         "Begins from this checkpoint: training goes on with whatever else is given, in another --run; a sample is "
         "written by its model. sample takes a run, too, whose newest checkpoint it is, or a model that --export wrote "
         "or that comes from Hugging Face; there the folder alone will do."},
        {"--no-strict", &O::no_strict, Anything{}, kTrain, "", "",
-        "Loads what fits of --checkpoint or --init-from where the model or the optimizer is not quite the one that was "
-        "saved, and says what differs: parameters that are not there begin anew (adapters, a head), others are passed "
-        "over; a vocabulary that has grown keeps its first rows; states of another optimizer begin anew."},
+        "Loads what fits of --checkpoint or --init-from, and says what differs. Parameters that are not there begin "
+        "anew (adapters, a head), others are passed over. A vocabulary that has grown keeps its first rows. States of "
+        "another optimizer begin anew, and moments that were kept in another dtype are converted."},
        {"--resume", &O::resume, Anything{}, kTrain, "RUN", "",
         "Goes on with the run in this folder, with its options from RUN/config.toml and those given here; or from one "
         "of its checkpoints, RUN/step-N. auto goes on with the run in --run, if there is one; never does not. Data, "

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <future>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class Job {
   bool has_ranks(size_t count) const { return ranks().size() == count; }
   // Whether the launcher has a handler for the signal.
   bool handles(int signal) const;
+  // Whether it takes signals as wishes, which it does from the first step on. Nothing else handles all of these.
+  bool takes_wishes() const { return handles(SIGINT) && handles(SIGTERM) && handles(SIGUSR1); }
   bool handles_in_rank(int signal, int index) const;
   bool ends_within(std::chrono::microseconds time) const { return ending_.wait_for(time) == std::future_status::ready; }
 

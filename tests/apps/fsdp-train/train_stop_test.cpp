@@ -64,7 +64,7 @@ TEST_F(TrainStop, IsToGoOnLaterWhenItIsAskedWhileRanksStart) {
       SCOPED_TRACE(ranks + " ranks, signal " + std::to_string(signal));
       const std::string run = "run" + ranks + std::to_string(signal);
       Job job(tiny_arguments(run, "--ranks " + ranks + " --steps 1000000"), folder_ / run, 0);
-      const auto has_begun = [&] { return ranks == "1" ? job.handles(signal) : job.has_ranks(2); };
+      const auto has_begun = [&] { return ranks == "1" ? job.handles(SIGTERM) && job.handles(SIGUSR1) : job.has_ranks(2); };
       while (!has_begun()) ASSERT_FALSE(job.ends_within(1ms));
       const Ending ending = job.end_by(signal, job.launcher());
       EXPECT_EQ(ending.code, kGoOnLater) << ending.output;
@@ -86,7 +86,7 @@ TEST_F(TrainStop, SavesOnNoticeAndIsNotEndedByTheSignalAfterIt) {
     const std::string run = "run" + ranks, a_step_of_seconds = " --micro-batches 2000 --steps 1000";
     Job job(tiny_arguments(run, "--ranks " + ranks + a_step_of_seconds), folder_ / run, 0);
     const auto is_heard = [&] {
-      return ranks == "1" ? job.handles(SIGINT) : job.handles_in_rank(SIGUSR1, 0) && job.handles_in_rank(SIGUSR1, 1);
+      return ranks == "1" ? job.takes_wishes() : job.handles_in_rank(SIGUSR1, 0) && job.handles_in_rank(SIGUSR1, 1);
     };
     while (!is_heard()) ASSERT_FALSE(job.ends_within(5ms));
     job.send(SIGUSR1, job.launcher());
@@ -132,7 +132,7 @@ TEST_F(TrainStop, ActsAfterTheStepThatItComesIn) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const std::string run = "run" + std::to_string(signal);
     Job job(tiny_arguments(run, "--micro-batches 2000 --steps 1000"), folder_ / run, 0);
-    while (!job.handles(SIGINT)) ASSERT_FALSE(job.ends_within(5ms));
+    while (!job.takes_wishes()) ASSERT_FALSE(job.ends_within(5ms));
     const Ending ending = job.end_by(signal, job.launcher());
     EXPECT_EQ(ending.code, code_after(signal)) << ending.output;
     EXPECT_EQ(losses_of(folder_ / run).size(), 1u);
@@ -158,7 +158,7 @@ constexpr auto kPause = 2s;
 TEST_F(TrainStop, EndsAtOnceWhenItIsAskedAgain) {
   const std::string a_step_without_end = "--micro-batches 65536 --steps 1";
   Job job(tiny_arguments("run", a_step_without_end), folder_ / "run", 0);
-  while (!job.handles(SIGINT)) ASSERT_FALSE(job.ends_within(5ms));
+  while (!job.takes_wishes()) ASSERT_FALSE(job.ends_within(5ms));
   job.send(SIGTERM, job.launcher());
   ASSERT_FALSE(job.ends_within(kPause)) << "the step was over";
   const Ending ending = job.end_by(SIGTERM, job.launcher());
