@@ -64,7 +64,9 @@ TEST_F(TrainStop, IsToGoOnLaterWhenItIsAskedWhileRanksStart) {
       SCOPED_TRACE(ranks + " ranks, signal " + std::to_string(signal));
       const std::string run = "run" + ranks + std::to_string(signal);
       Job job(tiny_arguments(run, "--ranks " + ranks + " --steps 1000000"), folder_ / run, 0);
-      const auto has_begun = [&] { return ranks == "1" ? job.handles(SIGTERM) && job.handles(SIGUSR1) : job.has_ranks(2); };
+      const auto has_begun = [&] {
+        return ranks == "1" ? job.handles(SIGTERM) && job.handles(SIGUSR1) : job.has_ranks(2);
+      };
       while (!has_begun()) ASSERT_FALSE(job.ends_within(1ms));
       const Ending ending = job.end_by(signal, job.launcher());
       EXPECT_EQ(ending.code, kGoOnLater) << ending.output;
