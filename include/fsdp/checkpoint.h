@@ -102,7 +102,8 @@ struct LoadOptions {
 // with any strategy, shard groups, units and dtypes: each rank reads the parts of the files that it holds itself, and
 // checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
 // parameters which are frozen here. Holds what this rank reads a second time, in memory of the CPU, until all is
-// checked.
+// checked; but for state that lies in files (Options::offload_directory), and where the host has no memory for that:
+// this is checked first, and read again where it belongs.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
@@ -159,8 +160,9 @@ struct PretrainedOptions {
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json
 // and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes;
-// an optimizer keeps its state. Each rank reads its own part. A collective. Throws `Error`, with nothing changed, with
-// all that differs: names that are missing or left over, shapes and dtypes; and for a file that is damaged.
+// an optimizer keeps its state. Each rank reads its own part, and holds it a second time until all is read, but for
+// shards that lie in files. A collective. Throws `Error`, with nothing changed, with all that differs: names that are
+// missing or left over, shapes and dtypes; and for a file that is damaged.
 void load_pretrained(const std::filesystem::path& path, ShardedModel& model, const PretrainedOptions& options = {});
 
 // Writes the parameters, whole and in fp32, and rank 0's buffers to `directory`/model.safetensors, which

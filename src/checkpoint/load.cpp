@@ -13,6 +13,7 @@
 #include "checkpoint/state_kinds.h"
 #include "checkpoint/version2.h"
 #include "engine/model.h"
+#include "files/memory_room.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp {
@@ -49,6 +50,13 @@ Found find(const Manifest& saved, const Manifest& wanted, const Contents& conten
   return found;
 }
 
+// As if all ranks were on this host.
+bool has_no_room_for_copy(const Contents& contents, int ranks) {
+  size_t bytes = 0;
+  for (const Contents::Piece& piece : contents.pieces) bytes += piece.tensor.nbytes();
+  return bytes > files::memory_room().bytes / static_cast<size_t>(ranks);
+}
+
 }  // namespace
 
 int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& checkpoint, const LoadOptions& options) {
@@ -76,7 +84,7 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
     comparison = checkpoint::compare(saved, wanted, checkpoint.optimizer != nullptr);
     checkpoint::check(comparison, options.strict, directory.string());
     found = find(saved, wanted, contents);
-    values.emplace(directory, saved);
+    values.emplace(directory, saved, has_no_room_for_copy(contents, group.size()));
     for (const Contents::Piece& piece : contents.pieces) {
       const std::vector<bool>& is_there = piece.kind == checkpoint::kModel ? found.there : found.states;
       values->add(piece, model.parameters()[piece.parameter], is_there[piece.parameter]);
@@ -86,12 +94,20 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   });
   model.begin_load("load_checkpoint");
   model.loaded(found.whole);
-  values->write();
+  std::string changed;  // files, while they were read
+  try {
+    values->write();
+  } catch (const Error& error) {
+    changed = error.what();
+  }
   for (size_t i = 0; i < contents.scalars.size(); ++i) {
     torch::Tensor(contents.scalars[i].tensor).fill_(found.numbers[i]);
   }
   model.publish();
   model.broadcast_buffers(0);
+  checkpoint::all_succeed(group, "load_checkpoint " + directory.string(), [&] {
+    if (!changed.empty()) throw Error(changed);
+  });
   if (options.differences != nullptr) *options.differences = std::move(comparison.differences);
   return saved.step;
 }

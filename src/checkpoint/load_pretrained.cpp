@@ -2,7 +2,9 @@
 #include <ATen/TensorGeometry.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -12,6 +14,7 @@
 #include "checkpoint/problems.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
+#include "memory/mapped_tensor.h"
 
 namespace fsdp {
 
@@ -117,25 +120,55 @@ torch::Tensor read_piece(const Source& source, const ShardedParameter& parameter
   return laid_out.as_strided({laid_out.numel()}, {1}).slice(0, begin, end).clone();
 }
 
-// Of every parameter this rank's piece, then every buffer; undefined for what the files do not have.
-std::vector<torch::Tensor> read_all(const engine::Model& model, const std::vector<PretrainedTensor>& wanted,
-                                    const std::vector<Source>& sources) {
-  std::vector<torch::Tensor> values;
-  for (const auto& unit : model.units()) {
-    for (const engine::Shape& shape : unit->shapes) {
-      const size_t i = values.size();
-      values.push_back(sources[i].entry == nullptr
-                           ? torch::Tensor()
-                           : read_piece(sources[i], model.parameters()[i], shape, wanted[i].transposed));
+// The model's values from one source or another. What a parameter's shard in a file takes is read when it is written:
+// there may be no memory for all of it.
+class PretrainedValues {
+ public:
+  PretrainedValues(engine::Model& model, std::vector<PretrainedTensor> wanted, std::vector<Source> sources)
+      : model_(model), wanted_(std::move(wanted)), sources_(std::move(sources)) {
+    for (const auto& unit : model.units()) {
+      for (const engine::Shape& shape : unit->shapes) shapes_.push_back(&shape);
+    }
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      const bool is_later =
+          i < shapes_.size() && memory::pages_of(interpose::plain(model.parameters()[i].piece)) != nullptr;
+      values_.push_back(is_later ? torch::Tensor() : read(i));
     }
   }
-  for (size_t i = values.size(); i < sources.size(); ++i) {
-    const bool is_there = sources[i].entry != nullptr;
-    const torch::Tensor whole = is_there ? sources[i].file->read(*sources[i].entry) : torch::Tensor();
-    values.push_back(wanted[i].transposed && is_there ? whole.t() : whole);
+
+  // Which parameters are loaded whole.
+  std::vector<bool> whole() const {
+    std::vector<bool> whole;
+    for (size_t i = 0; i < shapes_.size(); ++i) whole.push_back(sources_[i].is_whole);
+    return whole;
   }
-  return values;
-}
+  void write_parameters() const {
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      const torch::Tensor values = values_[i].defined() ? values_[i] : read(i);
+      if (values.defined()) torch::Tensor(model_.parameters()[i].piece).slice(0, 0, values.numel()).copy_(values);
+    }
+  }
+  void write_buffers() const {
+    for (size_t i = shapes_.size(); i < values_.size(); ++i) {
+      if (values_[i].defined()) torch::Tensor(model_.buffers()[i - shapes_.size()].second).copy_(values_[i]);
+    }
+  }
+
+ private:
+  // Of a parameter this rank's piece; undefined for what the files do not have.
+  torch::Tensor read(size_t i) const {
+    if (sources_[i].entry == nullptr) return {};
+    if (i < shapes_.size()) return read_piece(sources_[i], model_.parameters()[i], *shapes_[i], wanted_[i].transposed);
+    const torch::Tensor whole = sources_[i].file->read(*sources_[i].entry);
+    return wanted_[i].transposed ? whole.t() : whole;
+  }
+
+  engine::Model& model_;
+  std::vector<PretrainedTensor> wanted_;  // the parameters, then the buffers
+  std::vector<Source> sources_;           // of these
+  std::vector<const engine::Shape*> shapes_;
+  std::vector<torch::Tensor> values_;
+};
 
 }  // namespace
 
@@ -146,31 +179,34 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   interpose::Unwatched ours;
   engine::Model& model = sharded.model();
   model.check(schedule::Call::WriteState, "load_pretrained");
-  std::vector<torch::Tensor> values;
-  std::vector<bool> whole;  // what is loaded of parameters is
+  const std::string what = "load_pretrained " + path.string();
+  std::optional<PretrainedFiles> files;
+  std::optional<PretrainedValues> values;
   LoadDifferences differences;
-  checkpoint::all_succeed(model.group(), "load_pretrained " + path.string(), [&] {
+  checkpoint::all_succeed(model.group(), what, [&] {
     const auto wanted = checkpoint::pretrained_tensors(sharded, options);
-    const PretrainedFiles files(path);
-    Match match(files, options);
-    const std::vector<Source> sources = match.find(wanted);
+    files.emplace(path);
+    Match match(*files, options);
+    std::vector<Source> sources = match.find(wanted);
     checkpoint::throw_if_any(match.problems(), path.string() + " holds another model",
                              "Build the model of these files, name the differences in PretrainedOptions, or load what "
                              "fits with strict off.");
-    values = read_all(model, wanted, sources);
-    for (size_t i = 0; i < model.parameters().size(); ++i) whole.push_back(sources[i].is_whole);
+    values.emplace(model, wanted, std::move(sources));
     differences = std::move(match.differences());
   });
   model.begin_write("load_pretrained");
-  model.loaded(whole);
-  const size_t parameters = model.parameters().size();
-  for (size_t i = 0; i < parameters; ++i) {
-    if (values[i].defined()) torch::Tensor(model.parameters()[i].piece).slice(0, 0, values[i].numel()).copy_(values[i]);
+  model.loaded(values->whole());
+  std::string unreadable;  // by now
+  try {
+    values->write_parameters();
+  } catch (const Error& error) {
+    unreadable = error.what();
   }
   model.publish();
-  for (size_t i = parameters; i < values.size(); ++i) {
-    if (values[i].defined()) torch::Tensor(model.buffers()[i - parameters].second).copy_(values[i]);
-  }
+  values->write_buffers();
+  checkpoint::all_succeed(model.group(), what, [&] {
+    if (!unreadable.empty()) throw Error(unreadable);
+  });
   if (options.differences != nullptr) *options.differences = std::move(differences);
 }
 

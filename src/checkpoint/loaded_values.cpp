@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "checkpoint/problems.h"
-#include "checkpoint/saved_ranges.h"
 #include "checkpoint/state_kinds.h"
+#include "interpose/piece_storage.h"
+#include "memory/mapped_tensor.h"
 #include "optim/block8.h"
 
 namespace fsdp::checkpoint {
@@ -51,8 +52,8 @@ torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
 
 }  // namespace
 
-LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifest& saved)
-    : directory_(directory), saved_(saved) {
+LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifest& saved, bool spares_memory)
+    : directory_(directory), saved_(saved), spares_memory_(spares_memory) {
   for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
 }
 
@@ -75,27 +76,55 @@ void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Paramete
         to_be_read(saved, of.kind + kScales, {elements.begin - first, elements.end}, kBlock8Numel);
     unpackings_.push_back({of.tensor.slice(0, 0, elements.numel()), codes, scales, first});
   } else if (of.numel_each == 1 || saved.tensors.contains(of.kind)) {  // what was not packed has no scales
+    const auto dtype = saved.tensors.find(of.kind);
+    const torch::Tensor target = interpose::plain(of.tensor);
+    if (dtype != saved.tensors.end() && is_read_in_place(target, dtype->second)) {
+      const auto ranges = saved_ranges(saved.pieces, elements, of.numel_each);
+      for (PieceRead& read : reads_of(saved, of.kind, ranges, target.mutable_data_ptr())) {
+        reads_in_place_.push_back(read);
+        read.into = nullptr;
+        reads_.push_back(read);
+      }
+      return;
+    }
     const torch::Tensor values = to_be_read(saved, of.kind, elements, of.numel_each);
     copies_.push_back({of.tensor.slice(0, 0, values.numel()), values});
   }
 }
 
+bool LoadedValues::is_read_in_place(const torch::Tensor& target, const std::string& dtype) const {
+  const bool is_plain = target.is_cpu() && target.is_contiguous() && dtype == dtype_name(target.scalar_type());
+  return is_plain && (spares_memory_ || memory::pages_of(target) != nullptr);
+}
+
 torch::Tensor LoadedValues::to_be_read(const Manifest::Parameter& saved, const std::string& kind,
                                        layout::Range elements, int64_t numel_each) {
+  const std::vector<SavedRange> ranges = saved_ranges(saved.pieces, elements, numel_each);
+  const torch::Tensor values =
+      torch::empty({ranges.back().at + ranges.back().numel}, entry_of(saved, kind, ranges.front()).type);
+  const auto reads = reads_of(saved, kind, ranges, values.mutable_data_ptr());
+  reads_.insert(reads_.end(), reads.begin(), reads.end());
+  return values;
+}
+
+std::vector<PieceRead> LoadedValues::reads_of(const Manifest::Parameter& saved, const std::string& kind,
+                                              const std::vector<SavedRange>& ranges, void* into) {
+  std::vector<PieceRead> reads;
+  for (const SavedRange& range : ranges) {
+    const ShardFile::Entry& entry = entry_of(saved, kind, range);
+    const auto width = static_cast<int64_t>(c10::elementSize(entry.type));
+    reads.push_back({&open(range.shard), &entry, range.first * width, range.numel * width,
+                     static_cast<char*>(into) + range.at * width});
+  }
+  return reads;
+}
+
+const ShardFile::Entry& LoadedValues::entry_of(const Manifest::Parameter& saved, const std::string& kind,
+                                               const SavedRange& range) {
   const std::string name = kind + "." + saved.name;
   const auto dtype = saved.tensors.find(kind);
   FSDP_CHECK(dtype != saved.tensors.end(), "{}: the manifest is damaged: it has no {}", directory_.string(), name);
-  const std::vector<SavedRange> ranges = saved_ranges(saved.pieces, elements, numel_each);
-  torch::Tensor values;
-  for (const SavedRange& range : ranges) {
-    const ShardFile& file = open(range.shard);
-    const ShardFile::Entry& entry = file.entry(name, dtype->second, {range.whole});
-    if (!values.defined()) values = torch::empty({ranges.back().at + ranges.back().numel}, entry.type);
-    const auto width = static_cast<int64_t>(values.element_size());
-    reads_.push_back({&file, &entry, range.first * width, range.numel * width,
-                      static_cast<char*>(values.mutable_data_ptr()) + range.at * width});
-  }
-  return values;
+  return open(range.shard).entry(name, dtype->second, {range.whole});
 }
 
 void LoadedValues::add_buffers(const NamedTensors& buffers) {
@@ -127,6 +156,8 @@ void LoadedValues::write() const {
     const auto pack_codes = is_signed ? pack<int8_t> : pack<uint8_t>;
     pack_codes(padded(one.values, one.codes.numel()), one.codes, one.scales);
   }
+  throw_if_any(read_and_check(reads_in_place_), directory_.string() + " changed while it was loaded",
+               "Load it again, or an older checkpoint.");
 }
 
 const ShardFile& LoadedValues::open(int shard) {

@@ -1,5 +1,6 @@
 // What this rank holds of a checkpoint: read into memory of its own, and compared with its hashes, before anything
-// changes; then written to the model and the optimizer, in the formats that these keep.
+// changes; then written to the model and the optimizer, in the formats that these keep. State that lies in files gets
+// no such memory, nor does any where `spares_memory`: it is compared first, and read again where it belongs.
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece_reads.h"
+#include "checkpoint/saved_ranges.h"
 #include "checkpoint/shard_file.h"
 #include "layout/unit_layout.h"
 
@@ -20,7 +22,7 @@ namespace fsdp::checkpoint {
 class LoadedValues {
  public:
   // Both outlive it.
-  LoadedValues(const std::filesystem::path& directory, const Manifest& saved);
+  LoadedValues(const std::filesystem::path& directory, const Manifest& saved, bool spares_memory);
 
   // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
   void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there);
@@ -28,6 +30,7 @@ class LoadedValues {
 
   // Throws Error with all that is damaged.
   void read() const;
+  // Throws Error, when all else is written, where bytes have changed that are read again.
   void write() const;
 
  private:
@@ -47,13 +50,20 @@ class LoadedValues {
   // The elements that the files have of KIND.NAME, which `read` fills.
   torch::Tensor to_be_read(const Manifest::Parameter& saved, const std::string& kind, layout::Range elements,
                            int64_t numel_each = 1);
+  // The reads of these ranges of KIND.NAME, into elements that follow each other.
+  std::vector<PieceRead> reads_of(const Manifest::Parameter& saved, const std::string& kind,
+                                  const std::vector<SavedRange>& ranges, void* into);
+  const ShardFile::Entry& entry_of(const Manifest::Parameter& saved, const std::string& kind, const SavedRange& range);
+  bool is_read_in_place(const torch::Tensor& target, const std::string& dtype) const;
   const ShardFile& open(int shard);
 
   const std::filesystem::path& directory_;
   const Manifest& saved_;
+  bool spares_memory_;
   std::map<std::string_view, const Manifest::Parameter*> parameters_;
   std::map<int, std::unique_ptr<ShardFile>> files_;
   std::vector<PieceRead> reads_;
+  std::vector<PieceRead> reads_in_place_;  // are among `reads_` as well, to be compared alone
   std::vector<Copy> copies_;
   std::vector<Unpacking> unpackings_;
   std::vector<Packing> packings_;

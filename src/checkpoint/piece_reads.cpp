@@ -20,7 +20,8 @@ std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
   for (const PieceRead& read : reads) {
     for (int64_t begin = read.begin, all = read.begin + read.bytes; begin < all;) {
       const int64_t end = std::min(all, (begin / kPartBytes + 1) * kPartBytes);
-      parts.push_back({read.file, read.entry, begin, end - begin, read.into + (begin - read.begin)});
+      char* into = read.into == nullptr ? nullptr : read.into + (begin - read.begin);
+      parts.push_back({read.file, read.entry, begin, end - begin, into});
       begin = end;
     }
   }
@@ -38,11 +39,13 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   std::mutex mutex;
   std::map<size_t, std::string> problems;  // by the part
   const auto work = [&] {
+    std::vector<char> unkept;
     for (size_t i = next++; i < parts.size(); i = next++) {
       const auto& [file, entry, begin, bytes, into] = parts[i];
       std::string problem;
       try {
-        problem = file->read(*entry, begin, bytes, into);
+        if (into == nullptr) unkept.resize(static_cast<size_t>(bytes));
+        problem = file->read(*entry, begin, bytes, into == nullptr ? unkept.data() : into);
       } catch (const std::exception& error) {
         problem = error.what();
       }

@@ -13,7 +13,7 @@ struct PieceRead {
   const ShardFile* file;
   const ShardFile::Entry* entry;
   int64_t begin, bytes;  // of the entry's
-  char* into;
+  char* into;            // null: the bytes are compared with their hashes, and not kept
 };
 
 // Reads and checks all of them, in the order of the files' bytes. Returns what is damaged or cannot be read, one text

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "engine/model.h"
+#include "support/allocated_memory.h"
 #include "support/resident_bytes.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -234,6 +235,54 @@ TEST_P(Offloaded, SavesAndLoadsTheCheckpointsOfModelsInMemory) {
       EXPECT_THAT(differences(testing_models::train_unsharded(make_gpt(), training),
                               testing_models::whole_weights(*other.module, sharded)),
                   IsEmpty());
+    }
+  });
+}
+
+// What lies in files may be more than there is memory for.
+TEST_P(Offloaded, LoadsHoldNoSecondCopyOfWhatLiesInFiles) {
+  const ScratchDirectory scratch;
+  run_ranks(GetParam(), [&](World& world) {
+    const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(700, 500), torch::nn::Linear(500, 700)); };
+    auto saved = make();
+    auto expected = shard(*saved, world);
+    AdamW trained(expected);
+    saved->forward(torch::ones({2, 700}) * (world.rank() + 1)).sum().backward();
+    trained.step();
+    save_checkpoint(scratch.path() / "checkpoint", {.model = &expected, .optimizer = &trained, .step = 1});
+    save_pretrained(scratch.path() / "model", expected);
+    const NamedTensors weights = expected.full_state();
+    for (const bool in_files : {false, true}) {
+      SCOPED_TRACE(in_files);
+      auto net = make();
+      auto sharded = shard(*net, world, {.offload_directory = in_files ? scratch.path() / "offload" : fs::path()});
+      AdamW optimizer(sharded);
+      const int64_t shard_bytes = sharded.memory().parameter_bytes;
+      const auto expect_loaded = [&](int64_t copied, const std::function<void()>& load) {
+        {
+          const torch::NoGradGuard no_grad;
+          for (torch::Tensor& shard : sharded.shards()) shard.zero_();
+        }
+        testing::AllocatedMemory memory;
+        load();
+        const int64_t most = memory.most_bytes();
+        if (in_files) {
+          EXPECT_LT(most, shard_bytes / 8);
+        } else {
+          EXPECT_GE(most, copied * shard_bytes * 9 / 10);
+        }
+        const NamedTensors found = sharded.full_state();
+        for (size_t i = 0; i < weights.size(); ++i) EXPECT_TRUE(torch::equal(found[i].second, weights[i].second));
+      };
+      expect_loaded(
+          3, [&] { load_checkpoint(scratch.path() / "checkpoint", {.model = &sharded, .optimizer = &optimizer}); });
+      const Optimizer::State state = optimizer.state(), of_trained = trained.state();
+      for (size_t kind = 0; kind < state.elements.size(); ++kind) {
+        for (size_t i = 0; i < weights.size(); ++i) {
+          EXPECT_TRUE(torch::equal(state.elements[kind].tensors[i], of_trained.elements[kind].tensors[i]));
+        }
+      }
+      expect_loaded(1, [&] { load_pretrained(scratch.path() / "model", sharded); });
     }
   });
 }
