@@ -67,8 +67,10 @@ double temporary_bytes(const RunPlan& plan) {
 
 double HostMemory::of_rank(const MemoryPlan& plan) const {
   const auto all = static_cast<double>(plan.total());
-  return std::max(all, all - static_cast<double>(plan.late) + activations + temporary) +
-         static_cast<double>(plan.save_copy) + process;
+  const double of_step = std::max(all, all - static_cast<double>(plan.late) + activations + temporary) +
+                         static_cast<double>(plan.save_copy);
+  const double of_resume = resumes_from_memory ? 2 * static_cast<double>(plan.parameters + plan.optimizer) : 0;
+  return std::max(of_step, of_resume) + process;
 }
 
 double HostMemory::largest_rank() const {
@@ -96,7 +98,8 @@ HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
           .offloaded_activations = activations.in_files,
           .temporary = temporary_bytes(plan),
           .process = plan.host.process_bytes,
-          .program = plan.host.program_bytes};
+          .program = plan.host.program_bytes,
+          .resumes_from_memory = plan.options.hot_restart};
 }
 
 namespace {

@@ -21,6 +21,7 @@ struct HostMemory {
   double temporary = 0;              // per rank, of other tensors, an estimate
   double process = 0;                // per rank
   double program = 0;                // of all ranks, once
+  bool resumes_from_memory = false;  // --hot-restart: what ranks left lies beside what those after them make
 
   double of_rank(const MemoryPlan& plan) const;  // without the program
   double largest_rank() const;

@@ -45,6 +45,19 @@ TEST(Fit, SaysWhereLittleIsSpared) {
   EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 79.4 TB needed, 95.3 TB available\n"));
 }
 
+// What ranks left in memory, and what those take over that come after them, are there at once.
+TEST(Fit, CountsTheStateTwiceWhereARestartIsFromMemory) {
+  RunPlan plan;  // of activations it knows nothing: a step takes the state and the gradients
+  plan.options.model = *models::config_of_size("gpt2");
+  plan.options.save_sync = true;
+  const double of_steps = host_bytes(plan);
+  plan.options.hot_restart = true;
+  const auto parameters = static_cast<double>(models::parameter_numel(plan.options.model));
+  EXPECT_GT(host_bytes(plan), 24 * parameters);
+  EXPECT_LT(host_bytes(plan), 24.1 * parameters);
+  EXPECT_LT(of_steps, 20 * parameters);
+}
+
 TEST(Fit, ComparesFilesWithTheDisk) {
   RunPlan plan = large_plan();
   plan.options.offload = "all";
