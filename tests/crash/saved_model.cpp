@@ -150,7 +150,11 @@ std::string save_on_rank(fsdp::World& world, const Subject& subject, const fs::p
   Model model(world, subject.width);
   model.fill(step);
   try {
-    fsdp::save_checkpoint(target, model.checkpoint(step));
+    if (subject.beside_steps) {
+      fsdp::save_checkpoint_async(target, model.checkpoint(step)).wait();
+    } else {
+      fsdp::save_checkpoint(target, model.checkpoint(step));
+    }
   } catch (const fsdp::Error& error) {
     return error.what();
   }

@@ -14,9 +14,10 @@
 namespace crash {
 
 struct Subject {
-  int ranks = 1;       // that save it
-  int64_t width = 24;  // of its layers: some kilobytes; of 700, some megabytes
-  int64_t keep = 0;    // checkpoints that the first rank leaves there afterwards, as fsdp-train does; 0: all
+  int ranks = 1;              // that save it
+  int64_t width = 24;         // of its layers: some kilobytes; of 700, some megabytes
+  bool beside_steps = false;  // by save_checkpoint_async
+  int64_t keep = 0;           // checkpoints that the first rank leaves there afterwards, as fsdp-train does; 0: all
 };
 
 // How a save ended.

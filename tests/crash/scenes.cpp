@@ -21,11 +21,12 @@ const std::vector<Scene>& scenes() {
        .names_after = {"best"},
        .exchanges_names = false},
       {.name = "InNewFolders", .target = "run/of/step-2", .older = "", .names_after = {"step-2"}},
-      {.name = "RemovingTheOlder",
+      {.name = "RemovingTheOlder", .target = "run/step-2", .older = "run/step-1", .names_after = {"step-2"}, .keep = 1},
+      {.name = "BesideTheSteps",
        .target = "run/step-2",
        .older = "run/step-1",
-       .names_after = {"step-2"},
-       .keep = 1}};
+       .names_after = {"step-1", "step-2"},
+       .beside_steps = true}};
   return all;
 }
 
@@ -51,6 +52,7 @@ Ending save(const Scene& scene, const Subject& subject, const fs::path& folder, 
   plan.exchanges_names = scene.exchanges_names;
   Subject saved = subject;
   saved.keep = scene.keep;
+  saved.beside_steps = scene.beside_steps;
   return save(saved, folder / scene.target, 2, plan);
 }
 

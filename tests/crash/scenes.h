@@ -20,12 +20,13 @@ struct Scene {
   std::vector<std::string> names_after;  // beside the target, once a save has been done
   bool exchanges_names = true;
   int64_t keep = 0;
+  bool beside_steps = false;
 
   friend void PrintTo(const Scene& scene, std::ostream* out) { *out << scene.name; }
 };
 
 // A checkpoint beside an older one; in its place, with and without a file system that exchanges names; the first one,
-// in folders that are made for it; and one after which the older is removed.
+// in folders that are made for it; one after which the older is removed; and one that is saved beside the steps.
 const std::vector<Scene>& scenes();
 
 // Step 1 is saved, where the scene has one, to `folder`, which is made.

@@ -19,8 +19,8 @@ struct Layer : torch::nn::Module {
 // `x` in the dtype of the weight that it meets: the cast that the library makes by itself where the weight is sharded.
 torch::Tensor like(const torch::Tensor& x, const torch::Tensor& weight);
 
-// One of: two linears, LayerNorm, Conv2d (perhaps channels-last), BatchNorm, LSTM, MultiheadAttention, a scalar gain.
-// Dropout is left out: it draws other numbers in the oracle.
+// One of: two linears, LayerNorm, Conv2d (perhaps channels-last), BatchNorm, LSTM, MultiheadAttention, dropout, a
+// scalar gain.
 std::shared_ptr<Layer> random_layer(RandomSource& random, int64_t width);
 
 // A linear layer whose weight is another module's.

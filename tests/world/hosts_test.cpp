@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "support/models.h"
+#include "support/required.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "world/two_hosts.h"
@@ -43,7 +44,7 @@ void expect_success(const std::vector<testing::RunResult>& results) {
 // Expects that `body` succeeds in all ranks, or skips where there can be no two hosts.
 void run_on_two_hosts(const std::function<void(World&)>& body) {
   const TwoHosts hosts;
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  if (!hosts.problem().empty()) FSDP_SKIP_TEST(hosts.problem());
   expect_success(run_on(hosts, body));
 }
 
@@ -95,14 +96,14 @@ void sum_of_four(World& world) {
 
 TEST(Hosts, MeetByVersion6) {
   const TwoHosts hosts;
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  if (!hosts.problem().empty()) FSDP_SKIP_TEST(hosts.problem());
   expect_success(run_on(hosts, sum_of_four, [&](int rank) { return hosts.variables(rank, TwoHosts::kVersion6); }));
 }
 
 // As Debian has it: a host's own name stands for loopback there, and for its address elsewhere.
 TEST(Hosts, MeetWhereTheFirstOnesNameIsLoopbackOnItself) {
   const TwoHosts hosts(TwoHosts::DefaultRoute::Cable);
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  if (!hosts.problem().empty()) FSDP_SKIP_TEST(hosts.problem());
   expect_success(run_on(hosts, sum_of_four, [&](int rank) {
     return rank < 2 ? hosts.variables(rank, "localhost") : hosts.variables(rank);
   }));
@@ -110,7 +111,7 @@ TEST(Hosts, MeetWhereTheFirstOnesNameIsLoopbackOnItself) {
 
 TEST(Hosts, ThatCannotBeConnectedSayHowLongTheyTried) {
   const TwoHosts hosts;
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  if (!hosts.problem().empty()) FSDP_SKIP_TEST(hosts.problem());
   LaunchOptions options = testing::test_options();
   options.timeout = std::chrono::seconds(5);
   const auto over_loopback = [&](int rank) {
@@ -193,7 +194,7 @@ TEST(Hosts, GathersOfHybridShardStayOnTheHost) {
 
 TEST(Hosts, ARankThatIsKilledIsNamedOnAllOthers) {
   const TwoHosts hosts;
-  if (!hosts.problem().empty()) GTEST_SKIP() << hosts.problem();
+  if (!hosts.problem().empty()) FSDP_SKIP_TEST(hosts.problem());
   const auto train = [](World& world) {
     const auto model = testing_models::make_gpt();
     auto sharded = shard(*model.module, world);

@@ -242,7 +242,7 @@ TEST_F(TrainLoop, TrainsATokenizerAndSamplesWithIt) {
 class TrainOnASmallDisk : public TrainLoop {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small disk";
+    if (geteuid() != 0) FSDP_SKIP_TEST("needs root, to mount a small disk");
   }
   // What is printed, with the run's records and its files behind it.
   Ending train(const std::string& more) const {

@@ -152,4 +152,16 @@ TEST_F(TrainRestart, EndsARankThatStandsStill) {
   EXPECT_THAT(read_bytes(folder_ / "run/hang-0.txt"), AllOf(HasSubstr("\nthread "), HasSubstr("  #0 ")));
 }
 
+TEST_F(TrainRestart, GoesOnAfterARankStoodStill) {
+  const std::string job_of_seconds = "--ranks 2 --steps 60 --micro-batches 20 ";
+  ASSERT_EQ(tiny("whole", job_of_seconds).code, 0);
+  const std::string arguments = job_of_seconds + "--save-every 2 --max-restarts 1 --hang-timeout 1";
+  Job job(tiny_arguments("run", arguments), folder_ / "run", 5);
+  const Ending ending = job.end_by(SIGSTOP, job.rank(1));
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("rank 0: no progress for 1 s, in step "),
+                                   HasSubstr("Starting all 2 again (restart 1).\n")));
+  EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
+}
+
 }  // namespace
