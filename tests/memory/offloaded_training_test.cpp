@@ -243,11 +243,15 @@ TEST_P(Offloaded, SavesAndLoadsTheCheckpointsOfModelsInMemory) {
 TEST_P(Offloaded, LoadsHoldNoSecondCopyOfWhatLiesInFiles) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {
-    const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(700, 500), torch::nn::Linear(500, 700)); };
+    const auto make = [] {
+      torch::nn::Sequential net;
+      for (int layer = 0; layer < 24; ++layer) net->push_back(torch::nn::Linear(200, 200));
+      return net;
+    };
     auto saved = make();
     auto expected = shard(*saved, world);
     AdamW trained(expected);
-    saved->forward(torch::ones({2, 700}) * (world.rank() + 1)).sum().backward();
+    saved->forward(torch::ones({2, 200}) * (world.rank() + 1)).sum().backward();
     trained.step();
     save_checkpoint(scratch.path() / "checkpoint", {.model = &expected, .optimizer = &trained, .step = 1});
     save_pretrained(scratch.path() / "model", expected);
@@ -267,7 +271,7 @@ TEST_P(Offloaded, LoadsHoldNoSecondCopyOfWhatLiesInFiles) {
         load();
         const int64_t most = memory.most_bytes();
         if (in_files) {
-          EXPECT_LT(most, shard_bytes / 8);
+          EXPECT_LT(most, shard_bytes / 4);  // a parameter at a time
         } else {
           EXPECT_GE(most, copied * shard_bytes * 9 / 10);
         }

@@ -53,7 +53,7 @@ TEST(Fit, CountsTheStateTwiceWhereARestartIsFromMemory) {
   const double of_steps = host_bytes(plan);
   plan.options.hot_restart = true;
   const auto parameters = static_cast<double>(models::parameter_numel(plan.options.model));
-  EXPECT_GT(host_bytes(plan), 24 * parameters);
+  EXPECT_GE(host_bytes(plan), 24 * parameters);
   EXPECT_LT(host_bytes(plan), 24.1 * parameters);
   EXPECT_LT(of_steps, 20 * parameters);
 }
