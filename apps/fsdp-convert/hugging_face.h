@@ -1,4 +1,4 @@
-// What a folder of Hugging Face's says of a model beside its tensors, and how they lie there.
+// A folder in Hugging Face's format: the config.json beside the tensors, and which matrices lie transposed in it.
 #pragma once
 
 #include <optional>

@@ -55,7 +55,8 @@ double temporary_bytes_of_steps(const RunPlan& plan) {
   return most;
 }
 
-// Where a validation takes more than a step, the rest lies beside the activations that it does not have.
+// A validation keeps no activations. Where its tensors take more than a step's activations and other tensors together,
+// the difference counts as other tensors.
 double temporary_bytes(const RunPlan& plan) {
   const double of_steps = temporary_bytes_of_steps(plan);
   if (!plan.tensors.is_known()) return of_steps;

@@ -112,7 +112,8 @@ void export_run(Training& training) {
   export_model(training);
 }
 
-// What a signal that came after the last step left to do. A collective.
+// Ends a run whose process was stopped after the last step: its export, and the removal of old checkpoints. A
+// collective.
 void settle_done_run(Training& training) {
   const Options& options = training.options;
   export_run(training);

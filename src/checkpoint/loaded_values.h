@@ -1,6 +1,6 @@
-// What this rank holds of a checkpoint: read into memory of its own, and compared with its hashes, before anything
-// changes; then written to the model and the optimizer, in the formats that these keep. State that lies in files gets
-// no such memory, nor does any where `spares_memory`: it is compared first, and read again where it belongs.
+// The part of a checkpoint that this rank loads: read into memory of its own, and compared with its hashes, before
+// anything changes; then written to the model and the optimizer, in the formats that these keep. State that lies in
+// files gets no such memory, nor does any where `spares_memory`: it is compared first, and read again where it belongs.
 #pragma once
 
 #include <map>

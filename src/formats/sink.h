@@ -33,7 +33,7 @@ class Sink {
 
 enum class Existing { Refuse, Replace };
 
-// What a folder of Hugging Face's has beside the tensors.
+// How a folder in Hugging Face's format is written.
 struct HuggingFaceFolder {
   int64_t most_bytes = 5'000'000'000;  // of tensors in a file, where one tensor alone is not larger
   std::string config = {};             // config.json, which transformers makes the model from; empty: there is none

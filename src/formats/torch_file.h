@@ -12,8 +12,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "files/reading.h"

@@ -41,8 +41,7 @@ struct ResultTraits {
   std::string name;
   bool is_product = false;
   bool may_be_kept = false;
-  bool reads = true;  // more than sizes
-  bool is_random = false;
+  bool reads = true;                   // more than sizes
   std::optional<size_t> dropout = {};  // the argument with its probability
   std::vector<size_t> written = {};    // arguments
   bool completes = false;              // what was kept: it writes one argument, and returns that
@@ -64,12 +63,12 @@ ResultTraits make_result_traits(const c10::OperatorHandle& operation) {
   const bool makes_views = traits.written.empty() && !returns.empty() &&
                            std::ranges::all_of(returns, [](const auto& result) { return result.alias_info(); });
   traits.reads = !makes_views && name != "aten::_unsafe_view" && name != "aten::_reshape_alias";
-  traits.is_random = operation.hasTag(at::Tag::nondeterministic_seeded);
-  traits.completes = traits.written.size() == 1 && returns.size() == 1 && returns[0].alias_info() && !traits.is_random;
+  const bool is_random = operation.hasTag(at::Tag::nondeterministic_seeded);
+  traits.completes = traits.written.size() == 1 && returns.size() == 1 && returns[0].alias_info() && !is_random;
   const bool returns_tensors = !returns.empty() && std::ranges::all_of(returns, [](const auto& result) {
     return result.type()->kind() == c10::TypeKind::TensorType;
   });
-  traits.may_be_kept = traits.written.empty() && traits.reads && !traits.is_random && returns_tensors;
+  traits.may_be_kept = traits.written.empty() && traits.reads && !is_random && returns_tensors;
   return traits;
 }
 

@@ -244,7 +244,7 @@ class TrainOnASmallDisk : public TrainLoop {
   void SetUp() override {
     if (geteuid() != 0) FSDP_SKIP_TEST("needs root, to mount a small disk");
   }
-  // What is printed, with the run's records and its files behind it.
+  // Returns the output, followed by the run's records and the names of its files.
   Ending train(const std::string& more) const {
     const std::string arguments = "--text " + text_ +
                                   " --run disk/run --width 128 --layers 3 --context 16 --batch 2 --threads 1 "
