@@ -237,6 +237,7 @@ void TrainingLoop::finish_save(Wait wait) {
   } else if (is_done() && !begun.best && begun.step == steps_done_) {
     throw fsdp::Error(saved.problem);
   } else if (training_.options.on_failed_save == "stop") {
+    if (!failed_save_.empty()) return;  // the first is told
     failed_save_ = fmt::format("step {}: a checkpoint could not be saved, and --on-failed-save is stop: {}", begun.step,
                                saved.problem);
   } else {
