@@ -24,6 +24,8 @@ constexpr milliseconds kInterruptTime{3000};
 // For who reads the output of ranks that have ended, to take the next of it: after a success, and otherwise.
 constexpr milliseconds kOutputTime{300000};
 constexpr milliseconds kEndedOutputTime{3000};
+// After a kill, for ranks that are in the midst of an update, so that all have its step whole.
+constexpr milliseconds kUpdateTime{60000};
 // Between two looks whether what ranks hold is whole.
 constexpr milliseconds kHeldLook{5};
 // Signals within it ask for one thing.
@@ -112,7 +114,7 @@ void Supervisor::wait_for_events() {
   for (OutputStream* stream : {&streams_->output, &streams_->error})
     if (!stream->is_empty()) events.push_back({stream->descriptor(), POLLOUT, 0});
   milliseconds until_look = patience_ ? patience_->until_next_look() : milliseconds(-1);
-  if (held_ != nullptr && phase_ == Phase::Reporting) until_look = std::min(until_look, kHeldLook);
+  if (held_ != nullptr && phase_ == Phase::Reporting) until_look = kHeldLook;
   poll(events.data(), events.size(), static_cast<int>(until_look.count()));
 }
 
@@ -196,6 +198,7 @@ bool Supervisor::only_missed_a_peer(const RankProcess& rank) const {
 void Supervisor::enter(Phase phase, milliseconds duration) {
   phase_ = phase;
   patience_.emplace(duration);
+  if (phase == Phase::Reporting) update_patience_.emplace(kUpdateTime);
   if (phase == Phase::Reporting || phase == Phase::Terminating) {
     streams_->output.writers_end();
     streams_->error.writers_end();
@@ -214,8 +217,15 @@ bool Supervisor::nothing_is_lost() const {
                      [this](const auto& rank) { return !rank->running() || held_->is_whole(rank->rank()); });
 }
 
+bool Supervisor::may_become_whole() const {
+  if (held_ == nullptr || first_failed_->ending()->signal == 0) return false;
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [this](const auto& rank) { return rank->running() || held_->is_whole(rank->rank()); });
+}
+
 void Supervisor::advance() {
   if (phase_ == Phase::Reporting && nothing_is_lost()) return enter(Phase::Killing, milliseconds(0));
+  if (phase_ == Phase::Reporting && may_become_whole() && !update_patience_->is_over()) return;
   if (!patience_ || !patience_->is_over()) return;
   if (phase_ == Phase::Reporting) {
     enter(Phase::Terminating, kTerminateTime);

@@ -65,6 +65,8 @@ class Supervisor {
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
   bool nothing_is_lost() const;
+  // Whether a rank that is in the midst of an update is all that is missing.
+  bool may_become_whole() const;
   void signal_all(int number);
   void interrupt(int number);
   bool anybody_handles(int number) const;
@@ -78,10 +80,11 @@ class Supervisor {
   std::optional<OutputStreams> streams_{std::in_place};
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   Phase phase_ = Phase::Running;
-  std::optional<Patience> patience_;     // with this phase
-  RankProcess* first_failed_ = nullptr;  // and not for want of another
-  int lost_ = 0;                         // ranks that failed so
-  int interrupted_by_ = 0;               // the signal
+  std::optional<Patience> patience_;         // with this phase
+  std::optional<Patience> update_patience_;  // with ranks that are in the midst of an update
+  RankProcess* first_failed_ = nullptr;      // and not for want of another
+  int lost_ = 0;                             // ranks that failed so
+  int interrupted_by_ = 0;                   // the signal
   Clock::time_point interrupted_at_;
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;

@@ -3,7 +3,9 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "support/message_of.h"
 #include "support/models.h"
@@ -156,6 +158,24 @@ TEST(HotRestarts, GoOnAfterOneAnother) {
   EXPECT_THAT(result.output,
               ::testing::ContainsRegex("begins at step 0\n(.|\n)*begins at step 1\n(.|\n)*begins at step "
                                        "4\n(.|\n)*begins at step 4\n"));
+}
+
+// For longer than a rank has that ends itself after another one's failure.
+TEST(HotRestarts, WaitForARankThatIsInTheMidstOfItsUpdate) {
+  const RunResult result = testing::run_ranks_to_end(
+      2,
+      [](World& world) {
+        HotTraining training;
+        training.at = [&](int step, Moment moment) {
+          if (world.restarts() > 0) return;
+          if (world.rank() == 0 && step == 2 && moment == Moment::AfterStep)
+            std::this_thread::sleep_for(std::chrono::seconds(4));
+          if (world.rank() == 1 && step == 3 && moment == Moment::BeforeForward) raise(SIGKILL);
+        };
+        train_hot(world, training);
+      },
+      hot_options({2, "shm"}, 1));
+  expect_from_memory(result);
 }
 
 TEST(HotRestarts, TellAnotherModel) {
