@@ -1,10 +1,13 @@
 // Memory of runs: what they report of it, and those that cannot have what they need.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <fstream>
 #include <sstream>
 
 #include "apps/fsdp-train/train_program.h"
+#include "support/required.h"
 
 namespace {
 
@@ -51,6 +54,32 @@ TEST_F(TrainMemory, IsTriedWhereItIsAskedFor) {
 TEST_F(TrainMemory, IsThereForASmallRunWithinTheLimit) {
   const Ending ending = limited("small", "");
   EXPECT_EQ(ending.code, 0) << ending.output;
+}
+
+TEST_F(TrainMemory, IsRefusedWhereTheDiskHasNoRoomForTheFiles) {
+  if (geteuid() != 0) FSDP_SKIP_TEST("needs root, to mount a small disk");
+  const Ending ending = run_command(
+      "unshare -m sh -c 'cd " + folder_.path().string() +
+      " && mkdir disk && mount -t tmpfs -o size=2m none disk && " FSDP_TRAIN_PROGRAM " " +
+      tiny_arguments("run", "--width 128 --layers 3 --offload optimizer --offload-directory disk --ranks 2") + "'");
+  EXPECT_EQ(ending.code, 2) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("  disk                does not fit: "), HasSubstr("needed for the files"),
+                                   HasSubstr("more room on the disk of 'disk' than there is")));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(TrainMemory, OfOneJobAloneLiesInAFolder) {
+  const std::string files = " --offload all --offload-directory " + (folder_ / "files");
+  const Ending ending = run_command(
+      FSDP_TRAIN_PROGRAM " " + tiny_arguments("first", "--steps 100000" + files) + " > " + (folder_ / "first.txt") +
+      " 2>&1 & first=$!; for i in $(seq 600); do grep -q loss " + (folder_ / "first/metrics.jsonl") +
+      " 2>/dev/null && break; sleep 0.1; done; " FSDP_TRAIN_PROGRAM " " + tiny_arguments("second", files) +
+      " 2>&1; code=$?; kill $first; wait $first; echo first ended with $?; exit $code");
+  EXPECT_EQ(ending.code, 2) << ending.output;
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("offload_directory: "), HasSubstr("two jobs cannot share one"),
+                                   HasSubstr("first ended with 75\n")));
+  const Ending again = tiny("second", "--steps 3" + files);  // when the folder is free
+  EXPECT_EQ(again.code, 0) << again.output;
 }
 
 // A run reports the activations of its plan.
