@@ -12,7 +12,7 @@ namespace fsdp::checkpoint {
 namespace {
 
 constexpr int64_t kPartBytes = 16 * kHashBlockBytes;  // of a part
-constexpr size_t kThreads = 4;                        // of a rank; they wait for the disk most of the time
+constexpr size_t kThreads = 2;                        // of a rank; they wait for the disk most of the time
 
 // Parts that end where hashed blocks do, so that no block is read twice.
 std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
@@ -38,9 +38,14 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::map<size_t, std::string> problems;  // by the part
+  const auto ask_for = [&](size_t i) {
+    if (i < parts.size()) parts[i].file->read_ahead(*parts[i].entry, parts[i].begin, parts[i].bytes);
+  };
+  for (size_t i = 0; i < kThreads; ++i) ask_for(i);
   const auto work = [&] {
     std::vector<char> unkept;
     for (size_t i = next++; i < parts.size(); i = next++) {
+      ask_for(i + kThreads);
       const auto& [file, entry, begin, bytes, into] = parts[i];
       std::string problem;
       try {
