@@ -13,12 +13,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "interpose/key.h"
+
 namespace fsdp::interpose {
 
 namespace {
-
-// Lies below autograd and above the devices' kernels.
-constexpr c10::DispatchKey kResultsKey = c10::DispatchKey::CustomRNGKeyId;
 
 // By the names under which they come below autograd: linear, matmul and the like are made of these.
 const std::unordered_set<std::string>& products() {

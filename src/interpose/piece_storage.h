@@ -59,10 +59,11 @@ torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, con
 // The elements of such a tensor, which is 1-D, as a tensor whose uses nobody is told of; any other tensor, detached.
 torch::Tensor plain(const torch::Tensor& tensor);
 
-// The library's own work on pieces is nobody's surprise: while this lives, this thread's operators are not watched.
+// The library's own work, on pieces and on messages between ranks, is nobody's surprise and no result of the function
+// that runs again: while this lives, this thread's operators are not watched, and nothing that they make is kept.
 class Unwatched {
  public:
-  Unwatched() : unseen_(kKey) {}
+  Unwatched() : unseen_(c10::DispatchKeySet({kKey, kResultsKey})) {}
 
  private:
   c10::impl::ExcludeDispatchKeyGuard unseen_;

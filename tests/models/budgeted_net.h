@@ -86,8 +86,9 @@ struct Net : nn::Module {
     return block->as<Block>()->forward(inputs...);
   }
   Tensor forward(const Tensor& input) {
-    Tensor x = with.begins_with_block ? input.repeat({1, 1, 6}).narrow(2, 0, kWidth).contiguous() : first(input);
-    const Tensor scale = torch::full({kLength, kWidth}, 0.5);
+    Tensor x = with.begins_with_block ? input.repeat({1, 1, 6}).narrow(2, 0, kWidth).contiguous()
+                                      : first(input.to(first->weight.scalar_type()));
+    const Tensor scale = torch::full({kLength, kWidth}, 0.5, x.scalar_type());
     for (const auto& block : *blocks) {
       x = with.llama ? call<LlamaBlockImpl>(block, x, scale) : call<GptBlockImpl>(block, x);
     }
