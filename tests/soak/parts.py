@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from soak.cases import in_parallel, numbers_of, say
+from soak.failed_saves import stopped_run
 from soak.faults import failing_run, full_disk
 from soak.kills import killed_run
 from soak.ranks_killed import ranks_killed
@@ -116,6 +117,7 @@ PARTS = {
     "kills": ("kills of fsdp-train", runs(killed_run)),
     "ranks-killed": ("kills of ranks and hosts of a run that goes on", ranks_killed),
     "train-faults": ("runs of fsdp-train with a call that fails", runs(failing_run, first=try_full_disk)),
+    "failed-saves": ("runs of fsdp-train that a failed save stops", runs(stopped_run)),
     "reshard": ("tests of saves that other ranks load, and random models", reshard),
     "fuzz": ("hostile files", fuzz),
 }

@@ -1,5 +1,6 @@
 """fsdp-train on a small model: a run that is disturbed, beside one that is not."""
 
+import copy
 import dataclasses
 import errno
 import json
@@ -21,7 +22,7 @@ NEVER_SAID = ("internal error", "terminate called", "std::", "Sanitizer")
 
 # As tests/support/file_faults.h has them.
 ACTIONS = {"none": 0, "kill-process": 1, "kill-group": 2, "fail": 3, "fail-from-here": 4, "fill-from-here": 5,
-           "write-half": 6, "remove-folder": 7}
+           "write-half": 6, "remove-folder": 7, "forbid-folder": 8}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,10 +32,11 @@ class Fault:
     action: str
     at: int
     error: int = 0
+    part: str = ""  # which of the run's files count, those whose paths contain this
 
     def __str__(self):
         error = f" with {errno.errorcode[self.error]}" if self.error else ""
-        return f"{self.action}{error} at call {self.at}"
+        return f"{self.action}{error} at call {self.at}{' of ' + self.part if self.part else ''}"
 
 
 @dataclasses.dataclass
@@ -50,11 +52,17 @@ class Trainer:
         self.program = build / "apps" / "fsdp-train"
         self.layer = build / "tests" / "crash" / "libfile_faults.so"
         self.folder = folder
+        self.prefix = self.more = ()  # before the command, and behind its other arguments
         self.text = folder / "text.txt"
         self.text.write_text("".join(f"In the beginning was the word {i}.\n" for i in range(200)))
 
+    def like(self, prefix, more):
+        other = copy.copy(self)
+        other.prefix, other.more = prefix, more
+        return other
+
     def command(self, run):
-        return [str(self.program), *ARGUMENTS, "--text", str(self.text), "--run", str(run)]
+        return [*self.prefix, str(self.program), *ARGUMENTS, "--text", str(self.text), "--run", str(run), *self.more]
 
     def environment(self, run, fault=None, log=None):
         variables = {**os.environ, "FSDP_CACHE": str(self.folder / "cache"), "CUDA_VISIBLE_DEVICES": "",
@@ -63,7 +71,7 @@ class Trainer:
             fault = fault or Fault("none", 0)
             variables["LD_PRELOAD"] = str(self.layer)
             variables["FSDP_FILE_FAULTS"] = (f"folder={run}\nlog={log or ''}\naction={ACTIONS[fault.action]}\n"
-                                             f"at={fault.at}\nerror={fault.error}\n")
+                                             f"at={fault.at}\nerror={fault.error}\npart={fault.part}\n")
         return variables
 
     def start(self, run, output, fault=None, log=None):
@@ -146,12 +154,12 @@ HEAD = struct.Struct("<5i4xqq")  # of a call in a log, as tests/support/file_fau
 
 
 def calls_in(log):
-    """The kinds of the calls that a log has, by number, and their paths."""
+    """The kinds of the calls that a log has, by number, their files and paths. Calls on open files have no path."""
     data, at, found = log.read_bytes(), 0, []
     while at < len(data):
-        kind, _, _, path_size, other_size, _, size = HEAD.unpack_from(data, at)
+        kind, file, _, path_size, other_size, _, size = HEAD.unpack_from(data, at)
         at += HEAD.size
-        found.append((kind, data[at: at + path_size].decode()))
+        found.append((kind, file, data[at: at + path_size].decode()))
         at += path_size + other_size + size
     return found
 

@@ -58,6 +58,7 @@ Plan plan_of(const std::string& text) {
     const size_t equals = text.find('=', begin), end = text.find('\n', equals);
     const std::string name = text.substr(begin, equals - begin), value = text.substr(equals + 1, end - equals - 1);
     if (name == "folder") plan.folder = value;
+    if (name == "part") plan.part = value;
     if (name == "log") plan.log = value;
     if (name == "action") plan.action = static_cast<Action>(std::stoi(value));
     if (name == "at") plan.at = std::stoll(value);
@@ -110,6 +111,7 @@ const char* name_of(Call call) {
 void arm(const Plan& plan) {
   disarm();
   state.folder_size = copy(plan.folder, state.folder);
+  copy(plan.part, state.part);
   state.action = plan.action;
   state.at = plan.at;
   state.error = plan.error;

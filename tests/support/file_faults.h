@@ -40,10 +40,12 @@ enum class Action : int32_t {
   FillFromHere,  // those of them that need room: a disk that is full
   WriteHalf,     // of what is to be written, as a file system may
   RemoveFolder,  // and all that lies in it, before the call
+  ForbidFolder,  // before the call: nobody may make or remove anything in it, but whoever may do all
 };
 
 struct Plan {
   std::string folder = {};  // absolute, that itself and all in it is watched; empty: nothing is
+  std::string part = {};    // of what is in it only paths that contain this, where it is not empty
   Action action = Action::None;
   int64_t at = 0;               // which call, counted from 1
   int error = 0;                // of calls that fail, as errno

@@ -40,7 +40,7 @@ const char* absolute(const char* path, char (&into)[PATH_MAX]) {
 bool is_watched(const char* path) {
   if (state.shared == nullptr || std::strncmp(path, state.folder.data(), state.folder_size) != 0) return false;
   const char next = path[state.folder_size];
-  return next == '\0' || next == '/';
+  return (next == '\0' || next == '/') && std::strstr(path + state.folder_size, state.part.data()) != nullptr;
 }
 
 int32_t watched_file(int descriptor) {
@@ -77,6 +77,8 @@ void remove_folder() {
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
+
+void forbid_folder() { syscall(SYS_fchmodat, AT_FDCWD, state.folder.data(), 0500); }
 
 [[noreturn]] void die() {
   const bool all = state.action == Action::KillGroup;

@@ -25,6 +25,7 @@ bool kills(int64_t number);
 
 // By a process of its own, whose calls are not watched.
 void remove_folder();
+void forbid_folder();
 [[noreturn]] void die();
 
 // Performs a call that is counted, or does the planned in its place. `perform` is told the number of the call.
@@ -36,6 +37,7 @@ long counted(const Record& record, Perform perform) {
   {
     const Turn turn;
     if (state.action == Action::RemoveFolder && number == state.at) remove_folder();
+    if (state.action == Action::ForbidFolder && number == state.at) forbid_folder();
     const bool failed = fails(record, number);
     if (failed && record.call != Call::Close) {
       result = -1;

@@ -24,6 +24,7 @@ inline constexpr int kMostDescriptors = 4096;
 struct State {
   std::array<char, PATH_MAX> folder{};
   size_t folder_size = 0;
+  std::array<char, NAME_MAX> part{};
   Action action = Action::None;
   int64_t at = 0;
   int error = 0;

@@ -242,6 +242,18 @@ def distributed():
     same(load("flat.pt"), state["model"])
 
 
+def ranks_that_read():
+    """What two ranks of fsdp-train saved. Not all of it can be divided by two."""
+    from reading_ranks import read_by_ranks
+    (FOLDER / "text.txt").write_text("In the beginning was the word.\n" * 100)
+    done = run(TRAIN, "train", *"--context 7 --width 10 --layers 2 --heads 2 --batch 1 --threads 1 --steps 3".split(),
+               "--ranks", "2", "--text", FOLDER / "text.txt", "--run", FOLDER / "run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    convert("run/step-3", "trained.pt")
+    convert("run/step-3", "trained", "--to", "dcp")
+    read_by_ranks(FOLDER / "trained", FOLDER / "trained.pt")
+
+
 def transformers():
     try:
         import transformers as hugging_face
@@ -297,4 +309,5 @@ def trained():
 
 
 if __name__ == "__main__":
-    {task.__name__: task for task in (torch_save, hostile, hugging_face, distributed, transformers, trained)}[sys.argv[1]]()
+    {task.__name__: task for task in (torch_save, hostile, hugging_face, distributed, ranks_that_read, transformers,
+                                     trained)}[sys.argv[1]]()

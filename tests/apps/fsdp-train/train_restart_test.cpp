@@ -27,6 +27,23 @@ class TrainRestart : public TrainProgram {
       if ((now > 0 && now != before) || job.ends_within(2ms)) return now;
     }
   }
+  // Kills a rank of runs with these arguments, once each after so many steps, until one has gone on from memory: a kill
+  // in the midst of an update is rare, and begins the run anew, as there is no checkpoint. Each ends as "whole" did.
+  void expect_from_memory(const std::string& arguments, size_t lines) const {
+    bool from_memory = false;
+    for (int kill = 0; kill < 5 && !from_memory; ++kill) {
+      const std::string run = "killed-" + std::to_string(lines) + "-" + std::to_string(kill);
+      Job job(tiny_arguments(run, arguments + "--hot-restart"), folder_ / run, lines);
+      const Ending ending = job.end_by(SIGKILL, job.rank(kill % 2));
+      ASSERT_EQ(ending.code, 0) << ending.output;
+      EXPECT_EQ(reproducible_steps_of(folder_ / run), reproducible_steps_of(folder_ / "whole"));
+      EXPECT_EQ(weights_of(run), weights_of("whole"));
+      from_memory = ending.output.find("goes on from memory, after ") != std::string::npos;
+      EXPECT_THAT(ending.output,
+                  HasSubstr(from_memory ? " steps is in memory.\n" : "Their state in memory is not whole: rank "));
+    }
+    EXPECT_TRUE(from_memory);
+  }
 };
 
 // A rank is killed wherever it is, in a save too.
@@ -48,23 +65,25 @@ TEST_F(TrainRestart, EndsInTheBitsOfAnUndisturbedRun) {
   }
 }
 
-// Without a checkpoint. A kill in the midst of an update is rare here, and begins the run anew.
 TEST_F(TrainRestart, GoesOnFromMemory) {
   const std::string arguments = "--ranks 2 --steps 40 --micro-batches 40 --validate-every 15 --export --threads 1 ";
   ASSERT_EQ(tiny("whole", arguments).code, 0);
-  bool from_memory = false;
-  for (int kill = 0; kill < 5 && !from_memory; ++kill) {
-    const std::string run = "killed-" + std::to_string(kill);
-    Job job(tiny_arguments(run, arguments + "--hot-restart"), folder_ / run, 10);
-    const Ending ending = job.end_by(SIGKILL, job.rank(kill % 2));
-    ASSERT_EQ(ending.code, 0) << ending.output;
-    EXPECT_EQ(reproducible_steps_of(folder_ / run), reproducible_steps_of(folder_ / "whole"));
-    EXPECT_EQ(weights_of(run), weights_of("whole"));
-    from_memory = ending.output.find("goes on from memory, after ") != std::string::npos;
-    EXPECT_THAT(ending.output,
-                HasSubstr(from_memory ? " steps is in memory.\n" : "Their state in memory is not whole: rank "));
-  }
-  EXPECT_TRUE(from_memory);
+  expect_from_memory(arguments, 10);
+}
+
+// The first loss scales are more than the gradients of one byte have room for: the steps before the kill were skipped,
+// or had another scale than the first.
+TEST_F(TrainRestart, GoesOnFromMemoryWithTheLossScale) {
+  const std::string arguments =
+      "--ranks 2 --steps 20 --micro-batches 30 --context 1 --batch 1 --param-dtype fp16 --export --threads 1 ";
+  ASSERT_EQ(tiny("whole", arguments).code, 0);
+  const std::vector<nlohmann::json> steps = reproducible_steps_of(folder_ / "whole");
+  ASSERT_EQ(steps.size(), 20u);
+  EXPECT_EQ(steps[0]["skipped"], true);
+  EXPECT_EQ(steps[8]["skipped"], false);
+  EXPECT_LT(steps[8]["loss_scale"], steps[0]["loss_scale"]);
+  expect_from_memory(arguments, 1);
+  expect_from_memory(arguments, 8);
 }
 
 // The ranks that are started again record and validate the step that the killed ones computed. This run spends most of
