@@ -239,7 +239,7 @@ TEST_P(Offloaded, SavesAndLoadsTheCheckpointsOfModelsInMemory) {
   });
 }
 
-// What lies in files may be more than there is memory for.
+// State that lies in files may be larger than the memory.
 TEST_P(Offloaded, LoadsHoldNoSecondCopyOfWhatLiesInFiles) {
   const ScratchDirectory scratch;
   run_ranks(GetParam(), [&](World& world) {

@@ -21,7 +21,7 @@ using ::testing::Each;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// What a training with a budget ends with.
+// The result of a training with a budget.
 struct Outcome {
   ActivationDecision decision;
   int64_t peak_bytes = 0;

@@ -135,7 +135,7 @@ TEST_P(ReversibleOnRanks, HasTheBitsOfItselfOnOneProcess) {
             [](World& world) { expect_bits_of_one_process(world, {.steps = 4, .micro_batches = 2 * world.size()}); });
 }
 
-// Twelve micro-batches a step, so that every number of ranks here trains alike.
+// Twelve micro-batches per step on every number of ranks, so that all train on the same data.
 TEST_P(ReversibleOnRanks, HasTheSameBitsInSixteenBitsOnAnyNumberOfRanks) {
   run_ranks(GetParam(), [](World& world) {
     expect_bits_of_one_process(world, {.steps = 3, .micro_batches = 12, .param_dtype = torch::kBFloat16});

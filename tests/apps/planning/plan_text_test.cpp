@@ -45,7 +45,7 @@ TEST(Fit, SaysWhereLittleIsSpared) {
   EXPECT_THAT(fit_text(plan), HasSubstr("barely fits: 79.4 TB needed, 95.3 TB available\n"));
 }
 
-// What ranks left in memory, and what those take over that come after them, are there at once.
+// The state of the ranks before the restart and the copy that the new ranks make are in memory at the same time.
 TEST(Fit, CountsTheStateTwiceWhereARestartIsFromMemory) {
   RunPlan plan;  // of activations it knows nothing: a step takes the state and the gradients
   plan.options.model = *models::config_of_size("gpt2");
