@@ -211,16 +211,18 @@ void Supervisor::enter(Phase phase, milliseconds duration) {
 }
 
 // After a kill, which needs no explanation, the others may be killed as soon as what they hold is whole.
+bool Supervisor::may_go_on_from_memory() const { return held_ != nullptr && first_failed_->ending()->signal != 0; }
+
 bool Supervisor::nothing_is_lost() const {
-  if (held_ == nullptr || first_failed_->ending()->signal == 0) return false;
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [this](const auto& rank) { return !rank->running() || held_->is_whole(rank->rank()); });
+  return may_go_on_from_memory() && std::ranges::all_of(ranks_, [this](const auto& rank) {
+           return !rank->running() || held_->is_whole(rank->rank());
+         });
 }
 
 bool Supervisor::may_become_whole() const {
-  if (held_ == nullptr || first_failed_->ending()->signal == 0) return false;
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [this](const auto& rank) { return rank->running() || held_->is_whole(rank->rank()); });
+  return may_go_on_from_memory() && std::ranges::all_of(ranks_, [this](const auto& rank) {
+           return rank->running() || held_->is_whole(rank->rank());
+         });
 }
 
 void Supervisor::advance() {

@@ -64,6 +64,7 @@ class Supervisor {
   bool only_missed_a_peer(const RankProcess& rank) const;
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
+  bool may_go_on_from_memory() const;
   bool nothing_is_lost() const;
   // Whether a rank that is in the midst of an update is all that is missing.
   bool may_become_whole() const;
