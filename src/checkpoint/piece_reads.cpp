@@ -11,15 +11,16 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-constexpr int64_t kPartBytes = 16 * kHashBlockBytes;  // of a part
-constexpr size_t kThreads = 2;                        // of a rank; they wait for the disk most of the time
+// Of a rank. Both take short parts that lie behind one another, so that the system sees one reader of the file, and
+// reads ahead for it in large pieces.
+constexpr size_t kThreads = 2;
 
-// Parts that end where hashed blocks do, so that no block is read twice.
+// Hashed blocks, or what is read of them.
 std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
   std::vector<PieceRead> parts;
   for (const PieceRead& read : reads) {
     for (int64_t begin = read.begin, all = read.begin + read.bytes; begin < all;) {
-      const int64_t end = std::min(all, (begin / kPartBytes + 1) * kPartBytes);
+      const int64_t end = std::min(all, (begin / kHashBlockBytes + 1) * kHashBlockBytes);
       char* into = read.into == nullptr ? nullptr : read.into + (begin - read.begin);
       parts.push_back({read.file, read.entry, begin, end - begin, into});
       begin = end;
@@ -38,14 +39,9 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::map<size_t, std::string> problems;  // by the part
-  const auto ask_for = [&](size_t i) {
-    if (i < parts.size()) parts[i].file->read_ahead(*parts[i].entry, parts[i].begin, parts[i].bytes);
-  };
-  for (size_t i = 0; i < kThreads; ++i) ask_for(i);
   const auto work = [&] {
     std::vector<char> unkept;
     for (size_t i = next++; i < parts.size(); i = next++) {
-      ask_for(i + kThreads);
       const auto& [file, entry, begin, bytes, into] = parts[i];
       std::string problem;
       try {

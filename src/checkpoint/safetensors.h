@@ -83,10 +83,6 @@ class SafetensorsFile {
   torch::Tensor read(const Entry& entry, int64_t first, int64_t numel) const;
   // `size` bytes of the entry's, from byte `begin` on.
   void read_bytes(const Entry& entry, int64_t begin, int64_t size, void* into) const;
-  // They will be read soon.
-  void read_ahead(const Entry& entry, int64_t begin, int64_t size) const {
-    files::read_ahead(file_.descriptor, data_begin_ + entry.begin + begin, static_cast<size_t>(size));
-  }
   std::string hash_of_all_bytes() const;  // reads the whole file
 
  private:

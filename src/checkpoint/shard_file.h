@@ -25,8 +25,6 @@ class ShardFile {
   // Reads `size` bytes of the tensor's, from byte `begin` on, and the rest of the hashed blocks that these lie in.
   // Returns what is damaged; empty: nothing is. Throws Error where the file cannot be read.
   std::string read(const Entry& entry, int64_t begin, int64_t size, void* into) const;
-  // They will be read soon.
-  void read_ahead(const Entry& entry, int64_t begin, int64_t size) const { file_.read_ahead(entry, begin, size); }
 
  private:
   SafetensorsFile file_;

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -53,16 +52,6 @@ void read_exactly(const OpenFile& file, int64_t offset, void* bytes, size_t size
     next += count;
     offset += count;
     size -= static_cast<size_t>(count);
-  }
-}
-
-// One request reads no more than a window of the disk's (read_ahead_kb, or its largest transfer), and forgets the rest.
-// This is Linux's own least.
-void read_ahead(const Descriptor& file, int64_t offset, size_t bytes) {
-  constexpr size_t kWindowBytes = size_t{128} << 10;
-  for (size_t at = 0; at < bytes; at += kWindowBytes) {
-    posix_fadvise(file.number(), offset + static_cast<int64_t>(at),
-                  static_cast<int64_t>(std::min(kWindowBytes, bytes - at)), POSIX_FADV_WILLNEED);
   }
 }
 

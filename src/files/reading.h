@@ -39,10 +39,6 @@ OpenFile open_regular(const std::filesystem::path& path, const std::string& name
 // Reads exactly `size` bytes from byte `offset` on. An error where the file ends before.
 void read_exactly(const OpenFile& file, int64_t offset, void* bytes, size_t size, const std::string& name);
 
-// These bytes will be read soon, in one piece or mapped: the disk begins to read those that are not in memory, beside
-// the caller. Never fails: the system does what it can.
-void read_ahead(const Descriptor& file, int64_t offset, size_t bytes);
-
 // The whole file, of at most `most` bytes.
 std::string read_whole(const std::filesystem::path& path, const std::string& name, int64_t most);
 

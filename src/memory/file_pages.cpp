@@ -13,6 +13,10 @@ namespace fsdp::memory {
 
 namespace {
 
+// One request reads no more than a window of the disk's (read_ahead_kb, or its largest transfer), and forgets the rest.
+// This is Linux's own least.
+constexpr size_t kReadAheadBytes = size_t{128} << 10;
+
 // A page that is read is mapped with all of its window that are in memory (Linux's fault_around_bytes).
 constexpr size_t kWindowBytes = size_t{64} << 10;
 
@@ -34,7 +38,10 @@ FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_
   around_bytes_ = std::min(end_around, base + mapping_->bytes()) - begin_around;
 }
 
-void FilePages::read_ahead() const { files::read_ahead(*file_, static_cast<int64_t>(offset_), page_bytes_); }
+void FilePages::read_ahead() const {
+  for (size_t at = 0; at < page_bytes_; at += kReadAheadBytes)
+    madvise(first_page_ + at, std::min(kReadAheadBytes, page_bytes_ - at), MADV_WILLNEED);
+}
 
 // A page that is not mapped any more still has what was written to it. What the disk is asked to write here it would
 // write half a minute later anyway, or when memory is short and somebody waits.
