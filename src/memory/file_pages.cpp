@@ -13,22 +13,17 @@ namespace fsdp::memory {
 
 namespace {
 
-// One request reads no more than a window of the disk's (read_ahead_kb, or its largest transfer), and forgets the rest.
-// This is Linux's own least.
-constexpr size_t kReadAheadBytes = size_t{128} << 10;
-
 // A page that is read is mapped with all of its window that are in memory (Linux's fault_around_bytes).
 constexpr size_t kWindowBytes = size_t{64} << 10;
 
 }  // namespace
 
-FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping,
-                     size_t mapped_from, char* begin, size_t bytes)
+FilePages::FilePages(FileOnDisk file, std::shared_ptr<const Mapping> mapping, size_t mapped_from, char* begin,
+                     size_t bytes)
     : file_(std::move(file)), mapping_(std::move(mapping)), begin_(begin), bytes_(bytes) {
   const auto at = static_cast<size_t>(begin - mapping_->base());
   const size_t first = at / kPageBytes * kPageBytes;
   const size_t end = std::min((at + bytes + kPageBytes - 1) / kPageBytes * kPageBytes, mapping_->bytes());
-  first_page_ = mapping_->base() + first;
   page_bytes_ = end - first;
   offset_ = mapped_from + first;
   const auto base = reinterpret_cast<uintptr_t>(mapping_->base());
@@ -38,17 +33,16 @@ FilePages::FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_
   around_bytes_ = std::min(end_around, base + mapping_->bytes()) - begin_around;
 }
 
-void FilePages::read_ahead() const {
-  for (size_t at = 0; at < page_bytes_; at += kReadAheadBytes)
-    madvise(first_page_ + at, std::min(kReadAheadBytes, page_bytes_ - at), MADV_WILLNEED);
-}
+void FilePages::read_ahead() const { file_.folder->reads().add(file_.file, offset_, page_bytes_); }
 
 // A page that is not mapped any more still has what was written to it. What the disk is asked to write here it would
 // write half a minute later anyway, or when memory is short and somebody waits.
 void FilePages::put_away() const {
   if (page_bytes_ == 0) return;
+  file_.folder->reads().cancel(file_.file, offset_, page_bytes_);
   madvise(first_around_, around_bytes_, MADV_DONTNEED);
-  sync_file_range(file_->number(), static_cast<off_t>(offset_), static_cast<off_t>(page_bytes_), SYNC_FILE_RANGE_WRITE);
+  sync_file_range(file_.file->number(), static_cast<off_t>(offset_), static_cast<off_t>(page_bytes_),
+                  SYNC_FILE_RANGE_WRITE);
 }
 
 }  // namespace fsdp::memory

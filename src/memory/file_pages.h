@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "files/reading.h"
 #include "memory/memory_file.h"
 
 namespace fsdp::memory {
@@ -15,13 +14,12 @@ class FilePages {
  public:
   // The bytes at `begin`, in a mapping of `file` that begins at its byte `mapped_from`. They stay mapped as long as
   // this lives.
-  FilePages(std::shared_ptr<const files::Descriptor> file, std::shared_ptr<const Mapping> mapping, size_t mapped_from,
-            char* begin, size_t bytes);
+  FilePages(FileOnDisk file, std::shared_ptr<const Mapping> mapping, size_t mapped_from, char* begin, size_t bytes);
 
   char* begin() const { return begin_; }
   size_t bytes() const { return bytes_; }
 
-  // They will be used soon: the disk begins to read those that are not in memory, beside the caller.
+  // They will be used soon: those that are not in memory are read beside the caller.
   void read_ahead() const;
   // They will not be used for a while: the disk begins to write those that have changed, beside the caller, and none
   // counts as this process's memory any more, nor what was mapped around them. The system keeps them in its cache while
@@ -29,12 +27,11 @@ class FilePages {
   void put_away() const;
 
  private:
-  std::shared_ptr<const files::Descriptor> file_;
+  FileOnDisk file_;
   std::shared_ptr<const Mapping> mapping_;
   char* begin_;
   size_t bytes_;
-  // The whole pages around them; what else lies there is asked for with them.
-  char* first_page_;
+  // The whole pages around them, and where these lie in the file; what else lies there is asked for with them.
   size_t page_bytes_, offset_;
   // And those that the system maps with them.
   char* first_around_;

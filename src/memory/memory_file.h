@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "files/reading.h"
 #include "memory/offload_folder.h"
@@ -18,6 +19,11 @@
 namespace fsdp::memory {
 
 inline constexpr size_t kMostFileBytes = size_t{1} << 43;  // less than any usual file system's largest file
+
+struct FileOnDisk {
+  std::shared_ptr<const files::Descriptor> file;
+  std::shared_ptr<const OffloadFolder> folder;
+};
 
 // An open file. Movable; closes it.
 class MemoryFile {
@@ -35,7 +41,9 @@ class MemoryFile {
   int descriptor() const { return file_->number(); }
   size_t first_byte() const { return first_byte_; }  // of the open file, where this begins
   // To be kept by those who go on asking things of the file; none where it is memory.
-  std::shared_ptr<const files::Descriptor> on_disk() const { return folder_ ? file_ : nullptr; }
+  std::optional<FileOnDisk> on_disk() const {
+    return folder_ ? std::optional(FileOnDisk{file_, folder_}) : std::nullopt;
+  }
   // Makes room for these bytes. Throws Error, with nothing granted, when the disk, or the machine, a control group or a
   // limit on files, has none. Ranks that ask for memory at the same time go on in steps, so that together they do not
   // take more than there is; no rank waits for another.

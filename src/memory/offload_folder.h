@@ -12,6 +12,7 @@
 
 #include "files/file_lock.h"
 #include "files/reading.h"
+#include "memory/background_reads.h"
 
 namespace fsdp::memory {
 
@@ -27,12 +28,15 @@ class OffloadFolder {
   // Room for these bytes of such a file, so that no later write to them finds the disk full. Throws Error, with nothing
   // taken.
   void reserve(int descriptor, size_t offset, size_t bytes) const;
+  // Of the files that were made in it.
+  BackgroundReads& reads() const { return reads_; }
 
  private:
   std::filesystem::path path_;
   int rank_;
   std::optional<files::FileLock> lock_;
   mutable std::atomic<int> files_made_{0};
+  mutable BackgroundReads reads_;
 };
 
 }  // namespace fsdp::memory

@@ -40,7 +40,7 @@ torch::Tensor zeros_in(const std::shared_ptr<TensorFile>& file, int64_t numel, t
         mapping->base(), {numel}, [mapping](void*) {}, torch::dtype(dtype));
     return is_zero ? tensor : tensor.zero_();
   }
-  return tensor_over(std::make_shared<FilePages>(file->file().on_disk(), mapping, offset, mapping->base(), bytes),
+  return tensor_over(std::make_shared<FilePages>(*file->file().on_disk(), mapping, offset, mapping->base(), bytes),
                      numel, dtype);
 }
 

@@ -29,7 +29,7 @@ class FilePagesTest : public ::testing::Test {
  protected:
   // Of `bytes` from `begin` on.
   FilePages pages(size_t begin, size_t bytes) const {
-    return {file_.on_disk(), mapping_, /*mapped_from=*/0, base() + begin, bytes};
+    return {*file_.on_disk(), mapping_, /*mapped_from=*/0, base() + begin, bytes};
   }
   char* base() const { return mapping_->base(); }
 

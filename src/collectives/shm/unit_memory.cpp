@@ -92,7 +92,7 @@ void UnitMemory::map(MemoryFile& file, torch::ScalarType dtype, int rank, const 
   shard_ = shard_over(file, dtype, rank, writable);
   if (!file.on_disk()) return;
   for (const auto& mapping : {std::shared_ptr<const Mapping>(full_), writable})
-    whole_.emplace_back(file.on_disk(), mapping, /*mapped_from=*/0, mapping->base(), bytes);
+    whole_.emplace_back(*file.on_disk(), mapping, file.first_byte(), mapping->base(), bytes);
 }
 
 torch::Tensor UnitMemory::shard_over(const MemoryFile& file, torch::ScalarType dtype, int rank,
@@ -100,7 +100,7 @@ torch::Tensor UnitMemory::shard_over(const MemoryFile& file, torch::ScalarType d
   const size_t element = c10::elementSize(dtype), bytes = layout_.shard_numel() * element;
   char* begin = writable->base() + layout_.shard_of(rank).begin * element;
   if (file.on_disk()) {
-    const auto pages = std::make_shared<memory::FilePages>(file.on_disk(), writable, /*mapped_from=*/0, begin, bytes);
+    const auto pages = std::make_shared<memory::FilePages>(*file.on_disk(), writable, file.first_byte(), begin, bytes);
     return memory::tensor_over(pages, layout_.shard_numel(), dtype);
   }
   return torch::from_blob(
