@@ -33,13 +33,13 @@ FilePages::FilePages(FileOnDisk file, std::shared_ptr<const Mapping> mapping, si
   around_bytes_ = std::min(end_around, base + mapping_->bytes()) - begin_around;
 }
 
-void FilePages::read_ahead() const { file_.folder->reads().add(file_.file, offset_, page_bytes_); }
+void FilePages::read_ahead() const { file_.reads->add(file_.file, offset_, page_bytes_); }
 
 // A page that is not mapped any more still has what was written to it. What the disk is asked to write here it would
 // write half a minute later anyway, or when memory is short and somebody waits.
 void FilePages::put_away() const {
   if (page_bytes_ == 0) return;
-  file_.folder->reads().cancel(file_.file, offset_, page_bytes_);
+  file_.reads->cancel(file_.file, offset_, page_bytes_);
   madvise(first_around_, around_bytes_, MADV_DONTNEED);
   sync_file_range(file_.file->number(), static_cast<off_t>(offset_), static_cast<off_t>(page_bytes_),
                   SYNC_FILE_RANGE_WRITE);

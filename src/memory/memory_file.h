@@ -22,7 +22,7 @@ inline constexpr size_t kMostFileBytes = size_t{1} << 43;  // less than any usua
 
 struct FileOnDisk {
   std::shared_ptr<const files::Descriptor> file;
-  std::shared_ptr<const OffloadFolder> folder;
+  std::shared_ptr<BackgroundReads> reads;
 };
 
 // An open file. Movable; closes it.
@@ -42,7 +42,7 @@ class MemoryFile {
   size_t first_byte() const { return first_byte_; }  // of the open file, where this begins
   // To be kept by those who go on asking things of the file; none where it is memory.
   std::optional<FileOnDisk> on_disk() const {
-    return folder_ ? std::optional(FileOnDisk{file_, folder_}) : std::nullopt;
+    return folder_ ? std::optional(FileOnDisk{file_, folder_->reads()}) : std::nullopt;
   }
   // Makes room for these bytes. Throws Error, with nothing granted, when the disk, or the machine, a control group or a
   // limit on files, has none. Ranks that ask for memory at the same time go on in steps, so that together they do not

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "files/file_lock.h"
@@ -29,14 +30,14 @@ class OffloadFolder {
   // taken.
   void reserve(int descriptor, size_t offset, size_t bytes) const;
   // Of the files that were made in it.
-  BackgroundReads& reads() const { return reads_; }
+  const std::shared_ptr<BackgroundReads>& reads() const { return reads_; }
 
  private:
   std::filesystem::path path_;
   int rank_;
   std::optional<files::FileLock> lock_;
   mutable std::atomic<int> files_made_{0};
-  mutable BackgroundReads reads_;
+  std::shared_ptr<BackgroundReads> reads_ = std::make_shared<BackgroundReads>();
 };
 
 }  // namespace fsdp::memory
