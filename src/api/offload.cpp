@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "interpose/activation_count.h"
+#include "memory/freed_memory.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -69,6 +70,7 @@ Backings backings_of(const Options& options, World& world) {
       "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
       "options.cpu_offload as well.",
       world.device().str());
+  memory::return_freed_memory();
   backings.states = memory::file_backing(folder_of(options, world));
   if (backings.in_files == Offload::All) backings.shards = backings.sums = backings.states;
   return backings;

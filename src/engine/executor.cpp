@@ -12,11 +12,12 @@ namespace fsdp::engine {
 using collectives::Order;
 using schedule::Action;
 
-Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
-                   Recorder& recorder, buffers::Arena arena)
+Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule,
+                   const schedule::StepMachine& machine, Agreement& agreement, Recorder& recorder, buffers::Arena arena)
     : units_(units),
       group_(group),
       schedule_(schedule),
+      machine_(machine),
       agreement_(agreement),
       recorder_(recorder),
       arena_(std::move(arena)),
@@ -177,7 +178,8 @@ void Executor::finish_reduction(const Action& action) {
     arena_.gradients.release(action.buffer);
   }
   unit.sum.show();
-  memory::put_away(unit.sum.values());
+  // In the backward of step_in_backward() it is used at once, and then gone: the disk need not have it.
+  if (machine_.early_step() != schedule::EarlyStepPhase::LastBackward) memory::put_away(unit.sum.values());
   arena_.staging.release(action.buffer);
   unit.gradients.close();
 }

@@ -16,14 +16,15 @@
 #include "engine/agreement.h"
 #include "engine/sharded_unit.h"
 #include "schedule/schedule.h"
+#include "schedule/step_machine.h"
 
 namespace fsdp::engine {
 
 class Executor {
  public:
   // All outlive it. `agreement` is told of each gather that no plan foresaw.
-  Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, Agreement& agreement,
-           Recorder& recorder, buffers::Arena arena);
+  Executor(Units& units, collectives::Group& group, schedule::Schedule& schedule, const schedule::StepMachine& machine,
+           Agreement& agreement, Recorder& recorder, buffers::Arena arena);
 
   // `operation` names the operator that the actions are for, if there is one.
   void perform(const schedule::Actions& actions, std::string_view operation = {});
@@ -71,6 +72,7 @@ class Executor {
   Units& units_;
   collectives::Group& group_;
   schedule::Schedule& schedule_;
+  const schedule::StepMachine& machine_;
   Agreement& agreement_;
   Recorder& recorder_;
   buffers::Arena arena_;

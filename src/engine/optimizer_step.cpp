@@ -45,6 +45,7 @@ void OptimizerStep::step(const std::shared_ptr<const UnitUpdate>& update) {
                         [&] { unit.begin_write(begun ? Readers::WaitInAnyOrder : Readers::Wait); });
       });
       write(id, *update, factors, recorder_.touched());
+      units_[id]->put_away();
     }
     gather_next(id, /*allowed=*/true);
   }
@@ -63,7 +64,6 @@ void OptimizerStep::write(int id, const UnitUpdate& update, const GradientFactor
     update(*units_[id], factors);
     recorder_.computes(Activity::Publish, id, recorder_.touched());
     units_[id]->collectives->publish();
-    units_[id]->put_away();
   });
 }
 
@@ -113,6 +113,7 @@ void OptimizerStep::step_candidates(int64_t touched) {
     write(id, *update, gradients_.closing_factors_of(*units_[id]), touched);
     recorder_.computes_nothing();
     units_[id]->sum.give_back();
+    units_[id]->put_away();
     early_.stepped(id);
     gather_next(id, unit.capabilities().any_order);
   }

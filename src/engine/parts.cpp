@@ -79,7 +79,7 @@ Parts::Parts(ModelSpec spec)
       recorder(units.size()),
       schedule(limits_of(spec)),
       agreement(*spec.group, units, recorder),
-      executor(units, *spec.group, schedule, agreement, recorder, arena_for(units, spec, *spec.group)),
+      executor(units, *spec.group, schedule, machine, agreement, recorder, arena_for(units, spec, *spec.group)),
       gradients(units, machine, spec.group->size()),
       writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),
       post_backward(executor, *spec.group, units, schedule, machine, agreement),
