@@ -17,6 +17,7 @@ from compare.contestants import (
     RECOMPUTATIONS,
     Work,
     from_files,
+    in_backward,
     peer,
     plain,
     recomputing,
@@ -77,6 +78,7 @@ def problems(setup, compiled):
         ours += [recomputing(setup, work, "auto", recomputation) for recomputation in RECOMPUTATIONS]
         ours.append(within_budget(setup, work, "auto", LITTLE, "budget"))
         ours.append(from_files(setup, work, "auto", setup.scratch / f"files-{dtype}"))
+        ours.append(in_backward(from_files(setup, work, "auto", setup.scratch / f"files-in-backward-{dtype}")))
         peers = [peer(setup, work, kind) for kind in kinds if setup.has_peer(kind)]
         yield from check(setup, work, [plain(setup, work)] + ours + peers)
 

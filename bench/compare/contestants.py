@@ -65,7 +65,11 @@ def sharded(setup, work, backend, strategy="FullShard"):
 
 def stepping_in_backward(setup, work, backend):
     usual = sharded(setup, work, backend)
-    return Contestant(f"{usual.name}, step in backward", usual.command + ["--step-in-backward"])
+    return in_backward(usual)
+
+
+def in_backward(contestant):
+    return Contestant(f"{contestant.name}, step in backward", contestant.command + ["--step-in-backward"])
 
 
 def with_buffers(setup, work, backend, buffers):

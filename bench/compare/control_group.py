@@ -1,6 +1,7 @@
 """A limit on the memory of processes that counts their page cache as well: a control group of Linux."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 
@@ -8,10 +9,14 @@ import pathlib
 KINDS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
 
 
+NUMBERS = itertools.count()
+
+
 def make(limit):
     """A group's folder; none where this user may make none."""
+    number = next(NUMBERS)
     for mount, name in KINDS:
-        folder = pathlib.Path(mount) / f"fsdp-bench-{os.getpid()}"
+        folder = pathlib.Path(mount) / f"fsdp-bench-{os.getpid()}-{number}"
         with contextlib.suppress(OSError):
             folder.mkdir()
             if (folder / name).exists():

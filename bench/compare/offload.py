@@ -1,10 +1,11 @@
 """A step whose shards, sums of gradients and optimizer state lie in files, with too little memory for these to stay in
 the page cache: how far is it from the larger of its computation and its disk's time?
 
-In each round the model in memory takes some steps, then the one in files as many; and then the bytes that a step of the
-latter read and wrote are read and written alone.
+In each round the model in memory takes some steps, then one from files as many, and one from files that steps in its
+backward; and after each of these the bytes that a step of it read and wrote are read and written alone.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -12,7 +13,7 @@ import statistics
 import tempfile
 import time
 
-from compare.contestants import Contestant, Work, from_files, sharded
+from compare.contestants import Contestant, Work, from_files, in_backward, sharded
 from compare.control_group import limited_to
 from compare.disk import Disk, NoDisk
 from compare.job import ContestantFailed
@@ -30,7 +31,7 @@ STATE = ("parameters", "gradients", "optimizer")  # parts of memory that lie in 
 # What there is memory for, beside what a process has without them.
 SHARE_IN_MEMORY = 0.25
 MARGIN = 64 << 20  # per rank: what is on its way to the disk
-IN_MEMORY, FROM_FILES, DISK = "in memory", "from files", "disk"
+IN_MEMORY, FROM_FILES, IN_BACKWARD = "in memory", "from files", "from files, step in backward"
 LARGER = "the larger of computation and disk"
 
 
@@ -62,41 +63,54 @@ def take_turn(job, steps):
 
 
 def take_rounds(setup, contestants, ranks, disk):
-    """By round, the seconds of a step in memory, of one from files, and of the disk alone; and a step's bytes."""
-    found = {key: [] for key in (IN_MEMORY, FROM_FILES, DISK, "read", "written")}
+    """By contestant and round: the seconds of a step; and from files the bytes that it reads and writes, and the
+    seconds of the disk alone for them."""
+    found = {IN_MEMORY: {"seconds": []}}
+    found |= {kind: {key: [] for key in ("seconds", "read", "written", "disk")} for kind in contestants if kind not in found}
     steps, rounds = (QUICK_STEPS, QUICK_ROUNDS) if setup.quick else (STEPS, ROUNDS)
-    with Turns(setup, contestants, ranks) as turns:
+    with Turns(setup, list(contestants.values()), ranks) as turns:
         if len(turns.jobs) < len(contestants):
-            raise ContestantFailed("there is no memory for a model in memory beside one from files")
-        in_memory, from_files = turns.jobs
+            raise ContestantFailed("there is no memory for a model in memory beside those from files")
         for number in range(1, rounds + 1):
             setup.say(f"    round {number}")
-            found[IN_MEMORY].append(take_turn(in_memory, steps)[0])
-            seconds, read, written = take_turn(from_files, steps)
-            os.sync()
-            disk_seconds = timed(lambda: disk.move(read, written))
-            for key, value in {FROM_FILES: seconds, DISK: disk_seconds, "read": read, "written": written}.items():
-                found[key].append(value)
+            for kind, job in zip(contestants, turns.jobs):
+                seconds, read, written = take_turn(job, steps)
+                found[kind]["seconds"].append(seconds)
+                if kind == IN_MEMORY:
+                    continue
+                os.sync()
+                found[kind]["disk"].append(timed(lambda: disk.move(read, written)))
+                found[kind]["read"].append(read)
+                found[kind]["written"].append(written)
     return found
 
 
 def run_work(setup, work, folder):
     setup.say(f"  {work.shape}, {work.dtype}, {work.ranks} ranks")
     backend = setup.backends[0]
-    usual, offloaded = sharded(setup, work, backend), from_files(setup, work, backend, folder / "state")
+    usual = sharded(setup, work, backend)
     in_memory = measure(setup, usual, work.ranks)
     limit, state = limit_of(in_memory, work.ranks), state_bytes(in_memory, work.ranks)
-    with limited_to(limit) as words, Disk(folder, state) as disk:
-        offloaded = Contestant(offloaded.name, (words or []) + offloaded.command)
+    offloaded = {
+        FROM_FILES: from_files(setup, work, backend, folder / "state"),
+        IN_BACKWARD: in_backward(from_files(setup, work, backend, folder / "state-in-backward")),
+    }
+    with contextlib.ExitStack() as scope:
+        disk = scope.enter_context(Disk(folder, state))
+        for kind, contestant in offloaded.items():
+            words = scope.enter_context(limited_to(limit))
+            offloaded[kind] = Contestant(contestant.name, (words or []) + contestant.command)
+        contestants = {IN_MEMORY: usual} | offloaded
         return {
             "shape": str(work.shape),
             "parameters": setup.weights_of(work.shape)[1],
             "work": dataclasses.asdict(work),
-            "names": [usual.name, offloaded.name],
+            "names": [contestant.name for contestant in contestants.values()],
             "state": state,
             "limit": limit if words else None,
-            "memory": {IN_MEMORY: in_memory, FROM_FILES: measure(setup, offloaded, work.ranks)},
-            "rounds": take_rounds(setup, [usual, offloaded], work.ranks, disk),
+            "memory": {IN_MEMORY: in_memory}
+            | {kind: measure(setup, contestant, work.ranks) for kind, contestant in offloaded.items()},
+            "rounds": take_rounds(setup, contestants, work.ranks, disk),
         }
 
 
@@ -109,9 +123,9 @@ def run(setup):
             return {"problem": str(problem)}
 
 
-def larger(rounds):
+def larger(rounds, kind):
     """By round, in seconds."""
-    return [max(both) for both in zip(rounds[IN_MEMORY], rounds[DISK])]
+    return [max(both) for both in zip(rounds[IN_MEMORY]["seconds"], rounds[kind]["disk"])]
 
 
 def mebibytes(counts):
@@ -126,35 +140,35 @@ def setting(result):
     ranks = f"{result['work']['ranks']} ranks"
     if result["limit"] is None:
         return f"{millions}, {ranks}, {state}; memory was not limited, as there was no control group:"
-    return f"{millions}, {ranks}, {state}; those from files have {mib(result['limit'])} MiB, page cache included:"
+    return f"{millions}, {ranks}, {state}; those from files have {mib(result['limit'])} MiB each, page cache included:"
 
 
 def render(result):
     if "problem" in result:
         return [f"Not measured: {result['problem']}."]
-    rounds, (usual, offloaded) = result["rounds"], result["names"]
-    head = ["", "step, ms", f"of {usual}", f"of {LARGER}", "peak memory, MiB per rank", "read, MiB", "written, MiB"]
-    peaks = {where: mebibytes(above_proportional(held)) for where, held in result["memory"].items()}
-    rows = [
-        [usual, milliseconds(rounds[IN_MEMORY]), "1", "–", peaks[IN_MEMORY], "–", "–"],
-        [
-            offloaded,
-            milliseconds(rounds[FROM_FILES]),
-            multiple(rounds[FROM_FILES], rounds[IN_MEMORY]),
-            multiple(rounds[FROM_FILES], larger(rounds)),
-            peaks[FROM_FILES],
-            mebibytes(rounds["read"]),
-            mebibytes(rounds["written"]),
-        ],
-        ["the disk alone, as many bytes", milliseconds(rounds[DISK]), "–", "–", "–", "–", "–"],
-    ]
+    rounds, (usual, *_) = result["rounds"], result["names"]
+    of_files = ["read, MiB", "written, MiB", "the disk alone for them, ms"]
+    head = ["", "step, ms", f"of {usual}", f"of {LARGER}", "peak memory, MiB per rank", *of_files]
+    rows = []
+    for name, (kind, found) in zip(result["names"], rounds.items()):
+        peak = mebibytes(above_proportional(result["memory"][kind]))
+        row = [name, milliseconds(found["seconds"])]
+        if kind == IN_MEMORY:
+            rows.append(row + ["1", "–", peak, "–", "–", "–"])
+            continue
+        row += [multiple(found["seconds"], others) for others in (rounds[IN_MEMORY]["seconds"], larger(rounds, kind))]
+        row += [peak, mebibytes(found["read"]), mebibytes(found["written"]), milliseconds(found["disk"])]
+        rows.append(row)
     return [f"{result['shape']}, {setting(result)}", "", *table(head, rows)]
 
 
 def summary(result):
     if "problem" in result:
         return
-    rounds, (usual, offloaded) = result["rounds"], result["names"]
-    others = {LARGER: larger(rounds), usual: rounds[IN_MEMORY]}
-    multiples = {name: ratio(rounds[FROM_FILES], seconds) for name, seconds in others.items()}
-    yield f"A step from files, {result['parameters'] / 1e6:.3g} M parameters", offloaded, multiples
+    rounds, (usual, *_) = result["rounds"], result["names"]
+    for name, (kind, found) in zip(result["names"], rounds.items()):
+        if kind == IN_MEMORY:
+            continue
+        others = {LARGER: larger(rounds, kind), usual: rounds[IN_MEMORY]["seconds"]}
+        multiples = {other: ratio(found["seconds"], seconds) for other, seconds in others.items()}
+        yield f"A step from files, {result['parameters'] / 1e6:.3g} M parameters", name, multiples

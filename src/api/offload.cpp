@@ -63,14 +63,15 @@ Backings backings_of(const Options& options, World& world) {
   Backings backings{
       .shards = plain, .sums = plain, .states = plain, .activations = activation_store_of(options, world)};
   if (world.state()->held()) backings.shards = backings.states = held_backing_of(options, world);
-  if (!options.offload_directory.empty()) backings.in_files = options.offload;
+  if (options.offload_directory.empty()) return backings;
+  memory::return_freed_memory();
+  backings.in_files = options.offload;
   if (backings.in_files == Offload::Nothing) return backings;
   FSDP_CHECK(
       world.device().is_cpu() || options.cpu_offload,
       "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
       "options.cpu_offload as well.",
       world.device().str());
-  memory::return_freed_memory();
   backings.states = memory::file_backing(folder_of(options, world));
   if (backings.in_files == Offload::All) backings.shards = backings.sums = backings.states;
   return backings;
