@@ -22,11 +22,19 @@ bool is_of_kernel(const TensorForms::Powers& powers, const ActivationSizes& size
   return powers[kContextPlace] == 2 && may_have_heads && powers[kSharedPlace] + powers[kHeadsPlace] == 0;
 }
 
-double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, double logits_bytes) {
+// One rank alone has no others: what autograd makes of a step's only micro-batch stays where it is.
+bool keeps_gradients(const Options& options) { return options.ranks == 1 && options.micro_batches == 1; }
+
+double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, double logits_bytes,
+                       bool counts_gradients) {
   double others = 0, logits = 0, of_embedding = 0;
   moment.tell(sizes, [&](const TensorForms::Powers& powers, double number, double each) {
-    if (is_of_kernel(powers, sizes)) return;
     const bool has_tokens = powers[kBatchPlace] + powers[kContextPlace] > 0, has_entries = powers[kVocabularyPlace] > 0;
+    if (!has_tokens && counts_gradients) {
+      others += number * each;
+      return;
+    }
+    if (is_of_kernel(powers, sizes)) return;
     if (has_tokens) {
       (has_entries ? logits : others) += number * each;
     } else if (has_entries) {
@@ -51,7 +59,7 @@ double PlannedTensors::bytes(const Options& options, double logits_bytes) const 
   return along_layers(options, [&](const Options& run) {
     double most = 0;
     for (const TensorForms& moment : forms_of(run))
-      most = std::max(most, bytes_of_moment(moment, activation_sizes(run), logits_bytes));
+      most = std::max(most, bytes_of_moment(moment, activation_sizes(run), logits_bytes, keeps_gradients(run)));
     return most;
   });
 }

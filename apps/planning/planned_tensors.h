@@ -29,7 +29,7 @@ class PlannedTensors {
   bool is_known() const { return run_ != nullptr; }
 
   // Per rank, when they are most. Logits are at most `logits_bytes`; gradients of parameters have buffers, but for that
-  // of an embedding. Runs a tiny model for each kind of run that it is asked about.
+  // of an embedding, and those of one rank alone. Runs a tiny model for each kind of run that it is asked about.
   double bytes(const Options& options, double logits_bytes) const;
 
  private:

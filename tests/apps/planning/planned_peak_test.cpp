@@ -16,6 +16,7 @@
 #include "planning/measured_activations.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 #include "training/tensor_memory.h"
 
 namespace trainer {
@@ -83,6 +84,12 @@ Options large_run(const fsdp::World& world) {
   return options;
 }
 
+fsdp::Options sharding_with_budget(const Options& options) {
+  fsdp::Options sharding = sharding_of(options);
+  sharding.activation_memory = static_cast<int64_t>(options.activation_memory.value_or(0));
+  return sharding;
+}
+
 RunPlan plan_of(const Options& options) {
   RunPlan plan{.options = options};
   plan.activations = measured_activations();
@@ -93,7 +100,8 @@ RunPlan plan_of(const Options& options) {
 
 void expect_planned_peak(fsdp::World& world, const Options& options) {
   // What glibc's heap keeps of memory that was freed is in no plan: here it gives all back.
-  mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  const auto return_all_freed = [] { mallopt(M_MMAP_THRESHOLD, 64 << 10); };
+  return_all_freed();
   torch::set_num_threads(1);
   RunPlan plan = plan_of(options);
   host_bytes(plan);  // runs a step of a tiny model, with the code that a step needs
@@ -102,7 +110,8 @@ void expect_planned_peak(fsdp::World& world, const Options& options) {
 
   const auto model = models::make_deferred_model(options.model, torch::kCPU);
   model->set_recomputation(options.recomputation());
-  auto sharded = fsdp::shard(*model, world, sharding_of(options));
+  auto sharded = fsdp::shard(*model, world, sharding_with_budget(options));
+  return_all_freed();  // with files `shard` has set another limit
   fsdp::AdamW optimizer(sharded);
   sharded.initialise();
   const std::vector<int64_t> shape = {options.batch, options.model.context};
@@ -111,27 +120,37 @@ void expect_planned_peak(fsdp::World& world, const Options& options) {
     TensorMemory in_step(torch::kCPU);
     in_step.begin_step();
     sharded.reset_peak_memory();
-    Highest reported([&] {
+    const auto reported_now = [&] {
       const fsdp::MemoryReport report = sharded.memory();
-      return static_cast<double>(report.total_bytes() + report.activation_bytes);
-    });
+      return static_cast<double>(report.total_bytes() - report.offloaded_bytes + report.activation_bytes);
+    };
+    Highest reported(reported_now);
     Highest of_process(proportional_bytes);
     const torch::Tensor tokens = torch::randint(options.model.vocabulary, shape, torch::kInt64);
     model->loss(tokens, tokens).backward();
     const double other = static_cast<double>(in_step.peak_bytes() - sharded.memory().peak_activation_bytes);
+    const double after_backward = reported_now();  // the other thread may wait until the step is over
     optimizer.step();
     optimizer.zero_grad();
     if (step == 0) continue;  // makes what stays
     most_other = std::max(most_other, other);
-    most_reported = std::max(most_reported, reported.end());
+    most_reported = std::max({most_reported, after_backward, reported.end()});
     most_of_process = std::max(most_of_process, of_process.end());
   }
   const double all_of_processes = sum_of_ranks(world, most_of_process);
-  const MemoryPlan& rank = planned.model[static_cast<size_t>(world.rank())];
+  // What lies in files is in neither of the measures: the kernel takes their pages back when it wants to.
+  MemoryPlan rank = planned.model[static_cast<size_t>(world.rank())];
+  rank.resident = 0;
   const double model_and_activations =
       std::max<double>(rank.total(), static_cast<double>(rank.total() - rank.late) + planned.activations);
   EXPECT_NEAR(most_reported, model_and_activations, 0.01 * most_reported);
-  EXPECT_NEAR(most_other, planned.temporary, 0.05 * planned.temporary);
+  // Of layers that keep all or inputs, the plan takes the worse; and of blocks that run again it has two more tensors
+  // of the size of an input than there are.
+  if (options.activation_memory || options.activation_checkpoint == "all") {
+    EXPECT_LE(most_other, 1.05 * planned.temporary);
+  } else {
+    EXPECT_NEAR(most_other, planned.temporary, 0.05 * planned.temporary);
+  }
   EXPECT_NEAR(all_of_processes, sum_of_ranks(world, planned.of_rank(rank)), 0.05 * all_of_processes);
 }
 
@@ -148,6 +167,50 @@ TEST_P(PlannedPeak, IsThatOfAStep) {
       expect_planned_peak(world, options);
     });
   }
+}
+
+TEST_P(PlannedPeak, IsThatOfAStepThatRunsItsBlocksAgain) {
+  run_ranks(GetParam(), [&](fsdp::World& world) {
+    Options options = large_run(world);
+    options.activation_checkpoint = "all";
+    expect_planned_peak(world, options);
+  });
+}
+
+TEST(PlannedPeakOf, ALlamasStep) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = large_run(world);
+    options.model.family = models::Family::Llama;
+    expect_planned_peak(world, options);
+  });
+}
+
+TEST(PlannedPeakOf, AStepThatKeepsProducts) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = large_run(world);
+    options.activation_checkpoint = "selective";
+    expect_planned_peak(world, options);
+  });
+}
+
+// The least one: with more the choice depends on times.
+TEST(PlannedPeakOf, AStepWithABudget) {
+  run_ranks(2, [](fsdp::World& world) {
+    Options options = large_run(world);
+    options.activation_memory = 1;
+    options.activation_memory = measured_activations().bytes(options);
+    expect_planned_peak(world, options);
+  });
+}
+
+TEST(PlannedPeakOf, AStepWhoseOptimizerLiesInFiles) {
+  const fsdp::testing::ScratchDirectory scratch;
+  run_ranks(2, [&](fsdp::World& world) {
+    Options options = large_run(world);
+    options.offload = "optimizer";
+    options.offload_directory = scratch.path().string();
+    expect_planned_peak(world, options);
+  });
 }
 
 }  // namespace
