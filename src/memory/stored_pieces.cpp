@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -26,15 +25,6 @@ void write_all(int descriptor, const char* bytes, size_t size, size_t offset) {
     bytes += written;
     size -= static_cast<size_t>(written);
     offset += static_cast<size_t>(written);
-  }
-}
-
-// Of one request the system reads no more than a window (file_pages.cpp).
-void ask_to_read(int descriptor, size_t offset, size_t bytes) {
-  constexpr size_t kWindow = size_t{128} << 10;
-  for (size_t at = 0; at < bytes; at += kWindow) {
-    posix_fadvise(descriptor, static_cast<off_t>(offset + at), static_cast<off_t>(std::min(kWindow, bytes - at)),
-                  POSIX_FADV_WILLNEED);
   }
 }
 
@@ -84,7 +74,8 @@ void StoredPieces::is_wanted(int64_t number) {
     ahead += piece.bytes;
     if (ahead > limits_.ahead) return;
     // What is not written is in memory.
-    if (!piece.is_behind && !piece.is_ahead) ask_to_read(file_.descriptor(), piece.offset, piece.bytes);
+    if (piece.is_behind || piece.is_ahead) continue;
+    disk_.reads->add(disk_.file, piece.offset, piece.bytes);
     piece.is_ahead = true;
   }
 }
@@ -92,6 +83,7 @@ void StoredPieces::is_wanted(int64_t number) {
 void StoredPieces::give_back(int64_t number) noexcept {
   const auto found = pieces_.find(number);
   if (found->second.is_behind) behind_bytes_ -= found->second.bytes;
+  if (found->second.is_ahead) disk_.reads->cancel(disk_.file, found->second.offset, found->second.bytes);
   heap_.give_back(found->second.offset);
   pieces_.erase(found);
 }

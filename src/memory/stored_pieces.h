@@ -20,7 +20,9 @@ class StoredPieces {
     size_t ahead = size_t{32} << 20;   // bytes put before the ones that are asked for
   };
 
-  StoredPieces(MemoryFile file, Limits limits) : file_(std::move(file)), limits_(limits) {}
+  // The file is a whole one, on a disk.
+  StoredPieces(MemoryFile file, Limits limits)
+      : file_(std::move(file)), disk_(file_.on_disk().value()), limits_(limits) {}
 
   // The number of a new piece with these bytes. Throws Error, with nothing taken, where the disk has no room or fails.
   int64_t put(const void* bytes, size_t size);
@@ -42,6 +44,7 @@ class StoredPieces {
   void write_behind();
 
   MemoryFile file_;
+  FileOnDisk disk_;
   Limits limits_;
   Heap heap_{0, kMostFileBytes};
   size_t granted_ = 0;  // of the file, from its beginning

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "interpose/piece_storage.h"
+#include "memory/mapped_tensor.h"
 #include "optim/device_norm.h"
 #include "optim/norm.h"
 
@@ -26,9 +27,12 @@ NormSum own_norm(engine::Model& model, double norm_type) {
       norm.add({scaled.const_data_ptr<float>(), static_cast<size_t>(scaled.numel())});
     }
   };
-  for (const auto& unit : model.units()) {
-    for (size_t i = 0; i < unit->parameters.size(); ++i) add(model.parameters()[unit->first_piece + i].piece.grad());
-    unit->put_away();
+  const auto& units = model.units();
+  for (size_t id = 0; id < units.size(); ++id) {
+    if (id + 1 < units.size()) memory::read_ahead(units[id + 1]->sum.values());
+    const engine::ShardedUnit& unit = *units[id];
+    for (size_t i = 0; i < unit.parameters.size(); ++i) add(model.parameters()[unit.first_piece + i].piece.grad());
+    memory::put_away(unit.sum.values());
   }
   if (!elsewhere.empty()) norm.add(norm_on_device(elsewhere, norm_type));
   return norm;
