@@ -64,8 +64,7 @@ def sharded(setup, work, backend, strategy="FullShard"):
 
 
 def stepping_in_backward(setup, work, backend):
-    usual = sharded(setup, work, backend)
-    return in_backward(usual)
+    return in_backward(sharded(setup, work, backend))
 
 
 def in_backward(contestant):

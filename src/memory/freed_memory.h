@@ -1,4 +1,4 @@
-// What becomes of memory that this process frees.
+// Gives memory that this process frees back to the system.
 #pragma once
 
 namespace fsdp::memory {

@@ -138,7 +138,7 @@ void expect_planned_peak(fsdp::World& world, const Options& options) {
     most_of_process = std::max(most_of_process, of_process.end());
   }
   const double all_of_processes = sum_of_ranks(world, most_of_process);
-  // What lies in files is in neither of the measures: the kernel takes their pages back when it wants to.
+  // Neither measure counts what lies in files: the kernel may take those pages back at any time.
   MemoryPlan rank = planned.model[static_cast<size_t>(world.rank())];
   rank.resident = 0;
   const double model_and_activations =
