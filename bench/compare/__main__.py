@@ -2,8 +2,9 @@
 checkpoints, failures, collectives, growth and slow wires.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
-parts take two hours. Results go to performance.json, performance.md and pictures/ in the output folder. A part that is
-not measured now stays there if it was measured at this commit, on this machine; otherwise the page is begun anew.
+parts take two hours. Results go to performance.json, performance.md and pictures/ in the output folder, each part with
+its commit and date. A part that is not measured now stays there if it was measured on this machine; otherwise the page
+is begun anew.
 """
 
 import argparse
@@ -76,11 +77,18 @@ def begin_page(setup, folder):
     opened, reasons = page.open_page(folder, identity, setup.quick)
     if reasons:
         setup.say(f"the page in {folder} is begun anew, without its other parts. " + "; ".join(reasons))
-    page.begin_run(opened)
-    load = opened["load_before"][-1]
-    if load > QUIET_LOAD:
-        setup.say(f"the load of this machine is {load:.2f}: figures are worth little while something else runs")
     return opened
+
+
+def measure(setup, name):
+    """A part, and the commit that it was measured at."""
+    module, title = report.PARTS[name]
+    setup.say(title)
+    commit = machine.commit()
+    result = module.run(setup)
+    if machine.commit() != commit:
+        raise TreeChanged(f"the files changed while {name} was measured; it is not on the page.")
+    return result, commit
 
 
 def compare(arguments, scratch):
@@ -88,14 +96,13 @@ def compare(arguments, scratch):
     setup.sources = trainers.sources_of(arguments)
     folder = arguments.output or BENCH.parent / ("build/performance" if arguments.quick else "docs")
     opened = begin_page(setup, folder)
+    load = machine.load()
+    if load > QUIET_LOAD:
+        setup.say(f"the load of this machine is {load:.2f}: figures are worth little while something else runs")
     for name in parts_of(arguments):
-        module, title = report.PARTS[name]
-        setup.say(title)
-        result = module.run(setup)
-        if machine.commit() != opened["identity"]["commit"]:
-            raise TreeChanged(f"the files changed while {name} was measured; it is not on the page.")
-        print("\n".join(module.render(result)), flush=True)
-        opened["parts"][name] = result
+        result, commit = measure(setup, name)
+        print("\n".join(report.PARTS[name][0].render(result)), flush=True)
+        page.add_part(opened, name, result, commit, load)
         report.write(folder, opened)
     setup.say(f"written: {folder / 'performance.md'}")
 

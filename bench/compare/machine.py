@@ -63,16 +63,10 @@ def commit():
     return name + (CHANGED if git("status", "--porcelain", "--", ":/", *WRITTEN) != "" else "")
 
 
-def is_exact(commit_name):
-    """Whether it says all of what was measured."""
-    return commit_name != UNKNOWN and not commit_name.endswith(CHANGED)
-
-
 def identity(setup):
     """Parts of one page have the same."""
     absent = "".join(f" (not in this build: {name})" for name in setup.absent_backends)
     return {
-        "commit": commit(),
         "CPU": cpu_model(),
         "bf16 instructions": bf16_instructions(),
         "cores": str(len(os.sched_getaffinity(0))),

@@ -25,7 +25,7 @@ from compare.spread import measured, milliseconds, multiple, ratio, with_spread
 from compare.steps import TINY
 from compare.turns import Turns, job_steps
 
-STEPS, QUICK_STEPS = 3, 2
+STEPS = 2
 ROUNDS, QUICK_ROUNDS = 5, 3
 STATE = ("parameters", "gradients", "optimizer")  # parts of memory that lie in files
 # What there is memory for, beside what a process has without them.
@@ -67,14 +67,14 @@ def take_rounds(setup, contestants, ranks, disk):
     seconds of the disk alone for them."""
     found = {IN_MEMORY: {"seconds": []}}
     found |= {kind: {key: [] for key in ("seconds", "read", "written", "disk")} for kind in contestants if kind not in found}
-    steps, rounds = (QUICK_STEPS, QUICK_ROUNDS) if setup.quick else (STEPS, ROUNDS)
+    rounds = QUICK_ROUNDS if setup.quick else ROUNDS
     with Turns(setup, list(contestants.values()), ranks) as turns:
         if len(turns.jobs) < len(contestants):
             raise ContestantFailed("there is no memory for a model in memory beside those from files")
         for number in range(1, rounds + 1):
             setup.say(f"    round {number}")
             for kind, job in zip(contestants, turns.jobs):
-                seconds, read, written = take_turn(job, steps)
+                seconds, read, written = take_turn(job, STEPS)
                 found[kind]["seconds"].append(seconds)
                 if kind == IN_MEMORY:
                     continue
@@ -118,7 +118,7 @@ def run(setup):
     """On the disk where the programs lie."""
     with tempfile.TemporaryDirectory(prefix="offload-", dir=setup.programs) as folder:
         try:
-            return run_work(setup, Work(TINY if setup.quick else LONG, batch=2), pathlib.Path(folder))
+            return run_work(setup, Work(TINY if setup.quick else LONG, batch=4), pathlib.Path(folder))
         except NoDisk as problem:
             return {"problem": str(problem)}
 
@@ -137,7 +137,7 @@ def setting(result):
     """What was trained, and with how much memory."""
     millions = f"{result['parameters'] / 1e6:.3g} M parameters"
     state = f"{mib(result['state'])} MiB of state"
-    ranks = f"{result['work']['ranks']} ranks"
+    ranks = f"{result['work']['ranks']} ranks with {result['work']['batch']} sequences each"
     if result["limit"] is None:
         return f"{millions}, {ranks}, {state}; memory was not limited, as there was no control group:"
     return f"{millions}, {ranks}, {state}; those from files have {mib(result['limit'])} MiB each, page cache included:"

@@ -1,15 +1,16 @@
-"""What a page is made of: parts that were measured at one commit on one machine, as performance.json has them."""
+"""What a page is made of: parts that were measured on one machine, each at a commit and a date of its own, as
+performance.json has them."""
 
 import json
 
 from compare import machine
 
-FORMAT = 2
+FORMAT = 3
 FILE = "performance.json"
 
 
 def new(identity, quick):
-    return {"format": FORMAT, "quick": quick, "identity": identity, "dates": [], "load_before": [], "parts": {}}
+    return {"format": FORMAT, "quick": quick, "identity": identity, "parts": {}}
 
 
 def read(folder):
@@ -25,12 +26,7 @@ def differences(page, identity, quick):
     if page["quick"] != quick:
         return ["one of both is quick"]
     of_page = page["identity"]
-    found = [
-        f"{key}: {of_page.get(key)} there, {value} now" for key, value in identity.items() if of_page.get(key) != value
-    ]
-    if not found and not machine.is_exact(identity["commit"]):
-        found.append(f"commit: {identity['commit']}, which does not say what was measured")
-    return found
+    return [f"{key}: {of_page.get(key)} there, {value} now" for key, value in identity.items() if of_page.get(key) != value]
 
 
 def open_page(folder, identity, quick):
@@ -40,17 +36,14 @@ def open_page(folder, identity, quick):
     return (new(identity, quick) if reasons or not page else page), reasons
 
 
-def begin_run(page):
-    """A run adds to the page."""
-    if machine.today() not in page["dates"]:
-        page["dates"].append(machine.today())
-    page["load_before"].append(machine.load())
+def add_part(page, name, result, commit, load):
+    """`load`: the machine's, before the run that measured it."""
+    page["parts"][name] = {"commit": commit, "date": machine.today(), "load_before": load, "result": result}
 
 
-def described(page):
-    """One line: the commit, the machine and the date."""
-    facts = dict(page["identity"])
-    commit = facts.pop("commit")
-    machine_words = "; ".join(f"{key}: {value}" for key, value in facts.items())
-    load = max(page["load_before"])
-    return f"Commit `{commit}`, measured on {' and '.join(page['dates'])}. {machine_words}; load before: {load:.2f}."
+def described_machine(page):
+    return "; ".join(f"{key}: {value}" for key, value in page["identity"].items())
+
+
+def described_part(part):
+    return f"Commit `{part['commit']}`, {part['date']}; load before: {part['load_before']:.2f}."

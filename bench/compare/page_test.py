@@ -17,7 +17,8 @@ from compare.recomputation import HALF
 from compare.job import ContestantFailed
 from compare.plain_files import Files
 
-IDENTITY = {"commit": "0123456789ab", "CPU": "one", "cores": "2"}
+IDENTITY = {"CPU": "one", "cores": "2"}
+COMMIT = "0123456789ab"
 ROUNDS = [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
@@ -69,7 +70,7 @@ def from_files():
         offload.FROM_FILES: {"seconds": [2 * max(2.0, seconds) for seconds in disk]} | traffic,
         offload.IN_BACKWARD: {"seconds": [max(2.0, seconds) for seconds in disk]} | traffic,
     }
-    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}}
+    result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2, "batch": 4}}
     result["names"] = ["fsdp shm", "fsdp shm, from files", "fsdp shm, from files, step in backward"]
     memory = {kind: held() for kind in rounds}
     return result | {"state": 3 << 20, "limit": 5 << 20, "memory": memory, "rounds": rounds}
@@ -207,27 +208,27 @@ class PageTest(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
 
-    def write(self, identity, parts, quick=False):
+    def write(self, identity, parts, quick=False, commit=COMMIT):
         opened, reasons = page.open_page(self.folder, identity, quick)
-        page.begin_run(opened)
-        opened["parts"] |= {name: RESULTS[name]() for name in parts}
+        for name in parts:
+            page.add_part(opened, name, RESULTS[name](), commit, 0.25)
         report.write(self.folder, opened)
         return set(opened["parts"]), reasons
 
-    def test_takes_parts_of_one_commit_and_machine(self):
-        self.write(IDENTITY, ["steps"])
-        self.assertEqual(self.write(IDENTITY, ["memory"]), ({"steps", "memory"}, []))
+    def test_takes_parts_of_one_machine_each_of_its_own_commit(self):
+        self.write(IDENTITY, ["steps", "memory"])
+        later = "ba9876543210" + machine.CHANGED
+        self.assertEqual(self.write(IDENTITY, ["memory"], commit=later), ({"steps", "memory"}, []))
+        lines = (self.folder / "performance.md").read_text().splitlines()
+        told = {lines[at - 2]: lines[at] for at, line in enumerate(lines) if line.startswith("Commit ")}
+        self.assertEqual(list(told), ["## A training step", "## Peak memory"])
+        self.assertTrue(told["## A training step"].startswith(f"Commit `{COMMIT}`, "))
+        self.assertTrue(told["## Peak memory"].startswith(f"Commit `{later}`, "))
 
-    def test_is_begun_anew_for_another_commit_or_machine(self):
-        for other in ({"commit": "ba9876543210"}, {"CPU": "another"}, {"cores": "4"}):
+    def test_is_begun_anew_on_another_machine(self):
+        for other in ({"CPU": "another"}, {"cores": "4"}):
             self.write(IDENTITY, ["steps"])
             parts, reasons = self.write(IDENTITY | other, ["memory"])
-            self.assertEqual((parts, len(reasons)), ({"memory"}, 1))
-
-    def test_of_a_changed_tree_is_always_begun_anew(self):
-        for commit in (IDENTITY["commit"] + machine.CHANGED, machine.UNKNOWN):
-            self.write(IDENTITY | {"commit": commit}, ["steps"])
-            parts, reasons = self.write(IDENTITY | {"commit": commit}, ["memory"])
             self.assertEqual((parts, len(reasons)), ({"memory"}, 1))
 
     def test_mixes_no_quick_parts_and_none_of_an_older_form(self):
@@ -239,7 +240,7 @@ class PageTest(unittest.TestCase):
     def test_says_once_what_was_measured_and_begins_with_a_summary(self):
         self.write(IDENTITY, report.PARTS)
         text = (self.folder / "performance.md").read_text()
-        self.assertEqual(text.count(IDENTITY["commit"]), 1)
+        self.assertEqual(text.count("CPU: one; cores: 2"), 1)
         short = text[text.index("## In short") : text.index("## A training step")]
         self.assertIn("2 M parameters, fp32, batch 4**: fsdp shm takes 1.00 ±0.0 % of PyTorch FSDP2", short)
         self.assertIn("a unit of 16 MiB, 2 ranks**: fsdp shm takes 0.50 ±0.0 % of PyTorch Gloo", short)

@@ -18,7 +18,7 @@ from compare import (
     wires,
 )
 from compare.contestants import PLAIN
-from compare.page import FILE, described
+from compare.page import FILE, described_machine, described_part
 from compare.spread import with_spread
 
 PARTS = {
@@ -60,27 +60,28 @@ def short_lines(module, result):
             yield f"- **{what}**: {text}."
 
 
-def summary_lines(parts):
-    lines = [line for name, (module, _) in PARTS.items() if name in parts for line in short_lines(module, parts[name])]
+def summary_lines(results):
+    lines = [line for name, result in results.items() for line in short_lines(PARTS[name][0], result)]
     return ["", "## In short", "", *lines] if lines else []
 
 
-def part_lines(folder, name, result):
+def part_lines(folder, name, part):
     module, title = PARTS[name]
-    lines = ["", f"## {title}", "", *module.render(result)]
+    result = part["result"]
+    lines = ["", f"## {title}", "", described_part(part), "", *module.render(result)]
     if picture := plots.draw(folder, name, result):
         lines += ["", f"![{title}](pictures/{picture})"]
     return lines
 
 
 def page_text(folder, page):
-    lines = HEAD.splitlines() + ["", described(page)]
+    parts = {name: page["parts"][name] for name in PARTS if name in page["parts"]}
+    lines = HEAD.splitlines() + ["", described_machine(page) + "."]
     if page["quick"]:
         lines += ["", QUICK]
-    lines += summary_lines(page["parts"])
-    for name in PARTS:
-        if name in page["parts"]:
-            lines += part_lines(folder, name, page["parts"][name])
+    lines += summary_lines({name: part["result"] for name, part in parts.items()})
+    for name, part in parts.items():
+        lines += part_lines(folder, name, part)
     return "\n".join(lines) + "\n"
 
 
