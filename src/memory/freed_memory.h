@@ -3,10 +3,10 @@
 
 namespace fsdp::memory {
 
-// From now on large blocks go back to the system when they are freed, where they serve as cache for files. By itself
-// glibc keeps them for later blocks, which do not quite fit into them: for activations it takes half as much again as
-// they need at most, and has that all the time. Costs a fault for each page of a new block. For the whole process;
-// nothing where the allocator is another one.
+// From now on most of the memory of large tensors goes back to the system when they are freed, where it serves as cache
+// for files; some of it is kept for the next tensors (kept_blocks.h). By itself glibc keeps all of it for later blocks,
+// which do not quite fit: for activations it takes half as much again as they need at most, and has that all the time.
+// For the whole process, and tensors on the CPU. Nothing where it has a CPU allocator of its own already.
 void return_freed_memory();
 
 }  // namespace fsdp::memory

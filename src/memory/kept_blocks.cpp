@@ -1,0 +1,94 @@
+#include "memory/kept_blocks.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace fsdp::memory {
+
+namespace {
+
+constexpr size_t kUnit = 64 << 10;  // sizes are multiples of it
+constexpr size_t kExcess = 8;       // a kept block may be larger than what is asked for by one part in so many
+constexpr size_t kShareKept = 4;    // one part in so many of the most in use
+
+size_t rounded(size_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+
+}  // namespace
+
+KeptBlocks::~KeptBlocks() { keep_at_most(0); }
+
+void* KeptBlocks::take(size_t bytes) {
+  if (bytes > std::numeric_limits<size_t>::max() - kUnit) return nullptr;
+  const size_t size = std::max(kUnit, rounded(bytes));
+  const std::lock_guard lock(mutex_);
+  void* block = take_kept(size);
+  if (block == nullptr) block = map(size);
+  bytes_.most_in_use = std::max(bytes_.most_in_use, bytes_.in_use);
+  return block;
+}
+
+void* KeptBlocks::take_kept(size_t bytes) {
+  const auto found = by_size_.lower_bound(bytes);
+  if (found == by_size_.end() || found->first - bytes > bytes / kExcess) return nullptr;
+  const Block block = *found->second;
+  kept_.erase(found->second);
+  by_size_.erase(found);
+  bytes_.kept -= block.bytes;
+  bytes_.in_use += block.bytes;
+  in_use_.emplace(block.begin, block.bytes);
+  return block.begin;
+}
+
+void* KeptBlocks::map(size_t bytes) {
+  const size_t in_use = bytes_.in_use + bytes;
+  keep_at_most(bytes_.most_in_use > in_use ? bytes_.most_in_use - in_use : 0);
+  void* const block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) {
+    if (bytes_.kept == 0) return nullptr;
+    keep_at_most(0);
+    return map(bytes);
+  }
+  in_use_.emplace(block, bytes);
+  bytes_.in_use = in_use;
+  return block;
+}
+
+void KeptBlocks::give_back(void* block) {
+  const std::lock_guard lock(mutex_);
+  const auto found = in_use_.find(block);
+  const size_t bytes = found->second;
+  in_use_.erase(found);
+  by_size_.emplace(bytes, kept_.insert(kept_.end(), {block, bytes}));
+  bytes_.in_use -= bytes;
+  bytes_.kept += bytes;
+  keep_at_most(bytes_.most_in_use / kShareKept);
+}
+
+void KeptBlocks::keep_at_most(size_t bytes) {
+  while (bytes_.kept > bytes) drop(kept_.begin());
+}
+
+void KeptBlocks::drop(Blocks::iterator block) {
+  const auto [begin, end] = by_size_.equal_range(block->bytes);
+  by_size_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == block; }));
+  bytes_.kept -= block->bytes;
+  munmap(block->begin, block->bytes);
+  kept_.erase(block);
+}
+
+bool KeptBlocks::is_in_use(void* block) const {
+  const auto is_at_page = [](void* address) { return reinterpret_cast<uintptr_t>(address) % 4096 == 0; };
+  if (!is_at_page(block)) return false;  // as most of those that are asked for
+  const std::lock_guard lock(mutex_);
+  return in_use_.contains(block);
+}
+
+KeptBlocks::Bytes KeptBlocks::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace fsdp::memory

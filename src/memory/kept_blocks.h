@@ -1,0 +1,52 @@
+// Large blocks of memory for tensors. Of those that are freed some are kept for the next ones, and the others go back
+// to the system.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+namespace fsdp::memory {
+
+// Any thread. Kept is at most a quarter of the most memory that was in use at once. Before the system is asked for a
+// block, kept ones go back to it, the oldest first, until there is room: blocks in use and kept ones together never
+// take more than the most that was in use at once.
+class KeptBlocks {
+ public:
+  KeptBlocks() = default;
+  ~KeptBlocks();  // of those that are kept
+  KeptBlocks(const KeptBlocks&) = delete;
+  KeptBlocks& operator=(const KeptBlocks&) = delete;
+
+  // At the beginning of a page, and with any content; null where the system has no memory for it.
+  void* take(size_t bytes);
+  void give_back(void* block);
+  // Whether it was taken, and not given back.
+  bool is_in_use(void* block) const;
+
+  struct Bytes {
+    size_t in_use = 0, kept = 0, most_in_use = 0;
+  };
+  Bytes bytes() const;
+
+ private:
+  struct Block {
+    void* begin;
+    size_t bytes;
+  };
+  using Blocks = std::list<Block>;
+  void* take_kept(size_t bytes);
+  void* map(size_t bytes);
+  void drop(Blocks::iterator block);
+  void keep_at_most(size_t bytes);
+
+  mutable std::mutex mutex_;
+  Blocks kept_;  // the oldest first
+  std::multimap<size_t, Blocks::iterator> by_size_;
+  std::unordered_map<void*, size_t> in_use_;
+  Bytes bytes_;
+};
+
+}  // namespace fsdp::memory

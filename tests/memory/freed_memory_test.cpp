@@ -1,0 +1,50 @@
+#include "memory/freed_memory.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/message_of.h"
+
+namespace fsdp::memory {
+namespace {
+
+int64_t resident_bytes() {
+  int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * 4096;
+}
+
+TEST(FreedMemory, OfTensorsGoesBackToTheSystemButForAQuarter) {
+  return_freed_memory();
+  constexpr int64_t kCount = 32, kBytes = 8 << 20;
+  const int64_t before = resident_bytes();
+  std::vector<torch::Tensor> tensors;
+  for (int64_t i = 0; i < kCount; ++i) tensors.push_back(torch::ones({kBytes / 4}));
+  EXPECT_GE(resident_bytes() - before, kCount * kBytes);
+  tensors.clear();
+  EXPECT_LE(resident_bytes() - before, kCount * kBytes / 2);
+}
+
+TEST(FreedMemory, ChangesNothingElseOfTensors) {
+  const torch::Tensor before = torch::arange(1 << 20);
+  return_freed_memory();
+  return_freed_memory();
+  torch::Tensor tensor = before.clone();
+  tensor.resize_({3 << 20}).slice(0, 1 << 20).fill_(7);
+  EXPECT_TRUE(torch::equal(tensor.slice(0, 0, 1 << 20), before));
+  EXPECT_EQ(tensor.sum().item<int64_t>(), before.sum().item<int64_t>() + (int64_t{14} << 20));
+  EXPECT_TRUE(torch::zeros({1 << 20}).eq(0).all().item<bool>());  // where the freed ones were
+  for (const int64_t size : {1 << 10, 1 << 20}) {                 // products in bf16 have scratch memory
+    const torch::Tensor ones = torch::ones({2, size}, torch::kBFloat16);
+    EXPECT_EQ(ones.mm(ones.t()).sum().item<float>(), static_cast<float>(4 * size));
+  }
+  EXPECT_THAT(testing::message_of<c10::Error>([] { torch::empty({int64_t{1} << 58}); }),
+              ::testing::HasSubstr("can't allocate memory"));
+}
+
+}  // namespace
+}  // namespace fsdp::memory
