@@ -38,6 +38,11 @@ class MetricsFile {
   void write(const DataRecord& data);
   void write(const CheckpointRecord& checkpoint);
 
+  // Whether the file is still where it was made; and a new one there with all records, where it is not. Throws
+  // fsdp::Error where that cannot be.
+  bool is_in_place() const { return file_->is_in_place(); }
+  void restore() { file_->restore(); }
+
   // The losses of the run, one per record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }
   int64_t first_step() const { return first_step_; }

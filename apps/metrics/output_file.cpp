@@ -6,16 +6,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace trainer {
 
 namespace {
 
 // Neither follows a link nor waits for the reader of a pipe.
-int open_for_writing(const std::filesystem::path& path) {
-  return open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+int open_for_writing(const std::filesystem::path& path, int flags = 0) {
+  return open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
 }
 
 // Devices have no size, and cannot be cut.
@@ -26,10 +29,17 @@ bool cut(int descriptor, int64_t size) {
   return S_ISREG(status.st_mode) && status.st_size >= size && ftruncate(descriptor, size) == 0;
 }
 
+// Of the first bytes from `begin`, at the same place of the other file: how many were copied, as read(2) tells it.
+ssize_t copy_some(int from, int to, int64_t begin, int64_t size) {
+  std::array<char, 1 << 16> bytes;
+  const ssize_t count = pread(from, bytes.data(), std::min<size_t>(bytes.size(), static_cast<size_t>(size)), begin);
+  return count <= 0 ? count : pwrite(to, bytes.data(), static_cast<size_t>(count), begin);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path, int64_t size)
-    : descriptor_(open_for_writing(path)), size_(size) {
+    : path_(path), descriptor_(open_for_writing(path)), size_(size) {
   if (descriptor_ < 0) {
     throw fsdp::Error(fmt::format("'{}' cannot be written: {}.", path.string(),
                                   errno == ELOOP ? "it is a symbolic link" : strerror(errno)));
@@ -54,6 +64,32 @@ std::string OutputFile::append(std::string_view bytes) {
   }
   size_ = end;
   return "";
+}
+
+bool OutputFile::is_in_place() const {
+  struct stat here {
+  }, there{};
+  return fstat(descriptor_, &here) == 0 && lstat(path_.c_str(), &there) == 0 && here.st_ino == there.st_ino &&
+         here.st_dev == there.st_dev;
+}
+
+void OutputFile::restore() {
+  const int fresh = open_for_writing(path_, O_EXCL);
+  std::string problem = fresh < 0 ? strerror(errno) : "";
+  for (int64_t done = 0; problem.empty() && done < size_;) {
+    const ssize_t count = copy_some(descriptor_, fresh, done, size_ - done);
+    if (count <= 0) problem = count == 0 ? "it was cut" : strerror(errno);
+    done += count;
+  }
+  if (problem.empty()) {
+    close(std::exchange(descriptor_, fresh));
+    return;
+  }
+  if (fresh >= 0) {
+    close(fresh);
+    unlink(path_.c_str());
+  }
+  throw fsdp::Error(fmt::format("'{}' cannot be written again: {}.", path_.string(), problem));
 }
 
 }  // namespace trainer

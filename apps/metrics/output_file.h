@@ -22,7 +22,14 @@ class OutputFile {
   // Returns why none could be written, "No space left on device" say; empty: they are written.
   [[nodiscard]] std::string append(std::string_view bytes);
 
+  // Whether its path still leads to it. Somebody may have removed it, or moved it away.
+  bool is_in_place() const;
+  // Makes a file at its path with all that this one has, and goes on in that. Throws fsdp::Error where it cannot, or
+  // another file is there; then it goes on in the old one.
+  void restore();
+
  private:
+  std::filesystem::path path_;
   int descriptor_;
   int64_t size_;
 };

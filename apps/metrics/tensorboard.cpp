@@ -103,6 +103,12 @@ void TensorBoardFile::end(int64_t steps_done, bool is_finished) {
   append_summary(steps_done, session_end_value(is_finished, seconds_since_1970()));
 }
 
+void TensorBoardFile::restore() {
+  if (file_.is_in_place()) return;
+  made(path_.parent_path());
+  file_.restore();
+}
+
 void TensorBoardFile::append_summary(int64_t step, const Message& value) {
   Message summary, event = event_at(step);
   summary.add_message(kValue, value);

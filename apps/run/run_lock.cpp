@@ -7,10 +7,11 @@ namespace trainer {
 
 namespace fs = std::filesystem;
 using fsdp::files::FileLock;
+using fsdp::files::LockHeld;
 
 namespace {
 
-FileLock locked(const fs::path& run) {
+void lock(const fs::path& run, std::optional<FileLock>& lock) {
   constexpr const char* kName = "lock";
   // A run that was killed may be started again before the last of its processes is gone.
   constexpr std::chrono::seconds kPatience(2);
@@ -18,12 +19,13 @@ FileLock locked(const fs::path& run) {
   fs::create_directories(run, error);
   if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", run.string(), error.message()));
   try {
-    return FileLock(run / kName, kPatience);
-  } catch (const fsdp::files::LockHeld& held) {
-    throw fsdp::Error(
+    lock.emplace(run / kName, kPatience);
+  } catch (const LockHeld& held) {
+    throw LockHeld(
         fmt::format("run folder '{}' is in use by {}. Wait until that run has ended, or name another --run. If that "
                     "process is no longer there, and the file system has no locks, remove '{}'.",
-                    run.string(), held.holder(), (run / kName).string()));
+                    run.string(), held.holder(), (run / kName).string()),
+        held.holder());
   } catch (const fsdp::Error& failed) {
     throw fsdp::Error(fmt::format("run folder '{}' cannot be written: {}", run.string(), failed.what()));
   }
@@ -31,6 +33,11 @@ FileLock locked(const fs::path& run) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run) : lock_(locked(run)) {}
+RunLock::RunLock(const fs::path& run) : run_(run) { lock(run_, lock_); }
+
+void RunLock::restore() {
+  if (lock_ && lock_->is_in_place()) return;
+  lock(run_, lock_);
+}
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "files/file_lock.h"
 
@@ -11,12 +12,17 @@ namespace trainer {
 // how it is where the file system has no locks.
 class RunLock {
  public:
-  // Makes the folder where there is none. Throws fsdp::Error where another process holds the lock, or the folder cannot
-  // be written.
+  // Makes the folder where there is none. Throws files::LockHeld where another process holds the lock; fsdp::Error
+  // where the folder cannot be written.
   explicit RunLock(const std::filesystem::path& run);
 
+  // Where somebody removed the folder, or moved it away: makes it again, and takes the lock there. Throws as the
+  // constructor does.
+  void restore();
+
  private:
-  fsdp::files::FileLock lock_;
+  std::filesystem::path run_;
+  std::optional<fsdp::files::FileLock> lock_;  // none where `restore` failed
 };
 
 }  // namespace trainer

@@ -32,6 +32,7 @@ bool is_preemption(int signal) { return signal == SIGTERM || signal == SIGUSR1; 
 // `code` is `launch`'s: the launcher may have been asked as well as the ranks.
 int exit_code(const JobMemory& job, int code) {
   if (job.refused.is_set() || job.has_bad_input(code)) return kUsageError;
+  if (job.hopeless.is_set()) return 1;
   const int signal = job.signal.get();
   // While ranks start there is nothing to save: the run is as it was before.
   if (!job.trains.is_set() && is_preemption(code - 128)) return kGoOnLater;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "console/units.h"
 #include "files/durable_file.h"
@@ -43,8 +44,10 @@ void write_settings(const Options& options, const tokenizers::Tokenizer* tokeniz
 }  // namespace
 
 Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
-               double peak_flops)
+               double peak_flops, RunLock& lock)
     : options_(options),
+      tokenizer_(tokenizer),
+      lock_(lock),
       peak_flops_(peak_flops),
       flops_per_token_(models::flops_per_token(options.model, options.model.context, frozen_parameters(options))),
       terminal_(standard_output()),
@@ -56,6 +59,29 @@ Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, c
       last_(began_) {
   write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
   metrics_.write(start);
+}
+
+void Report::keep_folder(int64_t step) try {
+  if (metrics_.is_in_place()) return;
+  restore_folder();
+  is_folder_lost_ = false;
+  event(step, fmt::format("the run folder '{}' was removed or moved: it is there again, with the record of the run but "
+                          "without the checkpoints that it had",
+                          options_.run));
+} catch (const fsdp::files::LockHeld&) {
+  throw;
+} catch (const fsdp::Error& error) {
+  if (!std::exchange(is_folder_lost_, true)) {
+    tell(fmt::format("the run folder was removed or moved, and cannot be made again; training goes on: {}",
+                     error.what()));
+  }
+}
+
+void Report::restore_folder() {
+  lock_.restore();
+  metrics_.restore();  // before all that would replace files of another run
+  write_settings(options_, tokenizer_);
+  tensorboard_.restore();
 }
 
 void Report::add_speed(StepRecord& record) {
@@ -78,13 +104,13 @@ void Report::add_speed(StepRecord& record) {
 double Report::seconds_since_beginning() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
 void Report::event(int64_t step, const std::string& text) {
-  metrics_.write(Event{.step = step, .text = text, .seconds = seconds_since_beginning()});
+  write(Event{.step = step, .text = text, .seconds = seconds_since_beginning()});
   tell(fmt::format("step {}: {}", step, text));
 }
 
 void Report::checkpoint(CheckpointRecord record, const std::string& text) {
   record.seconds = seconds_since_beginning();
-  metrics_.write(record);
+  write(record);
   if (!text.empty()) tell(fmt::format("step {}: {}", record.step, text));
 }
 
@@ -96,7 +122,7 @@ void Report::step(StepRecord record) {
     if (part.name == "activations") activation_bytes_ = std::max(activation_bytes_, part.bytes);
     if (part.name == "activations in files") stored_bytes_ = std::max(stored_bytes_, part.bytes);
   }
-  metrics_.write(record);
+  write(record);
   tensorboard_.write(record);
   progress_.show(record);
 }
@@ -141,11 +167,11 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
 
 void Report::end(int64_t steps_done, EndStatus status, const std::string& reason) {
   tensorboard_.end(steps_done, status == EndStatus::Finished);
-  metrics_.write(ProcessEnd{.step = steps_done,
-                            .seconds = seconds_since_beginning(),
-                            .time = utc_time(),
-                            .status = status,
-                            .reason = reason});
+  write(ProcessEnd{.step = steps_done,
+                   .seconds = seconds_since_beginning(),
+                   .time = utc_time(),
+                   .status = status,
+                   .reason = reason});
 }
 
 void Report::stopped(int64_t steps_done) {

@@ -10,6 +10,7 @@
 #include "metrics/step_record.h"
 #include "metrics/tensorboard.h"
 #include "options/options.h"
+#include "run/run_lock.h"
 #include "tokenizers/tokenizer.h"
 #include "training/step_times.h"
 
@@ -20,7 +21,9 @@ class Report {
   // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
   // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_flops`: floating-point
   // operations per second that the job can reach (peak_flops.h).
-  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start, double peak_flops);
+  // `lock`, on the run folder, and the tokenizer live as long as the report.
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start, double peak_flops,
+         RunLock& lock);
 
   // Before the first step.
   void begin(int64_t steps_done) { progress_.begin(steps_done); }
@@ -30,7 +33,7 @@ class Report {
   // An event after `step` steps, for the record and for who watches: "checkpoint saved".
   void event(int64_t step, const std::string& text);
   // For the record alone.
-  void data(const DataRecord& record) { metrics_.write(record); }
+  void data(const DataRecord& record) { write(record); }
   // A checkpoint that was saved, with all but its time; and a line for who watches, where there is a text.
   void checkpoint(CheckpointRecord record, const std::string& text);
   // For who watches alone.
@@ -48,11 +51,23 @@ class Report {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // A line of the record.
+  template <typename Record>
+  void write(const Record& record) {
+    keep_folder(record.step);
+    metrics_.write(record);
+  }
+  // Makes the run folder again where somebody removed it, or moved it away, with all that lies there but checkpoints;
+  // tells of it once. Throws files::LockHeld where it is another run's by now.
+  void keep_folder(int64_t step);
+  void restore_folder();
   void add_speed(StepRecord& record);
   void keep_sample(const std::string& sample);
   double seconds_since_beginning() const;
 
   Options options_;
+  const tokenizers::Tokenizer* tokenizer_;
+  RunLock& lock_;
   double peak_flops_, flops_per_token_;
   Terminal terminal_;
   Progress progress_;
@@ -65,6 +80,7 @@ class Report {
   std::optional<double> validation_loss_;
   int64_t activation_bytes_ = 0;  // the most of a step
   int64_t stored_bytes_ = 0;      // of activations, in files
+  bool is_folder_lost_ = false;
 };
 
 }  // namespace trainer

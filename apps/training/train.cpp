@@ -228,7 +228,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   std::optional<Report> report;
   if (world.rank() == 0) {
     const ProcessStart start = process_start(world, options, resumed.steps_recorded());
-    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops); });
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops, *lock); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_recorded()));
     if (!resumed.passed_over.empty()) report->event(resumed.steps_recorded(), resumed.passed_over);
@@ -290,8 +290,10 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     }
     if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {
-    if (world.rank() == 0) print_problems({error.what()});
-    job.refused.set();
+    const bool has_trained = job.hopeless.is_set();
+    if (world.rank() == 0)
+      has_trained ? print_error(fmt::format("{}\n", error.what())) : print_problems({error.what()});
+    if (!has_trained) job.refused.set();
   }
 }
 

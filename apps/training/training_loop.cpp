@@ -10,6 +10,7 @@
 
 #include "generation/generate.h"
 #include "planning/activation_text.h"
+#include "run/first_rank.h"
 #include "training/evaluate.h"
 #include "training/rank_offer.h"
 #include "training/train_step.h"
@@ -252,7 +253,7 @@ void TrainingLoop::stop_after_failed_save() {
   if (agreed_signal(training_.world, failed_save_.empty() ? 0 : 1) == 0) return;
   finish_save(Wait::IfNeeded);
   training_.job.hopeless.set();
-  throw fsdp::Error(failed_save_);
+  throw AgreedError(training_.world, failed_save_);
 }
 
 void TrainingLoop::finish_save_before_next() {

@@ -98,6 +98,11 @@ bool is_lock_held(const std::filesystem::path& path) {
   return errno == EWOULDBLOCK || has_no_locks(errno);
 }
 
-FileLock::~FileLock() { unlink(path_.c_str()); }
+bool FileLock::is_in_place() const { return is_still_at(path_, descriptor_); }
+
+// Where somebody removed the file, that of another holder may be there.
+FileLock::~FileLock() {
+  if (is_in_place()) unlink(path_.c_str());
+}
 
 }  // namespace fsdp::files

@@ -22,10 +22,10 @@ class LockHeld : public Error {
   std::string holder_;
 };
 
-// Held from the constructor to the destructor, which removes the file. The kernel gives the lock back when the process
-// dies, and the file that is left is taken by the next one. Where the file system has no locks, the file itself is the
-// lock: made by nobody else while it is there. One that a killed process left there has to be removed by hand, and the
-// message says so.
+// Held from the constructor to the destructor, which removes the file if that is still at its path. The kernel gives
+// the lock back when the process dies, and the file that is left is taken by the next one. Where the file system has no
+// locks, the file itself is the lock: made by nobody else while it is there. One that a killed process left there has
+// to be removed by hand, and the message says so.
 class FileLock {
  public:
   // Waits for `patience` for a holder that is about to end. Throws LockHeld; Error for a path that is a symbolic link
@@ -34,6 +34,9 @@ class FileLock {
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
+
+  // Whether others see it: the file is at its path.
+  bool is_in_place() const;
 
  private:
   // Gone: a holder that ended has removed the file meanwhile.

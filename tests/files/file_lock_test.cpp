@@ -56,6 +56,18 @@ TEST(FileLock, IsFreeWhenItsHolderIsKilled) {
   FileLock mine(path);
 }
 
+TEST(FileLock, LeavesTheLockAloneThatCameToBeAtItsPath) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "lock";
+  std::optional<FileLock> lost(path);
+  EXPECT_TRUE(lost->is_in_place());
+  fs::remove(path);
+  EXPECT_FALSE(lost->is_in_place());
+  const FileLock mine(path);
+  lost.reset();
+  EXPECT_TRUE(mine.is_in_place());
+}
+
 TEST(FileLock, FollowsNoLinkAndWritesToNoFileThroughOne) {
   const TemporaryFolder folder;
   const std::string precious = folder.write("precious", "text"), path = folder / "lock";

@@ -34,6 +34,8 @@ class Job {
 
   void send(int signal, pid_t process) const;
 
+  // Waits for its end.
+  Ending end() { return ending_.get(); }
   // Sends the signal, and waits for the end, that of the ranks too.
   Ending end_by(int signal, pid_t process);
 

@@ -272,6 +272,9 @@ TEST_F(TrainOnASmallDisk, StopsWhereItIsToldTo) {
     EXPECT_EQ(ending.code, 1);
     EXPECT_THAT(ending.output, AllOf(HasSubstr("step 2: a checkpoint could not be saved, and --on-failed-save is stop"),
                                      HasSubstr("No space left"), Not(HasSubstr("\"step\":20,"))));
+    const std::string told = "a checkpoint could not be saved";  // and once more in the record
+    const size_t first = ending.output.find(told), records = ending.output.find("{\"step\"");
+    EXPECT_GT(ending.output.find(told, first + 1), records) << ending.output;
     EXPECT_THAT(ending.output, Not(HasSubstr("the ranks were started again")));
     EXPECT_THAT(ending.output, Not(HasSubstr("did not answer")));
   }

@@ -7,8 +7,10 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "support/message_of.h"
 #include "support/temporary_folder.h"
 
 namespace trainer {
@@ -85,6 +87,35 @@ TEST(Metrics, OfAResumedRunGoOnFromItsCheckpoint) {
   const std::string after = read_bytes(folder / "m");
   const size_t kept = before.find("{\"step\":4");
   EXPECT_EQ(after.substr(0, kept), before.substr(0, kept));
+}
+
+TEST(Metrics, AreAllThereAgainWhereTheFileWasRemoved) {
+  TemporaryFolder folder;
+  MetricsFile metrics(folder / "m", 0, kQuietly);
+  for (int64_t step = 1; step <= 1000; ++step) metrics.write(record_of(step, 1));
+  const std::string before = read_bytes(folder / "m");
+  EXPECT_TRUE(metrics.is_in_place());
+  std::filesystem::remove(folder / "m");
+  EXPECT_FALSE(metrics.is_in_place());
+  metrics.restore();
+  EXPECT_TRUE(metrics.is_in_place());
+  EXPECT_EQ(read_bytes(folder / "m"), before);
+  metrics.write(record_of(1001, 1));
+  EXPECT_EQ(records_of(folder / "m").size(), 1001u);
+}
+
+TEST(Metrics, OfAnotherFileAreNotWrittenOver) {
+  TemporaryFolder folder;
+  MetricsFile metrics(folder / "m", 0, kQuietly);
+  metrics.write(record_of(1, 1));
+  std::filesystem::rename(folder / "m", folder / "moved");
+  folder.write("m", "of another run");
+  EXPECT_FALSE(metrics.is_in_place());
+  EXPECT_THAT(fsdp::testing::message_of<fsdp::Error>([&] { metrics.restore(); }),
+              testing::HasSubstr("cannot be written again: File exists"));
+  metrics.write(record_of(2, 1));
+  EXPECT_EQ(read_bytes(folder / "m"), "of another run");
+  EXPECT_EQ(records_of(folder / "moved").size(), 2u);
 }
 
 // They are recorded when they are committed.

@@ -47,6 +47,23 @@ TEST(RunLock, LeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
 }
 
+TEST(RunLock, IsTakenAgainWhereItsFolderWasRemoved) {
+  TemporaryFolder folder;
+  const std::string run = folder / "run";
+  RunLock lock(run);
+  lock.restore();
+  std::filesystem::remove_all(run);
+  lock.restore();
+  EXPECT_THAT(message_of_lock(run), HasSubstr("is in use by process"));
+  std::filesystem::remove_all(run);
+  {
+    const RunLock other(run);
+    EXPECT_THAT(message_of<fsdp::files::LockHeld>([&] { lock.restore(); }), HasSubstr("is in use by process"));
+  }
+  lock.restore();
+  EXPECT_TRUE(std::filesystem::exists(run + "/lock"));
+}
+
 TEST(RunLock, OfAFolderThatCannotBeMadeIsAnError) {
   TemporaryFolder folder;
   EXPECT_THAT(message_of_lock(folder.write("file", "bytes") + "/run"), HasSubstr("cannot be made"));
