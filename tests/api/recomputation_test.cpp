@@ -136,6 +136,25 @@ TEST(Recomputation, TakesTheResultsThatAFunctionChose) {
   EXPECT_FALSE(torch::equal(gradient("aten::exp"), expected));
 }
 
+// Attention has the tag of operators that draw random numbers, and draws none without dropout.
+TEST(Recomputation, TakesTheAttentionThatAFunctionChose) {
+  const auto gradient = [](std::optional<std::string_view> kept) {
+    const Tensor x = values_for(1, {1, 2, 4, 8}).requires_grad_(), w = values_for(2, {8}).requires_grad_();
+    const auto function = [](const Tensor& a, const Tensor& b) {
+      return at::scaled_dot_product_attention(a, a, a, {}, 0.0, true).mul(b).exp();
+    };
+    ActivationCheckpointOptions options{.keep = KeptResults::Products};
+    options.keeps = [kept](std::string_view name) { return name == *kept; };
+    const Tensor y = kept ? activation_checkpoint(options, function, x, w) : function(x, w);
+    x.data_ptr<float>()[0] = 3;
+    y.sum().backward();
+    return w.grad();
+  };
+  const Tensor expected = gradient(std::nullopt);
+  EXPECT_TRUE(torch::equal(gradient("aten::_scaled_dot_product_flash_attention_for_cpu"), expected));
+  EXPECT_FALSE(torch::equal(gradient("aten::exp"), expected));
+}
+
 // Were a draw left out of the second run, those behind it would be others.
 TEST(Recomputation, DrawsAllRandomNumbersAgainWhateverIsKept) {
   const auto gradient = [](bool checkpointed) {
