@@ -67,8 +67,7 @@ ResultTraits make_result_traits(const c10::OperatorHandle& operation) {
   const bool returns_tensors = !returns.empty() && std::ranges::all_of(returns, [](const auto& result) {
     return result.type()->kind() == c10::TypeKind::TensorType;
   });
-  traits.may_be_kept =
-      traits.is_product || (traits.written.empty() && traits.reads && !is_random && returns_tensors);
+  traits.may_be_kept = traits.is_product || (traits.written.empty() && traits.reads && !is_random && returns_tensors);
   return traits;
 }
 
