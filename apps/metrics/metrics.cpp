@@ -119,6 +119,12 @@ void MetricsFile::write_line(const std::string& line) {
   is_full_ = !reason.empty();
 }
 
+void MetricsFile::restore_beside() {
+  const fs::path aside = set_aside(path_, ".changed-");
+  tell_(fmt::format("'{}' was changed: what was there is now '{}'.", path_.string(), aside.string()));
+  restore();
+}
+
 void MetricsFile::remember(int64_t step, double loss) {
   if (losses_.empty()) first_step_ = step;
   losses_.push_back(loss);

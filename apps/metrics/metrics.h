@@ -38,10 +38,12 @@ class MetricsFile {
   void write(const DataRecord& data);
   void write(const CheckpointRecord& checkpoint);
 
-  // Whether the file is still where it was made; and a new one there with all records, where it is not. Throws
-  // fsdp::Error where that cannot be.
+  // Where somebody removes or moves the file: as OutputFile's.
   bool is_in_place() const { return file_->is_in_place(); }
+  bool is_replaced() const { return file_->is_replaced(); }
   void restore() { file_->restore(); }
+  // The file that is there instead gets another name, and it tells which; then `restore`.
+  void restore_beside();
 
   // The losses of the run, one per record, kept ones included, and the step of the first.
   const std::vector<double>& losses() const { return losses_; }

@@ -29,11 +29,44 @@ bool cut(int descriptor, int64_t size) {
   return S_ISREG(status.st_mode) && status.st_size >= size && ftruncate(descriptor, size) == 0;
 }
 
-// Of the first bytes from `begin`, at the same place of the other file: how many were copied, as read(2) tells it.
-ssize_t copy_some(int from, int to, int64_t begin, int64_t size) {
-  std::array<char, 1 << 16> bytes;
-  const ssize_t count = pread(from, bytes.data(), std::min<size_t>(bytes.size(), static_cast<size_t>(size)), begin);
-  return count <= 0 ? count : pwrite(to, bytes.data(), static_cast<size_t>(count), begin);
+using Piece = std::array<char, 1 << 16>;
+
+// As pread(2), and not interrupted.
+ssize_t read_at(int descriptor, Piece& bytes, int64_t begin, int64_t size) {
+  ssize_t count;
+  do {
+    count = pread(descriptor, bytes.data(), std::min(bytes.size(), static_cast<size_t>(size)), begin);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
+// Of the bytes from `begin` to `end` some at the beginning, to the same place of the other file. Returns why none could
+// be copied; empty: `begin` is behind them.
+std::string copy_some(int from, int to, int64_t& begin, int64_t end) {
+  Piece bytes;
+  const ssize_t count = read_at(from, bytes, begin, end - begin);
+  if (count <= 0) return count == 0 ? "it was cut" : strerror(errno);
+  ssize_t written;
+  do {
+    written = pwrite(to, bytes.data(), static_cast<size_t>(count), begin);
+  } while (written < 0 && errno == EINTR);
+  if (written < 0) return strerror(errno);
+  begin += written;
+  return "";
+}
+
+// Whether `file` has `size` bytes at most, which are those at the beginning of `whole`.
+bool is_beginning_of(int whole, int file, int64_t size) {
+  struct stat status {};
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > size) return false;
+  Piece here, there;
+  for (int64_t at = 0; at < status.st_size;) {
+    const ssize_t count = read_at(file, there, at, status.st_size - at);
+    if (count <= 0 || read_at(whole, here, at, count) != count) return false;
+    if (std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) != 0) return false;
+    at += count;
+  }
+  return true;
 }
 
 }  // namespace
@@ -73,22 +106,29 @@ bool OutputFile::is_in_place() const {
          here.st_dev == there.st_dev;
 }
 
+bool OutputFile::is_replaced() const {
+  const int there = open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (there < 0) return errno != ENOENT && errno != ENOTDIR;
+  const bool is_other = !is_in_place() && !is_beginning_of(descriptor_, there, size_);
+  close(there);
+  return is_other;
+}
+
 void OutputFile::restore() {
-  const int fresh = open_for_writing(path_, O_EXCL);
-  std::string problem = fresh < 0 ? strerror(errno) : "";
-  for (int64_t done = 0; problem.empty() && done < size_;) {
-    const ssize_t count = copy_some(descriptor_, fresh, done, size_ - done);
-    if (count <= 0) problem = count == 0 ? "it was cut" : strerror(errno);
-    done += count;
+  if (is_in_place()) return;
+  const int there = open_for_writing(path_);
+  std::string problem = there < 0 ? strerror(errno) : "";
+  if (problem.empty() && !is_beginning_of(descriptor_, there, size_)) problem = "another file is there";
+  struct stat status {};
+  if (problem.empty() && fstat(there, &status) != 0) problem = strerror(errno);
+  for (int64_t done = status.st_size; problem.empty() && done < size_;) {
+    problem = copy_some(descriptor_, there, done, size_);
   }
   if (problem.empty()) {
-    close(std::exchange(descriptor_, fresh));
+    close(std::exchange(descriptor_, there));
     return;
   }
-  if (fresh >= 0) {
-    close(fresh);
-    unlink(path_.c_str());
-  }
+  if (there >= 0) close(there);
   throw fsdp::Error(fmt::format("'{}' cannot be written again: {}.", path_.string(), problem));
 }
 

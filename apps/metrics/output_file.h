@@ -24,8 +24,10 @@ class OutputFile {
 
   // Whether its path still leads to it. Somebody may have removed it, or moved it away.
   bool is_in_place() const;
-  // Makes a file at its path with all that this one has, and goes on in that. Throws fsdp::Error where it cannot, or
-  // another file is there; then it goes on in the old one.
+  // Whether another file is at its path, and none that begins with the same bytes, such as a copy of an earlier state.
+  bool is_replaced() const;
+  // Goes on in a file at its path: a new one, or the copy that is there. Either has all bytes afterwards. Throws
+  // fsdp::Error where that cannot be, and goes on in the old one.
   void restore();
 
  private:

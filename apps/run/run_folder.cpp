@@ -116,6 +116,11 @@ std::string text_folder_problem(const Options& options) try {
 
 }  // namespace
 
+std::string foreign_folder_problem(const std::string& run) {
+  const std::string files = foreign_files_problem(run);
+  return files.empty() ? foreign_lock_problem(run) : files;
+}
+
 bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
   std::error_code ignored;
   return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);

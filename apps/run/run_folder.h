@@ -15,6 +15,10 @@ std::string named_checkpoint(const Options& options);
 // Whether the checkpoint lies in `run`, which exists.
 bool is_of_run(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
+// Why RUN is no folder for a run, or not one that was there before: a file lies there that a run would write over, and
+// no record of a run; or its lock is none. Empty: nothing of that.
+std::string foreign_folder_problem(const std::string& run);
+
 // Problems that would arise in RUN, and files that would be lost there: a sentence each. Nothing is written.
 std::vector<std::string> run_folder_problems(const Options& options);
 

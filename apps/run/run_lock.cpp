@@ -11,7 +11,7 @@ using fsdp::files::LockHeld;
 
 namespace {
 
-void lock(const fs::path& run, std::optional<FileLock>& lock) {
+std::unique_ptr<FileLock> locked(const fs::path& run) {
   constexpr const char* kName = "lock";
   // A run that was killed may be started again before the last of its processes is gone.
   constexpr std::chrono::seconds kPatience(2);
@@ -19,7 +19,7 @@ void lock(const fs::path& run, std::optional<FileLock>& lock) {
   fs::create_directories(run, error);
   if (error) throw fsdp::Error(fmt::format("run folder '{}' cannot be made: {}.", run.string(), error.message()));
   try {
-    lock.emplace(run / kName, kPatience);
+    return std::make_unique<FileLock>(run / kName, kPatience);
   } catch (const LockHeld& held) {
     throw LockHeld(
         fmt::format("run folder '{}' is in use by {}. Wait until that run has ended, or name another --run. If that "
@@ -33,11 +33,10 @@ void lock(const fs::path& run, std::optional<FileLock>& lock) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run) : run_(run) { lock(run_, lock_); }
+RunLock::RunLock(const fs::path& run) : run_(run), lock_(locked(run)) {}
 
 void RunLock::restore() {
-  if (lock_ && lock_->is_in_place()) return;
-  lock(run_, lock_);
+  if (!is_in_place()) lock_ = locked(run_);
 }
 
 }  // namespace trainer

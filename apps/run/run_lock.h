@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <memory>
 
 #include "files/file_lock.h"
 
@@ -16,13 +16,15 @@ class RunLock {
   // where the folder cannot be written.
   explicit RunLock(const std::filesystem::path& run);
 
-  // Where somebody removed the folder, or moved it away: makes it again, and takes the lock there. Throws as the
-  // constructor does.
+  // Whether others see it: somebody may have removed the file or the folder, or moved that away.
+  bool is_in_place() const { return lock_->is_in_place(); }
+  // Takes the lock again where it is not in place, and makes the folder for it. Throws as the constructor does; then
+  // all is as it was.
   void restore();
 
  private:
   std::filesystem::path run_;
-  std::optional<fsdp::files::FileLock> lock_;  // none where `restore` failed
+  std::unique_ptr<fsdp::files::FileLock> lock_;
 };
 
 }  // namespace trainer

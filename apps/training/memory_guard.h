@@ -16,6 +16,7 @@ void check_memory(fsdp::World& world, const Options& options, const FreeMemory& 
 
 // From now on the heap of the C library returns each tensor of 2 MB or more to the kernel as soon as it is freed. By
 // default it keeps most of them for later use, which saves the time of new pages, and takes up to 15 % more memory.
+// With an offload_directory tensors have an allocator of the library's instead.
 void return_freed_memory();
 
 // Throws AgreedError on every rank where --activation-memory is below the least that the layers can keep. A collective.

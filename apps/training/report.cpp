@@ -56,32 +56,28 @@ Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, c
       tensorboard_(fs::path(options.run) / "tensorboard", start.step, hyperparameters_of(options),
                    [this](const std::string& text) { tell(text); }),
       began_(Clock::now()),
-      last_(began_) {
+      last_(began_),
+      last_step_(start.step) {
   write_settings(options, tokenizer);  // after the record of an earlier run was found to be readable
   metrics_.write(start);
 }
 
-void Report::keep_folder(int64_t step) try {
-  if (metrics_.is_in_place()) return;
-  restore_folder();
+void Report::repair_folder_if_lost() try {
+  constexpr std::chrono::seconds kBetweenTries(5);
+  const FolderFiles files{lock_, metrics_, tensorboard_, [&] { write_settings(options_, tokenizer_); }};
+  if ((!is_folder_lost_ && files.are_in_place()) || Clock::now() < next_repair_) return;
+  if (!lock_.is_in_place() && !metrics_.is_in_place()) folder_was_lost_ = true;
+  next_repair_ = Clock::now() + kBetweenTries;
+  const std::string told = repair_folder(options_.run, files);
   is_folder_lost_ = false;
-  event(step, fmt::format("the run folder '{}' was removed or moved: it is there again, with the record of the run but "
-                          "without the checkpoints that it had",
-                          options_.run));
-} catch (const fsdp::files::LockHeld&) {
+  next_repair_ = {};
+  event(last_step_, told);
+} catch (const FolderTaken&) {
   throw;
 } catch (const fsdp::Error& error) {
-  if (!std::exchange(is_folder_lost_, true)) {
-    tell(fmt::format("the run folder was removed or moved, and cannot be made again; training goes on: {}",
-                     error.what()));
-  }
-}
-
-void Report::restore_folder() {
-  lock_.restore();
-  metrics_.restore();  // before all that would replace files of another run
-  write_settings(options_, tokenizer_);
-  tensorboard_.restore();
+  if (std::exchange(is_folder_lost_, true)) return;
+  tell(fmt::format("files of the run folder were removed or moved, and cannot be made again; training goes on: {}",
+                   error.what()));
 }
 
 void Report::add_speed(StepRecord& record) {

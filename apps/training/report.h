@@ -1,9 +1,11 @@
 // Rank 0's report of a run: on standard output and in the run folder.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "metrics/metrics.h"
 #include "metrics/progress.h"
@@ -12,6 +14,7 @@
 #include "options/options.h"
 #include "run/run_lock.h"
 #include "tokenizers/tokenizer.h"
+#include "training/folder_repair.h"
 #include "training/step_times.h"
 
 namespace trainer {
@@ -27,6 +30,12 @@ class Report {
 
   // Before the first step.
   void begin(int64_t steps_done) { progress_.begin(steps_done); }
+  // Makes files of the run folder again that somebody removed or moved (folder_repair.h), as each record does. What
+  // cannot be mended is told, and tried again now and then. Throws FolderTaken.
+  void repair_folder_if_lost();
+  // Whether the run folder was lost since the last call, with the checkpoints in it.
+  bool folder_was_lost() { return std::exchange(folder_was_lost_, false); }
+
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
   // and the tokens so far where they are 0.
   void step(StepRecord record);
@@ -54,13 +63,10 @@ class Report {
   // A line of the record.
   template <typename Record>
   void write(const Record& record) {
-    keep_folder(record.step);
+    repair_folder_if_lost();
+    last_step_ = std::max(last_step_, record.step);
     metrics_.write(record);
   }
-  // Makes the run folder again where somebody removed it, or moved it away, with all that lies there but checkpoints;
-  // tells of it once. Throws files::LockHeld where it is another run's by now.
-  void keep_folder(int64_t step);
-  void restore_folder();
   void add_speed(StepRecord& record);
   void keep_sample(const std::string& sample);
   double seconds_since_beginning() const;
@@ -80,7 +86,10 @@ class Report {
   std::optional<double> validation_loss_;
   int64_t activation_bytes_ = 0;  // the most of a step
   int64_t stored_bytes_ = 0;      // of activations, in files
-  bool is_folder_lost_ = false;
+  int64_t last_step_ = 0;         // of the record
+  bool is_folder_lost_ = false;   // now, or in part
+  bool folder_was_lost_ = false;
+  Clock::time_point next_repair_;
 };
 
 }  // namespace trainer

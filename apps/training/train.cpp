@@ -153,6 +153,12 @@ HangWatch::Watched watched(const Training& training) {
           .waits_for = [&sharded = training.sharded] { return sharded.waits_for(); }};
 }
 
+// The error is what counts, wherever the record is by now.
+void record_failure(Report& report, int64_t steps_done, const std::exception& error) try {
+  report.end(steps_done, EndStatus::Failed, error.what());
+} catch (const FolderTaken&) {
+}
+
 // The last record says how it ended.
 int run_recorded(Training& training, const Resumed& resumed, Report* report) {
   TrainingLoop loop(training, resumed, report);
@@ -168,8 +174,11 @@ int run_recorded(Training& training, const Resumed& resumed, Report* report) {
       report->end(loop.steps_done(), reason.empty() ? EndStatus::Finished : EndStatus::Stopped, reason);
     }
     return signal;
+  } catch (const FolderTaken&) {
+    training.job.hopeless.set();
+    throw;
   } catch (const std::exception& error) {
-    if (report != nullptr) report->end(loop.steps_done(), EndStatus::Failed, error.what());
+    if (report != nullptr) record_failure(*report, loop.steps_done(), error);
     throw;
   }
 }
@@ -290,10 +299,12 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     }
     if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {
-    const bool has_trained = job.hopeless.is_set();
-    if (world.rank() == 0)
-      has_trained ? print_error(fmt::format("{}\n", error.what())) : print_problems({error.what()});
-    if (!has_trained) job.refused.set();
+    // What is hopeless failed while it trained, and not by what was given.
+    const bool is_hopeless = job.hopeless.is_set();
+    if (world.rank() == 0) {
+      is_hopeless ? print_error(fmt::format("{}\n", error.what())) : print_problems({error.what()});
+    }
+    if (!is_hopeless) job.refused.set();
   }
 }
 

@@ -86,6 +86,7 @@ void TrainingLoop::finish_step(StepOutcome outcome) {
     *outcome.record.other_seconds += report_seconds_;
     const auto begin = std::chrono::steady_clock::now();
     report_->step(outcome.record);
+    if (report_->folder_was_lost()) training_.job.saved.clear();
     report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   event(outcome.event);
@@ -229,6 +230,7 @@ SaveMode TrainingLoop::save_mode() const {
 void TrainingLoop::finish_save(Wait wait) {
   if (!save_ || (wait == Wait::Never && !save_->is_done())) return;
   const BegunSave begun = *std::exchange(save_, std::nullopt);
+  if (report_ != nullptr) report_->repair_folder_if_lost();  // before older checkpoints are removed
   const SavedCheckpoint saved = trainer::finish_save(training_, begun);
   if (!begun.best) unsaved_ = 0;  // or there was no room for it
   if (saved.problem.empty()) {
@@ -249,6 +251,7 @@ void TrainingLoop::finish_save(Wait wait) {
 
 // Ranks learn of it one step sooner or later than others. A collective, where it is asked for.
 void TrainingLoop::stop_after_failed_save() {
+  if (is_done() && !failed_save_.empty()) event(failed_save_);  // there is nothing to stop
   if (training_.options.on_failed_save != "stop" || is_done()) return;
   if (agreed_signal(training_.world, failed_save_.empty() ? 0 : 1) == 0) return;
   finish_save(Wait::IfNeeded);

@@ -1,6 +1,7 @@
 """What was measured on, and with what."""
 
 import datetime
+import hashlib
 import os
 import platform
 import subprocess
@@ -56,11 +57,14 @@ def git(*words):
 
 
 def commit():
-    """That all is as in it; or with a remark where files were changed."""
+    """That all is as in it; or with a remark, and a number for the changes, where files were changed."""
     name = git("rev-parse", "--short=12", "HEAD")
     if name is None:
         return UNKNOWN
-    return name + (CHANGED if git("status", "--porcelain", "--", ":/", *WRITTEN) != "" else "")
+    if not git("status", "--porcelain", "--", ":/", *WRITTEN):
+        return name
+    changes = git("diff", "HEAD", "--", ":/", *WRITTEN) or ""
+    return f"{name}{CHANGED} {hashlib.sha1(changes.encode()).hexdigest()[:6]}"
 
 
 def identity(setup):

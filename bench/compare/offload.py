@@ -131,7 +131,7 @@ def larger(rounds, kind):
 def mebibytes(counts):
     found = measured(counts)
     if found.median < 1 << 20:
-        return "less than 1"  # and its spread is no share of it
+        return "less than 1"  # a percentage of so little says nothing
     return with_spread(mib(found.median), found)
 
 

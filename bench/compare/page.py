@@ -46,4 +46,4 @@ def described_machine(page):
 
 
 def described_part(part):
-    return f"Commit `{part['commit']}`, {part['date']}; load before: {part['load_before']:.2f}."
+    return f"Commit `{part['commit']}`, {part['date']}; load before the run: {part['load_before']:.2f}."

@@ -150,8 +150,8 @@ struct Options {
   // into memory, which a unit's takes only while the unit is used. The bits are the same. Each rank has files of its
   // own, without names, which are gone when the model is, or the process; their room on the disk is taken in `shard`
   // and where an optimizer is made. Of a job each host may name another folder, and several models may share one.
-  // For ranks on the CPU. Large blocks that the process frees go back to the system from then on (mallopt), as cache
-  // for the files. Empty: everything lies in memory. docs/memory.md has sizes and costs.
+  // For ranks on the CPU. Most memory of large tensors goes back to the system from then on when they are freed, as
+  // cache for the files. Empty: everything lies in memory. docs/memory.md has sizes and costs.
   std::filesystem::path offload_directory = {};
   Offload offload = Offload::All;
   // Whether the parameters of a deferred module (deferred_init.h) get their first values in `shard`. Without, they have

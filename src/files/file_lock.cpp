@@ -100,7 +100,7 @@ bool is_lock_held(const std::filesystem::path& path) {
 
 bool FileLock::is_in_place() const { return is_still_at(path_, descriptor_); }
 
-// Where somebody removed the file, that of another holder may be there.
+// Where somebody removed the file, the one at the path may be another holder's.
 FileLock::~FileLock() {
   if (is_in_place()) unlink(path_.c_str());
 }

@@ -9,16 +9,16 @@ namespace fsdp::memory {
 
 namespace {
 
-constexpr size_t kLarge = 1 << 20;  // glibc has a place for what is smaller
+constexpr size_t kLarge = 1 << 20;  // smaller blocks are glibc's
 
 KeptBlocks& blocks() {
   static auto* const blocks = new KeptBlocks;
   return *blocks;
 }
 
-// Of a block that is not one of ours, too: an allocator has one deleter for all.
+// Called for blocks of the default allocator, too: an allocator has one deleter for all.
 void free_memory(void* memory) {
-  if (!blocks().is_in_use(memory)) return c10::GetDefaultCPUAllocator()->raw_deallocate(memory);
+  if (!blocks().has(memory)) return c10::GetDefaultCPUAllocator()->raw_deallocate(memory);
   c10::profiledCPUMemoryReporter().Delete(memory);
   blocks().give_back(memory);
 }
@@ -27,7 +27,7 @@ class ReturningAllocator : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     void* memory = bytes < kLarge ? nullptr : blocks().take(bytes);
-    if (memory == nullptr) {  // the default one has words for its failure
+    if (memory == nullptr) {  // the default one throws with a message
       memory = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
     } else {
       c10::profiledCPUMemoryReporter().New(memory, bytes);

@@ -10,9 +10,9 @@ namespace fsdp::memory {
 
 namespace {
 
-constexpr size_t kUnit = 64 << 10;  // sizes are multiples of it
-constexpr size_t kExcess = 8;       // a kept block may be larger than what is asked for by one part in so many
-constexpr size_t kShareKept = 4;    // one part in so many of the most in use
+constexpr size_t kUnit = 64 << 10;    // sizes are multiples of it
+constexpr size_t kPartsInExcess = 8;  // a kept block may be larger than what is asked for by one part in so many
+constexpr size_t kPartsKept = 4;      // one part in so many of the most in use
 
 size_t rounded(size_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
 
@@ -32,7 +32,7 @@ void* KeptBlocks::take(size_t bytes) {
 
 void* KeptBlocks::take_kept(size_t bytes) {
   const auto found = by_size_.lower_bound(bytes);
-  if (found == by_size_.end() || found->first - bytes > bytes / kExcess) return nullptr;
+  if (found == by_size_.end() || found->first - bytes > bytes / kPartsInExcess) return nullptr;
   const Block block = *found->second;
   kept_.erase(found->second);
   by_size_.erase(found);
@@ -59,12 +59,14 @@ void* KeptBlocks::map(size_t bytes) {
 void KeptBlocks::give_back(void* block) {
   const std::lock_guard lock(mutex_);
   const auto found = in_use_.find(block);
-  const size_t bytes = found->second;
+  const Block freed{block, found->second};
   in_use_.erase(found);
-  by_size_.emplace(bytes, kept_.insert(kept_.end(), {block, bytes}));
-  bytes_.in_use -= bytes;
-  bytes_.kept += bytes;
-  keep_at_most(bytes_.most_in_use / kShareKept);
+  bytes_.in_use -= freed.bytes;
+  const size_t most = bytes_.most_in_use / kPartsKept;
+  if (freed.bytes > most) return unmap(freed);
+  by_size_.emplace(freed.bytes, kept_.insert(kept_.end(), freed));
+  bytes_.kept += freed.bytes;
+  keep_at_most(most);
 }
 
 void KeptBlocks::keep_at_most(size_t bytes) {
@@ -75,13 +77,18 @@ void KeptBlocks::drop(Blocks::iterator block) {
   const auto [begin, end] = by_size_.equal_range(block->bytes);
   by_size_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == block; }));
   bytes_.kept -= block->bytes;
-  munmap(block->begin, block->bytes);
+  unmap(*block);
   kept_.erase(block);
 }
 
-bool KeptBlocks::is_in_use(void* block) const {
+// Where the process has as many mappings as it may, the address stays, without memory.
+void KeptBlocks::unmap(const Block& block) {
+  if (munmap(block.begin, block.bytes) != 0) madvise(block.begin, block.bytes, MADV_DONTNEED);
+}
+
+bool KeptBlocks::has(void* block) const {
   const auto is_at_page = [](void* address) { return reinterpret_cast<uintptr_t>(address) % 4096 == 0; };
-  if (!is_at_page(block)) return false;  // as most of those that are asked for
+  if (!is_at_page(block)) return false;  // so that most others need no lock
   const std::lock_guard lock(mutex_);
   return in_use_.contains(block);
 }

@@ -10,21 +10,21 @@
 
 namespace fsdp::memory {
 
-// Any thread. Kept is at most a quarter of the most memory that was in use at once. Before the system is asked for a
-// block, kept ones go back to it, the oldest first, until there is room: blocks in use and kept ones together never
-// take more than the most that was in use at once.
+// Any thread. It keeps at most a quarter of the most memory that was in use at once, and no block that is larger than
+// that. Before it asks the system for a block, it gives kept ones back, the oldest first, until there is room: blocks
+// in use and kept ones together never take more than the most that was in use at once.
 class KeptBlocks {
  public:
   KeptBlocks() = default;
-  ~KeptBlocks();  // of those that are kept
+  ~KeptBlocks();  // gives the kept ones back
   KeptBlocks(const KeptBlocks&) = delete;
   KeptBlocks& operator=(const KeptBlocks&) = delete;
 
   // At the beginning of a page, and with any content; null where the system has no memory for it.
   void* take(size_t bytes);
+  // Whether it is a block that was taken and not given back.
+  bool has(void* block) const;
   void give_back(void* block);
-  // Whether it was taken, and not given back.
-  bool is_in_use(void* block) const;
 
   struct Bytes {
     size_t in_use = 0, kept = 0, most_in_use = 0;
@@ -40,6 +40,7 @@ class KeptBlocks {
   void* take_kept(size_t bytes);
   void* map(size_t bytes);
   void drop(Blocks::iterator block);
+  static void unmap(const Block& block);
   void keep_at_most(size_t bytes);
 
   mutable std::mutex mutex_;

@@ -38,9 +38,9 @@ TEST(KeptBlocks, AreUsedForTheNextOfAboutTheirSize) {
   blocks.give_back(all[1]);
   EXPECT_EQ(blocks.take(8 * kMegabyte - kMegabyte / 2), all[1]);
   EXPECT_EQ(blocks.bytes().in_use, 24 * kMegabyte);
-  EXPECT_TRUE(blocks.is_in_use(all[1]));
-  EXPECT_FALSE(blocks.is_in_use(smaller));
-  EXPECT_FALSE(blocks.is_in_use(&blocks));
+  EXPECT_TRUE(blocks.has(all[1]));
+  EXPECT_FALSE(blocks.has(smaller));
+  EXPECT_FALSE(blocks.has(&blocks));
 }
 
 TEST(KeptBlocks, AreAQuarterOfTheMostInUseAndTheOldestGoBackToTheSystem) {
@@ -53,6 +53,16 @@ TEST(KeptBlocks, AreAQuarterOfTheMostInUseAndTheOldestGoBackToTheSystem) {
   EXPECT_EQ(bytes.kept, 2 * kMegabyte);
   EXPECT_FALSE(is_mapped(all[0]));
   EXPECT_TRUE(is_mapped(all[7]));
+}
+
+TEST(KeptBlocks, OfMoreThanAQuarterAreNotKeptAndCostNoOther) {
+  KeptBlocks blocks;
+  const std::vector<void*> small = taken(blocks, 4, kMegabyte);
+  void* const large = blocks.take(4 * kMegabyte);
+  blocks.give_back(small[0]);
+  blocks.give_back(large);
+  EXPECT_EQ(blocks.bytes().kept, kMegabyte);
+  EXPECT_FALSE(is_mapped(large));
 }
 
 TEST(KeptBlocks, MakeRoomForOneThatTheSystemHasToGive) {

@@ -104,6 +104,20 @@ TEST(Metrics, AreAllThereAgainWhereTheFileWasRemoved) {
   EXPECT_EQ(records_of(folder / "m").size(), 1001u);
 }
 
+TEST(Metrics, GoOnInACopyOfTheFile) {
+  TemporaryFolder folder;
+  MetricsFile metrics(folder / "m", 0, kQuietly);
+  metrics.write(record_of(1, 1));
+  std::filesystem::copy_file(folder / "m", folder / "copy");
+  metrics.write(record_of(2, 1));
+  std::filesystem::rename(folder / "copy", folder / "m");
+  EXPECT_FALSE(metrics.is_in_place());
+  EXPECT_FALSE(metrics.is_replaced());
+  metrics.restore();
+  metrics.write(record_of(3, 1));
+  EXPECT_EQ(records_of(folder / "m").size(), 3u);
+}
+
 TEST(Metrics, OfAnotherFileAreNotWrittenOver) {
   TemporaryFolder folder;
   MetricsFile metrics(folder / "m", 0, kQuietly);
@@ -112,10 +126,14 @@ TEST(Metrics, OfAnotherFileAreNotWrittenOver) {
   folder.write("m", "of another run");
   EXPECT_FALSE(metrics.is_in_place());
   EXPECT_THAT(fsdp::testing::message_of<fsdp::Error>([&] { metrics.restore(); }),
-              testing::HasSubstr("cannot be written again: File exists"));
+              testing::HasSubstr("cannot be written again: another file is there"));
+  EXPECT_TRUE(metrics.is_replaced());
   metrics.write(record_of(2, 1));
   EXPECT_EQ(read_bytes(folder / "m"), "of another run");
   EXPECT_EQ(records_of(folder / "moved").size(), 2u);
+  metrics.restore_beside();
+  EXPECT_EQ(records_of(folder / "m").size(), 2u);
+  EXPECT_EQ(read_bytes(folder / "m.changed-1"), "of another run");
 }
 
 // They are recorded when they are committed.

@@ -1,0 +1,36 @@
+// A run's folder that somebody removes, moves away or changes while the run writes to it.
+#pragma once
+
+#include <fsdp/error.h>
+
+#include <functional>
+#include <string>
+
+#include "metrics/metrics.h"
+#include "metrics/tensorboard.h"
+#include "run/run_lock.h"
+
+namespace trainer {
+
+// Somebody else's files are where the folder was: the run cannot go on there.
+class FolderTaken : public fsdp::Error {
+ public:
+  using Error::Error;
+};
+
+// What a run keeps open in its folder, and how it writes the rest.
+struct FolderFiles {
+  RunLock& lock;
+  MetricsFile& metrics;
+  TensorBoardFile& tensorboard;
+  std::function<void()> write_settings;
+
+  bool are_in_place() const { return lock.is_in_place() && metrics.is_in_place(); }
+};
+
+// Makes again what is not there of the lock, the record, the settings and TensorBoard's file; where the folder is gone,
+// the folder, too. Returns a sentence with what was missing. Throws FolderTaken, and writes nothing, where the files of
+// another run or a model are there; fsdp::Error where something cannot be written.
+std::string repair_folder(const std::string& run, const FolderFiles& files);
+
+}  // namespace trainer
