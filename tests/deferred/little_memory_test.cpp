@@ -6,7 +6,9 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "support/control_group.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 
@@ -16,8 +18,8 @@ namespace {
 using fsdp::testing::run_ranks;
 namespace nn = torch::nn;
 
-constexpr int kRanks = 4, kBlocks = 24, kSteps = 20;
-constexpr int64_t kWidth = 1120, kModelBytes = kBlocks * (kWidth + 1) * kWidth * 4;  // 121 MB
+constexpr int kRanks = 4, kBlocks = 96, kSteps = 20;
+constexpr int64_t kWidth = 1120, kModelBytes = kBlocks * (kWidth + 1) * kWidth * 4;  // 482 MB
 constexpr int64_t kAllowedBytes = kModelBytes * 9 / 10;
 
 // Private memory that this process may write, in bytes, as RLIMIT_DATA counts it.
@@ -29,8 +31,28 @@ int64_t writable_bytes() {
   return 0;
 }
 
-// From now on this process gets that much and no more.
-void allow(int64_t bytes) {
+// A group for each rank, and a limit on private memory where this user can make no groups. Made before the ranks are,
+// and gone after them.
+class Limits {
+ public:
+  explicit Limits(int64_t bytes) : bytes_(bytes) {
+    for (int rank = 0; rank < kRanks; ++rank) groups_.emplace_back(static_cast<size_t>(bytes));
+  }
+  // From now on this process, that of the rank, gets that much and no more.
+  void apply(int rank) const {
+    const auto& group = groups_[static_cast<size_t>(rank)];
+    if (group.is_there()) ASSERT_TRUE(group.enter());
+    allow_private(bytes_);
+  }
+
+ private:
+  static void allow_private(int64_t bytes);
+
+  int64_t bytes_;
+  std::vector<testing::ControlGroup> groups_;
+};
+
+void Limits::allow_private(int64_t bytes) {
   const auto most = static_cast<rlim_t>(writable_bytes() + bytes);
   const rlimit limit{most, most};
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
@@ -68,9 +90,10 @@ const AdamWOptions kAdamW{.lr = 1e-5, .state_dtype = StateDtype::Block8};
 
 TEST(LittleMemory, TrainsSavesLoadsAndExportsAModelThatDoesNotFit) {
   const fsdp::testing::ScratchDirectory directory;
+  const Limits limits(kAllowedBytes);
   const auto checkpoint = directory.path() / "checkpoint", exported = directory.path() / "exported";
   run_ranks(kRanks, [&](World& world) {
-    allow(kAllowedBytes);
+    limits.apply(world.rank());
     auto model = deferred_init([] { return Deep(); });
     auto sharded = shard(*model, world, kUnits);
     AdamW optimizer(sharded, kAdamW);
@@ -80,7 +103,7 @@ TEST(LittleMemory, TrainsSavesLoadsAndExportsAModelThatDoesNotFit) {
     save_pretrained(exported, sharded);
   });
   run_ranks(kRanks, [&](World& world) {
-    allow(kAllowedBytes);
+    limits.apply(world.rank());
     auto model = deferred_init([] { return Deep(); });
     Options options = kUnits;
     options.initialise = false;
@@ -93,8 +116,9 @@ TEST(LittleMemory, TrainsSavesLoadsAndExportsAModelThatDoesNotFit) {
 }
 
 TEST(LittleMemory, IsTooLittleForAnOrdinaryConstruction) {
-  const auto result = fsdp::testing::run_ranks_to_end(1, [](World&) {
-    allow(kAllowedBytes);
+  const Limits limits(kAllowedBytes);
+  const auto result = fsdp::testing::run_ranks_to_end(1, [&](World& world) {
+    limits.apply(world.rank());
     const Deep model;
   });
   EXPECT_NE(result.exit_code, 0);

@@ -4,63 +4,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fsdp/error.h"
 #include "memory/memory_file.h"
+#include "support/control_group.h"
 #include "support/message_of.h"
 
 namespace fsdp::memory {
 namespace {
 
-namespace fs = std::filesystem;
-
 using ::testing::HasSubstr;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
-// A control group of this process's own, of version 1 or 2, which ends with it.
-class Group {
- public:
-  explicit Group(size_t bytes) {
-    for (const auto& [mount, limit] :
-         {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, std::pair{"/sys/fs/cgroup", "memory.max"}}) {
-      const fs::path folder = fs::path(mount) / ("fsdp-test-" + std::to_string(getpid()));
-      std::error_code refused;
-      if (!fs::create_directory(folder, refused)) continue;
-      if (fs::exists(folder / limit) && write(folder / limit, bytes)) {
-        path_ = folder;
-        return;
-      }
-      fs::remove(folder, refused);
-    }
-  }
-  ~Group() {
-    std::error_code gone;
-    if (is_there()) fs::remove(path_, gone);
-  }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-
-  bool is_there() const { return !path_.empty(); }
-  bool enter() const { return write(path_ / "cgroup.procs", getpid()); }
-
- private:
-  static bool write(const fs::path& file, size_t number) {
-    std::ofstream to(file);
-    return static_cast<bool>(to << number << std::flush);
-  }
-
-  fs::path path_;
-};
-
 // Not every machine lets its users make control groups, and none of them is to be set up for that.
 TEST(MemoryGrant, OfAControlGroupMakesAnErrorOfWhatWouldBeKilled) {
-  const Group group(256 * kMebibyte);  // a sanitizer takes some of it
+  const testing::ControlGroup group(256 * kMebibyte);  // a sanitizer takes some of it
   if (!group.is_there()) GTEST_SKIP() << "this process may not make a control group with a limit on memory";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -87,7 +48,7 @@ TEST(MemoryGrant, OfAControlGroupMakesAnErrorOfWhatWouldBeKilled) {
 // Together they ask for more than the group has: some get their share, others an error, and nobody is killed.
 TEST(MemoryGrant, OfAControlGroupIsNotPromisedToSeveralRanksAtATime) {
   constexpr int kRanks = 6;
-  const Group group(256 * kMebibyte);
+  const testing::ControlGroup group(256 * kMebibyte);
   if (!group.is_there()) GTEST_SKIP() << "this process may not make a control group with a limit on memory";
   int start[2], asked[2], done[2];
   ASSERT_EQ(pipe(start), 0);
