@@ -12,13 +12,15 @@
 #include <cstring>
 #include <utility>
 
+#include "files/same_file.h"
+
 namespace trainer {
 
 namespace {
 
 // Neither follows a link nor waits for the reader of a pipe.
-int open_for_writing(const std::filesystem::path& path, int flags = 0) {
-  return open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
+int open_for_writing(const std::filesystem::path& path) {
+  return open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
 }
 
 // Devices have no size, and cannot be cut.
@@ -99,12 +101,7 @@ std::string OutputFile::append(std::string_view bytes) {
   return "";
 }
 
-bool OutputFile::is_in_place() const {
-  struct stat here {
-  }, there{};
-  return fstat(descriptor_, &here) == 0 && lstat(path_.c_str(), &there) == 0 && here.st_ino == there.st_ino &&
-         here.st_dev == there.st_dev;
-}
+bool OutputFile::is_in_place() const { return fsdp::files::leads_to(path_, descriptor_); }
 
 bool OutputFile::is_replaced() const {
   const int there = open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

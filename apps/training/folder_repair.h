@@ -18,7 +18,7 @@ class FolderTaken : public fsdp::Error {
   using Error::Error;
 };
 
-// What a run keeps open in its folder, and how it writes the rest.
+// The files that a run keeps open in its folder, and the function that writes the others.
 struct FolderFiles {
   RunLock& lock;
   MetricsFile& metrics;

@@ -299,7 +299,7 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     }
     if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {
-    // What is hopeless failed while it trained, and not by what was given.
+    // A hopeless failure came during training: the options and files that were given are not to blame.
     const bool is_hopeless = job.hopeless.is_set();
     if (world.rank() == 0) {
       is_hopeless ? print_error(fmt::format("{}\n", error.what())) : print_problems({error.what()});

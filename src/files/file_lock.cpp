@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "files/printable.h"
+#include "files/same_file.h"
 
 namespace fsdp::files {
 
@@ -35,14 +35,6 @@ std::string holder_of(const Descriptor& file) {
 void write_own_name(const Descriptor& file) {
   const std::string name = own_name();
   if (ftruncate(file.number(), 0) == 0) (void)!pwrite(file.number(), name.data(), name.size(), 0);
-}
-
-// A holder that ends removes its file: whoever has opened it before then holds a lock that nobody else sees.
-bool is_still_at(const std::filesystem::path& path, const Descriptor& file) {
-  struct stat here {
-  }, there{};
-  return fstat(file.number(), &here) == 0 && lstat(path.c_str(), &there) == 0 && here.st_ino == there.st_ino &&
-         here.st_dev == there.st_dev;
 }
 
 bool has_no_locks(int error) {
@@ -81,7 +73,8 @@ FileLock::Outcome FileLock::try_to_take() {
                             errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
   }
   if (flock(descriptor_.number(), LOCK_EX | LOCK_NB) == 0) {
-    return is_still_at(path_, descriptor_) ? Outcome::Taken : Outcome::Gone;
+    // A holder that ends removes its file: whoever has opened it before then holds a lock that nobody else sees.
+    return is_in_place() ? Outcome::Taken : Outcome::Gone;
   }
   const int error = errno;
   if (has_no_locks(error)) return is_new ? Outcome::Taken : Outcome::Held;
@@ -98,7 +91,7 @@ bool is_lock_held(const std::filesystem::path& path) {
   return errno == EWOULDBLOCK || has_no_locks(errno);
 }
 
-bool FileLock::is_in_place() const { return is_still_at(path_, descriptor_); }
+bool FileLock::is_in_place() const { return leads_to(path_, descriptor_.number()); }
 
 // Where somebody removed the file, the one at the path may be another holder's.
 FileLock::~FileLock() {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "memory/pages.h"
+
 namespace fsdp::memory {
 
 namespace {
@@ -87,7 +89,7 @@ void KeptBlocks::unmap(const Block& block) {
 }
 
 bool KeptBlocks::has(void* block) const {
-  const auto is_at_page = [](void* address) { return reinterpret_cast<uintptr_t>(address) % 4096 == 0; };
+  const auto is_at_page = [](void* address) { return reinterpret_cast<uintptr_t>(address) % kPageBytes == 0; };
   if (!is_at_page(block)) return false;  // so that most others need no lock
   const std::lock_guard lock(mutex_);
   return in_use_.contains(block);
