@@ -36,7 +36,7 @@ class Model {
  public:
   Model(fsdp::World& world, int64_t width)
       : module_(torch::nn::Linear(width, width + 16), torch::nn::Linear(width + 16, 8)),
-        sharded_(fsdp::shard(*module_, world)),
+        sharded_(fsdp::shard(*module_, world, {.units = fsdp::units_of<torch::nn::LinearImpl>()})),
         optimizer_(sharded_) {}
 
   fsdp::Checkpoint checkpoint(int64_t step) { return {.model = &sharded_, .optimizer = &optimizer_, .step = step}; }
