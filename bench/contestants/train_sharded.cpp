@@ -117,6 +117,19 @@ class ShardedTraining {
   bool step_in_backward_;
 };
 
+// Loads as a job does that goes on from a checkpoint: into a model that has no values yet, and an optimizer without
+// steps.
+Json resume(fsdp::World& world, const Arguments& arguments, const std::string& folder) {
+  const auto model = fsdp::deferred_init([&] { return models::make_model(arguments.training.model); });
+  fsdp::Options options = sharding_of(arguments);
+  options.initialise = false;
+  fsdp::ShardedModel sharded = fsdp::shard(*model, world, options);
+  fsdp::AdamW optimizer(sharded);
+  const double seconds =
+      contestant::seconds_of([&] { fsdp::load_checkpoint(folder, {.model = &sharded, .optimizer = &optimizer}); });
+  return {{"seconds", seconds}};
+}
+
 std::string folder_of(const Json& command) { return command.at("folder").get<std::string>(); }
 
 void train(fsdp::World& world, const Arguments& arguments, contestant::Conversation& conversation) {
@@ -138,6 +151,7 @@ void train(fsdp::World& world, const Arguments& arguments, contestant::Conversat
       {"activations", [&](const Json&) { return training->activations(); }},
       {"save", [&](const Json& command) { return training->save(folder_of(command)); }},
       {"load", [&](const Json& command) { return training->load(folder_of(command)); }},
+      {"resume", [&](const Json& command) { return resume(world, arguments, folder_of(command)); }},
       {"steps beside a save",
        [&](const Json& command) { return training->steps_beside_save(folder_of(command), command.at("count")); }},
   });

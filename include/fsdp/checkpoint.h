@@ -101,14 +101,17 @@ struct LoadOptions {
 // Fills the model, and the optimizer when there is one, and returns the step. A collective, on any number of ranks,
 // with any strategy, shard groups, units and dtypes: each rank reads the parts of the files that it holds itself, and
 // checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
-// parameters which are frozen here. Holds what this rank reads a second time, in memory of the CPU, until all is
-// checked; but for state that lies in files (Options::offload_directory), and where the host has no memory for that:
-// this is checked first, and read again where it belongs.
+// parameters which are frozen here. Takes no memory but for what is to be converted or goes to a GPU: what has the
+// dtype that it has here is read and checked without being kept, and read again where it belongs. Where nothing can be
+// lost it is read once: into parameters without values (Options::initialise) and an optimizer's state before its first
+// step.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
 // with strict off and no `differences`. Goes on, too, from a step in a backward that broke off
-// (`PieceOptimizer::step_in_backward`).
+// (`PieceOptimizer::step_in_backward`). Where files are changed between the two reads, or cannot be read any more, it
+// throws `Error`, too, and until another load has succeeded, so does every use of the model; the optimizer's state is
+// then as before its first step.
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                         const LoadOptions& options = {});
 

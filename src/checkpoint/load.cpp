@@ -13,7 +13,6 @@
 #include "checkpoint/state_kinds.h"
 #include "checkpoint/version2.h"
 #include "engine/model.h"
-#include "files/memory_room.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp {
@@ -50,12 +49,80 @@ Found find(const Manifest& saved, const Manifest& wanted, const Contents& conten
   return found;
 }
 
-// As if all ranks were on this host.
-bool has_no_room_for_copy(const Contents& contents, int ranks) {
-  size_t bytes = 0;
-  for (const Contents::Piece& piece : contents.pieces) bytes += piece.tensor.nbytes();
-  return bytes > files::memory_room().bytes / static_cast<size_t>(ranks);
-}
+// A load of this rank's part.
+class Loading {
+ public:
+  Loading(const Checkpoint& checkpoint, const std::filesystem::path& directory)
+      : checkpoint_(checkpoint), model_(checkpoint.model->model()), directory_(directory) {}
+
+  // Compares everything, and fills what is blank. Throws Error for all that differs or is damaged.
+  void read(const LoadOptions& options) {
+    model_.check(schedule::Call::LoadCheckpoint, "load_checkpoint");
+    contents_ = checkpoint::contents_of(checkpoint_);
+    saved_ = checkpoint::read_manifest(directory_);
+    if (saved_.version < checkpoint::kManifestVersion) {
+      checkpoint::complete_version2(directory_, saved_, model_.group().rank(), model_.group().size());
+    }
+    const Manifest wanted = checkpoint::manifest_of(checkpoint_, contents_);
+    comparison_ = checkpoint::compare(saved_, wanted, checkpoint_.optimizer != nullptr);
+    checkpoint::check(comparison_, options.strict, directory_.string());
+    found_ = find(saved_, wanted, contents_);
+    values_.emplace(directory_, saved_);
+    for (Contents::Piece& piece : contents_.pieces) {
+      piece.is_blank = piece.is_blank && found_.whole[piece.parameter];  // others are given first values below
+      const std::vector<bool>& is_there = piece.kind == checkpoint::kModel ? found_.there : found_.states;
+      values_->add(piece, model_.parameters()[piece.parameter], is_there[piece.parameter]);
+    }
+    if (model_.group().rank() == 0) values_->add_buffers(model_.buffers());
+    if (std::ranges::any_of(contents_.pieces, &Contents::Piece::is_blank)) model_.parts().state_backing->changes();
+    values_->read();
+  }
+  // After a `read` that threw on some rank. A parameter without values has none still.
+  void clear_blank_state() const {
+    for (const Contents::Piece& piece : contents_.pieces) {
+      if (piece.is_blank && piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
+    }
+  }
+
+  // A collective. Returns what the files had when they were read first, and have no more; empty: nothing.
+  std::string write() const {
+    model_.begin_load("load_checkpoint");
+    model_.loaded(found_.whole);
+    std::string changed;
+    try {
+      values_->write();
+    } catch (const Error& error) {
+      changed = error.what();
+    }
+    for (size_t i = 0; i < contents_.scalars.size(); ++i) {
+      torch::Tensor(contents_.scalars[i].tensor).fill_(found_.numbers[i]);
+    }
+    model_.publish();
+    model_.broadcast_buffers(0);
+    return changed;
+  }
+  // After a `write` that found changes on some rank: the optimizer's state is as before its first step.
+  void break_off() const {
+    for (const Contents::Piece& piece : contents_.pieces) {
+      if (piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
+    }
+    for (const Contents::Piece& scalar : contents_.scalars) torch::Tensor(scalar.tensor).zero_();
+    model_.load_broke_off();
+  }
+
+  int64_t step() const { return saved_.step; }
+  LoadDifferences& differences() { return comparison_.differences; }
+
+ private:
+  const Checkpoint& checkpoint_;
+  engine::Model& model_;
+  const std::filesystem::path& directory_;
+  Contents contents_;
+  Manifest saved_;
+  checkpoint::Comparison comparison_;
+  Found found_;
+  std::optional<checkpoint::LoadedValues> values_;
+};
 
 }  // namespace
 
@@ -67,49 +134,26 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
   if (model.background_saves()) model.background_saves()->finish();  // it may be what is loaded
-  collectives::Group& group = model.group();
   const std::filesystem::path directory = checkpoint::place_of(target);
-  Contents contents;
-  Manifest saved;
-  checkpoint::Comparison comparison;
-  Found found;
-  std::optional<checkpoint::LoadedValues> values;
-  checkpoint::all_succeed(group, "load_checkpoint " + directory.string(), [&] {
-    contents = checkpoint::contents_of(checkpoint);
-    saved = checkpoint::read_manifest(directory);
-    if (saved.version < checkpoint::kManifestVersion) {
-      checkpoint::complete_version2(directory, saved, group.rank(), group.size());
-    }
-    const Manifest wanted = checkpoint::manifest_of(checkpoint, contents);
-    comparison = checkpoint::compare(saved, wanted, checkpoint.optimizer != nullptr);
-    checkpoint::check(comparison, options.strict, directory.string());
-    found = find(saved, wanted, contents);
-    values.emplace(directory, saved, has_no_room_for_copy(contents, group.size()));
-    for (const Contents::Piece& piece : contents.pieces) {
-      const std::vector<bool>& is_there = piece.kind == checkpoint::kModel ? found.there : found.states;
-      values->add(piece, model.parameters()[piece.parameter], is_there[piece.parameter]);
-    }
-    if (group.rank() == 0) values->add_buffers(model.buffers());
-    values->read();
-  });
-  model.begin_load("load_checkpoint");
-  model.loaded(found.whole);
-  std::string changed;  // files, while they were read
+  const std::string what = "load_checkpoint " + directory.string();
+  Loading loading(checkpoint, directory);
   try {
-    values->write();
-  } catch (const Error& error) {
-    changed = error.what();
+    checkpoint::all_succeed(model.group(), what, [&] { loading.read(options); });
+  } catch (...) {
+    loading.clear_blank_state();
+    throw;
   }
-  for (size_t i = 0; i < contents.scalars.size(); ++i) {
-    torch::Tensor(contents.scalars[i].tensor).fill_(found.numbers[i]);
+  const std::string changed = loading.write();
+  try {
+    checkpoint::all_succeed(model.group(), what, [&] {
+      if (!changed.empty()) throw Error(changed);
+    });
+  } catch (...) {
+    loading.break_off();
+    throw;
   }
-  model.publish();
-  model.broadcast_buffers(0);
-  checkpoint::all_succeed(group, "load_checkpoint " + directory.string(), [&] {
-    if (!changed.empty()) throw Error(changed);
-  });
-  if (options.differences != nullptr) *options.differences = std::move(comparison.differences);
-  return saved.step;
+  if (options.differences != nullptr) *options.differences = std::move(loading.differences());
+  return loading.step();
 }
 
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& directory) {

@@ -204,9 +204,14 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   }
   model.publish();
   values->write_buffers();
-  checkpoint::all_succeed(model.group(), what, [&] {
-    if (!unreadable.empty()) throw Error(unreadable);
-  });
+  try {
+    checkpoint::all_succeed(model.group(), what, [&] {
+      if (!unreadable.empty()) throw Error(unreadable);
+    });
+  } catch (...) {
+    model.load_broke_off();
+    throw;
+  }
   if (options.differences != nullptr) *options.differences = std::move(differences);
 }
 

@@ -7,7 +7,6 @@
 #include "checkpoint/problems.h"
 #include "checkpoint/state_kinds.h"
 #include "interpose/piece_storage.h"
-#include "memory/mapped_tensor.h"
 #include "optim/block8.h"
 
 namespace fsdp::checkpoint {
@@ -50,10 +49,15 @@ torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
   return all;
 }
 
+// What a file has as that dtype.
+bool can_be_read_into(const torch::Tensor& target, const std::string& dtype) {
+  return target.is_cpu() && target.is_contiguous() && dtype == dtype_name(target.scalar_type());
+}
+
 }  // namespace
 
-LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifest& saved, bool spares_memory)
-    : directory_(directory), saved_(saved), spares_memory_(spares_memory) {
+LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifest& saved)
+    : directory_(directory), saved_(saved) {
   for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
 }
 
@@ -78,11 +82,13 @@ void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Paramete
   } else if (of.numel_each == 1 || saved.tensors.contains(of.kind)) {  // what was not packed has no scales
     const auto dtype = saved.tensors.find(of.kind);
     const torch::Tensor target = interpose::plain(of.tensor);
-    if (dtype != saved.tensors.end() && is_read_in_place(target, dtype->second)) {
+    if (dtype != saved.tensors.end() && can_be_read_into(target, dtype->second)) {
       const auto ranges = saved_ranges(saved.pieces, elements, of.numel_each);
       for (PieceRead& read : reads_of(saved, of.kind, ranges, target.mutable_data_ptr())) {
-        reads_in_place_.push_back(read);
-        read.into = nullptr;
+        if (!of.is_blank) {
+          reads_in_place_.push_back(read);
+          read.into = nullptr;
+        }
         reads_.push_back(read);
       }
       return;
@@ -90,11 +96,6 @@ void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Paramete
     const torch::Tensor values = to_be_read(saved, of.kind, elements, of.numel_each);
     copies_.push_back({of.tensor.slice(0, 0, values.numel()), values});
   }
-}
-
-bool LoadedValues::is_read_in_place(const torch::Tensor& target, const std::string& dtype) const {
-  const bool is_plain = target.is_cpu() && target.is_contiguous() && dtype == dtype_name(target.scalar_type());
-  return is_plain && (spares_memory_ || memory::pages_of(target) != nullptr);
 }
 
 torch::Tensor LoadedValues::to_be_read(const Manifest::Parameter& saved, const std::string& kind,

@@ -1,6 +1,10 @@
-// The part of a checkpoint that this rank loads: read into memory of its own, and compared with its hashes, before
-// anything changes; then written to the model and the optimizer, in the formats that these keep. State that lies in
-// files gets no such memory, nor does any where `spares_memory`: it is compared first, and read again where it belongs.
+// The part of a checkpoint that this rank loads: read, and compared with its hashes, before anything changes; then
+// written to the model and the optimizer, in the formats that these keep.
+//
+// What the files have in the format of its target is compared first, without keeping it, and then read again right into
+// the target: out of the system's page cache, most often, which is faster than a copy in fresh memory, and takes none.
+// A target that is blank (Contents::Piece) has nothing to lose, and is read into at once. What is to be converted, or
+// goes to a GPU, is kept in between.
 #pragma once
 
 #include <map>
@@ -22,13 +26,13 @@ namespace fsdp::checkpoint {
 class LoadedValues {
  public:
   // Both outlive it.
-  LoadedValues(const std::filesystem::path& directory, const Manifest& saved, bool spares_memory);
+  LoadedValues(const std::filesystem::path& directory, const Manifest& saved);
 
   // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
   void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there);
   void add_buffers(const NamedTensors& buffers);
 
-  // Throws Error with all that is damaged.
+  // Fills blank targets. Throws Error with all that is damaged.
   void read() const;
   // Throws Error, when all else is written, where bytes have changed that are read again.
   void write() const;
@@ -54,16 +58,14 @@ class LoadedValues {
   std::vector<PieceRead> reads_of(const Manifest::Parameter& saved, const std::string& kind,
                                   const std::vector<SavedRange>& ranges, void* into);
   const ShardFile::Entry& entry_of(const Manifest::Parameter& saved, const std::string& kind, const SavedRange& range);
-  bool is_read_in_place(const torch::Tensor& target, const std::string& dtype) const;
   const ShardFile& open(int shard);
 
   const std::filesystem::path& directory_;
   const Manifest& saved_;
-  bool spares_memory_;
   std::map<std::string_view, const Manifest::Parameter*> parameters_;
   std::map<int, std::unique_ptr<ShardFile>> files_;
   std::vector<PieceRead> reads_;
-  std::vector<PieceRead> reads_in_place_;  // are among `reads_` as well, to be compared alone
+  std::vector<PieceRead> reads_in_place_;  // are among `reads_` as well, to be compared first
   std::vector<Copy> copies_;
   std::vector<Unpacking> unpackings_;
   std::vector<Packing> packings_;

@@ -40,13 +40,11 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   std::mutex mutex;
   std::map<size_t, std::string> problems;  // by the part
   const auto work = [&] {
-    std::vector<char> unkept;
     for (size_t i = next++; i < parts.size(); i = next++) {
       const auto& [file, entry, begin, bytes, into] = parts[i];
       std::string problem;
       try {
-        if (into == nullptr) unkept.resize(static_cast<size_t>(bytes));
-        problem = file->read(*entry, begin, bytes, into == nullptr ? unkept.data() : into);
+        problem = file->read(*entry, begin, bytes, into);
       } catch (const std::exception& error) {
         problem = error.what();
       }

@@ -9,6 +9,13 @@
 
 namespace fsdp::checkpoint {
 
+namespace {
+
+// A slice is hashed while it is in the core's own cache.
+constexpr int64_t kSliceBytes = 256 << 10;
+
+}  // namespace
+
 ShardFile::ShardFile(const std::filesystem::path& path, const WrittenFile& saved)
     : file_(path, &saved), is_hashed_(!saved.hash.empty()) {
   const auto& entries = file_.entries();
@@ -38,29 +45,31 @@ const ShardFile::Entry& ShardFile::entry(const std::string& tensor, const std::s
 }
 
 std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, void* into) const {
-  if (!is_hashed_) {
-    file_.read_bytes(entry, begin, size, into);
-    return "";
-  }
-  auto* target = static_cast<char*>(into);
   const size_t first_hash = first_hash_[static_cast<size_t>(&entry - file_.entries().data())];
-  std::vector<char> rest;
-  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < begin + size; ++block) {
+  const int64_t end = begin + size;
+  std::vector<char> unkept;
+  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < end; ++block) {
     const int64_t from = block * kHashBlockBytes, to = std::min(from + kHashBlockBytes, entry.bytes());
-    const bool whole = from >= begin && to <= begin + size;
-    if (!whole) rest.resize(static_cast<size_t>(to - from));
-    char* bytes = whole ? target + (from - begin) : rest.data();
-    file_.read_bytes(entry, from, to - from, bytes);
-    const std::string hash = files::hash_of(bytes, static_cast<size_t>(to - from));
+    files::ContentHash hash;
+    for (int64_t at = from; at < to; at += kSliceBytes) {
+      const int64_t slice_end = std::min(at + kSliceBytes, to);
+      const bool is_whole = into != nullptr && at >= begin && slice_end <= end;
+      if (!is_whole) unkept.resize(kSliceBytes);
+      char* bytes = is_whole ? static_cast<char*>(into) + (at - begin) : unkept.data();
+      file_.read_bytes(entry, at, slice_end - at, bytes);
+      if (is_hashed_) hash.add(bytes, static_cast<size_t>(slice_end - at));
+      const int64_t wanted = std::max(at, begin), wanted_end = std::min(slice_end, end);
+      if (is_whole || into == nullptr || wanted >= wanted_end) continue;
+      std::memcpy(static_cast<char*>(into) + (wanted - begin), bytes + (wanted - at),
+                  static_cast<size_t>(wanted_end - wanted));
+    }
+    if (!is_hashed_) continue;
     const auto number = first_hash + static_cast<size_t>(block);
     const std::string_view saved = hashes_.substr(number * files::kHashDigits, files::kHashDigits);
-    if (hash != saved) {
-      return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(), from, to,
-                         files::printable(entry.name), hash, files::printable(saved));
-    }
-    if (whole) continue;
-    const int64_t wanted = std::max(from, begin), end = std::min(to, begin + size);
-    std::memcpy(target + (wanted - begin), bytes + (wanted - from), static_cast<size_t>(end - wanted));
+    const std::string found = hash.hexadecimal();
+    if (found == saved) continue;
+    return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(), from, to,
+                       files::printable(entry.name), found, files::printable(saved));
   }
   return "";
 }

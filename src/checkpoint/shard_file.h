@@ -22,8 +22,9 @@ class ShardFile {
   const std::string& name() const { return file_.name(); }
   // The tensor of that name, dtype and shape. Throws Error where there is none.
   const Entry& entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape) const;
-  // Reads `size` bytes of the tensor's, from byte `begin` on, and the rest of the hashed blocks that these lie in.
-  // Returns what is damaged; empty: nothing is. Throws Error where the file cannot be read.
+  // Reads `size` bytes of the tensor's, from byte `begin` on, and the rest of the hashed blocks that these lie in; with
+  // `into` null it compares them and keeps none. Returns what is damaged; empty: nothing is. Throws Error where the
+  // file cannot be read.
   std::string read(const Entry& entry, int64_t begin, int64_t size, void* into) const;
 
  private:

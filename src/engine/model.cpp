@@ -1,6 +1,7 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -95,6 +96,17 @@ void Model::begin_load(std::string_view what) {
 void Model::loaded(const std::vector<bool>& loaded) {
   const std::lock_guard lock(parts_.mutex);
   parts_.write_first_values(loaded);
+  if (std::ranges::all_of(loaded, std::identity())) parts_.machine.have_values();
+}
+
+void Model::load_broke_off() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.machine.lose_values();
+}
+
+bool Model::has_values() const {
+  const std::lock_guard lock(parts_.mutex);
+  return !parts_.first_values.are_missing();
 }
 
 void Model::initialise() {

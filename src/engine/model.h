@@ -46,9 +46,12 @@ class Model {
   void publish_pieces();
   // In place of begin_write where everything is written: a step that broke off is over then.
   void begin_load(std::string_view what);
-  // Between begin_write or begin_load and publish: `loaded` has a flag for each parameter that was filled. The others
+  // Between begin_write or begin_load and publish: `loaded` has a flag for each parameter that is filled. The others
   // get their first values where they have none. A collective.
   void loaded(const std::vector<bool>& loaded);
+  // The load broke off on some rank: until another has succeeded, every use is an error.
+  void load_broke_off();
+  bool has_values() const;
   // First values for all that have none. A collective.
   void initialise();
   // Rank `source`'s values to all. A collective.

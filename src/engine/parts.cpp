@@ -90,7 +90,7 @@ Parts::Parts(ModelSpec spec)
       activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.count()) {
   group = std::move(spec.group);
   store_activations(spec);
-  if (first_values.are_missing()) machine.lose_values();
+  if (first_values.are_missing()) machine.miss_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
 }

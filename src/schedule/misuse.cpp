@@ -78,6 +78,12 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "its `step`",
      "Where some units were stepped, the parameters are of two steps, and every call says so until `load_checkpoint`. "
      "The process can go on from there when the backward threw on every rank."},
+    {"{} came after a load that broke off while it wrote: some parameters are the file's, and some are not. Load a "
+     "checkpoint.",
+     "Any call after a load whose files were changed, or could not be read any more, after all of them had been "
+     "checked",
+     "Some parameters are the file's, some are not, and the optimizer's state is as before its first step. Every call "
+     "says so until a load has succeeded."},
 }};
 
 }  // namespace

@@ -30,8 +30,9 @@ enum class Misuse : uint8_t {
   UnitStepped,           // a backward there uses a unit that was stepped
   NoValues,              // a use of parameters that were sharded without first values
   StepBroken,            // some units were stepped, and the others cannot be
+  ValuesLost,            // a load broke off while it wrote
 };
-inline constexpr int kMisuses = 19;
+inline constexpr int kMisuses = 20;
 
 // The message without a prefix. `call` is what the program did: "save_checkpoint".
 std::string message_of(Misuse misuse, std::string_view call);

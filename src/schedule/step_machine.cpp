@@ -11,23 +11,23 @@ using Row = std::array<Misuse, kSituations>;
 constexpr Misuse kGoesOn = Misuse::None;
 constexpr Misuse kBroken = Misuse::StepBroken, kBegun = Misuse::StepBegun, kInBackward = Misuse::InsideBackward,
                  kInFull = Misuse::InsideFullScope, kLocal = Misuse::SumIsLocal, kLost = Misuse::SumLost,
-                 kClosed = Misuse::BackwardAfterClose, kNoValues = Misuse::NoValues;
+                 kClosed = Misuse::BackwardAfterClose, kNoValues = Misuse::NoValues, kValuesLost = Misuse::ValuesLost;
 
 // clang-format off
 constexpr std::array<Row, kCalls> kTable{{
-  //                          Broken   Stepping                    InsideBackward                FullScope               LastBackward             NoSync   Incomplete Closed   NoValues
-  /* UseParameter         */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues},
-  /* AddGradient          */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kLost,     kClosed, kGoesOn},
-  /* CloseSum             */ {kBroken, Misuse::SumAfterStepBegan,  kInBackward,                  kGoesOn,                kGoesOn,                 kLocal,  kLost,     kGoesOn, kGoesOn},
-  /* Step                 */ {kBroken, kGoesOn,                    kInBackward,                  kInFull,                kGoesOn,                 kLocal,  kLost,     kGoesOn, kNoValues},
-  /* ZeroGrad             */ {kBroken, kBegun,                     kInBackward,                  kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn},
-  /* ChangeSettings       */ {kBroken, kBegun,                     kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn},
-  /* BackwardWithoutBatch */ {kBroken, kBegun,                     kInBackward,                  kGoesOn,                kGoesOn,                 kGoesOn, kLost,     kClosed, kNoValues},
-  /* OpenStepInBackward   */ {kBroken, Misuse::EarlyScopeOpen,     Misuse::EarlyScopeInBackward, kGoesOn,                Misuse::EarlyScopeOpen,  kGoesOn, kGoesOn,   kGoesOn, kGoesOn},
-  /* OpenFullParameters   */ {kBroken, kBegun,                     kInBackward,                  Misuse::FullScopeOpen,  kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues},
-  /* ReadState            */ {kBroken, kBegun,                     kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues},
-  /* WriteState           */ {kBroken, kBegun,                     kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn},
-  /* LoadCheckpoint       */ {kGoesOn, kGoesOn,                    kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn},
+  //                          Broken   Stepping                    InsideBackward                FullScope               LastBackward             NoSync   Incomplete Closed   NoValues  LostValues
+  /* UseParameter         */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues, kValuesLost},
+  /* AddGradient          */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kLost,     kClosed, kGoesOn,   kValuesLost},
+  /* CloseSum             */ {kBroken, Misuse::SumAfterStepBegan,  kInBackward,                  kGoesOn,                kGoesOn,                 kLocal,  kLost,     kGoesOn, kGoesOn,   kValuesLost},
+  /* Step                 */ {kBroken, kGoesOn,                    kInBackward,                  kInFull,                kGoesOn,                 kLocal,  kLost,     kGoesOn, kNoValues, kValuesLost},
+  /* ZeroGrad             */ {kBroken, kBegun,                     kInBackward,                  kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn,   kGoesOn},
+  /* ChangeSettings       */ {kBroken, kBegun,                     kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn,   kValuesLost},
+  /* BackwardWithoutBatch */ {kBroken, kBegun,                     kInBackward,                  kGoesOn,                kGoesOn,                 kGoesOn, kLost,     kClosed, kNoValues, kValuesLost},
+  /* OpenStepInBackward   */ {kBroken, Misuse::EarlyScopeOpen,     Misuse::EarlyScopeInBackward, kGoesOn,                Misuse::EarlyScopeOpen,  kGoesOn, kGoesOn,   kGoesOn, kGoesOn,   kValuesLost},
+  /* OpenFullParameters   */ {kBroken, kBegun,                     kInBackward,                  Misuse::FullScopeOpen,  kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues, kValuesLost},
+  /* ReadState            */ {kBroken, kBegun,                     kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues, kValuesLost},
+  /* WriteState           */ {kBroken, kBegun,                     kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn,   kGoesOn},
+  /* LoadCheckpoint       */ {kGoesOn, kGoesOn,                    kInBackward,                  kInFull,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kGoesOn,   kGoesOn},
 }};
 // clang-format on
 
@@ -70,6 +70,8 @@ bool StepMachine::is(Situation situation) const {
       return sum_ == SumPhase::Closed;
     case Situation::NoValues:
       return values_ == ValuePhase::Missing;
+    case Situation::LostValues:
+      return values_ == ValuePhase::Lost;
   }
   return false;
 }

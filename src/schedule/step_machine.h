@@ -35,6 +35,7 @@ enum class EarlyStepPhase : uint8_t {
 enum class ValuePhase : uint8_t {
   There,
   Missing,  // a deferred module was sharded without first values
+  Lost,     // a load broke off while it wrote: some are new, and some are not
 };
 
 // A call of the program's, or an event that LibTorch tells of it.
@@ -64,9 +65,10 @@ enum class Situation : uint8_t {
   NoSync,
   Incomplete,
   Closed,
-  NoValues
+  NoValues,
+  LostValues
 };
-inline constexpr int kSituations = 9;
+inline constexpr int kSituations = 10;
 
 // A cell of the table.
 Misuse misuse_of(Call call, Situation situation);
@@ -93,7 +95,8 @@ class StepMachine {
   void begin_stepping() { early_step_ = EarlyStepPhase::Stepping, update(); }
   // `why`: what broke it off, for messages.
   void break_step(std::string why);
-  void lose_values() { values_ = ValuePhase::Missing, update(); }
+  void miss_values() { values_ = ValuePhase::Missing, update(); }
+  void lose_values() { values_ = ValuePhase::Lost, update(); }
   void have_values() { values_ = ValuePhase::There, update(); }
   void end_step() { early_step_ = EarlyStepPhase::None, update(); }
 

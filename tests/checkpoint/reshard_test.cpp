@@ -215,8 +215,8 @@ TEST(Reshard, RanksReadTheirPartsAlone) {
   const ScratchDirectory scratch;
   constexpr int64_t kWidth = 2048;  // 16 MiB, and as much for each moment
   const auto body = [&](World& world, bool saves) {
-    torch::nn::Sequential model(torch::nn::Linear(kWidth, kWidth));
-    auto sharded = shard(*model, world);
+    auto model = deferred_init([&] { return torch::nn::Sequential(torch::nn::Linear(kWidth, kWidth)); });
+    auto sharded = shard(*model, world, {.initialise = saves});
     AdamW optimizer(sharded);
     const Checkpoint checkpoint{.model = &sharded, .optimizer = &optimizer};
     if (saves) return save_checkpoint(scratch.path() / "saved", checkpoint);

@@ -39,7 +39,8 @@ const std::vector<Way>& ways() {
       {S::Incomplete, [](M& m) { m.backward_begins(), m.backward_abandoned(/*lost=*/true); },
        [](M& m) { m.reset_sum(); }},
       {S::Closed, [](M& m) { m.close_sum(); }, [](M& m) { m.reset_sum(); }},
-      {S::NoValues, [](M& m) { m.lose_values(); }, [](M& m) { m.have_values(); }},
+      {S::NoValues, [](M& m) { m.miss_values(); }, [](M& m) { m.have_values(); }},
+      {S::LostValues, [](M& m) { m.lose_values(); }, [](M& m) { m.have_values(); }},
   };
   return ways;
 }
@@ -65,7 +66,8 @@ TEST(StepMachine, AnswersWithTheCellOfItsSituationAndForgetsItBehind) {
 TEST(StepMachine, AnswersWithTheMostUrgentOfTwoSituations) {
   for (const Way& first : ways()) {
     for (const Way& second : ways()) {
-      const bool same_axis = first.situation <= Situation::Stepping && second.situation == Situation::LastBackward;
+      const bool same_axis = (first.situation <= Situation::Stepping && second.situation == Situation::LastBackward) ||
+                             first.situation == Situation::NoValues;
       if (first.situation >= second.situation || same_axis || first.situation == Situation::Broken ||
           first.situation == Situation::Incomplete || second.situation == Situation::Incomplete)
         continue;
@@ -95,6 +97,9 @@ TEST(StepMachine, RefusesWhatWouldTrainTheWrongThing) {
   EXPECT_EQ(misuse_of(Call::UseParameter, Situation::NoValues), Misuse::NoValues);
   EXPECT_EQ(misuse_of(Call::ReadState, Situation::NoValues), Misuse::NoValues);
   EXPECT_EQ(misuse_of(Call::WriteState, Situation::NoValues), Misuse::None);  // the way out
+  EXPECT_EQ(misuse_of(Call::Step, Situation::LostValues), Misuse::ValuesLost);
+  EXPECT_EQ(misuse_of(Call::ReadState, Situation::LostValues), Misuse::ValuesLost);
+  EXPECT_EQ(misuse_of(Call::LoadCheckpoint, Situation::LostValues), Misuse::None);  // the way out
 }
 
 TEST(Misuse, HasAMessageThatSaysWhatToDo) {
