@@ -22,11 +22,11 @@ def slowest(answers):
     return max(answer["seconds"] for answer in answers)
 
 
-def load_from_disk(job, folder):
+def load_from_disk(job, folder, command="load"):
     """Its seconds, and which share of the bytes came from the disk; the page cache may have kept the others."""
     give_up(folder)
     before = read_from_disk(job.processes())
-    seconds = slowest(job.ask("load", folder=str(folder)))
+    seconds = slowest(job.ask(command, folder=str(folder)))
     return seconds, min(1.0, (read_from_disk(job.processes()) - before) / bytes_in(folder))
 
 
@@ -53,11 +53,19 @@ class Saver:
     def load(self):
         return load_from_disk(self.job, self.newest())
 
+    def resume(self):
+        """Into memory that has held nothing yet."""
+        return load_from_disk(self.job, self.newest(), "resume")
+
+
+def start(setup, stack, contestant, ranks):
+    setup.say(f"    starts {contestant.name}, {ranks} ranks")
+    return stack.enter_context(Job(contestant.name, contestant.command, ranks, setup.scratch))
+
 
 def start_training(setup, stack, contestant, ranks):
     """With all of the optimizer's state, which the first step makes."""
-    setup.say(f"    starts {contestant.name}, {ranks} ranks")
-    job = stack.enter_context(Job(contestant.name, contestant.command, ranks, setup.scratch))
+    job = start(setup, stack, contestant, ranks)
     job.ask("build")
     job.ask("steps", count=1)
     return job
@@ -74,8 +82,8 @@ def start_savers(setup, stack, work, folder):
 
 
 def compare_saves(setup, work, folder):
-    """By contestant the "bytes" of a checkpoint, and by round the seconds of a "save" and of a "load", and the share
-    that the latter read "from disk"."""
+    """By contestant the "bytes" of a checkpoint, and by round the seconds of a "save", of a "load" and, but of
+    PyTorch's, of a "resume", and the share that the load read "from disk"."""
     with contextlib.ExitStack() as stack:
         savers = start_savers(setup, stack, work, folder)
         size = 0
@@ -85,6 +93,10 @@ def compare_saves(setup, work, folder):
             size = size or bytes_in(saver.newest())
         found = {saver.job.name: {"bytes": bytes_in(saver.newest()), "save": [], "load": [], "from disk": []}
                  for saver in savers}
+        resuming = [saver for saver in savers if saver.job.name != PEER]
+        for saver in resuming:
+            saver.resume()  # once unmeasured, too
+            found[saver.job.name]["resume"] = []
         for number, in_turn in rounds_of(savers, setup.quick):
             setup.say(f"    round {number}")
             for saver in in_turn:
@@ -93,25 +105,29 @@ def compare_saves(setup, work, folder):
                 seconds, share = saver.load()
                 found[saver.job.name]["load"].append(seconds)
                 found[saver.job.name]["from disk"].append(share)
+            for saver in in_turn:
+                if saver in resuming:
+                    found[saver.job.name]["resume"].append(saver.resume()[0])
     return found
 
 
 def load_on_ranks(setup, work, folder):
-    """By round the seconds of loads of one checkpoint, on each number of ranks."""
+    """By round the seconds in which jobs of each number of ranks load one checkpoint to go on from it."""
     with contextlib.ExitStack() as stack:
         jobs = {}
         for ranks in RANKS:
             small = dataclasses.replace(work, ranks=ranks, batch=1)
-            jobs[ranks] = start_training(setup, stack, sharded(setup, small, setup.backends[0]), ranks)
+            starts = start_training if ranks == SAVED_ON else start
+            jobs[ranks] = starts(setup, stack, sharded(setup, small, setup.backends[0]), ranks)
         checkpoint = folder / "for-others"
         jobs[SAVED_ON].ask("save", folder=str(checkpoint))
         for job in jobs.values():
-            load_from_disk(job, checkpoint)  # unmeasured, as above
+            load_from_disk(job, checkpoint, "resume")  # unmeasured, as above
         found = {ranks: [] for ranks in RANKS}
         for number, in_turn in rounds_of(RANKS, setup.quick):
             setup.say(f"    round {number}")
             for ranks in in_turn:
-                found[ranks].append(load_from_disk(jobs[ranks], checkpoint)[0])
+                found[ranks].append(load_from_disk(jobs[ranks], checkpoint, "resume")[0])
     return [{"ranks": ranks, "seconds": seconds} for ranks, seconds in found.items()]
 
 

@@ -72,6 +72,22 @@ def render_saves(result):
     return [sentence, "", *table(head, rows)]
 
 
+def render_resumes(result):
+    found = result["saves"]
+    rows = []
+    for name in (ours(result), PLAIN_FILES):
+        seconds = found[name]["resume"]
+        rate = measured(found[name]["bytes"] / each / 1e9 for each in seconds)
+        times = multiple(seconds, found[PLAIN_FILES]["resume"])
+        rows.append([name, milliseconds(seconds, 0), with_spread(f"{rate.median:.2f}", rate), times])
+    sentence = (
+        "A job that goes on from a checkpoint loads it into a model that has no values yet and an optimizer that has "
+        f"made no step, which have nothing to lose; the goal is the same, and *{PLAIN_FILES}* are read into memory "
+        "that has held nothing yet, too:"
+    )
+    return [sentence, "", *table(["", "load, ms", "GB/s", f"of {PLAIN_FILES}"], rows)]
+
+
 def seconds_on(result, ranks):
     return next(row["seconds"] for row in result["loads"] if row["ranks"] == ranks)
 
@@ -82,8 +98,8 @@ def render_loads(result):
         times = multiple(row["seconds"], seconds_on(result, SAVED_ON))
         rows.append([str(row["ranks"]), milliseconds(row["seconds"], 0), times])
     sentence = (
-        f"Jobs of so many ranks take turns to load a checkpoint that {SAVED_ON} ranks saved, after the page cache has "
-        f"given it up each time; the goal is at most {LONGER} times as long as on {SAVED_ON}:"
+        f"Jobs of so many ranks take turns to load a checkpoint that {SAVED_ON} ranks saved, to go on from it, after "
+        f"the page cache has given it up each time; the goal is at most {LONGER} times as long as on {SAVED_ON}:"
     )
     return [sentence, "", *table(["ranks", "load, ms", f"of {SAVED_ON} ranks"], rows)]
 
@@ -117,13 +133,15 @@ def render_beside(result):
 
 
 def render(result):
-    return [*render_saves(result), "", *render_loads(result), "", *render_beside(result)]
+    tables = [render_saves(result), render_resumes(result), render_loads(result), render_beside(result)]
+    return [line for lines in tables for line in ["", *lines]][1:]
 
 
 def summary(result):
     found, name = result["saves"], ours(result)
-    for do, words in (("save", "saved"), ("load", "loaded")):
-        multiples = {other: ratio(found[name][do], found[other][do]) for other in (PLAIN_FILES, PEER)}
+    for do, words in (("save", "saved"), ("load", "loaded"), ("resume", "loaded to go on from it")):
+        others = [other for other in (PLAIN_FILES, PEER) if do in found[other]]
+        multiples = {other: ratio(found[name][do], found[other][do]) for other in others}
         yield f"A checkpoint of {found[name]['bytes'] / 1e6:.0f} MB, {words} on {SAVED_ON} ranks", name, multiples
     on_saved = seconds_on(result, SAVED_ON)
     times = {row["ranks"]: ratio(row["seconds"], on_saved) for row in result["loads"] if row["ranks"] != SAVED_ON}

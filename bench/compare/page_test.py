@@ -126,6 +126,8 @@ def checkpoints():
         name: {"bytes": 3 << 20, "save": each, "load": each, "from disk": [1.0] * len(ROUNDS)}
         for name, each in seconds.items()
     }
+    for name in ("fsdp shm", PLAIN_FILES):
+        saves[name]["resume"] = seconds[name]
     loads = [{"ranks": ranks, "seconds": [ranks * value for value in ROUNDS]} for ranks in RANKS]
     beside = {"every": 10, "without": [10.0] * 5, "beside": [11.0] * 5, "paused": [0.02] * 5, "until commit": ROUNDS}
     result = {"shape": "a shape", "parameters": 2e6, "work": {"ranks": 2}}
@@ -296,10 +298,11 @@ class MemoryTest(unittest.TestCase):
 class CheckpointsTest(unittest.TestCase):
     def test_are_compared_with_plain_files_and_the_peer_and_on_other_ranks(self):
         module, _ = report.PARTS["checkpoints"]
-        saved, loaded, on_others = module.summary(RESULTS["checkpoints"]())
+        saved, loaded, resumed, on_others = module.summary(RESULTS["checkpoints"]())
         for _, name, multiples in (saved, loaded):
             self.assertEqual(name, "fsdp shm")
             self.assertEqual(multiples, {PLAIN_FILES: spread.Measured(2.0, 0.0), DCP: spread.Measured(0.5, 0.0)})
+        self.assertEqual(resumed[1:], ("fsdp shm", {PLAIN_FILES: spread.Measured(2.0, 0.0)}))
         self.assertEqual(on_others[1:], ("the slowest of the others, 4 ranks,", {"2 ranks": spread.Measured(2.0, 0.0)}))
 
     def test_a_pause_is_a_share_of_the_time_of_steps_without(self):
