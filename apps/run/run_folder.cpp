@@ -62,6 +62,17 @@ std::string record_problem(const Options& options) {
       record.string(), checkpoint);
 }
 
+// A run that begins anew and was killed may have set the older record aside, and not begun its own.
+bool has_record(const fs::path& run) {
+  constexpr std::string_view kAside = "metrics.jsonl.before-";
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(run / "metrics.jsonl", ignored))) return true;
+  const fs::directory_iterator files(run, ignored);
+  return std::any_of(begin(files), end(files), [&](const fs::directory_entry& file) {
+    return file.path().filename().string().starts_with(kAside);
+  });
+}
+
 // The files that a run writes beside its record would replace those that somebody else made, a model's for one.
 std::string foreign_files_problem(const std::string& run) {
   const auto has = [&](const char* name) {
@@ -69,7 +80,7 @@ std::string foreign_files_problem(const std::string& run) {
     return fs::exists(fs::symlink_status(fs::path(run) / name, ignored));
   };
   const auto foreign = std::find_if(kRunFiles.begin(), kRunFiles.end(), has);
-  if (foreign == kRunFiles.end() || has("metrics.jsonl")) return "";
+  if (foreign == kRunFiles.end() || has_record(run)) return "";
   return fmt::format(
       "folder '{}' holds a {} and no metrics.jsonl: it is no run's, and a run would write over that file. Name another "
       "--run.",

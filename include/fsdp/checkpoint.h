@@ -1,6 +1,8 @@
 // Saving and loading: the state of a training run, and plain Hugging Face files.
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -26,6 +28,11 @@ struct Checkpoint {
   // Small texts to keep with it, by name: what else a loop needs to go on where it was. Rank 0's are saved; to read
   // them, `checkpoint_notes`.
   std::map<std::string, std::string> notes = {};
+  // Generators of random numbers that the loop draws from, by names that are the same on every rank, such as {"cpu",
+  // at::detail::getDefaultCPUGenerator()}. Each rank's state is saved, and a load on as many ranks sets it. On another
+  // number of ranks a load seeds each anew, by what was saved and the rank, the same each time. A loop that calls
+  // `seed_micro_batch` (fsdp/random.h) needs none of this, and draws the same on any number of ranks.
+  std::map<std::string, at::Generator> generators = {};
 };
 
 // Writes `directory`: every rank its own pieces as safetensors, and one manifest (docs/checkpoint_format.md). Every
@@ -81,7 +88,8 @@ PendingCheckpoint save_checkpoint_async(const std::filesystem::path& directory, 
 // "optimizer.exp_avg.NAME", buffers "buffer.NAME".
 struct LoadDifferences {
   // Not in the checkpoint: parameters and buffers keep their values, or get their first ones where they are deferred;
-  // states, those of such parameters as well, are zero, as those of a new optimizer.
+  // states, those of such parameters as well, are zero, as those of a new optimizer; generators ("generator.NAME") keep
+  // theirs.
   std::vector<std::string> missing = {};
   std::vector<std::string> extra = {};  // in the checkpoint alone: passed over
   // Parameters whose first dimension has grown: the rows that are there are loaded, with their states and the

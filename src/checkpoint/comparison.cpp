@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/generators.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/state_kinds.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using Parameter = Manifest::Parameter;
 using Buffer = Manifest::Buffer;
+using Generator = Manifest::Generator;
 
 template <typename Named>
 std::map<std::string_view, const Named*> by_name(const std::vector<Named>& all) {
@@ -70,6 +72,20 @@ class Differences {
     }
     for (const Buffer& buffer : saved) {
       if (!wanted_names.contains(buffer.name)) extra(kBuffer + buffer.name, true);
+    }
+  }
+
+  void compare(const std::vector<Generator>& saved, const std::vector<Generator>& wanted) {
+    const auto names = by_name(saved);
+    for (const Generator& generator : wanted) {
+      const std::string name = kGenerator + generator.name;
+      const auto found = names.find(generator.name);
+      if (found == names.end()) {
+        missing(name, true);
+      } else if (found->second->bytes != generator.bytes) {
+        misfit(fmt::format("{} has {} bytes, expected {}: is it of another device?", name, found->second->bytes,
+                           generator.bytes));
+      }
     }
   }
 
@@ -157,6 +173,7 @@ Comparison compare(const Manifest& saved, const Manifest& wanted, bool with_opti
   Differences differences(with_optimizer);
   differences.compare(saved.parameters, wanted.parameters);
   differences.compare(saved.buffers, wanted.buffers);
+  differences.compare(saved.generators, wanted.generators);
   return std::move(differences).result();
 }
 

@@ -15,6 +15,18 @@ std::string to_text(const Json& json) {
   return text;
 }
 
+Json to_json(const std::map<std::string, std::vector<uint8_t>>& all) {
+  Json json = Json::object();
+  for (const auto& [name, bytes] : all) json[name] = Json::binary(bytes);
+  return json;
+}
+
+std::map<std::string, std::vector<uint8_t>> bytes_in(const Json& json) {
+  std::map<std::string, std::vector<uint8_t>> all;
+  for (const auto& [name, bytes] : json.items()) all[name] = bytes.get_binary();
+  return all;
+}
+
 }  // namespace
 
 std::string encode(const HeldPlaces& places) {
@@ -38,17 +50,18 @@ HeldPlaces decode_places(const std::string& text) {
 }
 
 std::string encode(const HeldNumbers& numbers) {
-  Json buffers = Json::object();
-  for (const auto& [name, bytes] : numbers.buffers) buffers[name] = Json::binary(bytes);
-  return to_text({{"scalars", numbers.scalars}, {"notes", numbers.notes}, {"buffers", std::move(buffers)}});
+  return to_text({{"scalars", numbers.scalars},
+                  {"notes", numbers.notes},
+                  {"buffers", to_json(numbers.buffers)},
+                  {"generators", to_json(numbers.generators)}});
 }
 
 HeldNumbers decode_numbers(const std::string& text) {
   const Json json = Json::from_cbor(text);
   HeldNumbers numbers{.scalars = json.at("scalars").get<std::vector<double>>(),
                       .notes = json.at("notes").get<std::map<std::string, std::string>>(),
-                      .buffers = {}};
-  for (const auto& [name, bytes] : json.at("buffers").items()) numbers.buffers[name] = bytes.get_binary();
+                      .buffers = bytes_in(json.at("buffers")),
+                      .generators = bytes_in(json.at("generators"))};
   return numbers;
 }
 

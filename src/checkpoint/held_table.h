@@ -28,7 +28,8 @@ struct HeldPlaces {
 struct HeldNumbers {
   std::vector<double> scalars;  // in the order of the names
   std::map<std::string, std::string> notes;
-  std::map<std::string, std::vector<uint8_t>> buffers;  // bytes, on rank 0
+  std::map<std::string, std::vector<uint8_t>> buffers;     // bytes, on rank 0
+  std::map<std::string, std::vector<uint8_t>> generators;  // their states
 };
 
 std::string encode(const HeldPlaces& places);

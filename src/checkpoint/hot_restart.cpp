@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/generators.h"
 #include "checkpoint/held_table.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
@@ -47,15 +48,20 @@ HeldPlaces places_of(const Contents& contents, const engine::Model& model, const
   return places;
 }
 
+std::vector<uint8_t> bytes_of(const torch::Tensor& tensor) {
+  const torch::Tensor bytes = tensor.cpu().contiguous();
+  const auto* begin = static_cast<const uint8_t*>(bytes.const_data_ptr());
+  return {begin, begin + bytes.nbytes()};
+}
+
 HeldNumbers numbers_of(const Contents& contents, const Checkpoint& checkpoint, engine::Model& model) {
-  HeldNumbers numbers{.scalars = {}, .notes = checkpoint.notes, .buffers = {}};
+  HeldNumbers numbers{.scalars = {}, .notes = checkpoint.notes, .buffers = {}, .generators = {}};
   for (const Contents::Piece& scalar : contents.scalars) numbers.scalars.push_back(scalar.tensor.item<double>());
-  if (model.group().rank() != 0) return numbers;
-  for (const auto& [name, buffer] : model.buffers()) {
-    const torch::Tensor bytes = buffer.cpu().contiguous();
-    const auto* begin = static_cast<const uint8_t*>(bytes.const_data_ptr());
-    numbers.buffers[name].assign(begin, begin + bytes.nbytes());
+  for (const auto& [name, state] : checkpoint::states_of(checkpoint.generators)) {
+    numbers.generators[name] = bytes_of(state);
   }
+  if (model.group().rank() != 0) return numbers;
+  for (const auto& [name, buffer] : model.buffers()) numbers.buffers[name] = bytes_of(buffer);
   return numbers;
 }
 
@@ -119,6 +125,16 @@ void copy_buffers(const HeldNumbers& left, const engine::Model& model) {
   }
 }
 
+// One that did not belong to the state before keeps its own.
+void set_generators(const HeldNumbers& left, const Checkpoint& checkpoint, int rank) {
+  for (const auto& [name, generator] : checkpoint.generators) {
+    const auto bytes = left.generators.find(name);
+    if (bytes == left.generators.end()) continue;
+    const torch::Tensor state = torch::tensor(c10::ArrayRef<uint8_t>(bytes->second), torch::kByte);
+    checkpoint::set_state(generator, state, rank, /*is_own=*/true);
+  }
+}
+
 }  // namespace
 
 void hot_checkpoint(const Checkpoint& checkpoint) {
@@ -155,6 +171,7 @@ std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
   }
   model.publish();
   if (group.rank() == 0) copy_buffers(numbers, model);
+  set_generators(numbers, checkpoint, group.rank());
   model.broadcast_buffers(0);
   Checkpoint taken_over = checkpoint;
   taken_over.step = left->step;

@@ -8,6 +8,7 @@
 #include "checkpoint/background_saves.h"
 #include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/generators.h"
 #include "checkpoint/loaded_values.h"
 #include "checkpoint/partial_directory.h"
 #include "checkpoint/state_kinds.h"
@@ -74,6 +75,11 @@ class Loading {
       values_->add(piece, model_.parameters()[piece.parameter], is_there[piece.parameter]);
     }
     if (model_.group().rank() == 0) values_->add_buffers(model_.buffers());
+    for (const Manifest::Generator& generator : saved_.generators) {
+      if (!checkpoint_.generators.contains(generator.name)) continue;
+      states_.emplace_back(generator.name,
+                           values_->add_generator(generator, has_same_ranks() ? model_.group().rank() : 0));
+    }
     if (std::ranges::any_of(contents_.pieces, &Contents::Piece::is_blank)) model_.parts().state_backing->changes();
     values_->read();
   }
@@ -101,6 +107,12 @@ class Loading {
     model_.broadcast_buffers(0);
     return changed;
   }
+  // After a `write` that found none.
+  void set_generators() const {
+    for (const auto& [name, state] : states_) {
+      checkpoint::set_state(checkpoint_.generators.at(name), state, model_.group().rank(), has_same_ranks());
+    }
+  }
   // After a `write` that found changes on some rank: the optimizer's state is as before its first step.
   void break_off() const {
     for (const Contents::Piece& piece : contents_.pieces) {
@@ -114,6 +126,8 @@ class Loading {
   LoadDifferences& differences() { return comparison_.differences; }
 
  private:
+  bool has_same_ranks() const { return saved_.world_size == model_.group().size(); }
+
   const Checkpoint& checkpoint_;
   engine::Model& model_;
   const std::filesystem::path& directory_;
@@ -122,6 +136,7 @@ class Loading {
   checkpoint::Comparison comparison_;
   Found found_;
   std::optional<checkpoint::LoadedValues> values_;
+  NamedTensors states_;  // of generators
 };
 
 }  // namespace
@@ -152,6 +167,7 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
     loading.break_off();
     throw;
   }
+  loading.set_generators();
   if (options.differences != nullptr) *options.differences = std::move(loading.differences());
   return loading.step();
 }

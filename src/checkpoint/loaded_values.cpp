@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "checkpoint/generators.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/state_kinds.h"
 #include "interpose/piece_storage.h"
@@ -138,6 +139,15 @@ void LoadedValues::add_buffers(const NamedTensors& buffers) {
     reads_.push_back({&file, &entry, 0, entry.bytes(), static_cast<char*>(values.mutable_data_ptr())});
     copies_.push_back({buffer, values});
   }
+}
+
+torch::Tensor LoadedValues::add_generator(const Manifest::Generator& generator, int rank) {
+  const ShardFile& file = open(0);
+  const auto& entry =
+      file.entry(kGenerator + generator.name, dtype_name(torch::kByte), {saved_.world_size, generator.bytes});
+  const torch::Tensor state = torch::empty({generator.bytes}, torch::kByte);
+  reads_.push_back({&file, &entry, rank * generator.bytes, generator.bytes, state.mutable_data_ptr<char>()});
+  return state;
 }
 
 void LoadedValues::read() const {

@@ -31,6 +31,8 @@ class LoadedValues {
   // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
   void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there);
   void add_buffers(const NamedTensors& buffers);
+  // The bytes of the rank's state, which `read` fills.
+  torch::Tensor add_generator(const Manifest::Generator& generator, int rank);
 
   // Fills blank targets. Throws Error with all that is damaged.
   void read() const;

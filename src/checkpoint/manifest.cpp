@@ -160,6 +160,10 @@ Manifest manifest_in(const Json& json, const std::string& file) {
   for (const Json& one : list_in(json, "buffers", file)) {
     manifest.buffers.push_back({text_in(one, "name", file), sizes_in(one, "shape", file), text_in(one, "dtype", file)});
   }
+  if (!json.contains("generators")) return manifest;
+  for (const Json& one : list_in(json, "generators", file)) {
+    manifest.generators.push_back({text_in(one, "name", file), number(one, "bytes", 0, kLargestSize)});
+  }
   return manifest;
 }
 
@@ -221,21 +225,26 @@ void write_manifest(const std::filesystem::path& directory, const Manifest& mani
   for (const auto& buffer : manifest.buffers) {
     buffers.push_back({{"name", buffer.name}, {"shape", buffer.shape}, {"dtype", buffer.dtype}});
   }
+  OrderedJson generators = OrderedJson::array();
+  for (const auto& generator : manifest.generators) {
+    generators.push_back({{"name", generator.name}, {"bytes", generator.bytes}});
+  }
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     shard_files.push_back({{"name", shard_file_name(static_cast<int>(i), manifest.shards)},
                            {"bytes", manifest.files[i].bytes},
                            {"hash", manifest.files[i].hash}});
   }
-  const OrderedJson json = {{"hash", std::string(files::kHashDigits, '0')},
-                            {"format", kFormat},
-                            {"version", kManifestVersion},
-                            {"world_size", manifest.world_size},
-                            {"shards", manifest.shards},
-                            {"step", manifest.step},
-                            {"notes", manifest.notes},
-                            {"files", shard_files},
-                            {"parameters", parameters},
-                            {"buffers", buffers}};
+  OrderedJson json = {{"hash", std::string(files::kHashDigits, '0')},
+                      {"format", kFormat},
+                      {"version", kManifestVersion},
+                      {"world_size", manifest.world_size},
+                      {"shards", manifest.shards},
+                      {"step", manifest.step},
+                      {"notes", manifest.notes},
+                      {"files", shard_files},
+                      {"parameters", parameters},
+                      {"buffers", buffers}};
+  if (!manifest.generators.empty()) json["generators"] = std::move(generators);
   std::string text;
   try {
     text = json.dump(2) + "\n";

@@ -45,6 +45,10 @@ struct Manifest {
     std::vector<int64_t> shape;
     std::string dtype;
   };
+  struct Generator {  // states of all ranks, U8 [world_size, bytes], in the first file, as generator.NAME
+    std::string name;
+    int64_t bytes = 0;
+  };
   int world_size = 1;
   int shards = 1;  // ranks that hold the model once, and files
   int64_t step = 0;
@@ -52,6 +56,7 @@ struct Manifest {
   std::map<std::string, std::string> notes;  // the loop's own
   std::vector<WrittenFile> files;            // by shard
   std::vector<Buffer> buffers = {};
+  std::vector<Generator> generators = {};
   int version = kManifestVersion;
 };
 

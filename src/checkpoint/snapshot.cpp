@@ -1,6 +1,7 @@
 #include "checkpoint/snapshot.h"
 
 #include "base/error.h"
+#include "checkpoint/generators.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
 
@@ -21,7 +22,10 @@ SaveTarget save_target(const char* call, const std::filesystem::path& directory,
 Snapshot snapshot_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
   const Contents contents = contents_of(checkpoint);
-  Snapshot snapshot{.manifest = manifest_of(checkpoint, contents), .scalars = {}, .tensors = {}};
+  Snapshot snapshot{.manifest = manifest_of(checkpoint, contents),
+                    .scalars = {},
+                    .tensors = {},
+                    .generators = states_of(checkpoint.generators)};
   for (const auto& scalar : contents.scalars) snapshot.scalars.push_back({scalar.kind, scalar.parameter});
   // The first shard group holds the whole model once.
   if (model.group().rank() < model.shards()) snapshot.tensors = tensors_of_file(checkpoint, contents);

@@ -30,6 +30,7 @@ struct Snapshot {
   Manifest manifest;            // all but the files; the numbers are this rank's
   std::vector<Scalar> scalars;  // those that it has
   NamedTensors tensors;         // of this rank's file: they share memory with the model and the optimizer
+  NamedTensors generators;      // this rank's states
 };
 
 // Throws Error for a Checkpoint that cannot be saved now. `call` names who asks. No collective.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoint/generators.h"
 #include "checkpoint/partial_directory.h"
 #include "files/partial_names.h"
 
@@ -72,6 +73,8 @@ void write_checkpoint(collectives::Group& group, const SaveTarget& target, const
     if (first) partial.emplace(target.directory);
   });
   tell_scalars(group, snapshot);
+  const NamedTensors generators = gather_states(group, snapshot.generators);
+  snapshot.tensors.insert(snapshot.tensors.end(), generators.begin(), generators.end());
   const std::filesystem::path path = tell_path(group, target.directory, partial);
   WrittenFile own;
   all_succeed(group, target.what, [&] {

@@ -1,6 +1,7 @@
 // A training whose ranks are killed at a moment, and go on from what they had in memory.
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
@@ -25,16 +26,20 @@ enum class Moment { BeforeForward, AfterBackward, AfterStep };
 struct HotTraining : TrainingKind {
   std::function<void(int step, Moment moment)> at = [](int, Moment) {};
 
-  // From step `first` on.
-  void run(testing_models::TestModel& model, ShardedModel& sharded, Optimizer& optimizer, World& world,
-           int first) const {
+  // From step `first` on. Each rank multiplies its loss by a number that it draws.
+  void run(testing_models::TestModel& model, ShardedModel& sharded, Optimizer& optimizer, World& world, int first,
+           const at::Generator& generator) const {
     for (int step = first; step < kHotSteps; ++step) {
-      hot_checkpoint({.model = &sharded, .optimizer = &optimizer, .step = step, .notes = {{"loop", "at its step"}}});
+      hot_checkpoint({.model = &sharded,
+                      .optimizer = &optimizer,
+                      .step = step,
+                      .notes = {{"loop", "at its step"}},
+                      .generators = {{"own", generator}}});
       at(step, Moment::BeforeForward);
       {
         std::optional<StepInBackward> scope;
         if (steps_in_backward) scope.emplace(dynamic_cast<PieceOptimizer&>(optimizer).step_in_backward());
-        model.loss(step * world.size() + world.rank()).backward();
+        (model.loss(step * world.size() + world.rank()) * (torch::rand({}, generator) + 0.5)).backward();
       }
       at(step, Moment::AfterBackward);
       if (!steps_in_backward) sharded.clip_grad_norm_(1.0);
@@ -65,16 +70,18 @@ inline void train_hot(World& world, HotTraining training) {
   testing_models::TestModel model = training.make();
   ShardedModel sharded = shard(*model.module, world, training.options);
   const auto optimizer = training.make_optimizer(sharded);
-  const auto left = resume_hot({.model = &sharded, .optimizer = optimizer.get()});
+  const auto seeded = [&] { return at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(world.rank())); };
+  const at::Generator generator = seeded();
+  const auto left = resume_hot({.model = &sharded, .optimizer = optimizer.get(), .generators = {{"own", generator}}});
   EXPECT_TRUE(!left || left->notes.at("loop") == "at its step");
   if (world.rank() == 0) std::cout << "begins at step " << (left ? left->step : 0) << std::endl;
-  training.run(model, sharded, *optimizer, world, left ? static_cast<int>(left->step) : 0);
+  training.run(model, sharded, *optimizer, world, left ? static_cast<int>(left->step) : 0, generator);
 
   testing_models::TestModel other = training.make();
   ShardedModel undisturbed = shard(*other.module, world, training.options);
   const auto of_other = training.make_optimizer(undisturbed);
   training.at = [](int, Moment) {};
-  training.run(other, undisturbed, *of_other, world, 0);
+  training.run(other, undisturbed, *of_other, world, 0, seeded());
   expect_equal(undisturbed.shards(), sharded.shards(), "shard ");
   const Optimizer::State expected = of_other->state(), found = optimizer->state();
   expect_equal(expected.elements, found.elements);

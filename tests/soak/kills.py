@@ -1,6 +1,6 @@
 """A run is killed again and again, and started again as it was: its final weights are those of a run that was not, and
-no more than one interval between checkpoints is trained twice. Some of the checkpoints are damaged meanwhile: the run
-goes on from the one before, and says why."""
+no more than one interval between checkpoints is trained twice, or two, where checkpoints are written beside the steps
+of the next interval. Some of them are damaged meanwhile: the run goes on from the one before, and says why."""
 
 import os
 import pathlib
@@ -45,7 +45,9 @@ def damage_newest(run, rng):
 
 class KilledRun:
     def __init__(self, trainer, reference, seed):
-        self.trainer, self.reference, self.rng = trainer, reference, random.Random(seed)
+        self.saves_beside = seed % 2 == 0
+        self.trainer = trainer if self.saves_beside else trainer.like((), ("--save-sync",))
+        self.reference, self.rng = reference, random.Random(seed)
         self.run = trainer.folder / f"killed-{seed}"
         self.damaged = None
         self.problems, self.kills = [], 0
@@ -67,7 +69,8 @@ class KilledRun:
         resumed = resumed_step(ending.output)
         if resumed is None:
             return
-        lost, most = (before[-1] if before else 0) - resumed, INTERVAL * (2 if self.damaged else 1)
+        lost = (before[-1] if before else 0) - resumed
+        most = INTERVAL * (1 + self.saves_beside + bool(self.damaged))
         if lost > most:
             self.problems.append(f"{lost} steps are lost, expected at most {most}:\n{ending.output}")
         if self.damaged and f"{self.damaged} cannot be loaded" not in ending.output:

@@ -66,6 +66,16 @@ TEST_F(TrainFolder, KeepsARecordThatSomebodyChangedBesideItsOwn) {
   EXPECT_EQ(read_bytes(run_ + "/metrics.jsonl.changed-1"), "{}\n");
 }
 
+// As a run leaves it that begins anew, and is killed before it has begun its record.
+TEST_F(TrainFolder, IsARunsWhereItsRecordWasSetAside) {
+  ASSERT_EQ(tiny("run", "--ranks 1 --steps 2 --save-every 10").code, 0);
+  fs::remove_all(run_ + "/step-2");
+  fs::rename(run_ + "/metrics.jsonl", run_ + "/metrics.jsonl.before-1");
+  const Ending ending = tiny("run", "--ranks 1 --steps 2");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(losses_of(run_), SizeIs(2));
+}
+
 TEST_F(TrainFolder, IsLeftToAModelThatIsThereByNow) {
   folder_.write("model/config.json", "a model's");
   Job job(arguments(1'000'000), run_, 5);
