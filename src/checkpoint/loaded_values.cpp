@@ -146,7 +146,8 @@ torch::Tensor LoadedValues::add_generator(const Manifest::Generator& generator, 
   const auto& entry =
       file.entry(kGenerator + generator.name, dtype_name(torch::kByte), {saved_.world_size, generator.bytes});
   const torch::Tensor state = torch::empty({generator.bytes}, torch::kByte);
-  reads_.push_back({&file, &entry, rank * generator.bytes, generator.bytes, state.mutable_data_ptr<char>()});
+  reads_.push_back(
+      {&file, &entry, rank * generator.bytes, generator.bytes, static_cast<char*>(state.mutable_data_ptr())});
   return state;
 }
 

@@ -18,6 +18,8 @@ namespace fsdp::files {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
+// So much at a time is on its way to the disk while more is written: `close` waits for what is left.
+constexpr int64_t kBegunBytes = int64_t{2} << 20;
 
 // A file that a killed process of this number left here is in nobody's way; a link that lies here is removed, and
 // what it leads to stays.
@@ -59,6 +61,15 @@ void DurableFile::append(const void* bytes, size_t size) {
     write(static_cast<const char*>(bytes), size, bytes_);
   }
   bytes_ += static_cast<int64_t>(size);
+  begin_writeback();
+}
+
+// Errors are told by the sync.
+void DurableFile::begin_writeback() {
+  const int64_t written = bytes_ - static_cast<int64_t>(buffer_.size());
+  if (written - begun_ < kBegunBytes) return;
+  sync_file_range(descriptor_.number(), begun_, written - begun_, SYNC_FILE_RANGE_WRITE);
+  begun_ = written;
 }
 
 void DurableFile::overwrite_beginning(std::string_view bytes) {

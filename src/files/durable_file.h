@@ -37,6 +37,8 @@ class DurableFile {
  private:
   void write(const char* bytes, size_t size, int64_t offset);
   void flush();
+  // The system writes to the disk while more is appended.
+  void begin_writeback();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
@@ -44,6 +46,7 @@ class DurableFile {
   Descriptor descriptor_;
   int64_t bytes_ = 0;
   std::string buffer_;  // the last of them, not written yet
+  int64_t begun_ = 0;   // bytes of which begin_writeback was told
 };
 
 // A file that takes the place of an older one, or appears, when it is complete: written beside it, under a name that
