@@ -111,8 +111,8 @@ struct LoadOptions {
 // checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
 // parameters which are frozen here. Takes no memory but for what is to be converted or goes to a GPU: what has the
 // dtype that it has here is read and checked without being kept, and read again where it belongs. Where nothing can be
-// lost it is read once: into parameters without values (Options::initialise) and an optimizer's state before its first
-// step.
+// lost it is read once: into parameters without values (Options::initialise) and the state of this library's optimizers
+// before their first step, which is zero.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
@@ -173,7 +173,9 @@ struct PretrainedOptions {
 // and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes;
 // an optimizer keeps its state. Each rank reads its own part, and holds it a second time until all is read, but for
 // shards that lie in files. A collective. Throws `Error`, with nothing changed, with all that differs: names that are
-// missing or left over, shapes and dtypes; and for a file that is damaged.
+// missing or left over, shapes and dtypes; and for a file that is damaged. Where a file for such shards cannot be read
+// any more when it is their turn, it throws `Error`, too, and so does every use of the model until another load has
+// succeeded.
 void load_pretrained(const std::filesystem::path& path, ShardedModel& model, const PretrainedOptions& options = {});
 
 // Writes the parameters, whole and in fp32, and rank 0's buffers to `directory`/model.safetensors, which

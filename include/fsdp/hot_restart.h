@@ -24,10 +24,10 @@
 
 namespace fsdp {
 
-// The state is whole, after `checkpoint.step` steps. Copies nothing but the notes, each parameter's numbers, such as
-// its step count, and on rank 0 the module's buffers. One model of a job, with one optimizer, is held so. Does nothing
-// without LaunchOptions::hot_restart. No collective. Throws `Error` for a state that lies elsewhere: that of an
-// optimizer of LibTorch's.
+// The state is whole, after `checkpoint.step` steps. Copies nothing but the notes, the states of generators, each
+// parameter's numbers, such as its step count, and on rank 0 the module's buffers. One model of a job, with one
+// optimizer, is held so. Does nothing without LaunchOptions::hot_restart. No collective. Throws `Error` for a state
+// that lies elsewhere: that of an optimizer of LibTorch's.
 void hot_checkpoint(const Checkpoint& checkpoint);
 
 struct HotState {
@@ -35,10 +35,10 @@ struct HotState {
   std::map<std::string, std::string> notes = {};  // this rank's own
 };
 
-// Takes over what the ranks before this one left, into the model and the optimizer, if that is whole: the state of the
-// last `hot_checkpoint`, to the bit. None: there is nothing, and all is as it was. The memory of both is there until it
-// returns. The same on every rank. A collective. Throws `Error` for a model or an optimizer that differ from those
-// before.
+// Takes over what the ranks before this one left, into the model, the optimizer and the generators, if that is whole:
+// the state of the last `hot_checkpoint`, to the bit. None: there is nothing, and all is as it was. The memory of both
+// is there until it returns. The same on every rank. A collective. Throws `Error` for a model or an optimizer that
+// differ from those before.
 std::optional<HotState> resume_hot(const Checkpoint& checkpoint);
 
 }  // namespace fsdp

@@ -36,15 +36,11 @@ int64_t numel_each_of(const Optimizer::ElementState& state, const States& all, s
 void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) {
   const Optimizer::State state = optimizer.state();
   const auto kind_of = [](const Optimizer::ElementState& one) { return fmt::format("{}.{}", kOptimizer, one.name); };
-  const auto steps = std::ranges::find(state.scalars, "step", &Optimizer::ElementState::name);
-  const auto is_blank = [&](size_t i) {
-    return steps != state.scalars.end() && steps->tensors[i].defined() && steps->tensors[i].item<double>() == 0;
-  };
   for (const auto& one : state.elements) {
     for (size_t i = 0; i < parameters; ++i) {
       if (!one.tensors[i].defined()) continue;
-      contents.pieces.push_back({kind_of(one), i, one.tensors[i], numel_each_of(one, state.elements, i),
-                                 scales_of(one, state.elements, i), is_blank(i)});
+      contents.pieces.push_back(
+          {kind_of(one), i, one.tensors[i], numel_each_of(one, state.elements, i), scales_of(one, state.elements, i)});
     }
   }
   for (const auto& one : state.scalars) {
@@ -57,13 +53,9 @@ void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) 
 }  // namespace
 
 Contents contents_of(const Checkpoint& checkpoint) {
-  const engine::Model& model = checkpoint.model->model();
-  const auto& parameters = model.parameters();
+  const auto& parameters = checkpoint.model->model().parameters();
   Contents contents;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    contents.pieces.push_back({.kind = kModel, .parameter = i, .tensor = parameters[i].piece});
-    contents.pieces.back().is_blank = !model.has_values();
-  }
+  for (size_t i = 0; i < parameters.size(); ++i) contents.pieces.push_back({kModel, i, parameters[i].piece});
   if (checkpoint.optimizer != nullptr) add_optimizer(contents, parameters.size(), *checkpoint.optimizer);
   return contents;
 }

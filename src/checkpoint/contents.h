@@ -24,8 +24,7 @@ struct Contents {
     torch::Tensor tensor;
     int64_t numel_each = 1;  // elements of the parameter that have one of the tensor's
     torch::Tensor scales =
-        {};                 // where the tensor holds codes of Block8: theirs, which are a piece of their own as well
-    bool is_blank = false;  // holds nothing yet: a parameter without values, or state before the first step
+        {};  // where the tensor holds codes of Block8: theirs, which are a piece of their own as well
   };
   std::vector<Piece> pieces;   // 1-D, maybe empty
   std::vector<Piece> scalars;  // one number each

@@ -1,5 +1,7 @@
 #include "checkpoint/generators.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -30,7 +32,7 @@ void check_same(collectives::Group& group, const NamedTensors& own) {
   for (const torch::Tensor& theirs : group.all_gather(message)) {
     FSDP_CHECK(torch::equal(theirs, message),
                "Checkpoint::generators: found {} generators on this rank, and others on another one; expected the same "
-               "names on every rank",
+               "names and devices on every rank",
                own.size());
   }
 }
@@ -71,6 +73,20 @@ NamedTensors gather_states(collectives::Group& group, const NamedTensors& own) {
     if (group.rank() == 0) gathered.emplace_back(kGenerator + name, torch::stack(all));
   }
   return gathered;
+}
+
+// LibTorch takes a state that would have it draw from behind its array: more numbers are left than there are from the
+// next one on.
+void check_state(const at::Generator& generator, const std::string& name, const torch::Tensor& state) try {
+  at::Generator copy = generator.clone();
+  const std::lock_guard lock(copy.mutex());
+  copy.set_state(state);
+  if (!copy.device().is_cpu()) return;
+  const at::mt19937_data_pod engine = copy.get<at::CPUGeneratorImpl>()->engine().data();
+  FSDP_CHECK(engine.left_ + static_cast<int64_t>(engine.next_) <= at::MERSENNE_STATE_N + 1, "{} left and {} next",
+             engine.left_, engine.next_);
+} catch (const std::exception& error) {
+  FSDP_CHECK(false, "the state of {}{} is damaged: {}", kGenerator, name, error.what());
 }
 
 void set_state(at::Generator generator, const torch::Tensor& state, int rank, bool is_own) {

@@ -24,6 +24,9 @@ std::vector<Manifest::Generator> described(const NamedTensors& states);
 // Error on every rank where their names or sizes differ.
 NamedTensors gather_states(collectives::Group& group, const NamedTensors& own);
 
+// Throws Error for bytes that are no state of such a generator. Changes nothing.
+void check_state(const at::Generator& generator, const std::string& name, const torch::Tensor& state);
+
 // As many ranks as have saved go on with their own states. On any other number each is seeded anew, by `state`, rank
 // 0's, and its own number: other numbers than those of the job that saved, and the same each time.
 void set_state(at::Generator generator, const torch::Tensor& state, int rank, bool is_own);

@@ -162,6 +162,7 @@ std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
     contents = checkpoint::contents_of(checkpoint);
     places = checkpoint::decode_places(left->places);
     check_same(places, contents, model);
+    checkpoint::states_of(checkpoint.generators);  // all are defined
   });
   model.begin_load("resume_hot");
   model.loaded(std::vector<bool>(model.parameters().size(), true));

@@ -1,5 +1,5 @@
-// From the files of any number of shards to this rank's pieces: everything is compared, read and checked on every rank
-// before anything changes on one.
+// From the files of any number of shards to this rank's pieces: everything is compared and checked on every rank before
+// anything changes on one that could be lost.
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -69,63 +69,84 @@ class Loading {
     checkpoint::check(comparison_, options.strict, directory_.string());
     found_ = find(saved_, wanted, contents_);
     values_.emplace(directory_, saved_);
-    for (Contents::Piece& piece : contents_.pieces) {
-      piece.is_blank = piece.is_blank && found_.whole[piece.parameter];  // others are given first values below
-      const std::vector<bool>& is_there = piece.kind == checkpoint::kModel ? found_.there : found_.states;
-      values_->add(piece, model_.parameters()[piece.parameter], is_there[piece.parameter]);
-    }
+    add_pieces();
     if (model_.group().rank() == 0) values_->add_buffers(model_.buffers());
-    for (const Manifest::Generator& generator : saved_.generators) {
-      if (!checkpoint_.generators.contains(generator.name)) continue;
-      states_.emplace_back(generator.name,
-                           values_->add_generator(generator, has_same_ranks() ? model_.group().rank() : 0));
-    }
-    if (std::ranges::any_of(contents_.pieces, &Contents::Piece::is_blank)) model_.parts().state_backing->changes();
+    add_generators();
     values_->read();
+    for (const auto& [name, state] : states_) checkpoint::check_state(checkpoint_.generators.at(name), name, state);
   }
-  // After a `read` that threw on some rank. A parameter without values has none still.
-  void clear_blank_state() const {
-    for (const Contents::Piece& piece : contents_.pieces) {
-      if (piece.is_blank && piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
-    }
+  // After a `read` that threw on some rank.
+  void undo_read() const {
+    if (values_) values_->clear_blank();
   }
 
-  // A collective. Returns what the files had when they were read first, and have no more; empty: nothing.
+  // A collective. Returns what went wrong; empty: nothing did.
   std::string write() const {
     model_.begin_load("load_checkpoint");
     model_.loaded(found_.whole);
-    std::string changed;
+    model_.begin_filling();
+    std::string problem;
     try {
       values_->write();
-    } catch (const Error& error) {
-      changed = error.what();
-    }
-    for (size_t i = 0; i < contents_.scalars.size(); ++i) {
-      torch::Tensor(contents_.scalars[i].tensor).fill_(found_.numbers[i]);
+      for (size_t i = 0; i < contents_.scalars.size(); ++i) {
+        torch::Tensor(contents_.scalars[i].tensor).fill_(found_.numbers[i]);
+      }
+    } catch (const std::exception& error) {
+      problem = error.what();
     }
     model_.publish();
     model_.broadcast_buffers(0);
-    return changed;
+    return problem;
   }
-  // After a `write` that found none.
-  void set_generators() const {
+  // After a `write` that went well on every rank.
+  void end() const {
+    model_.end_filling(found_.whole);
     for (const auto& [name, state] : states_) {
       checkpoint::set_state(checkpoint_.generators.at(name), state, model_.group().rank(), has_same_ranks());
     }
   }
-  // After a `write` that found changes on some rank: the optimizer's state is as before its first step.
+  // After one that did not, on some rank: the optimizer's state is as before its first step.
   void break_off() const {
     for (const Contents::Piece& piece : contents_.pieces) {
       if (piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
     }
     for (const Contents::Piece& scalar : contents_.scalars) torch::Tensor(scalar.tensor).zero_();
-    model_.load_broke_off();
+    model_.break_off_filling(found_.there);
   }
 
   int64_t step() const { return saved_.step; }
   LoadDifferences& differences() { return comparison_.differences; }
 
  private:
+  // Writes at once what has nothing to lose, where all of it is there.
+  void add_pieces() {
+    const std::vector<bool> missing = model_.missing_values(), unstepped = unstepped_parameters();
+    bool any_blank = false;
+    for (const Contents::Piece& piece : contents_.pieces) {
+      const bool is_model = piece.kind == checkpoint::kModel;
+      const bool is_blank = found_.whole[piece.parameter] && (is_model ? missing : unstepped)[piece.parameter];
+      const bool is_there = (is_model ? found_.there : found_.states)[piece.parameter];
+      values_->add(piece, model_.parameters()[piece.parameter], is_there, is_blank);
+      any_blank |= is_blank;
+    }
+    if (any_blank) model_.parts().state_backing->changes();
+  }
+  // Those whose state this library's optimizers have made, and not changed yet: zeros.
+  std::vector<bool> unstepped_parameters() const {
+    std::vector<bool> unstepped(model_.parameters().size(), false);
+    if (dynamic_cast<PieceOptimizer*>(checkpoint_.optimizer) == nullptr) return unstepped;
+    for (const Contents::Piece& scalar : contents_.scalars) {
+      if (scalar.kind.ends_with(".step")) unstepped[scalar.parameter] = scalar.tensor.item<double>() == 0;
+    }
+    return unstepped;
+  }
+  void add_generators() {
+    for (const Manifest::Generator& generator : saved_.generators) {
+      if (!checkpoint_.generators.contains(generator.name)) continue;
+      states_.emplace_back(generator.name,
+                           values_->add_generator(generator, has_same_ranks() ? model_.group().rank() : 0));
+    }
+  }
   bool has_same_ranks() const { return saved_.world_size == model_.group().size(); }
 
   const Checkpoint& checkpoint_;
@@ -155,19 +176,19 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   try {
     checkpoint::all_succeed(model.group(), what, [&] { loading.read(options); });
   } catch (...) {
-    loading.clear_blank_state();
+    loading.undo_read();
     throw;
   }
-  const std::string changed = loading.write();
+  const std::string problem = loading.write();
   try {
     checkpoint::all_succeed(model.group(), what, [&] {
-      if (!changed.empty()) throw Error(changed);
+      if (!problem.empty()) throw Error(problem);
     });
   } catch (...) {
     loading.break_off();
     throw;
   }
-  loading.set_generators();
+  loading.end();
   if (options.differences != nullptr) *options.differences = std::move(loading.differences());
   return loading.step();
 }

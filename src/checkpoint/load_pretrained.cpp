@@ -142,6 +142,12 @@ class PretrainedValues {
     for (size_t i = 0; i < shapes_.size(); ++i) whole.push_back(sources_[i].is_whole);
     return whole;
   }
+  // Which of them at all.
+  std::vector<bool> there() const {
+    std::vector<bool> there;
+    for (size_t i = 0; i < shapes_.size(); ++i) there.push_back(sources_[i].entry != nullptr);
+    return there;
+  }
   void write_parameters() const {
     for (size_t i = 0; i < shapes_.size(); ++i) {
       const torch::Tensor values = values_[i].defined() ? values_[i] : read(i);
@@ -196,22 +202,24 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   });
   model.begin_write("load_pretrained");
   model.loaded(values->whole());
-  std::string unreadable;  // by now
+  model.begin_filling();
+  std::string problem;
   try {
     values->write_parameters();
-  } catch (const Error& error) {
-    unreadable = error.what();
+    values->write_buffers();
+  } catch (const std::exception& error) {
+    problem = error.what();
   }
   model.publish();
-  values->write_buffers();
   try {
     checkpoint::all_succeed(model.group(), what, [&] {
-      if (!unreadable.empty()) throw Error(unreadable);
+      if (!problem.empty()) throw Error(problem);
     });
   } catch (...) {
-    model.load_broke_off();
+    model.break_off_filling(values->there());
     throw;
   }
+  model.end_filling(values->whole());
   if (options.differences != nullptr) *options.differences = std::move(differences);
 }
 

@@ -62,15 +62,16 @@ LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifes
   for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
 }
 
-void LoadedValues::add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there) {
+void LoadedValues::add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there, bool is_blank) {
   const Manifest::Parameter* saved = is_there ? parameters_.at(parameter.name) : nullptr;
   const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
   const int64_t saved_end = saved == nullptr ? begin : std::clamp(*numel_of(saved->shape), begin, end);
   if (saved_end < end && of.kind != kModel) fresh_.push_back(of.tensor);
-  if (saved_end > begin) add_saved(of, *saved, {begin, saved_end});
+  if (saved_end > begin) add_saved(of, *saved, {begin, saved_end}, is_blank);
 }
 
-void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements) {
+void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements,
+                             bool is_blank) {
   const bool is_packed = of.scales.defined(), was_packed = is_block8(saved, of.kind);
   if (is_packed && !was_packed) {
     packings_.push_back({of.tensor, of.scales, to_be_read(saved, of.kind, elements)});
@@ -86,12 +87,13 @@ void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Paramete
     if (dtype != saved.tensors.end() && can_be_read_into(target, dtype->second)) {
       const auto ranges = saved_ranges(saved.pieces, elements, of.numel_each);
       for (PieceRead& read : reads_of(saved, of.kind, ranges, target.mutable_data_ptr())) {
-        if (!of.is_blank) {
+        if (!is_blank) {
           reads_in_place_.push_back(read);
           read.into = nullptr;
         }
         reads_.push_back(read);
       }
+      if (is_blank) blank_.push_back(target);
       return;
     }
     const torch::Tensor values = to_be_read(saved, of.kind, elements, of.numel_each);
@@ -151,8 +153,14 @@ torch::Tensor LoadedValues::add_generator(const Manifest::Generator& generator, 
   return state;
 }
 
-void LoadedValues::read() const {
+void LoadedValues::read() {
+  has_begun_ = true;
   throw_if_any(read_and_check(reads_), directory_.string(), "Use an older checkpoint.");
+}
+
+void LoadedValues::clear_blank() const {
+  if (!has_begun_) return;
+  for (const torch::Tensor& target : blank_) torch::Tensor(target).zero_();
 }
 
 void LoadedValues::write() const {

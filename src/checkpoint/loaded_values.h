@@ -3,8 +3,8 @@
 //
 // What the files have in the format of its target is compared first, without keeping it, and then read again right into
 // the target: out of the system's page cache, most often, which is faster than a copy in fresh memory, and takes none.
-// A target that is blank (Contents::Piece) has nothing to lose, and is read into at once. What is to be converted, or
-// goes to a GPU, is kept in between.
+// A blank target, a parameter without values or an optimizer's state before its first step, has nothing to lose, and is
+// read into at once. What is to be converted, or goes to a GPU, is kept in between.
 #pragma once
 
 #include <map>
@@ -29,13 +29,16 @@ class LoadedValues {
   LoadedValues(const std::filesystem::path& directory, const Manifest& saved);
 
   // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
-  void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there);
+  // `is_blank`: so is the target, and the checkpoint has values for all of it.
+  void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there, bool is_blank);
   void add_buffers(const NamedTensors& buffers);
   // The bytes of the rank's state, which `read` fills.
   torch::Tensor add_generator(const Manifest::Generator& generator, int rank);
 
   // Fills blank targets. Throws Error with all that is damaged.
-  void read() const;
+  void read();
+  // Blank targets are blank again, where `read` has begun to fill them.
+  void clear_blank() const;
   // Throws Error, when all else is written, where bytes have changed that are read again.
   void write() const;
 
@@ -52,7 +55,7 @@ class LoadedValues {
     torch::Tensor values;         // of their first elements; the others are 0
   };
 
-  void add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements);
+  void add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements, bool is_blank);
   // The elements that the files have of KIND.NAME, which `read` fills.
   torch::Tensor to_be_read(const Manifest::Parameter& saved, const std::string& kind, layout::Range elements,
                            int64_t numel_each = 1);
@@ -71,7 +74,9 @@ class LoadedValues {
   std::vector<Copy> copies_;
   std::vector<Unpacking> unpackings_;
   std::vector<Packing> packings_;
+  std::vector<torch::Tensor> blank_;
   std::vector<torch::Tensor> fresh_;  // not in the checkpoint, or not all of it
+  bool has_begun_ = false;            // to read
 };
 
 }  // namespace fsdp::checkpoint

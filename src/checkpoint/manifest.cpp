@@ -162,7 +162,10 @@ Manifest manifest_in(const Json& json, const std::string& file) {
   }
   if (!json.contains("generators")) return manifest;
   for (const Json& one : list_in(json, "generators", file)) {
-    manifest.generators.push_back({text_in(one, "name", file), number(one, "bytes", 0, kLargestSize)});
+    const std::string name = text_in(one, "name", file);
+    FSDP_CHECK(manifest.generators.empty() || manifest.generators.back().name < name,
+               "{} is damaged: expected generators in the order of their names", file);
+    manifest.generators.push_back({name, number(one, "bytes", 0, kLargestSize)});
   }
   return manifest;
 }

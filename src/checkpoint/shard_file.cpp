@@ -53,6 +53,7 @@ std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, voi
     files::ContentHash hash;
     for (int64_t at = from; at < to; at += kSliceBytes) {
       const int64_t slice_end = std::min(at + kSliceBytes, to);
+      if (!is_hashed_ && (slice_end <= begin || at >= end)) continue;
       const bool is_whole = into != nullptr && at >= begin && slice_end <= end;
       if (!is_whole) unkept.resize(kSliceBytes);
       char* bytes = is_whole ? static_cast<char*>(into) + (at - begin) : unkept.data();

@@ -23,6 +23,14 @@ FirstValues::FirstValues(const ModelSpec& spec) : from_rank0_(spec.sync_module_s
   if (!any) of_units_.clear();
 }
 
+std::vector<bool> FirstValues::missing(const Units& units) const {
+  std::vector<bool> missing;
+  for (size_t i = 0; i < units.size(); ++i) {
+    for (size_t k = 0; k < units[i]->shapes.size(); ++k) missing.push_back(are_missing() && of_units_[i][k].defined());
+  }
+  return missing;
+}
+
 void FirstValues::write(Units& units, collectives::Group& group, const std::vector<bool>& loaded) {
   bool wrote = false;
   for (size_t i = 0; i < of_units_.size(); ++i) {

@@ -96,17 +96,32 @@ void Model::begin_load(std::string_view what) {
 void Model::loaded(const std::vector<bool>& loaded) {
   const std::lock_guard lock(parts_.mutex);
   parts_.write_first_values(loaded);
-  if (std::ranges::all_of(loaded, std::identity())) parts_.machine.have_values();
 }
 
-void Model::load_broke_off() {
+void Model::begin_filling() {
   const std::lock_guard lock(parts_.mutex);
   parts_.machine.lose_values();
 }
 
-bool Model::has_values() const {
+void Model::end_filling(const std::vector<bool>& whole) {
   const std::lock_guard lock(parts_.mutex);
-  return !parts_.first_values.are_missing();
+  for (size_t i = 0; i < parts_.lost_values.size(); ++i) {
+    if (whole[i]) parts_.lost_values[i] = false;
+  }
+  if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.machine.have_values();
+}
+
+void Model::break_off_filling(const std::vector<bool>& was_to_fill) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.lost_values.resize(was_to_fill.size());
+  for (size_t i = 0; i < was_to_fill.size(); ++i) {
+    if (was_to_fill[i]) parts_.lost_values[i] = true;
+  }
+}
+
+std::vector<bool> Model::missing_values() const {
+  const std::lock_guard lock(parts_.mutex);
+  return parts_.first_values.missing(parts_.units);
 }
 
 void Model::initialise() {

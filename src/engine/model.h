@@ -49,9 +49,14 @@ class Model {
   // Between begin_write or begin_load and publish: `loaded` has a flag for each parameter that is filled. The others
   // get their first values where they have none. A collective.
   void loaded(const std::vector<bool>& loaded);
-  // The load broke off on some rank: until another has succeeded, every use is an error.
-  void load_broke_off();
-  bool has_values() const;
+  // A load fills parameters, after `loaded`: until one of the two below, every use of the model is an error.
+  void begin_filling();
+  // On every rank: `whole` has a flag for each parameter that has all its values from the load.
+  void end_filling(const std::vector<bool>& whole);
+  // Some rank could not: every use remains an error until other loads have filled all that this one was to fill.
+  void break_off_filling(const std::vector<bool>& was_to_fill);
+  // By parameter.
+  std::vector<bool> missing_values() const;
   // First values for all that have none. A collective.
   void initialise();
   // Rank `source`'s values to all. A collective.

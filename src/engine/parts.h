@@ -68,6 +68,7 @@ struct Parts {
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
   FirstValues first_values;
+  std::vector<bool> lost_values;  // by parameter: a load broke off while it filled it, and none has done so since
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();
   Units units;
 

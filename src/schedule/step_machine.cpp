@@ -15,7 +15,7 @@ constexpr Misuse kBroken = Misuse::StepBroken, kBegun = Misuse::StepBegun, kInBa
 
 // clang-format off
 constexpr std::array<Row, kCalls> kTable{{
-  //                          Broken   Stepping                    InsideBackward                FullScope               LastBackward             NoSync   Incomplete Closed   NoValues  LostValues
+  //                          Broken   Stepping                    InsideBackward                FullScope               LastBackward             NoSync   Incomplete Closed   NoValues  ValuesLost
   /* UseParameter         */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kGoesOn,   kGoesOn, kNoValues, kValuesLost},
   /* AddGradient          */ {kBroken, Misuse::UseAfterStepBegan,  kGoesOn,                      kGoesOn,                kGoesOn,                 kGoesOn, kLost,     kClosed, kGoesOn,   kValuesLost},
   /* CloseSum             */ {kBroken, Misuse::SumAfterStepBegan,  kInBackward,                  kGoesOn,                kGoesOn,                 kLocal,  kLost,     kGoesOn, kGoesOn,   kValuesLost},
@@ -70,7 +70,7 @@ bool StepMachine::is(Situation situation) const {
       return sum_ == SumPhase::Closed;
     case Situation::NoValues:
       return values_ == ValuePhase::Missing;
-    case Situation::LostValues:
+    case Situation::ValuesLost:
       return values_ == ValuePhase::Lost;
   }
   return false;

@@ -66,7 +66,7 @@ enum class Situation : uint8_t {
   Incomplete,
   Closed,
   NoValues,
-  LostValues
+  ValuesLost
 };
 inline constexpr int kSituations = 10;
 

@@ -40,7 +40,7 @@ const std::vector<Way>& ways() {
        [](M& m) { m.reset_sum(); }},
       {S::Closed, [](M& m) { m.close_sum(); }, [](M& m) { m.reset_sum(); }},
       {S::NoValues, [](M& m) { m.miss_values(); }, [](M& m) { m.have_values(); }},
-      {S::LostValues, [](M& m) { m.lose_values(); }, [](M& m) { m.have_values(); }},
+      {S::ValuesLost, [](M& m) { m.lose_values(); }, [](M& m) { m.have_values(); }},
   };
   return ways;
 }
@@ -97,9 +97,9 @@ TEST(StepMachine, RefusesWhatWouldTrainTheWrongThing) {
   EXPECT_EQ(misuse_of(Call::UseParameter, Situation::NoValues), Misuse::NoValues);
   EXPECT_EQ(misuse_of(Call::ReadState, Situation::NoValues), Misuse::NoValues);
   EXPECT_EQ(misuse_of(Call::WriteState, Situation::NoValues), Misuse::None);  // the way out
-  EXPECT_EQ(misuse_of(Call::Step, Situation::LostValues), Misuse::ValuesLost);
-  EXPECT_EQ(misuse_of(Call::ReadState, Situation::LostValues), Misuse::ValuesLost);
-  EXPECT_EQ(misuse_of(Call::LoadCheckpoint, Situation::LostValues), Misuse::None);  // the way out
+  EXPECT_EQ(misuse_of(Call::Step, Situation::ValuesLost), Misuse::ValuesLost);
+  EXPECT_EQ(misuse_of(Call::ReadState, Situation::ValuesLost), Misuse::ValuesLost);
+  EXPECT_EQ(misuse_of(Call::LoadCheckpoint, Situation::ValuesLost), Misuse::None);  // the way out
 }
 
 TEST(Misuse, HasAMessageThatSaysWhatToDo) {
