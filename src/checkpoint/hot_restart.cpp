@@ -165,7 +165,8 @@ std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
     checkpoint::states_of(checkpoint.generators);  // all are defined
   });
   model.begin_load("resume_hot");
-  model.loaded(std::vector<bool>(model.parameters().size(), true));
+  const std::vector<bool> all(model.parameters().size(), true);
+  model.loaded(all);
   copy_pieces(places, contents, model, *held);
   for (size_t i = 0; i < contents.scalars.size(); ++i) {
     torch::Tensor(contents.scalars[i].tensor).fill_(numbers.scalars[i]);
@@ -174,6 +175,7 @@ std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
   if (group.rank() == 0) copy_buffers(numbers, model);
   set_generators(numbers, checkpoint, group.rank());
   model.broadcast_buffers(0);
+  model.end_filling(all);
   Checkpoint taken_over = checkpoint;
   taken_over.step = left->step;
   taken_over.notes = numbers.notes;
