@@ -1,10 +1,10 @@
 // The part of a checkpoint that this rank loads: read, and compared with its hashes, before anything changes; then
 // written to the model and the optimizer, in the formats that these keep.
 //
-// What the files have in the format of its target is compared first, without keeping it, and then read again right into
-// the target: out of the system's page cache, most often, which is faster than a copy in fresh memory, and takes none.
-// A blank target, a parameter without values or an optimizer's state before its first step, has nothing to lose, and is
-// read into at once. What is to be converted, or goes to a GPU, is kept in between.
+// Where the files and a target have the same format, the bytes are compared first and not kept. Then they are read
+// again right into the target, most often out of the system's page cache: that is faster than a copy in fresh memory,
+// and takes no memory. A blank target, a parameter without values or an optimizer's state before its first step, has
+// nothing to lose, and is read into at once. What is to be converted, or goes to a GPU, is kept in between.
 #pragma once
 
 #include <map>

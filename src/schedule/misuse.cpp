@@ -81,8 +81,7 @@ constexpr std::array<Text, kMisuses> kTexts{{
     {"{} came after a load that broke off while it wrote: some parameters are the file's, and some are not. Load a "
      "checkpoint.",
      "A forward, a step, a save or a `full_parameters` scope after a load whose files were changed, or could not be "
-     "read "
-     "any more, when all of them had been checked",
+     "read any more, when all of them had been checked",
      "Some parameters are the files', some are not, and after `load_checkpoint` the optimizer's state is as before its "
      "first step. Load again: the model can be used when all these parameters have been filled."},
 }};

@@ -1,5 +1,5 @@
-// What a load that fails leaves behind: everything as before where files are damaged, and a model that says so wherever
-// they were changed while they were read.
+// A load that fails. Where a file is damaged, everything stays as it was. Where a file changes while it is read, the
+// model refuses every use until another load has succeeded.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 #include <sys/syscall.h>
