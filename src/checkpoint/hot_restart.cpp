@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/fill.h"
 #include "checkpoint/generators.h"
 #include "checkpoint/held_table.h"
 #include "engine/model.h"
@@ -114,6 +115,13 @@ void copy_pieces(const HeldPlaces& left, const Contents& contents, const engine:
   }
 }
 
+void set_scalars(const HeldNumbers& left, const Contents& contents) {
+  for (size_t i = 0; i < contents.scalars.size(); ++i) {
+    torch::Tensor(contents.scalars[i].tensor).fill_(left.scalars[i]);
+  }
+}
+
+// Rank 0's; the others left none.
 void copy_buffers(const HeldNumbers& left, const engine::Model& model) {
   for (const auto& [name, buffer] : model.buffers()) {
     const auto bytes = left.buffers.find(name);
@@ -164,18 +172,20 @@ std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
     check_same(places, contents, model);
     checkpoint::states_of(checkpoint.generators);  // all are defined
   });
-  model.begin_load("resume_hot");
+  const auto take_over = [&] {
+    copy_pieces(places, contents, model, *held);
+    set_scalars(numbers, contents);
+    copy_buffers(numbers, model);
+  };
   const std::vector<bool> all(model.parameters().size(), true);
-  model.loaded(all);
-  copy_pieces(places, contents, model, *held);
-  for (size_t i = 0; i < contents.scalars.size(); ++i) {
-    torch::Tensor(contents.scalars[i].tensor).fill_(numbers.scalars[i]);
-  }
-  model.publish();
-  if (group.rank() == 0) copy_buffers(numbers, model);
-  set_generators(numbers, checkpoint, group.rank());
+  checkpoint::fill(model, {.call = schedule::Call::LoadCheckpoint,
+                           .what = "resume_hot",
+                           .there = all,
+                           .whole = all,
+                           .write = take_over,
+                           .break_off = {}});
   model.broadcast_buffers(0);
-  model.end_filling(all);
+  set_generators(numbers, checkpoint, group.rank());
   Checkpoint taken_over = checkpoint;
   taken_over.step = left->step;
   taken_over.notes = numbers.notes;

@@ -8,6 +8,7 @@
 #include "checkpoint/background_saves.h"
 #include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/fill.h"
 #include "checkpoint/generators.h"
 #include "checkpoint/loaded_values.h"
 #include "checkpoint/partial_directory.h"
@@ -54,10 +55,40 @@ Found find(const Manifest& saved, const Manifest& wanted, const Contents& conten
 class Loading {
  public:
   Loading(const Checkpoint& checkpoint, const std::filesystem::path& directory)
-      : checkpoint_(checkpoint), model_(checkpoint.model->model()), directory_(directory) {}
+      : checkpoint_(checkpoint),
+        model_(checkpoint.model->model()),
+        directory_(directory),
+        what_("load_checkpoint " + directory.string()) {}
 
-  // Compares everything, and fills what is blank. Throws Error for all that differs or is damaged.
+  // A collective, which throws on every rank what one throws.
   void read(const LoadOptions& options) {
+    try {
+      checkpoint::all_succeed(model_.group(), what_, [&] { read_values(options); });
+    } catch (...) {
+      if (values_) values_->clear_blank();
+      throw;
+    }
+  }
+  // A collective, after a `read` that went well on every rank. Where a write fails, the optimizer's state is as before
+  // its first step.
+  void write() const {
+    checkpoint::fill(model_, {.call = schedule::Call::LoadCheckpoint,
+                              .what = what_,
+                              .there = found_.there,
+                              .whole = found_.whole,
+                              .write = [this] { write_values(); },
+                              .break_off = [this] { drop_states(); }});
+    for (const auto& [name, state] : states_) {
+      checkpoint::set_state(checkpoint_.generators.at(name), state, model_.group().rank(), has_same_ranks());
+    }
+  }
+
+  int64_t step() const { return saved_.step; }
+  LoadDifferences& differences() { return comparison_.differences; }
+
+ private:
+  // Compares everything, and fills what is blank. Throws Error for all that differs or is damaged.
+  void read_values(const LoadOptions& options) {
     model_.check(schedule::Call::LoadCheckpoint, "load_checkpoint");
     contents_ = checkpoint::contents_of(checkpoint_);
     saved_ = checkpoint::read_manifest(directory_);
@@ -70,54 +101,11 @@ class Loading {
     found_ = find(saved_, wanted, contents_);
     values_.emplace(directory_, saved_);
     add_pieces();
-    if (model_.group().rank() == 0) values_->add_buffers(model_.buffers());
+    values_->add_buffers(model_.buffers());
     add_generators();
     values_->read();
     for (const auto& [name, state] : states_) checkpoint::check_state(checkpoint_.generators.at(name), name, state);
   }
-  // After a `read` that threw on some rank.
-  void undo_read() const {
-    if (values_) values_->clear_blank();
-  }
-
-  // A collective. Returns what went wrong; empty: nothing did.
-  std::string write() const {
-    model_.begin_load("load_checkpoint");
-    model_.loaded(found_.whole);
-    model_.begin_filling();
-    std::string problem;
-    try {
-      values_->write();
-      for (size_t i = 0; i < contents_.scalars.size(); ++i) {
-        torch::Tensor(contents_.scalars[i].tensor).fill_(found_.numbers[i]);
-      }
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
-    model_.publish();
-    model_.broadcast_buffers(0);
-    return problem;
-  }
-  // After a `write` that went well on every rank.
-  void end() const {
-    model_.end_filling(found_.whole);
-    for (const auto& [name, state] : states_) {
-      checkpoint::set_state(checkpoint_.generators.at(name), state, model_.group().rank(), has_same_ranks());
-    }
-  }
-  // After one that did not, on some rank: the optimizer's state is as before its first step.
-  void break_off() const {
-    for (const Contents::Piece& piece : contents_.pieces) {
-      if (piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
-    }
-    for (const Contents::Piece& scalar : contents_.scalars) torch::Tensor(scalar.tensor).zero_();
-    model_.break_off_filling(found_.there);
-  }
-
-  int64_t step() const { return saved_.step; }
-  LoadDifferences& differences() { return comparison_.differences; }
-
- private:
   // Writes at once what has nothing to lose, where all of it is there.
   void add_pieces() {
     const std::vector<bool> missing = model_.missing_values(), unstepped = unstepped_parameters();
@@ -147,11 +135,24 @@ class Loading {
                            values_->add_generator(generator, has_same_ranks() ? model_.group().rank() : 0));
     }
   }
+  void write_values() const {
+    values_->write();
+    for (size_t i = 0; i < contents_.scalars.size(); ++i) {
+      torch::Tensor(contents_.scalars[i].tensor).fill_(found_.numbers[i]);
+    }
+  }
+  void drop_states() const {
+    for (const Contents::Piece& piece : contents_.pieces) {
+      if (piece.kind != checkpoint::kModel) torch::Tensor(piece.tensor).zero_();
+    }
+    for (const Contents::Piece& scalar : contents_.scalars) torch::Tensor(scalar.tensor).zero_();
+  }
   bool has_same_ranks() const { return saved_.world_size == model_.group().size(); }
 
   const Checkpoint& checkpoint_;
   engine::Model& model_;
   const std::filesystem::path& directory_;
+  const std::string what_;
   Contents contents_;
   Manifest saved_;
   checkpoint::Comparison comparison_;
@@ -171,24 +172,9 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   engine::Model& model = checkpoint.model->model();
   if (model.background_saves()) model.background_saves()->finish();  // it may be what is loaded
   const std::filesystem::path directory = checkpoint::place_of(target);
-  const std::string what = "load_checkpoint " + directory.string();
   Loading loading(checkpoint, directory);
-  try {
-    checkpoint::all_succeed(model.group(), what, [&] { loading.read(options); });
-  } catch (...) {
-    loading.undo_read();
-    throw;
-  }
-  const std::string problem = loading.write();
-  try {
-    checkpoint::all_succeed(model.group(), what, [&] {
-      if (!problem.empty()) throw Error(problem);
-    });
-  } catch (...) {
-    loading.break_off();
-    throw;
-  }
-  loading.end();
+  loading.read(options);
+  loading.write();
   if (options.differences != nullptr) *options.differences = std::move(loading.differences());
   return loading.step();
 }

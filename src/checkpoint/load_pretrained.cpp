@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/fill.h"
 #include "checkpoint/pretrained.h"
 #include "checkpoint/pretrained_files.h"
 #include "checkpoint/problems.h"
@@ -148,6 +149,12 @@ class PretrainedValues {
     for (size_t i = 0; i < shapes_.size(); ++i) there.push_back(sources_[i].entry != nullptr);
     return there;
   }
+  void write() const {
+    write_parameters();
+    write_buffers();
+  }
+
+ private:
   void write_parameters() const {
     for (size_t i = 0; i < shapes_.size(); ++i) {
       const torch::Tensor values = values_[i].defined() ? values_[i] : read(i);
@@ -160,7 +167,6 @@ class PretrainedValues {
     }
   }
 
- private:
   // Of a parameter this rank's piece; undefined for what the files do not have.
   torch::Tensor read(size_t i) const {
     if (sources_[i].entry == nullptr) return {};
@@ -200,26 +206,12 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
     values.emplace(model, wanted, std::move(sources));
     differences = std::move(match.differences());
   });
-  model.begin_write("load_pretrained");
-  model.loaded(values->whole());
-  model.begin_filling();
-  std::string problem;
-  try {
-    values->write_parameters();
-    values->write_buffers();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  model.publish();
-  try {
-    checkpoint::all_succeed(model.group(), what, [&] {
-      if (!problem.empty()) throw Error(problem);
-    });
-  } catch (...) {
-    model.break_off_filling(values->there());
-    throw;
-  }
-  model.end_filling(values->whole());
+  checkpoint::fill(model, {.call = schedule::Call::WriteState,
+                           .what = what,
+                           .there = values->there(),
+                           .whole = values->whole(),
+                           .write = [&] { values->write(); },
+                           .break_off = {}});
   if (options.differences != nullptr) *options.differences = std::move(differences);
 }
 

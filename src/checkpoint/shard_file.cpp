@@ -45,34 +45,50 @@ const ShardFile::Entry& ShardFile::entry(const std::string& tensor, const std::s
 }
 
 std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, void* into) const {
-  const size_t first_hash = first_hash_[static_cast<size_t>(&entry - file_.entries().data())];
-  const int64_t end = begin + size;
+  const Wanted wanted{begin, begin + size, static_cast<char*>(into)};
   std::vector<char> unkept;
-  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < end; ++block) {
-    const int64_t from = block * kHashBlockBytes, to = std::min(from + kHashBlockBytes, entry.bytes());
-    files::ContentHash hash;
-    for (int64_t at = from; at < to; at += kSliceBytes) {
-      const int64_t slice_end = std::min(at + kSliceBytes, to);
-      if (!is_hashed_ && (slice_end <= begin || at >= end)) continue;
-      const bool is_whole = into != nullptr && at >= begin && slice_end <= end;
-      if (!is_whole) unkept.resize(kSliceBytes);
-      char* bytes = is_whole ? static_cast<char*>(into) + (at - begin) : unkept.data();
-      file_.read_bytes(entry, at, slice_end - at, bytes);
-      if (is_hashed_) hash.add(bytes, static_cast<size_t>(slice_end - at));
-      const int64_t wanted = std::max(at, begin), wanted_end = std::min(slice_end, end);
-      if (is_whole || into == nullptr || wanted >= wanted_end) continue;
-      std::memcpy(static_cast<char*>(into) + (wanted - begin), bytes + (wanted - at),
-                  static_cast<size_t>(wanted_end - wanted));
-    }
+  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < wanted.end; ++block) {
+    const std::string found = read_block(entry, block, wanted, unkept);
     if (!is_hashed_) continue;
-    const auto number = first_hash + static_cast<size_t>(block);
-    const std::string_view saved = hashes_.substr(number * files::kHashDigits, files::kHashDigits);
-    const std::string found = hash.hexadecimal();
+    const std::string_view saved = saved_hash(entry, block);
     if (found == saved) continue;
-    return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(), from, to,
-                       files::printable(entry.name), found, files::printable(saved));
+    return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(),
+                       block * kHashBlockBytes, end_of(entry, block), files::printable(entry.name), found,
+                       files::printable(saved));
   }
   return "";
+}
+
+std::string ShardFile::read_block(const Entry& entry, int64_t block, const Wanted& wanted,
+                                  std::vector<char>& unkept) const {
+  files::ContentHash hash;
+  const int64_t end = end_of(entry, block);
+  for (int64_t at = block * kHashBlockBytes; at < end; at += kSliceBytes) {
+    const int64_t slice_end = std::min(at + kSliceBytes, end);
+    if (!is_hashed_ && (slice_end <= wanted.begin || at >= wanted.end)) continue;
+    const bool is_in_place = wanted.into != nullptr && at >= wanted.begin && slice_end <= wanted.end;
+    if (!is_in_place) unkept.resize(kSliceBytes);
+    char* bytes = is_in_place ? wanted.into + (at - wanted.begin) : unkept.data();
+    file_.read_bytes(entry, at, slice_end - at, bytes);
+    if (is_hashed_) hash.add(bytes, static_cast<size_t>(slice_end - at));
+    if (!is_in_place) wanted.copy(bytes, at, slice_end);
+  }
+  return hash.hexadecimal();
+}
+
+void ShardFile::Wanted::copy(const char* bytes, int64_t from, int64_t to) const {
+  const int64_t first = std::max(from, begin), last = std::min(to, end);
+  if (into == nullptr || first >= last) return;
+  std::memcpy(into + (first - begin), bytes + (first - from), static_cast<size_t>(last - first));
+}
+
+int64_t ShardFile::end_of(const Entry& entry, int64_t block) {
+  return std::min((block + 1) * kHashBlockBytes, entry.bytes());
+}
+
+std::string_view ShardFile::saved_hash(const Entry& entry, int64_t block) const {
+  const size_t first = first_hash_[static_cast<size_t>(&entry - file_.entries().data())];
+  return hashes_.substr((first + static_cast<size_t>(block)) * files::kHashDigits, files::kHashDigits);
 }
 
 }  // namespace fsdp::checkpoint

@@ -28,6 +28,19 @@ class ShardFile {
   std::string read(const Entry& entry, int64_t begin, int64_t size, void* into) const;
 
  private:
+  // Bytes of a tensor, and where they go; null: nowhere.
+  struct Wanted {
+    int64_t begin, end;
+    char* into;
+    // What of bytes `from` to `to`, which lie at `bytes`, is wanted.
+    void copy(const char* bytes, int64_t from, int64_t to) const;
+  };
+
+  // Reads what is wanted of the block, and the rest of it to `unkept` where it is hashed. Returns its hash.
+  std::string read_block(const Entry& entry, int64_t block, const Wanted& wanted, std::vector<char>& unkept) const;
+  static int64_t end_of(const Entry& entry, int64_t block);
+  std::string_view saved_hash(const Entry& entry, int64_t block) const;
+
   SafetensorsFile file_;
   bool is_hashed_;
   std::map<std::string_view, size_t> numbers_;  // of the entries

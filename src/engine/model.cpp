@@ -43,17 +43,6 @@ void Model::check_parameters(std::string_view what) const {
   parts_.check_parameters(what);
 }
 
-void Model::begin_write(std::string_view what) {
-  const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::WriteState, what);
-  parts_.writer.begin_write();
-}
-
-void Model::publish() {
-  const std::lock_guard lock(parts_.mutex);
-  parts_.writer.publish();
-}
-
 void Model::publish_pieces() {
   const std::lock_guard lock(parts_.mutex);
   parts_.writer.publish_pieces();
@@ -85,25 +74,24 @@ torch::Tensor Model::gather_whole(size_t unit) {
 }
 
 // Where one rank's step broke off, another's may have stepped nothing.
-void Model::begin_load(std::string_view what) {
+void Model::begin_load(Call call, std::string_view what, const std::vector<bool>& whole) {
   const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::LoadCheckpoint, what);
-  parts_.optimizer_step.end_broken_step(*parts_.group);
-  parts_.check(Call::WriteState, what);
+  parts_.check(call, what);
+  if (call == Call::LoadCheckpoint) {
+    parts_.optimizer_step.end_broken_step(*parts_.group);
+    parts_.check(Call::WriteState, what);
+  }
   parts_.writer.begin_write();
-}
-
-void Model::loaded(const std::vector<bool>& loaded) {
-  const std::lock_guard lock(parts_.mutex);
-  parts_.write_first_values(loaded);
-}
-
-void Model::begin_filling() {
-  const std::lock_guard lock(parts_.mutex);
+  parts_.write_first_values(whole);
   parts_.machine.lose_values();
 }
 
-void Model::end_filling(const std::vector<bool>& whole) {
+void Model::publish() {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.writer.publish();
+}
+
+void Model::end_load(const std::vector<bool>& whole) {
   const std::lock_guard lock(parts_.mutex);
   for (size_t i = 0; i < parts_.lost_values.size(); ++i) {
     if (whole[i]) parts_.lost_values[i] = false;
@@ -111,7 +99,7 @@ void Model::end_filling(const std::vector<bool>& whole) {
   if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.machine.have_values();
 }
 
-void Model::break_off_filling(const std::vector<bool>& was_to_fill) {
+void Model::break_off_load(const std::vector<bool>& was_to_fill) {
   const std::lock_guard lock(parts_.mutex);
   parts_.lost_values.resize(was_to_fill.size());
   for (size_t i = 0; i < was_to_fill.size(); ++i) {

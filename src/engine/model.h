@@ -39,22 +39,18 @@ class Model {
   void check(schedule::Call call, std::string_view what);
   void check_parameters(std::string_view what) const;
 
-  // Around every change of the shards: nothing is full, and no rank reads them in between. Collectives.
-  void begin_write(std::string_view what);
-  void publish();
   // Publishes what operators of the user's own wrote to pieces, if they did.
   void publish_pieces();
-  // In place of begin_write where everything is written: a step that broke off is over then.
-  void begin_load(std::string_view what);
-  // Between begin_write or begin_load and publish: `loaded` has a flag for each parameter that is filled. The others
-  // get their first values where they have none. A collective.
-  void loaded(const std::vector<bool>& loaded);
-  // A load fills parameters, after `loaded`: until one of the two below, every use of the model is an error.
-  void begin_filling();
-  // On every rank: `whole` has a flag for each parameter that has all its values from the load.
-  void end_filling(const std::vector<bool>& whole);
+  // A load fills parameters, on every rank alike. Until `publish` nothing is full, and no rank reads the shards; until
+  // one of the two ends, every use of the model is an error. All take a flag for each parameter. Collectives.
+  //
+  // `call`: WriteState, or LoadCheckpoint, which writes everything and ends a step that broke off. `whole`: the load
+  // has all its values; the others get their first ones where they have none.
+  void begin_load(schedule::Call call, std::string_view what, const std::vector<bool>& whole);
+  void publish();
+  void end_load(const std::vector<bool>& whole);
   // Some rank could not: every use remains an error until other loads have filled all that this one was to fill.
-  void break_off_filling(const std::vector<bool>& was_to_fill);
+  void break_off_load(const std::vector<bool>& was_to_fill);
   // By parameter.
   std::vector<bool> missing_values() const;
   // First values for all that have none. A collective.

@@ -165,6 +165,37 @@ TEST(LoadWhatFits, GivesDeferredParametersTheirFirstValuesWhereItHasNone) {
   });
 }
 
+// Each rank its own, such as the statistics of its batches; those that are there become the same on all.
+TEST(LoadWhatFits, BuffersThatAreNotThereStayThoseOfEachRank) {
+  const ScratchDirectory scratch;
+  const auto folder = scratch.path() / "saved", files = scratch.path() / "files";
+  run_ranks(2, [&](World& world) {
+    Net saved = make_net(kRows, {"first"});
+    saved->register_buffer("count", torch::full({2}, 7.f));
+    auto sharded = shard(*saved, world);
+    save_checkpoint(folder, {.model = &sharded});
+    save_pretrained(files, sharded);
+    Net net = make_net(kRows, {"first"});
+    const torch::Tensor count = net->register_buffer("count", torch::zeros({2}));
+    const torch::Tensor mean = net->register_buffer("mean", torch::zeros({2}));
+    auto other = shard(*net, world);
+    const torch::Tensor own = torch::full({2}, 1.f + static_cast<float>(world.rank()));
+    const auto expect_own_mean = [&](const std::function<void(LoadDifferences&)>& load) {
+      for (const torch::Tensor& buffer : {count, mean}) buffer.copy_(own);
+      LoadDifferences found;
+      load(found);
+      EXPECT_THAT(found.missing, ElementsAre("buffer.mean"));
+      EXPECT_TRUE(torch::equal(count, torch::full({2}, 7.f)));
+      EXPECT_TRUE(torch::equal(mean, own));
+    };
+    expect_own_mean([&](LoadDifferences& found) {
+      load_checkpoint(folder, {.model = &other}, {.strict = false, .differences = &found});
+    });
+    expect_own_mean(
+        [&](LoadDifferences& found) { load_pretrained(files, other, {.strict = false, .differences = &found}); });
+  });
+}
+
 TEST(LoadWhatFits, BeginsTheStateAnewThatAnotherOptimizerKept) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
