@@ -20,14 +20,14 @@ void check_activation_memory(fsdp::World& world, const Options& options) {
   });
 }
 
-void return_freed_memory() {
+void keep_heap_small() {
   constexpr int kBytes = 2 << 20;
   mallopt(M_MMAP_THRESHOLD, kBytes);
   malloc_trim(0);
 }
 
 void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free) {
-  if (options.ignore_memory) return return_freed_memory();
+  if (options.ignore_memory) return keep_heap_small();
   const std::string kBarely = "barely";
   const std::string found = from_first_rank(world, [&]() -> std::string {
     const RunPlan plan = plan_here(world, options, free);
@@ -44,7 +44,7 @@ void check_memory(fsdp::World& world, const Options& options, const FreeMemory& 
         "the run needs more memory than this host has left for it, as the table says. Take one of the changes there, "
         "end other programs, or train all the same with --ignore-memory.");
   });
-  if (found == kBarely) return_freed_memory();
+  if (found == kBarely) keep_heap_small();
 }
 
 }  // namespace trainer

@@ -177,6 +177,11 @@ Comparison compare(const Manifest& saved, const Manifest& wanted, bool with_opti
   return std::move(differences).result();
 }
 
+void check_told(const char* call, bool strict, const LoadDifferences* differences) {
+  FSDP_CHECK(strict || differences != nullptr, "{}: with strict off set .differences, which says what was not loaded",
+             call);
+}
+
 void check(const Comparison& comparison, bool strict, const std::string& directory) {
   std::vector<std::string> problems = comparison.problems;
   if (strict) problems.insert(problems.end(), comparison.texts.begin(), comparison.texts.end());

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "checkpoint/generators.h"
 #include "checkpoint/state_kinds.h"
 #include "engine/model.h"
 
@@ -102,7 +101,6 @@ Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents) {
   for (const auto& [name, buffer] : model.buffers()) {
     manifest.buffers.push_back({name, buffer.sizes().vec(), dtype_name(buffer.scalar_type())});
   }
-  manifest.generators = described(states_of(checkpoint.generators));
   return manifest;
 }
 

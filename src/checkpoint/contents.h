@@ -34,7 +34,7 @@ Contents contents_of(const Checkpoint& checkpoint);
 // What this rank's file has: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
 NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents);
 
-// All but the files. The numbers are this rank's.
+// All but the generators and the files. The numbers are this rank's.
 Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents);
 
 // Runs `body` on every rank and throws on every rank when it threw on one, naming that one. A collective.

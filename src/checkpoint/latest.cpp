@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/background_saves.h"
+#include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/partial_directory.h"
@@ -103,8 +104,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& directory) {
 std::optional<LoadedCheckpoint> load_latest_checkpoint(const fs::path& directory, const Checkpoint& checkpoint,
                                                        const LoadOptions& options) {
   FSDP_CHECK(checkpoint.model != nullptr, "load_latest_checkpoint: the model is missing; set .model = &sharded");
-  FSDP_CHECK(options.strict || options.differences != nullptr,
-             "load_latest_checkpoint: with strict off set .differences, which says what was not loaded");
+  checkpoint::check_told("load_latest_checkpoint", options.strict, options.differences);
   engine::Model& model = checkpoint.model->model();
   if (model.background_saves()) model.background_saves()->finish();  // it may be the newest
   collectives::Group& group = model.group();

@@ -95,7 +95,8 @@ class Loading {
     if (saved_.version < checkpoint::kManifestVersion) {
       checkpoint::complete_version2(directory_, saved_, model_.group().rank(), model_.group().size());
     }
-    const Manifest wanted = checkpoint::manifest_of(checkpoint_, contents_);
+    Manifest wanted = checkpoint::manifest_of(checkpoint_, contents_);
+    wanted.generators = checkpoint::described(checkpoint::states_of(checkpoint_.generators));
     comparison_ = checkpoint::compare(saved_, wanted, checkpoint_.optimizer != nullptr);
     checkpoint::check(comparison_, options.strict, directory_.string());
     found_ = find(saved_, wanted, contents_);
@@ -165,8 +166,7 @@ class Loading {
 
 int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& checkpoint, const LoadOptions& options) {
   FSDP_CHECK(checkpoint.model != nullptr, "load_checkpoint: the model is missing; set .model = &sharded");
-  FSDP_CHECK(options.strict || options.differences != nullptr,
-             "load_checkpoint: with strict off set .differences, which says what was not loaded");
+  checkpoint::check_told("load_checkpoint", options.strict, options.differences);
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/fill.h"
 #include "checkpoint/pretrained.h"
@@ -185,8 +186,7 @@ class PretrainedValues {
 }  // namespace
 
 void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, const PretrainedOptions& options) {
-  FSDP_CHECK(options.strict || options.differences != nullptr,
-             "load_pretrained: with strict off set .differences, which says what was not loaded");
+  checkpoint::check_told("load_pretrained", options.strict, options.differences);
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = sharded.model();

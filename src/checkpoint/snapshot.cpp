@@ -26,6 +26,7 @@ Snapshot snapshot_of(const Checkpoint& checkpoint) {
                     .scalars = {},
                     .tensors = {},
                     .generators = states_of(checkpoint.generators)};
+  snapshot.manifest.generators = described(snapshot.generators);
   for (const auto& scalar : contents.scalars) snapshot.scalars.push_back({scalar.kind, scalar.parameter});
   // The first shard group holds the whole model once.
   if (model.group().rank() < model.shards()) snapshot.tensors = tensors_of_file(checkpoint, contents);
