@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "checkpoint/comparison.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/fill.h"
 #include "checkpoint/pretrained.h"
 #include "checkpoint/pretrained_files.h"
+#include "checkpoint/pretrained_match.h"
 #include "checkpoint/problems.h"
 #include "engine/model.h"
 #include "interpose/piece_storage.h"
@@ -23,90 +22,12 @@ namespace fsdp {
 namespace {
 
 using checkpoint::PretrainedFiles;
+using checkpoint::PretrainedSource;
 using checkpoint::PretrainedTensor;
-using checkpoint::SafetensorsFile;
-
-bool is_convertible(torch::ScalarType from, torch::ScalarType to) {
-  return from == to || (torch::isFloatingType(from) && torch::isFloatingType(to));
-}
-
-// Where a parameter or buffer of the model is in the files: nowhere, whole, or its first rows alone.
-struct Source {
-  SafetensorsFile* file = nullptr;
-  const SafetensorsFile::Entry* entry = nullptr;
-  bool is_whole = false;
-};
-
-// The rows that the file has are the parameter's first ones.
-bool has_grown(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
-  const std::vector<int64_t>& shape = wanted.shape;
-  const bool may = !wanted.is_buffer && !wanted.transposed && !shape.empty() && entry.shape.size() == shape.size();
-  return may && entry.shape[0] < shape[0] && std::equal(shape.begin() + 1, shape.end(), entry.shape.begin() + 1);
-}
-
-// Finds each wanted tensor among those of the files, and how they differ.
-class Match {
- public:
-  Match(const PretrainedFiles& files, const PretrainedOptions& options) : files_(files), options_(options) {}
-
-  std::vector<Source> find(const std::vector<PretrainedTensor>& wanted) {
-    std::vector<Source> found;
-    for (const PretrainedTensor& tensor : wanted) found.push_back(find(tensor));
-    for (const auto& [name, tensor] : files_.tensors()) {
-      if (used_.contains(name) || matches_any(options_.ignored, name)) continue;
-      differs(differences_.extra, name, fmt::format("{} is in the files and not in the model", name));
-    }
-    return found;
-  }
-
-  const std::vector<std::string>& problems() const { return problems_; }
-  LoadDifferences& differences() { return differences_; }
-
- private:
-  Source find(const PretrainedTensor& wanted) {
-    if (wanted.absent) return {};
-    auto named = files_.tensors().find(wanted.name_in_file);
-    if (named == files_.tensors().end() && wanted.name_in_file.starts_with(options_.optional_prefix)) {
-      named = files_.tensors().find(wanted.name_in_file.substr(options_.optional_prefix.size()));
-    }
-    if (named == files_.tensors().end()) {
-      const std::string name = (wanted.is_buffer ? checkpoint::kBuffer : "") + wanted.name;
-      differs(differences_.missing, name, fmt::format("{} is missing", wanted.name_in_file));
-      return {};
-    }
-    used_.insert(named->first);
-    const auto& entry = *named->second.entry;
-    if (!is_convertible(entry.type, wanted.type)) {
-      problems_.push_back(fmt::format("{} is {}, which does not become the model's {}", entry.name,
-                                      toString(entry.type), toString(wanted.type)));
-    }
-    const bool is_whole = entry.shape == wanted.shape_in_file();
-    if (!is_whole) compare_shapes(entry, wanted);
-    return {named->second.file, &entry, is_whole};
-  }
-
-  void compare_shapes(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
-    const std::string text = fmt::format("{} has shape {}, expected {}{}", entry.name, entry.shape,
-                                         wanted.shape_in_file(), wanted.transposed ? ", the model's transposed" : "");
-    if (!has_grown(entry, wanted)) return problems_.push_back(text);
-    differs(differences_.grown, wanted.name, text);
-  }
-
-  void differs(std::vector<std::string>& kind, const std::string& name, const std::string& text) {
-    kind.push_back(name);
-    if (options_.strict) problems_.push_back(text);
-  }
-
-  const PretrainedFiles& files_;
-  const PretrainedOptions& options_;
-  std::set<std::string> used_;
-  std::vector<std::string> problems_;
-  LoadDifferences differences_;
-};
 
 // The elements of a parameter that `piece` holds, or the first of them, in the file's dtype. Only those are read where
 // the file holds them in the order of the parameter's memory.
-torch::Tensor read_piece(const Source& source, const ShardedParameter& parameter, const engine::Shape& shape,
+torch::Tensor read_piece(const PretrainedSource& source, const ShardedParameter& parameter, const engine::Shape& shape,
                          bool transposed) {
   const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
   const bool is_contiguous = at::geometry_is_contiguous(shape.sizes, shape.strides);
@@ -126,7 +47,7 @@ torch::Tensor read_piece(const Source& source, const ShardedParameter& parameter
 // there may be no memory for all of it.
 class PretrainedValues {
  public:
-  PretrainedValues(engine::Model& model, std::vector<PretrainedTensor> wanted, std::vector<Source> sources)
+  PretrainedValues(engine::Model& model, std::vector<PretrainedTensor> wanted, std::vector<PretrainedSource> sources)
       : model_(model), wanted_(std::move(wanted)), sources_(std::move(sources)) {
     for (const auto& unit : model.units()) {
       for (const engine::Shape& shape : unit->shapes) shapes_.push_back(&shape);
@@ -177,8 +98,8 @@ class PretrainedValues {
   }
 
   engine::Model& model_;
-  std::vector<PretrainedTensor> wanted_;  // the parameters, then the buffers
-  std::vector<Source> sources_;           // of these
+  std::vector<PretrainedTensor> wanted_;   // the parameters, then the buffers
+  std::vector<PretrainedSource> sources_;  // of these
   std::vector<const engine::Shape*> shapes_;
   std::vector<torch::Tensor> values_;
 };
@@ -198,13 +119,12 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
   checkpoint::all_succeed(model.group(), what, [&] {
     const auto wanted = checkpoint::pretrained_tensors(sharded, options);
     files.emplace(path);
-    Match match(*files, options);
-    std::vector<Source> sources = match.find(wanted);
-    checkpoint::throw_if_any(match.problems(), path.string() + " holds another model",
+    checkpoint::PretrainedMatch match = checkpoint::match(*files, wanted, options);
+    checkpoint::throw_if_any(match.problems, path.string() + " holds another model",
                              "Build the model of these files, name the differences in PretrainedOptions, or load what "
                              "fits with strict off.");
-    values.emplace(model, wanted, std::move(sources));
-    differences = std::move(match.differences());
+    values.emplace(model, wanted, std::move(match.sources));
+    differences = std::move(match.differences);
   });
   checkpoint::fill(model, {.call = schedule::Call::WriteState,
                            .what = what,

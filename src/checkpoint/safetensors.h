@@ -13,15 +13,13 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors_header.h"
 #include "files/durable_file.h"
 #include "files/reading.h"
 
 namespace fsdp::checkpoint {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-
-// As the format calls it: "F32". Throws Error for a dtype that it does not have.
-std::string dtype_name(torch::ScalarType type);
 
 // Hashes in a file: one for each block of kHashBlockBytes of each tensor, counted from its first byte, in the order of
 // the tensors' bytes and joined to one text of the metadata. The last block of a tensor may be shorter.
@@ -32,11 +30,7 @@ enum class Hashes { None, InHeader };
 // Writes a file tensor by tensor, for who cannot hold all of them. Throws Error naming the file.
 class SafetensorsWriter {
  public:
-  struct Announced {
-    std::string name;
-    torch::ScalarType type;
-    std::vector<int64_t> shape;
-  };
+  using Announced = AnnouncedTensor;
 
   // Writes the header to `file`, which is empty and outlives this; `name` is how errors call it. Readers want the
   // tensors of the widest elements first: then each is aligned.
@@ -62,21 +56,15 @@ WrittenFile write_safetensors(const std::filesystem::path& file, const NamedTens
 // size, before anything is allocated. Throws Error naming the file.
 class SafetensorsFile {
  public:
-  struct Entry {
-    std::string name;
-    torch::ScalarType type;
-    std::vector<int64_t> shape;
-    int64_t begin, end;  // of its bytes, behind the header
-    int64_t bytes() const { return end - begin; }
-  };
+  using Entry = SafetensorsEntry;
 
   // `saved`, where it is given: what was written; the size and the header's hash are compared before the header is
   // parsed. An empty hash is not.
   explicit SafetensorsFile(const std::filesystem::path& path, const WrittenFile* saved = nullptr);
 
   const std::string& name() const { return name_; }
-  const std::vector<Entry>& entries() const { return entries_; }  // in the order of their bytes
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<Entry>& entries() const { return header_.entries; }  // in the order of their bytes
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   int64_t bytes() const { return file_.bytes; }
   torch::Tensor read(const Entry& entry) const;
   // `numel` elements of the entry's, from number `first` on, in row-major order; 1-D. They have to be there.
@@ -91,8 +79,7 @@ class SafetensorsFile {
   std::string name_;
   files::OpenFile file_;
   int64_t data_begin_ = 0;
-  std::vector<Entry> entries_;
-  std::map<std::string, std::string> metadata_;
+  SafetensorsHeader header_;
 };
 
 // Everything in the file, checked as above.
