@@ -12,6 +12,7 @@
 #include "planning/activation_text.h"
 #include "run/first_rank.h"
 #include "training/evaluate.h"
+#include "training/held_run.h"
 #include "training/rank_offer.h"
 #include "training/train_step.h"
 

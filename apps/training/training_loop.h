@@ -5,7 +5,8 @@
 
 #include "metrics/step_record.h"
 #include "training/report.h"
-#include "training/run_checkpoints.h"
+#include "training/run_resume.h"
+#include "training/run_saves.h"
 #include "training/slow_rank.h"
 #include "training/step_facts.h"
 #include "training/stop_request.h"

@@ -1,0 +1,71 @@
+#include "training/checkpoint_settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "console/units.h"
+#include "run/run_settings.h"
+
+namespace trainer {
+
+namespace {
+
+// Of "16,384"; 0 for what is no number.
+int64_t ungrouped(std::string text) {
+  std::erase(text, ',');
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// How many micro-batches make a step of as many tokens as before: a run that goes on with other ranks keeps its data.
+std::string advice_on_step(const Options& options, const RunSettings& saved) {
+  const auto found = saved.find(kTokensOfStep);
+  const int64_t before = found == saved.end() ? 0 : ungrouped(found->second);
+  const int64_t of_micro_batch = options.tokens_per_step() / options.micro_batches;
+  if (before <= 0 || before == options.tokens_per_step()) return "";
+  if (before % of_micro_batch == 0) {
+    return fmt::format(" With --micro-batches {} on {} a step has as many tokens as before.", before / of_micro_batch,
+                       counted(options.ranks, "rank"));
+  }
+  return fmt::format(" No --micro-batches makes a step of {} tokens on {} with --batch {}: change these.",
+                     grouped(before), counted(options.ranks, "rank"), options.batch);
+}
+
+}  // namespace
+
+std::string compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                             Settings may) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return "";
+  const RunSettings saved = settings_from_note(note->second);
+  const auto [kept, free] = difference(saved, training.settings);
+  if (may == Settings::Kept && !kept.empty()) {
+    throw OtherRun(
+        training.world,
+        fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
+                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}{}",
+                    checkpoint.string(), kept, checkpoint.string(), advice_on_step(training.options, saved),
+                    free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
+  }
+  return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
+}
+
+void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                           Settings may) {
+  const auto note = notes.find(kSettings);
+  if (note == notes.end()) return;
+  const RunSettings saved = settings_from_note(note->second);
+  const auto before = saved.find("--optimizer-state");
+  const std::string found = before == saved.end() ? "fp32" : before->second;
+  const std::string& given = training.options.optimizer_state;
+  if (found == given) return;
+  throw OtherRun(training.world,
+                 fmt::format("checkpoint '{}' keeps AdamW's moments in {}, and --optimizer-state is {}. "
+                             "Go on with --optimizer-state {}{}.",
+                             checkpoint.string(), found, given, found,
+                             may == Settings::Free ? ", or convert them: --no-strict" : ""));
+}
+
+}  // namespace trainer
