@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "generation/generate.h"
@@ -13,6 +12,7 @@
 #include "run/first_rank.h"
 #include "training/evaluate.h"
 #include "training/held_run.h"
+#include "training/memory_parts.h"
 #include "training/rank_offer.h"
 #include "training/train_step.h"
 
@@ -21,22 +21,6 @@ namespace trainer {
 namespace {
 
 bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
-
-// The state of training, in memory. What lies in files is the optimizer's first, then the shards, then the others.
-std::vector<MemoryPart> state_parts(const fsdp::MemoryReport& report) {
-  std::vector<MemoryPart> parts = {{"parameters", report.parameter_bytes},
-                                   {"gradients", report.gradient_bytes},
-                                   {"optimizer", report.optimizer_bytes},
-                                   {"full parameters", report.full_parameter_bytes},
-                                   {"full gradients", report.full_gradient_bytes}};
-  int64_t in_files = report.offloaded_bytes;
-  for (const size_t part : {2, 0, 3, 1}) {
-    const int64_t bytes = std::min(parts[part].bytes, in_files);
-    parts[part].bytes -= bytes;
-    in_files -= bytes;
-  }
-  return parts;
-}
 
 }  // namespace
 
@@ -49,19 +33,20 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       save_timer_(training.options.minutes_between_saves()),
       outstanding_(resumed.outstanding),
       unsaved_(resumed.unsaved),
-      slow_ranks_(training.world.size()) {}
+      slow_ranks_(training.world.size()),
+      trace_(training.options) {}
 
 int TrainingLoop::run() {
   hold(outstanding_ ? &*outstanding_ : nullptr);
   if (outstanding_) finish_step(*std::exchange(outstanding_, std::nullopt));
   while (!is_done()) step();
   if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
-  write_trace();  // of a run that ended before the last step that was to be traced
+  event(trace_.write(steps_done_));  // of a run that ended before the last step that was to be traced
   return stop_signal_;
 }
 
 void TrainingLoop::step() {
-  begin_trace();
+  trace_.begin_step(training_.sharded, steps_done_ + 1);
   training_.tensor_memory.begin_step();
   training_.sharded.reset_peak_memory();
   StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save()});
@@ -75,14 +60,13 @@ void TrainingLoop::hold(const StepOutcome* outstanding) {
 }
 
 void TrainingLoop::finish_step(StepOutcome outcome) {
-  const auto& traced = training_.options.trace_steps;
-  if (traced && steps_done_ == traced->last) write_trace();
+  if (trace_.ends_after(steps_done_)) event(trace_.write(steps_done_));
   agree_on_stop();
   const bool validates =
       is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps;
   const bool is_best = validates && validate(outcome.record);
   if (report_ != nullptr) {
-    outcome.record.memory = memory();
+    outcome.record.memory = memory_parts(training_);
     outcome.record.step_seconds += report_seconds_;
     *outcome.record.other_seconds += report_seconds_;
     const auto begin = std::chrono::steady_clock::now();
@@ -131,28 +115,6 @@ void TrainingLoop::announce_end() {
                       training_.options.keeps_best() ? "; that checkpoint is " + training_.options.best_folder() : ""));
   }
   if (stop_signal_ != 0) event(fmt::format("stops: {}", strsignal(stop_signal_)));
-}
-
-void TrainingLoop::begin_trace() {
-  const auto& steps = training_.options.trace_steps;
-  const int64_t next = steps_done_ + 1;  // a run may go on from within the window
-  if (trace_ || !steps || next < steps->first || next > steps->last) return;
-  trace_.emplace(training_.sharded.trace());
-  first_traced_step_ = next;
-}
-
-void TrainingLoop::write_trace() {
-  if (!trace_) return;
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(training_.options.run) / "traces";
-  try {
-    fs::create_directories(folder);
-    trace_->write(folder / fmt::format("steps-{}-{}.json", first_traced_step_, steps_done_));
-    event(fmt::format("traced steps {} to {}", first_traced_step_, steps_done_));
-  } catch (const std::exception& error) {
-    event(fmt::format("the trace could not be written, training goes on: {}", error.what()));
-  }
-  trace_.reset();
 }
 
 bool TrainingLoop::validate(StepRecord& record) {
@@ -301,21 +263,6 @@ void TrainingLoop::write_sample() {
   } catch (const fsdp::Error& error) {
     event(fmt::format("the sample could not be kept, training goes on: {}", error.what()));
   }
-}
-
-std::vector<MemoryPart> TrainingLoop::memory() const {
-  const fsdp::MemoryReport report = training_.sharded.memory();
-  std::vector<MemoryPart> parts = state_parts(report);
-  parts.insert(
-      parts.end(),
-      {{"activations", report.peak_activation_bytes},
-       {"other tensors", std::max<int64_t>(0, training_.tensor_memory.peak_bytes() - report.peak_activation_bytes)},
-       {"program and LibTorch", training_.program_bytes}});
-  if (report.save_copy_bytes > 0) parts.push_back({"copy for saves", report.save_copy_bytes});
-  if (training_.options.offloads()) parts.push_back({"state in files", report.offloaded_bytes});
-  if (training_.options.offload_activations)
-    parts.push_back({"activations in files", report.peak_offloaded_activation_bytes});
-  return parts;
 }
 
 void TrainingLoop::record(const SavedCheckpoint& saved) {

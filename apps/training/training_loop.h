@@ -10,6 +10,7 @@
 #include "training/slow_rank.h"
 #include "training/step_facts.h"
 #include "training/stop_request.h"
+#include "training/traced_steps.h"
 #include "training/training.h"
 
 namespace trainer {
@@ -43,8 +44,6 @@ class TrainingLoop {
   void finish_step(StepOutcome outcome);
   // From now on a rank that dies loses nothing. `outstanding`: of the last step; null: nothing is.
   void hold(const StepOutcome* outstanding);
-  void begin_trace();
-  void write_trace();
   // Whether the loss is the lowest so far.
   bool validate(StepRecord& record);
   void save_best();
@@ -66,7 +65,6 @@ class TrainingLoop {
   void stop_if_asked_meanwhile();
   void announce_end();
   void write_sample();
-  std::vector<MemoryPart> memory() const;
   void record(const SavedCheckpoint& saved);
   void event(const std::string& text);
 
@@ -80,8 +78,7 @@ class TrainingLoop {
   int64_t unsaved_;                         // the step of a checkpoint that is begun and not there; 0: none is
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
-  std::optional<fsdp::Trace> trace_;
-  int64_t first_traced_step_ = 0;
+  TracedSteps trace_;
   std::optional<BegunSave> save_;  // under way
   int64_t saved_step_ = -1;
   std::string failed_save_ = {};  // what went wrong, where the run is to end by it
