@@ -1,7 +1,9 @@
 #include "run/run_lock.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fsdp/error.h>
+#include <sys/stat.h>
 
 namespace trainer {
 
@@ -31,12 +33,25 @@ std::unique_ptr<FileLock> locked(const fs::path& run) {
   }
 }
 
+fsdp::files::Descriptor opened(const fs::path& folder) {
+  return fsdp::files::Descriptor(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
 }  // namespace
 
-RunLock::RunLock(const fs::path& run) : run_(run), lock_(locked(run)) {}
+RunLock::RunLock(const fs::path& run) : run_(run), lock_(locked(run)), folder_(opened(run)) {}
+
+bool RunLock::has_same_folder() const {
+  struct stat had {
+  }, has{};
+  return folder_.is_open() && fstat(folder_.number(), &had) == 0 && stat(run_.c_str(), &has) == 0 &&
+         had.st_dev == has.st_dev && had.st_ino == has.st_ino;
+}
 
 void RunLock::restore() {
-  if (!is_in_place()) lock_ = locked(run_);
+  if (is_in_place()) return;
+  lock_ = locked(run_);
+  folder_ = opened(run_);
 }
 
 }  // namespace trainer

@@ -16,6 +16,8 @@ class RunLock {
   // where the folder cannot be written.
   explicit RunLock(const std::filesystem::path& run);
 
+  // Whether the folder of that name is still the one that the run has had, whatever is left in it.
+  bool has_same_folder() const;
   // Whether others see it: somebody may have removed the file or the folder, or moved that away.
   bool is_in_place() const { return lock_->is_in_place(); }
   // Takes the lock again where it is not in place, and makes the folder for it. Throws as the constructor does; then
@@ -25,6 +27,7 @@ class RunLock {
  private:
   std::filesystem::path run_;
   std::unique_ptr<fsdp::files::FileLock> lock_;
+  fsdp::files::Descriptor folder_;  // open, so that no other folder gets its number
 };
 
 }  // namespace trainer

@@ -8,8 +8,10 @@ namespace trainer {
 
 namespace {
 
+// Files in the run's own folder are the run's: whoever removes it may not have come to all of them.
 void take_lock(const std::string& run, RunLock& lock) try {
-  if (const std::string problem = foreign_folder_problem(run); !problem.empty()) throw FolderTaken(problem);
+  if (const std::string problem = foreign_folder_problem(run); !problem.empty() && !lock.has_same_folder())
+    throw FolderTaken(problem);
   lock.restore();
 } catch (const fsdp::files::LockHeld& held) {
   throw FolderTaken(held.what());

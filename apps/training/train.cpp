@@ -89,6 +89,17 @@ void lock_run(fsdp::World& world, const Options& options, bool may_make, std::op
   });
 }
 
+// A run that goes back to a checkpoint, or begins anew, leaves the steps behind that it had done from there: whoever
+// goes on with it later, after a kill too, goes on with this one. A collective.
+void leave_later_steps(fsdp::World& world, const Options& options, int64_t steps_done) {
+  const bool chose_beginning = options.resume != "auto" || !options.checkpoint.empty();
+  if (options.no_save || !chose_beginning) return;
+  from_first_rank(world, [&] {
+    set_later_checkpoints_aside(options.run, steps_done);
+    return std::string();
+  });
+}
+
 // A run that is done, and started again as it was, has nothing to do; with other options it was meant to be another.
 void check_done(fsdp::World& world, const Options& options, const Resumed& resumed) {
   if (resumed.differs.empty()) return;
@@ -233,6 +244,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
   if (!is_shared) check_folder_is_shared(world, options.run);
+  blaming_input(bad_input, [&] { leave_later_steps(world, options, resumed.steps_done); });
   const double peak_flops = peak_flops_of(world, options, job);
   std::optional<Report> report;
   if (world.rank() == 0) {

@@ -112,14 +112,15 @@ struct LoadOptions {
 // parameters which are frozen here. Takes no memory but for what is to be converted or goes to a GPU: what has the
 // dtype that it has here is read and checked without being kept, and read again where it belongs. Where nothing can be
 // lost it is read once: into parameters without values (Options::initialise) and the state of this library's optimizers
-// before their first step, which is zero.
+// before their first step, where nobody has written it: zeros.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
 // with strict off and no `differences`. Goes on, too, from a step in a backward that broke off
-// (`PieceOptimizer::step_in_backward`). Where files are changed between the two reads, or cannot be read any more, it
-// throws `Error`, too, and until another load has succeeded, so does every use of the model; the optimizer's state is
-// then as before its first step.
+// (`PieceOptimizer::step_in_backward`), whose gradients are gone then; other gradients stay: call `zero_grad` after a
+// backward that threw. Where files are changed between the two reads, or cannot be read any more, it throws
+// `Error`, too, and until another load has succeeded, so does every use of the model; the optimizer's state is then as
+// before its first step.
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                         const LoadOptions& options = {});
 

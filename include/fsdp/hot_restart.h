@@ -12,7 +12,9 @@
 //   }
 //
 // From the first write of an optimizer's step until the next `hot_checkpoint` a rank's state is not whole: a job of
-// which a rank is killed then goes on from a checkpoint, and the launcher says so. docs/failures.md has the cases.
+// which a rank is killed then goes on from a checkpoint, and the launcher says so. So it is from any write to
+// `sharded.shards()`, and from a call of `optimizer.state()`, whose tensors may be written: ask for them again to write
+// them after another `hot_checkpoint`. docs/failures.md has the cases.
 #pragma once
 
 #include <cstdint>

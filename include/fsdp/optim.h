@@ -89,6 +89,9 @@ class PieceOptimizer : public Optimizer {
   void zero_grad() override;
   State state() override;
   engine::Model& model() const override { return *model_; }
+  // For the rest of the library: the state to be read, or to be filled by a load; and whether anybody else has it.
+  State own_state() const;
+  bool gave_state_out() const { return gave_state_out_; }
   // Begins the step while the backward runs, which saves memory: a unit's shard is updated and published as soon as its
   // gradients are reduced and the backward needs the unit no more, and then its gradients are freed (docs/memory.md).
   // `step` ends the step, after the backward, inside or behind the scope:
@@ -129,6 +132,7 @@ class PieceOptimizer : public Optimizer {
   std::shared_ptr<engine::Model> model_;
   Rules rules_;
   std::shared_ptr<const Update> update_;  // by all rules
+  bool gave_state_out_ = false;
 };
 
 // How the moments of AdamW and Adam are kept between steps. A step computes in fp32, with Block8 by a kernel of this

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "checkpoint/process_saves.h"
+#include "base/unfinished_work.h"
 #include "checkpoint/write_checkpoint.h"
 #include "memory/mapped_tensor.h"
 
@@ -113,7 +113,7 @@ std::shared_ptr<SaveUnderWay> BackgroundSaves::start(const SaveTarget& target, T
   FSDP_INVARIANT(!current_, "a save was started while another is under way");
   current_ = std::make_shared<SaveUnderWay>(target.what, begin, std::move(reading));
   auto body = [this, save = current_, target, state = std::make_shared<TakenState>(std::move(state)),
-               of_process = std::make_shared<ProcessSave>()] { run(target, *state, *save); };
+               of_process = std::make_shared<UnfinishedWork>()] { run(target, *state, *save); };
   try {
     const SignalsForOthers masked;
     thread_ = std::thread(body);

@@ -33,7 +33,8 @@ int64_t numel_each_of(const Optimizer::ElementState& state, const States& all, s
 }
 
 void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) {
-  const Optimizer::State state = optimizer.state();
+  const auto* ours = dynamic_cast<const PieceOptimizer*>(&optimizer);
+  const Optimizer::State state = ours != nullptr ? ours->own_state() : optimizer.state();
   const auto kind_of = [](const Optimizer::ElementState& one) { return fmt::format("{}.{}", kOptimizer, one.name); };
   for (const auto& one : state.elements) {
     for (size_t i = 0; i < parameters; ++i) {
@@ -52,7 +53,10 @@ void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) 
 }  // namespace
 
 Contents contents_of(const Checkpoint& checkpoint) {
-  const auto& parameters = checkpoint.model->model().parameters();
+  engine::Model& model = checkpoint.model->model();
+  FSDP_CHECK(checkpoint.optimizer == nullptr || &checkpoint.optimizer->model() == &model,
+             "Checkpoint: the optimizer is one of another model. Set .optimizer to the one that was made for .model.");
+  const auto& parameters = model.parameters();
   Contents contents;
   for (size_t i = 0; i < parameters.size(); ++i) contents.pieces.push_back({kModel, i, parameters[i].piece});
   if (checkpoint.optimizer != nullptr) add_optimizer(contents, parameters.size(), *checkpoint.optimizer);

@@ -29,6 +29,7 @@ struct Contents {
   std::vector<Piece> pieces;   // 1-D, maybe empty
   std::vector<Piece> scalars;  // one number each
 };
+// Throws Error for an optimizer of another model.
 Contents contents_of(const Checkpoint& checkpoint);
 
 // What this rank's file has: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.

@@ -129,7 +129,7 @@ void copy_buffers(const HeldNumbers& left, const engine::Model& model) {
     const torch::Tensor values = torch::empty(buffer.sizes(), buffer.options().device(torch::kCPU));
     FSDP_INVARIANT(values.nbytes() == bytes->second.size(), "buffer {} has another size than before", name);
     std::memcpy(values.mutable_data_ptr(), bytes->second.data(), bytes->second.size());
-    torch::Tensor(buffer).copy_(values);
+    engine::write_buffer(buffer, values);
   }
 }
 
@@ -149,7 +149,10 @@ void hot_checkpoint(const Checkpoint& checkpoint) {
   engine::Model& model = model_of(checkpoint, "hot_checkpoint");
   HeldRank* const held = model.parts().state_backing->held();
   if (held == nullptr) return;
+  FSDP_CHECK(checkpoint.step >= 0 && checkpoint.step <= checkpoint::kHighestStep,
+             "hot_checkpoint: found step {}, expected a number from 0 to 2^53", checkpoint.step);
   model.check(schedule::Call::ReadState, "hot_checkpoint");
+  model.publish_pieces();  // what operators write to pieces from now on is a change
   const torch::NoGradGuard no_grad;
   const interpose::Unwatched ours;
   commit(checkpoint::contents_of(checkpoint), checkpoint, model, *held);

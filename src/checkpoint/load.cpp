@@ -120,12 +120,18 @@ class Loading {
     }
     if (any_blank) model_.parts().state_backing->changes();
   }
-  // Those whose state this library's optimizers have made, and not changed yet: zeros.
+  // Those whose state this library's optimizers have made, and nobody has changed yet: zeros.
   std::vector<bool> unstepped_parameters() const {
     std::vector<bool> unstepped(model_.parameters().size(), false);
-    if (dynamic_cast<PieceOptimizer*>(checkpoint_.optimizer) == nullptr) return unstepped;
+    const auto* ours = dynamic_cast<const PieceOptimizer*>(checkpoint_.optimizer);
+    if (ours == nullptr) return unstepped;
     for (const Contents::Piece& scalar : contents_.scalars) {
       if (scalar.kind.ends_with(".step")) unstepped[scalar.parameter] = scalar.tensor.item<double>() == 0;
+    }
+    if (!ours->gave_state_out()) return unstepped;
+    for (const Contents::Piece& piece : contents_.pieces) {
+      const bool is_written = piece.kind != checkpoint::kModel && piece.tensor.any().item<bool>();
+      if (is_written) unstepped[piece.parameter] = false;
     }
     return unstepped;
   }

@@ -85,7 +85,7 @@ class PretrainedValues {
   }
   void write_buffers() const {
     for (size_t i = shapes_.size(); i < values_.size(); ++i) {
-      if (values_[i].defined()) torch::Tensor(model_.buffers()[i - shapes_.size()].second).copy_(values_[i]);
+      if (values_[i].defined()) engine::write_buffer(model_.buffers()[i - shapes_.size()].second, values_[i]);
     }
   }
 

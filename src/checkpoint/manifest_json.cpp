@@ -46,8 +46,10 @@ const Json& object_in(const Json& object, const char* key, const std::string& fi
 
 std::map<std::string, std::string> texts_in(const Json& object, const char* key, const std::string& file) {
   std::map<std::string, std::string> texts;
-  const Json& found = object_in(object, key, file);
-  for (const auto& text : found.items()) texts[text.key()] = text_in(found, text.key().c_str(), file);
+  for (const auto& [name, text] : object_in(object, key, file).items()) {
+    FSDP_CHECK(text.is_string(), "{} is damaged: expected a text for '{}'", file, files::printable(name));
+    texts[name] = text.get<std::string>();
+  }
   return texts;
 }
 

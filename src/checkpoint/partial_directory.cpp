@@ -28,6 +28,19 @@ namespace fs = std::filesystem;
   throw_error(message_prefix() + fmt::format("{}: {}: {}", path.string(), what, std::strerror(error)));
 }
 
+// Names of what lies beside a checkpoint while it is saved are no names of checkpoints: the next save of the other one
+// would remove them.
+const fs::path& with_own_name(const fs::path& target) {
+  const std::string name = target.filename().string();
+  const bool is_partial = name.size() > files::kPartialSuffixBytes &&
+                          name.substr(name.size() - files::kPartialSuffixBytes).starts_with(files::kPartialSuffix);
+  FSDP_CHECK(
+      !is_partial && !name.ends_with(files::kPartialReplacedSuffix) && !name.ends_with(files::kPartialLockSuffix),
+      "{}: names that end so are given while '{}' is saved, and removed then. Choose another one.", target.string(),
+      name.substr(0, name.rfind(".partial")));
+  return target;
+}
+
 fs::path with_suffix(fs::path path, std::string_view suffix) { return path += suffix; }
 
 bool is_there(const fs::path& path) {
@@ -124,7 +137,9 @@ fs::path make_partial(const fs::path& target) {
 }  // namespace
 
 PartialDirectory::PartialDirectory(const fs::path& target) try
-    : target_(target), aside_(with_suffix(target, files::kPartialReplacedSuffix)), lock_(lock_of(target)) {
+    : target_(with_own_name(target)),
+      aside_(with_suffix(target, files::kPartialReplacedSuffix)),
+      lock_(lock_of(target)) {
   if (!is_there(target_) && is_there(aside_)) put_in_place(aside_, target_);
   check_replaceable(target_);
   remove_leftovers(target_);

@@ -25,6 +25,7 @@ struct Dtype {
 constexpr Dtype kDtypes[] = {{"F64", torch::kFloat64},   {"F32", torch::kFloat32}, {"F16", torch::kFloat16},
                              {"BF16", torch::kBFloat16}, {"I64", torch::kInt64},   {"I32", torch::kInt32},
                              {"I16", torch::kInt16},     {"I8", torch::kInt8},     {"U8", torch::kUInt8},
+                             {"U64", torch::kUInt64},    {"U32", torch::kUInt32},  {"U16", torch::kUInt16},
                              {"BOOL", torch::kBool}};
 
 using Entry = SafetensorsEntry;

@@ -91,6 +91,7 @@ torch::Tensor written(const PretrainedOptions& options, const PretrainedTensor& 
 }  // namespace
 
 void save_pretrained(const std::filesystem::path& directory, ShardedModel& sharded, const PretrainedOptions& options) {
+  FSDP_CHECK(!directory.empty(), "save_pretrained: found no directory, expected one for {}", checkpoint::kModelName);
   torch::NoGradGuard no_grad;
   engine::Model& model = sharded.model();
   model.begin_read("save_pretrained");

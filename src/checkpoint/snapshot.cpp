@@ -14,6 +14,7 @@ SaveTarget save_target(const char* call, const std::filesystem::path& directory,
   engine::Model& model = checkpoint.model->model();
   model.check(schedule::Call::ReadState, call);
   model.check_parameters(call);
+  FSDP_CHECK(!directory.empty(), "{}: found no directory, expected the place of the checkpoint", call);
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();
   if (target.filename().empty()) target = target.parent_path();  // "run/step-5/" is "run/step-5"
   return {.directory = target, .what = fmt::format("{} {}", call, target.string()), .shards = model.shards()};

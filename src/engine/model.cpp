@@ -61,9 +61,10 @@ std::shared_ptr<ShardReaders::Reading> Model::begin_reading() {
   return parts_.readers.begin();
 }
 
-void Model::wait_for_readers() {
+void Model::give_state_out() {
   const std::lock_guard lock(parts_.mutex);
   parts_.writer.wait_for_readers();
+  parts_.writer.changes();
 }
 
 torch::Tensor Model::gather_whole(size_t unit) {

@@ -73,8 +73,8 @@ class Model {
   // From now on shards and optimizers' state may be read beside the program, until the reading ends: changes wait for
   // it. Whatever operators wrote to pieces is published (publish_pieces).
   std::shared_ptr<ShardReaders::Reading> begin_reading();
-  // Optimizers' state may be written afterwards.
-  void wait_for_readers();
+  // Whoever asked for it may write optimizers' state afterwards.
+  void give_state_out();
   // A further group of the same ranks, for tensors on the CPU. A collective.
   std::unique_ptr<collectives::Group> new_host_group() const { return parts_.new_host_group(); }
   // Those of this model; null before the first. They end before anything else of the model does.

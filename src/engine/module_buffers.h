@@ -21,6 +21,9 @@
 
 namespace fsdp::engine {
 
+// Copies values of the same shape. Of an expanded tensor, elements that share memory get the first one's value.
+void write_buffer(torch::Tensor buffer, torch::Tensor values);
+
 class ModuleBuffers {
  public:
   // The group outlives it. `statistics` are names of buffers that a training forward does not read.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "files/partial_names.h"
+#include "files/size_limit.h"
 #include "fsdp/error.h"
 
 namespace fsdp::files {
@@ -83,6 +84,7 @@ void DurableFile::flush() {
 }
 
 void DurableFile::write(const char* bytes, size_t size, int64_t offset) {
+  const SizeLimitIsAnError limit;
   while (size > 0) {
     const ssize_t count = pwrite(descriptor_.number(), bytes, size, offset);
     if (count < 0 && errno == EINTR) continue;

@@ -65,7 +65,12 @@ void PieceOptimizer::set_lr(double lr) {
 
 // The caller may write to it.
 Optimizer::State PieceOptimizer::state() {
-  model_->wait_for_readers();
+  model_->give_state_out();
+  gave_state_out_ = true;
+  return own_state();
+}
+
+Optimizer::State PieceOptimizer::own_state() const {
   State state;
   for (const auto& rule : rules_) rule->add_to(state);
   return state;

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/unfinished_work.h"
 #include "collectives/group.h"
 #include "files/printable.h"
 #include "world/error_file.h"
@@ -56,6 +57,12 @@ struct Launches {
   int count = 0;
 };
 
+// A model that outlives the body, as a global variable may, does not wait for its saves, and a rank that was forked
+// ends without destroying it.
+struct WaitsForWork {
+  ~WaitsForWork() { wait_for_unfinished_work(); }
+};
+
 Launches& launches_of_this_process() {
   static auto* const launches = new Launches;
   return *launches;
@@ -72,6 +79,7 @@ int run_rank(const Identity& identity, const std::function<void(World&)>& body,
     choose_threads(identity.local_size);
     state = connect();
     World world(state);
+    const WaitsForWork at_end;
     body(world);
     return 0;
   } catch (...) {

@@ -256,5 +256,25 @@ TEST_P(AsyncSaveEnd, ComesAfterTheCommit) {
   }
 }
 
+// As a program's global variables: a rank that was forked ends without destroying them.
+TEST(AsyncSaves, OfAModelThatOutlivesTheRanksFunctionAreCommitted) {
+  const ScratchDirectory scratch;
+  for (const int ranks : {1, 2}) {
+    const fs::path saved = scratch.path() / std::to_string(ranks);
+    run_ranks(ranks, [&](World& world) {
+      auto* const run = new SavedTraining(world);
+      run->step();
+      checkpoint::background_saves_of(run->sharded.model()).watch_steps([](SaveStep step) {
+        if (step == SaveStep::Write) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      });
+      save_checkpoint_async(saved, run->checkpoint());
+    });
+    run_ranks(1, [&](World& world) {
+      SavedTraining run(world);
+      EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace fsdp

@@ -210,5 +210,26 @@ TEST(DamagedCheckpoint, LeavesANewModelWithoutValuesAndANewOptimizerWithoutState
   });
 }
 
+// By hand, before the first step.
+TEST(DamagedCheckpoint, LeavesAStateThatWasRestored) {
+  const ScratchDirectory scratch;
+  const fs::path saved = scratch.path() / "saved";
+  run_ranks(2, [&](World& world) {
+    Sharded trained(world, make_gpt());
+    trained.step(world);
+    save_checkpoint(saved, trained.checkpoint());
+    if (world.rank() == 0) flip_last_bit(saved / checkpoint::shard_file_name(1, 2));
+    world.barrier();
+    Sharded restored(world, make_gpt());
+    for (const auto& state : restored.optimizer.state().elements) {
+      for (const torch::Tensor& one : state.tensors) torch::Tensor(one).fill_(3);
+    }
+    EXPECT_THROW(load_checkpoint(saved, restored.checkpoint()), Error);
+    for (const auto& state : restored.optimizer.state().elements) {
+      for (const torch::Tensor& one : state.tensors) EXPECT_TRUE(torch::all(one == 3).item<bool>()) << state.name;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace fsdp

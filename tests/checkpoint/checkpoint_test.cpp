@@ -183,6 +183,41 @@ TEST(Checkpoint, OfAnotherModelIsAnErrorThatNamesTheDifferences) {
   });
 }
 
+TEST(Checkpoint, WithTheOptimizerOfAnotherModelIsAnErrorOfEveryCall) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    testing_models::TestModel model = testing_models::make_gpt(), other = testing_models::make_gpt();
+    ShardedModel sharded = shard(*model.module, world), of_other = shard(*other.module, world);
+    AdamW optimizer(sharded), others(of_other);
+    const fs::path saved = scratch.path() / "saved";
+    save_checkpoint(saved, {.model = &sharded, .optimizer = &optimizer});
+    const Checkpoint mixed{.model = &sharded, .optimizer = &others};
+    for (const std::function<void()>& call : {std::function<void()>([&] { save_checkpoint(saved, mixed); }),
+                                              {[&] { save_checkpoint_async(saved, mixed).wait(); }},
+                                              {[&] { load_checkpoint(saved, mixed); }}}) {
+      EXPECT_THAT(message_of<Error>(call), HasSubstr("the optimizer is one of another model"));
+    }
+    load_checkpoint(saved, {.model = &sharded, .optimizer = &optimizer});
+  });
+}
+
+// Names are any bytes of UTF-8; elements of an expanded tensor share memory.
+TEST(Checkpoint, HasOddNotesAndBuffers) {
+  const ScratchDirectory scratch;
+  const std::string key("a\0b", 3);
+  run_ranks(2, [&](World& world) {
+    torch::nn::Linear net(3, 2);
+    const torch::Tensor one = torch::full({1}, 5.f), shared = net->register_buffer("shared", one.expand({2, 3}));
+    net->register_buffer("count", torch::arange(3).to(torch::kUInt16));
+    auto sharded = shard(*net, world);
+    save_checkpoint(scratch.path() / "saved", {.model = &sharded, .notes = {{key, "x"}, {"", "y"}}});
+    one.zero_();
+    load_checkpoint(scratch.path() / "saved", {.model = &sharded});
+    EXPECT_TRUE(torch::equal(shared, torch::full({2, 3}, 5.f)));
+    EXPECT_EQ(checkpoint_notes(scratch.path() / "saved"), (std::map<std::string, std::string>{{key, "x"}, {"", "y"}}));
+  });
+}
+
 TEST(Checkpoint, AFileThatIsCutOffIsAnErrorOnEveryRank) {
   run_ranks(2, [](World& world) {
     const auto directory = scratch("cut");

@@ -299,6 +299,22 @@ TEST(LatestCheckpoint, PassesOverLoopsOfLinksAndWhatIsDamaged) {
   });
 }
 
+// They are given while "run" is saved, and removed then.
+TEST(SaveCheckpoint, RefusesNamesOfWhatIsUnfinishedAndNone) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    torch::nn::Linear net(3, 2);
+    auto sharded = shard(*net, world);
+    for (const char* name : {"run.partial-before", "run.partial-replaced", "run.partial.lock"}) {
+      EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / name, {.model = &sharded}); }),
+                  HasSubstr("are given while 'run' is saved"));
+    }
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint("", {.model = &sharded}); }), HasSubstr("found no directory"));
+    EXPECT_THAT(message_of<Error>([&] { save_pretrained("", sharded); }), HasSubstr("found no directory"));
+    save_checkpoint(scratch.path() / "run.partial", {.model = &sharded});
+  });
+}
+
 TEST(SaveCheckpoint, RefusesAStepThatIsNone) {
   const ScratchDirectory scratch;
   run_ranks(1, [&](World& world) {

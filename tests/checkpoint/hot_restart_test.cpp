@@ -97,6 +97,38 @@ TEST(HotRestarts, WaitForARankThatIsInTheMidstOfItsUpdate) {
   expect_from_memory(result);
 }
 
+// The program's own, with other operators than a step's.
+class HotRestartAfterAWrite : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfTheOptimizersState, HotRestartAfterAWrite, ::testing::Bool(),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(HotRestartAfterAWrite, DoesNotGoOnFromIt) {
+  const RunResult result = testing::run_ranks_to_end(
+      2,
+      [](World& world) {
+        testing_models::TestModel model = testing_models::make_gpt();
+        ShardedModel sharded = shard(*model.module, world);
+        AdamW optimizer(sharded);
+        const Checkpoint state{.model = &sharded, .optimizer = &optimizer, .step = 3};
+        EXPECT_FALSE(resume_hot(state));
+        if (world.restarts() > 0) return;
+        const torch::NoGradGuard no_grad;
+        for (const torch::Tensor& piece : sharded.shards()) torch::Tensor(piece).fill_(1);  // is there at the next call
+        hot_checkpoint(state);
+        if (GetParam()) {
+          for (const auto& one : optimizer.state().elements) torch::Tensor(one.tensors[0]).add_(1);
+        } else {
+          for (const torch::Tensor& piece : sharded.shards()) torch::Tensor(piece).fill_(2);
+        }
+        world.barrier();
+        if (world.rank() == 1) raise(SIGKILL);
+        world.barrier();
+      },
+      hot_options({2, "shm"}, 1));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("Their state in memory is not whole"));
+}
+
 TEST(HotRestarts, TellAnotherModel) {
   const RunResult result = testing::run_ranks_to_end(
       2,

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -56,6 +59,28 @@ TEST(DurableFile, RefusesWhatIsThereAlreadyAndLinks) {
   }
   EXPECT_EQ(read_bytes(precious), "text");
   EXPECT_FALSE(fs::exists(folder / "nothing"));
+}
+
+// Exits with 0 where the write is an error and the signal is as it was.
+void write_beyond_limit(const std::string& path) {
+  std::signal(SIGXFSZ, SIG_DFL);
+  const rlimit limit{.rlim_cur = 1000, .rlim_max = 1000};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string message = message_of<Error>([&] {
+    DurableFile file(path);
+    file.append(std::string(5000, 'a'));
+    file.close();
+  });
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  const bool is_told = message.find("File too large") != std::string::npos;
+  std::_Exit(is_told && sigismember(&blocked, SIGXFSZ) == 0 ? 0 : 1);
+}
+
+// ulimit -f, whose signal ends a process.
+TEST(DurableFile, BeyondALimitOnTheSizeOfFilesIsAnError) {
+  const TemporaryFolder folder;
+  EXPECT_EXIT(write_beyond_limit(folder / "file"), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ReplacedFile, IsNotInPlaceOfADeviceAPipeOrAFolder) {

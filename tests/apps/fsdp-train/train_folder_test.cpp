@@ -76,6 +76,18 @@ TEST_F(TrainFolder, IsARunsWhereItsRecordWasSetAside) {
   EXPECT_THAT(losses_of(run_), SizeIs(2));
 }
 
+// `rm -r` takes one file after the other.
+TEST_F(TrainFolder, IsMadeAgainWhileItIsBeingRemoved) {
+  constexpr int kSteps = 400;
+  Job job(arguments(kSteps), run_, 5);
+  fs::create_directory(folder_ / "removed");
+  for (const char* name : {"lock", "metrics.jsonl"})
+    fs::rename(run_ + "/" + name, fs::path(folder_ / "removed") / name);
+  const Ending ending = job.end();
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(losses_of(run_), SizeIs(kSteps));
+}
+
 TEST_F(TrainFolder, IsLeftToAModelThatIsThereByNow) {
   folder_.write("model/config.json", "a model's");
   Job job(arguments(1'000'000), run_, 5);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "apps/fsdp-train/train_job.h"
 #include "apps/fsdp-train/train_program.h"
 #include "support/required.h"
 
@@ -134,6 +135,24 @@ TEST_F(TrainResume, GoesOnByTheNameOfItsRun) {
   EXPECT_EQ(rest.code, 0) << rest.output;
   EXPECT_THAT(rest.output, HasSubstr("goes on from " + (folder_ / "run/step-4")));
   EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
+}
+
+// Whoever goes on with it later goes on from there, too, though nothing was saved since.
+TEST_F(TrainResume, FromAnEarlierStepLeavesTheLaterOnes) {
+  const std::string settings = "--ranks 1 --save-every 2 --schedule constant ";
+  ASSERT_EQ(tiny("run", settings + "--steps 6").code, 0);
+  const std::string run = folder_ / "run";
+  {
+    Job back(tiny_arguments("run", "--ranks 1 --save-every 100000 --schedule constant --steps 1000000 --resume " + run +
+                                       "/step-2"),
+             run, 7);
+    back.end_by(SIGKILL, back.launcher());
+  }
+  EXPECT_TRUE(fs::exists(run + "/step-2"));
+  for (const char* name : {"step-4", "step-6"}) {
+    EXPECT_FALSE(fs::exists(run + "/" + name));
+    EXPECT_TRUE(fs::exists(run + "/" + name + ".set-aside-1/manifest.json"));
+  }
 }
 
 TEST_F(TrainResume, TakesAFreshFolderWhereNoneIsNamed) {
