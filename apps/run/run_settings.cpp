@@ -80,6 +80,15 @@ void add(const std::string& name, const std::string& saved, const std::string& g
   text += fmt::format("{}: {} before, {} now", name, saved, given);
 }
 
+// The micro-batches of a rank, where a step has the same ones in all: they are shared among other ranks.
+bool follows_from_ranks(const std::string& name, const RunSettings& saved, const RunSettings& given) {
+  const auto is_same = [&](const char* one) {
+    const auto before = saved.find(one), now = given.find(one);
+    return before != saved.end() && now != given.end() && before->second == now->second;
+  };
+  return name == "--micro-batches" && is_same(kTokensOfStep) && is_same("--batch") && is_same("--context");
+}
+
 }  // namespace
 
 RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
@@ -123,7 +132,8 @@ SettingsDifference difference(const RunSettings& saved, const RunSettings& given
   SettingsDifference result;
   for (const auto& [name, value] : given) {
     const auto found = saved.find(name);
-    if (found != saved.end() && !is_same(name, found->second, value)) add(name, found->second, value, result);
+    if (found == saved.end() || is_same(name, found->second, value) || follows_from_ranks(name, saved, given)) continue;
+    add(name, found->second, value, result);
   }
   return result;
 }

@@ -81,6 +81,15 @@ TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
   }
 }
 
+// As a job that is started again after its end, and gets fewer.
+TEST_F(TrainResume, OfAFinishedRunIsDoneOnOtherRanksToo) {
+  const std::string settings = "--batch 2 --context 16 --tokens-per-step 128 --steps 2";
+  ASSERT_EQ(tiny("run", settings + " --ranks 2").code, 0);
+  const Ending again = tiny("run", settings + " --ranks 1");
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("all 2 steps are done"));
+}
+
 // With as many micro-batches in a step: the losses of a run that was not stopped.
 TEST_F(TrainResume, GoesOnWithOtherRanks) {
   const std::string job = "--schedule constant --lr 0.01 ";
@@ -89,7 +98,7 @@ TEST_F(TrainResume, GoesOnWithOtherRanks) {
   const Ending fewer = tiny("run", job + "--ranks 1 --micro-batches 2 --steps 4");
   EXPECT_EQ(fewer.code, 0) << fewer.output;
   EXPECT_THAT(fewer.output, AllOf(HasSubstr("goes on from " + (folder_ / "run/step-2")),
-                                  HasSubstr("--micro-batches: 1 before, 2 now")));
+                                  HasSubstr("--steps: 2 before, 4 now"), Not(HasSubstr("--micro-batches"))));
   const Ending more = tiny("run", job + "--ranks 2 --strategy no-shard --steps 6");
   EXPECT_EQ(more.code, 0) << more.output;
   EXPECT_EQ(losses_of(folder_ / "run"), losses_of(folder_ / "whole"));
