@@ -140,7 +140,7 @@ int run(const trainer::CommandLine& line) {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit on file sizes a write fails, and does not end the process
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
   const trainer::CommandLine line = trainer::parse_command_line({arguments + 1, arguments + count}, width);
   if (line.answer.empty()) return run(line);

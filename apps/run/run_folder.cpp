@@ -87,24 +87,6 @@ std::string foreign_files_problem(const std::string& run) {
       run, *foreign);
 }
 
-// RUN/lock is written and removed: it has to be one that a process has left, or is holding (files/file_lock.h).
-std::string foreign_lock_problem(const std::string& run) try {
-  constexpr std::string_view kBegin = "process ";
-  const fs::path path = fs::path(run) / "lock";
-  const std::string name = fmt::format("'{}'", path.string());
-  std::error_code ignored;
-  const fs::file_status there = fs::symlink_status(path, ignored);
-  if (!fs::exists(there)) return "";
-  if (fs::is_symlink(there)) return fmt::format("{} is a symbolic link, and no lock of a run. Remove it.", name);
-  const fsdp::files::OpenFile lock = fsdp::files::open_regular(path, name);
-  std::string begin(std::min(kBegin.size(), static_cast<size_t>(lock.bytes)), '\0');
-  fsdp::files::read_exactly(lock, 0, begin.data(), begin.size(), name);
-  if (kBegin.starts_with(begin)) return "";
-  return fmt::format("{} is no lock of a run, and a run would write over it. Name another --run.", name);
-} catch (const fsdp::Error& error) {
-  return error.what();
-}
-
 // Where every file is text to learn from, what a run writes would be, too, and the next one would have other data.
 std::string text_folder_problem(const Options& options) try {
   std::error_code ignored;
@@ -126,6 +108,24 @@ std::string text_folder_problem(const Options& options) try {
 }
 
 }  // namespace
+
+// RUN/lock is written and removed: it has to be one that a process has left, or is holding (files/file_lock.h).
+std::string foreign_lock_problem(const std::string& run) try {
+  constexpr std::string_view kBegin = "process ";
+  const fs::path path = fs::path(run) / "lock";
+  const std::string name = fmt::format("'{}'", path.string());
+  std::error_code ignored;
+  const fs::file_status there = fs::symlink_status(path, ignored);
+  if (!fs::exists(there)) return "";
+  if (fs::is_symlink(there)) return fmt::format("{} is a symbolic link, and no lock of a run. Remove it.", name);
+  const fsdp::files::OpenFile lock = fsdp::files::open_regular(path, name);
+  std::string begin(std::min(kBegin.size(), static_cast<size_t>(lock.bytes)), '\0');
+  fsdp::files::read_exactly(lock, 0, begin.data(), begin.size(), name);
+  if (kBegin.starts_with(begin)) return "";
+  return fmt::format("{} is no lock of a run, and a run would write over it. Name another --run.", name);
+} catch (const fsdp::Error& error) {
+  return error.what();
+}
 
 std::string foreign_folder_problem(const std::string& run) {
   const std::string files = foreign_files_problem(run);

@@ -18,6 +18,8 @@ bool is_of_run(const std::filesystem::path& checkpoint, const std::filesystem::p
 // Why RUN is no folder for a run, or not one that was there before: a file lies there that a run would write over, and
 // no record of a run; or its lock is none. Empty: nothing of that.
 std::string foreign_folder_problem(const std::string& run);
+// The part about the lock.
+std::string foreign_lock_problem(const std::string& run);
 
 // Problems that would arise in RUN, and files that would be lost there: a sentence each. Nothing is written.
 std::vector<std::string> run_folder_problems(const Options& options);

@@ -16,7 +16,7 @@ class RunLock {
   // where the folder cannot be written.
   explicit RunLock(const std::filesystem::path& run);
 
-  // Whether the folder of that name is still the one that the run has had, whatever is left in it.
+  // Whether the path still leads to the folder that the run locked, whatever files are left in it.
   bool has_same_folder() const;
   // Whether others see it: somebody may have removed the file or the folder, or moved that away.
   bool is_in_place() const { return lock_->is_in_place(); }

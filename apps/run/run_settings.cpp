@@ -80,13 +80,14 @@ void add(const std::string& name, const std::string& saved, const std::string& g
   text += fmt::format("{}: {} before, {} now", name, saved, given);
 }
 
-// The micro-batches of a rank, where a step has the same ones in all: they are shared among other ranks.
+// How many micro-batches each rank has follows from the number of ranks, where the step as a whole has the same ones.
 bool follows_from_ranks(const std::string& name, const RunSettings& saved, const RunSettings& given) {
-  const auto is_same = [&](const char* one) {
+  const auto is_unchanged = [&](const char* one) {
     const auto before = saved.find(one), now = given.find(one);
     return before != saved.end() && now != given.end() && before->second == now->second;
   };
-  return name == "--micro-batches" && is_same(kTokensOfStep) && is_same("--batch") && is_same("--context");
+  return name == "--micro-batches" && is_unchanged(kTokensOfStep) && is_unchanged("--batch") &&
+         is_unchanged("--context");
 }
 
 }  // namespace

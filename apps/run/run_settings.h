@@ -29,8 +29,8 @@ struct SettingsDifference {
   std::string free;  // of what a run may change on its way
 };
 
-// Of the settings that a checkpoint has; one that knows less than this program differs in nothing that it does not
-// know.
+// Of the settings that a checkpoint has. One that knows less than this program differs in nothing that it does not
+// know, and a number of micro-batches that follows from the number of ranks is no difference.
 SettingsDifference difference(const RunSettings& saved, const RunSettings& given);
 
 }  // namespace trainer

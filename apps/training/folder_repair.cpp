@@ -8,10 +8,11 @@ namespace trainer {
 
 namespace {
 
-// Files in the run's own folder are the run's: whoever removes it may not have come to all of them.
+// While the folder is still the run's, the files in it are: whoever removes it may not be finished.
 void take_lock(const std::string& run, RunLock& lock) try {
-  if (const std::string problem = foreign_folder_problem(run); !problem.empty() && !lock.has_same_folder())
-    throw FolderTaken(problem);
+  const bool is_own = lock.has_same_folder();  // asked first: the folder may go meanwhile
+  const std::string problem = is_own ? foreign_lock_problem(run) : foreign_folder_problem(run);
+  if (!problem.empty()) throw FolderTaken(problem);
   lock.restore();
 } catch (const fsdp::files::LockHeld& held) {
   throw FolderTaken(held.what());

@@ -18,6 +18,7 @@ struct JobMemory {
   SharedFlag bad_input;               // a file that was given, or the run folder, cannot be used
   SharedFlag hopeless;                // what failed would fail again
   SharedFlag saved;                   // the run has a checkpoint of this job's own
+  SharedFlag left_later_steps;        // that the run had before this job
   SharedFlag trains;                  // ranks take signals as wishes now (StopRequest)
   SharedFlag hangs;                   // a rank of this host stands still
   SharedFlag grows;                   // the ranks ended so that the job can go on with more of them

@@ -9,19 +9,19 @@ namespace trainer {
 
 namespace {
 
-Notes agreed(fsdp::World& world, const std::function<Notes()>& notes) {
+Notes agreed(fsdp::World& world, const char* name, const std::function<Notes()>& notes) {
   const std::string text = from_first_rank(world, [&] { return fsdp::files::Json(notes()).dump(); });
-  return fsdp::files::parse_json(text, "the checkpoint's notes").get<Notes>();
+  return fsdp::files::parse_json(text, name).get<Notes>();
 }
 
 }  // namespace
 
 Notes notes_of(fsdp::World& world, const std::filesystem::path& checkpoint) {
-  return agreed(world, [&] { return fsdp::checkpoint_notes(checkpoint); });
+  return agreed(world, "the checkpoint's notes", [&] { return fsdp::checkpoint_notes(checkpoint); });
 }
 
 Notes notes_of_first_rank(fsdp::World& world, const Notes& own) {
-  return agreed(world, [&] { return own; });
+  return agreed(world, "the notes in memory", [&] { return own; });
 }
 
 Notes notes_of_run(const Training& training, ResumeState state) {

@@ -89,13 +89,15 @@ void lock_run(fsdp::World& world, const Options& options, bool may_make, std::op
   });
 }
 
-// A run that goes back to a checkpoint, or begins anew, leaves the steps behind that it had done from there: whoever
-// goes on with it later, after a kill too, goes on with this one. A collective.
-void leave_later_steps(fsdp::World& world, const Options& options, int64_t steps_done) {
+// A run that goes back to an earlier checkpoint, or begins anew, sets its later checkpoints aside: a later start, after
+// a kill too, then goes on from here. Once in a job, whose own checkpoints come later. A collective.
+void leave_later_steps(Training& training, int64_t steps_done) {
+  const Options& options = training.options;
   const bool chose_beginning = options.resume != "auto" || !options.checkpoint.empty();
   if (options.no_save || !chose_beginning) return;
-  from_first_rank(world, [&] {
-    set_later_checkpoints_aside(options.run, steps_done);
+  from_first_rank(training.world, [&] {
+    if (!training.job.left_later_steps.is_set()) set_later_checkpoints_aside(options.run, steps_done);
+    training.job.left_later_steps.set();
     return std::string();
   });
 }
@@ -244,7 +246,6 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
   if (!is_shared) check_folder_is_shared(world, options.run);
-  blaming_input(bad_input, [&] { leave_later_steps(world, options, resumed.steps_done); });
   const double peak_flops = peak_flops_of(world, options, job);
   std::optional<Report> report;
   if (world.rank() == 0) {
@@ -256,6 +257,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     if (job.attempt > 0) report->event(resumed.steps_recorded(), attempt_text(options, world.size(), job.attempt));
     report->begin(resumed.steps_recorded());
   }
+  blaming_input(bad_input, [&] { leave_later_steps(training, resumed.steps_done); });
   return run_recorded(training, resumed, report ? &*report : nullptr);
 }
 

@@ -76,9 +76,9 @@ class PendingCheckpoint {
 // has no memory for the copy, there is none, and the next write waits until this rank's file is written.
 //
 // A model has one such save at a time: another one, a save_checkpoint or a load_checkpoint waits for it first. So does
-// the end of the model (of its ShardedModel and optimizers), and exit(): a process ends after the commit. What goes
-// wrong with a save is thrown by `wait`; where nobody has called it by the next of these, rank 0 writes it to standard
-// error.
+// the end of the model (of its ShardedModel and optimizers), that of the rank's function in `launch`, and exit(): a
+// process ends after the commit. What goes wrong with a save is thrown by `wait`; where nobody has called it by the next
+// of these, rank 0 writes it to standard error.
 //
 // A collective. The first call of a model makes connections of its own between the ranks. Throws `Error` for what
 // cannot be saved at this place in the program; all else, a full disk or a rank that is gone, is thrown by `wait`.
@@ -111,16 +111,16 @@ struct LoadOptions {
 // checks their hashes in several threads. State of an optimizer that is not given is passed over, and so is that of
 // parameters which are frozen here. Takes no memory but for what is to be converted or goes to a GPU: what has the
 // dtype that it has here is read and checked without being kept, and read again where it belongs. Where nothing can be
-// lost it is read once: into parameters without values (Options::initialise) and the state of this library's optimizers
-// before their first step, where nobody has written it: zeros.
+// lost it is read once: into parameters without values (Options::initialise), and into the state of this library's
+// optimizers before their first step, while it is all zeros.
 //
 // Throws `Error`, with nothing changed on any rank: for a checkpoint of another model, optimizer or `state_dtype`, with
 // all that differs; for one of whose bytes one bit is not as it was saved, with the file and the tensor; for options
-// with strict off and no `differences`. Goes on, too, from a step in a backward that broke off
-// (`PieceOptimizer::step_in_backward`), whose gradients are gone then; other gradients stay: call `zero_grad` after a
-// backward that threw. Where files are changed between the two reads, or cannot be read any more, it throws
-// `Error`, too, and until another load has succeeded, so does every use of the model; the optimizer's state is then as
-// before its first step.
+// with strict off and no `differences`. It also works after a step in a backward that broke off
+// (`PieceOptimizer::step_in_backward`); the gradients of that step are gone then. Other gradients stay: call
+// `zero_grad` after a backward that threw. Where files are changed between the two reads, or cannot be read any more,
+// it throws `Error`, too, and until another load has succeeded, so does every use of the model; the optimizer's state
+// is then as before its first step.
 int64_t load_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                         const LoadOptions& options = {});
 

@@ -12,9 +12,9 @@
 //   }
 //
 // From the first write of an optimizer's step until the next `hot_checkpoint` a rank's state is not whole: a job of
-// which a rank is killed then goes on from a checkpoint, and the launcher says so. So it is from any write to
-// `sharded.shards()`, and from a call of `optimizer.state()`, whose tensors may be written: ask for them again to write
-// them after another `hot_checkpoint`. docs/failures.md has the cases.
+// which a rank is killed then goes on from a checkpoint, and the launcher says so. The same holds after a write to
+// `sharded.shards()`, and after a call of `optimizer.state()`, because its tensors may be written: to write them after
+// a later `hot_checkpoint`, call `optimizer.state()` again. docs/failures.md has the cases.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ namespace fsdp {
 
 // The state is whole, after `checkpoint.step` steps. Copies nothing but the notes, the states of generators, each
 // parameter's numbers, such as its step count, and on rank 0 the module's buffers. One model of a job, with one
-// optimizer, is held so. Does nothing without LaunchOptions::hot_restart. No collective. Throws `Error` for a state
-// that lies elsewhere: that of an optimizer of LibTorch's.
+// optimizer, is held so. Does nothing without LaunchOptions::hot_restart. Every rank calls it at the same place, and it
+// waits for none of them. Throws `Error` for a state that lies elsewhere: that of an optimizer of LibTorch's.
 void hot_checkpoint(const Checkpoint& checkpoint);
 
 struct HotState {

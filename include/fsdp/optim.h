@@ -89,7 +89,8 @@ class PieceOptimizer : public Optimizer {
   void zero_grad() override;
   State state() override;
   engine::Model& model() const override { return *model_; }
-  // For the rest of the library: the state to be read, or to be filled by a load; and whether anybody else has it.
+  // For the rest of the library: the state, to be read or to be filled by a load; and whether `state` was ever called,
+  // so that somebody may have written it.
   State own_state() const;
   bool gave_state_out() const { return gave_state_out_; }
   // Begins the step while the backward runs, which saves memory: a unit's shard is updated and published as soon as its

@@ -4,7 +4,10 @@
 
 #include <condition_variable>
 #include <cstdlib>
+#include <iostream>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace fsdp {
 
@@ -16,20 +19,24 @@ struct WorkOfProcess {
   std::mutex mutex;
   std::condition_variable less;
   int count = 0;
+  std::vector<std::function<std::string()>> texts;
   pid_t process = getpid();
 
   void wait_for_all() {
     if (getpid() != process) return;
     std::unique_lock lock(mutex);
     less.wait(lock, [this] { return count == 0; });
+    for (const auto& text : std::exchange(texts, {})) std::cerr << text() << std::flush;
+  }
+  void forget_before_fork() {
+    if (getpid() == process) return;
+    process = getpid(), count = 0;
+    texts.clear();
   }
 };
 
 WorkOfProcess& work_of_process() {
-  static WorkOfProcess* const work = [] {
-    std::atexit([] { wait_for_unfinished_work(); });
-    return new WorkOfProcess;
-  }();
+  static auto* const work = new WorkOfProcess;
   return *work;
 }
 
@@ -37,10 +44,19 @@ WorkOfProcess& work_of_process() {
 
 void wait_for_unfinished_work() { work_of_process().wait_for_all(); }
 
-UnfinishedWork::UnfinishedWork() {
+void tell_at_process_end(std::function<std::string()> text) {
   WorkOfProcess& work = work_of_process();
   const std::lock_guard lock(work.mutex);
-  if (work.process != getpid()) work.process = getpid(), work.count = 0;  // this one was forked
+  work.forget_before_fork();
+  work.texts.push_back(std::move(text));
+}
+
+UnfinishedWork::UnfinishedWork() {
+  static const int registered = std::atexit(wait_for_unfinished_work);  // now: what is made later is destroyed before
+  static_cast<void>(registered);
+  WorkOfProcess& work = work_of_process();
+  const std::lock_guard lock(work.mutex);
+  work.forget_before_fork();
   ++work.count;
 }
 

@@ -1,5 +1,8 @@
-// Work that goes on in threads of this process, which ends after it: by exit(), and as a rank that was forked.
+// Work in threads that the process waits for before it ends: at exit(), and at the end of a rank's function.
 #pragma once
+
+#include <functional>
+#include <string>
 
 namespace fsdp {
 
@@ -12,6 +15,9 @@ class UnfinishedWork {
   UnfinishedWork(const UnfinishedWork&) = delete;
   UnfinishedWork& operator=(const UnfinishedWork&) = delete;
 };
+
+// Called when all work has ended: a sentence for standard error, about what nobody was told; empty: none.
+void tell_at_process_end(std::function<std::string()> text);
 
 // For a process that ends otherwise than by exit().
 void wait_for_unfinished_work();

@@ -92,11 +92,12 @@ void SaveUnderWay::end(std::exception_ptr failure) {
   over_.notify_all();
 }
 
-std::string SaveUnderWay::wait_for_untold_failure() const {
+std::string SaveUnderWay::wait_for_untold_failure() {
   std::unique_lock lock(mutex_);
   over_.wait(lock, [this] { return state_ != State::UnderWay; });
-  if (state_ != State::Failed || is_told_) return "";
-  return fmt::format("{} failed, and nobody asked for its error: {}", what_, text_of(failure_));
+  if (state_ != State::Failed || std::exchange(is_told_, true)) return "";
+  return fmt::format("{}warning: {} failed, and nobody asked for its error: {}\n", message_prefix(), what_,
+                     text_of(failure_));
 }
 
 BackgroundSaves::BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes)
@@ -112,8 +113,9 @@ std::shared_ptr<SaveUnderWay> BackgroundSaves::start(const SaveTarget& target, T
                                                      std::shared_ptr<engine::ShardReaders::Reading> reading) {
   FSDP_INVARIANT(!current_, "a save was started while another is under way");
   current_ = std::make_shared<SaveUnderWay>(target.what, begin, std::move(reading));
-  auto body = [this, save = current_, target, state = std::make_shared<TakenState>(std::move(state)),
-               of_process = std::make_shared<UnfinishedWork>()] { run(target, *state, *save); };
+  // Captures are destroyed in the reverse order.
+  auto body = [unfinished = std::make_shared<UnfinishedWork>(), this, save = current_, target,
+               state = std::make_shared<TakenState>(std::move(state))] { run(target, *state, save); };
   try {
     const SignalsForOthers masked;
     thread_ = std::thread(body);
@@ -129,29 +131,30 @@ void BackgroundSaves::finish() {
   const std::string failure = current_->wait_for_untold_failure();
   if (thread_.joinable()) thread_.join();
   current_.reset();
-  if (failure.empty() || group_->rank() != 0) return;
-  std::cerr << fmt::format("{}warning: {}\n", message_prefix(), failure) << std::flush;
+  if (group_->rank() == 0) std::cerr << failure << std::flush;
 }
 
-void BackgroundSaves::run(const SaveTarget& target, TakenState& state, SaveUnderWay& save) {
+void BackgroundSaves::run(const SaveTarget& target, TakenState& state, const std::shared_ptr<SaveUnderWay>& save) {
   const torch::NoGradGuard no_grad;
   std::exception_ptr failure;
   try {
-    stage(state, save);
+    stage(state, *save);
     const auto take = [&] {
       if (state.failure) std::rethrow_exception(state.failure);
       comes_to(Step::Write);
       return std::move(state.snapshot);
     };
     write_checkpoint(*group_, target, take, [&] {
-      save.reading_->end();
+      save->reading_->end();
       comes_to(Step::Commit);
     });
   } catch (...) {
     failure = std::current_exception();
   }
-  save.reading_->end();
-  save.end(failure);
+  save->reading_->end();
+  save->end(failure);
+  // Of a model that outlives the process: nobody finishes it.
+  if (failure && group_->rank() == 0) tell_at_process_end([save] { return save->wait_for_untold_failure(); });
 }
 
 void BackgroundSaves::stage(TakenState& state, SaveUnderWay& save) try {

@@ -45,8 +45,8 @@ class SaveUnderWay {
 
   void call_returns();
   void end(std::exception_ptr failure);
-  // When it is over: a sentence about a failure that nobody was told; empty where there is none.
-  std::string wait_for_untold_failure() const;
+  // When it is over: a line about a failure that nobody was told; empty where there is none. It is told then.
+  std::string wait_for_untold_failure();
 
   enum class State { UnderWay, Committed, Failed };
 
@@ -92,7 +92,7 @@ class BackgroundSaves {
   void watch_steps(std::function<void(Step)> watcher) { watcher_ = std::move(watcher); }
 
  private:
-  void run(const SaveTarget& target, TakenState& state, SaveUnderWay& save);
+  void run(const SaveTarget& target, TakenState& state, const std::shared_ptr<SaveUnderWay>& save);
   void stage(TakenState& state, SaveUnderWay& save);
   void comes_to(Step step) const {
     if (watcher_) watcher_(step);

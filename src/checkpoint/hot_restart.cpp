@@ -129,7 +129,7 @@ void copy_buffers(const HeldNumbers& left, const engine::Model& model) {
     const torch::Tensor values = torch::empty(buffer.sizes(), buffer.options().device(torch::kCPU));
     FSDP_INVARIANT(values.nbytes() == bytes->second.size(), "buffer {} has another size than before", name);
     std::memcpy(values.mutable_data_ptr(), bytes->second.data(), bytes->second.size());
-    engine::write_buffer(buffer, values);
+    engine::copy_values(buffer, values);
   }
 }
 

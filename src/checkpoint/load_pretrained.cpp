@@ -73,7 +73,7 @@ class PretrainedValues {
   }
   void write() const {
     write_parameters();
-    write_buffers();
+    copy_valuess();
   }
 
  private:
@@ -83,9 +83,9 @@ class PretrainedValues {
       if (values.defined()) torch::Tensor(model_.parameters()[i].piece).slice(0, 0, values.numel()).copy_(values);
     }
   }
-  void write_buffers() const {
+  void copy_valuess() const {
     for (size_t i = shapes_.size(); i < values_.size(); ++i) {
-      if (values_[i].defined()) engine::write_buffer(model_.buffers()[i - shapes_.size()].second, values_[i]);
+      if (values_[i].defined()) engine::copy_values(model_.buffers()[i - shapes_.size()].second, values_[i]);
     }
   }
 

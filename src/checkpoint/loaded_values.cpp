@@ -166,7 +166,7 @@ void LoadedValues::clear_blank() const {
 
 void LoadedValues::write() const {
   for (const torch::Tensor& state : fresh_) torch::Tensor(state).zero_();
-  for (const Copy& copy : copies_) engine::write_buffer(copy.target, copy.values);
+  for (const Copy& copy : copies_) engine::copy_values(copy.target, copy.values);
   for (const Unpacking& one : unpackings_) {
     const bool is_signed = one.codes.scalar_type() == torch::kChar;
     const auto unpack = is_signed ? unpacked<int8_t> : unpacked<uint8_t>;

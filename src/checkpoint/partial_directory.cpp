@@ -28,16 +28,15 @@ namespace fs = std::filesystem;
   throw_error(message_prefix() + fmt::format("{}: {}: {}", path.string(), what, std::strerror(error)));
 }
 
-// Names of what lies beside a checkpoint while it is saved are no names of checkpoints: the next save of the other one
-// would remove them.
+// A save gives such names to what is unfinished, and removes what has them.
 const fs::path& with_own_name(const fs::path& target) {
   const std::string name = target.filename().string();
   const bool is_partial = name.size() > files::kPartialSuffixBytes &&
                           name.substr(name.size() - files::kPartialSuffixBytes).starts_with(files::kPartialSuffix);
   FSDP_CHECK(
       !is_partial && !name.ends_with(files::kPartialReplacedSuffix) && !name.ends_with(files::kPartialLockSuffix),
-      "{}: names that end so are given while '{}' is saved, and removed then. Choose another one.", target.string(),
-      name.substr(0, name.rfind(".partial")));
+      "{}: a save to '{}' gives such names to what is unfinished, and removes it. Choose another name.",
+      target.string(), name.substr(0, name.rfind(".partial")));
   return target;
 }
 

@@ -41,11 +41,12 @@ class Model {
 
   // Publishes what operators of the user's own wrote to pieces, if they did.
   void publish_pieces();
-  // A load fills parameters, on every rank alike. Until `publish` nothing is full, and no rank reads the shards; until
-  // one of the two ends, every use of the model is an error. All take a flag for each parameter. Collectives.
+  // A load, on every rank alike: begin_load, the writes, publish, then one of the two ends. Until `publish` nothing is
+  // full, and no rank reads the shards; until the end every use of the model is an error. Flags are one for each
+  // parameter.
   //
-  // `call`: WriteState, or LoadCheckpoint, which writes everything and ends a step that broke off. `whole`: the load
-  // has all its values; the others get their first ones where they have none.
+  // A collective. `call`: WriteState, or LoadCheckpoint, which ends a step that broke off. `whole`: the load has all
+  // values of the parameter; the others get their first ones where they have none.
   void begin_load(schedule::Call call, std::string_view what, const std::vector<bool>& whole);
   void publish();
   void end_load(const std::vector<bool>& whole);
@@ -73,7 +74,7 @@ class Model {
   // From now on shards and optimizers' state may be read beside the program, until the reading ends: changes wait for
   // it. Whatever operators wrote to pieces is published (publish_pieces).
   std::shared_ptr<ShardReaders::Reading> begin_reading();
-  // Whoever asked for it may write optimizers' state afterwards.
+  // The caller may write optimizers' state afterwards.
   void give_state_out();
   // A further group of the same ranks, for tensors on the CPU. A collective.
   std::unique_ptr<collectives::Group> new_host_group() const { return parts_.new_host_group(); }

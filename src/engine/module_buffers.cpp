@@ -28,7 +28,7 @@ int64_t hash_of_values(const torch::Tensor& buffer) {
 
 }  // namespace
 
-void write_buffer(torch::Tensor buffer, torch::Tensor values) {
+void copy_values(torch::Tensor buffer, torch::Tensor values) {
   for (int64_t dim = 0; dim < buffer.dim(); ++dim) {
     if (buffer.stride(dim) != 0 || buffer.size(dim) < 2) continue;
     buffer = buffer.narrow(dim, 0, 1), values = values.narrow(dim, 0, 1);
@@ -57,7 +57,7 @@ void ModuleBuffers::broadcast(int source) {
   for (auto [name, buffer] : buffers_) {
     const auto size = static_cast<int64_t>(buffer.nbytes());
     const torch::Tensor values = message.slice(0, begin, begin + size).clone().view(buffer.scalar_type());
-    write_buffer(buffer, values.view(buffer.sizes()));
+    copy_values(buffer, values.view(buffer.sizes()));
     begin += size;
   }
   note_versions();

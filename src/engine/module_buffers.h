@@ -21,8 +21,8 @@
 
 namespace fsdp::engine {
 
-// Copies values of the same shape. Of an expanded tensor, elements that share memory get the first one's value.
-void write_buffer(torch::Tensor buffer, torch::Tensor values);
+// Copies values into a tensor of the same shape. Of an expanded one, elements that share memory get the first value.
+void copy_values(torch::Tensor buffer, torch::Tensor values);
 
 class ModuleBuffers {
  public:

@@ -57,8 +57,8 @@ struct Launches {
   int count = 0;
 };
 
-// A model that outlives the body, as a global variable may, does not wait for its saves, and a rank that was forked
-// ends without destroying it.
+// A model may outlive the function, for example as a global variable. A rank that was forked ends without destroying
+// it, so its saves are waited for here.
 struct WaitsForWork {
   ~WaitsForWork() { wait_for_unfinished_work(); }
 };

@@ -147,6 +147,21 @@ TEST(AsyncSaves, ThatNobodyAsksAboutTellTheirErrors) {
                                    Not(HasSubstr(warning + "asked")), Not(HasSubstr("rank 1/2] warning"))));
 }
 
+TEST(AsyncSaves, OfAModelThatOutlivesTheRanksFunctionTellTheirErrors) {
+  std::vector<RunResult> results;  // looked at when all are there: each call runs those before it once more
+  for (const int ranks : {1, 2}) {
+    results.push_back(run_ranks_to_end(ranks, [](World& world) {
+      auto* const run = new SavedTraining(world);
+      save_checkpoint_async("/proc/none/last", run->checkpoint());
+    }));
+  }
+  for (const RunResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("warning: save_checkpoint_async /proc/none/last failed, and nobody"),
+                                     Not(HasSubstr("rank 1/2] warning"))));
+  }
+}
+
 // Calls that come while a save is under way, and wait for it.
 TEST(AsyncSaves, AreWaitedForByTheNextSaveAndLoad) {
   const ScratchDirectory scratch;

@@ -299,7 +299,6 @@ TEST(LatestCheckpoint, PassesOverLoopsOfLinksAndWhatIsDamaged) {
   });
 }
 
-// They are given while "run" is saved, and removed then.
 TEST(SaveCheckpoint, RefusesNamesOfWhatIsUnfinishedAndNone) {
   const ScratchDirectory scratch;
   run_ranks(1, [&](World& world) {
@@ -307,7 +306,7 @@ TEST(SaveCheckpoint, RefusesNamesOfWhatIsUnfinishedAndNone) {
     auto sharded = shard(*net, world);
     for (const char* name : {"run.partial-before", "run.partial-replaced", "run.partial.lock"}) {
       EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / name, {.model = &sharded}); }),
-                  HasSubstr("are given while 'run' is saved"));
+                  HasSubstr("a save to 'run' gives such names"));
     }
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint("", {.model = &sharded}); }), HasSubstr("found no directory"));
     EXPECT_THAT(message_of<Error>([&] { save_pretrained("", sharded); }), HasSubstr("found no directory"));
