@@ -77,8 +77,8 @@ class PendingCheckpoint {
 //
 // A model has one such save at a time: another one, a save_checkpoint or a load_checkpoint waits for it first. So does
 // the end of the model (of its ShardedModel and optimizers), that of the rank's function in `launch`, and exit(): a
-// process ends after the commit. What goes wrong with a save is thrown by `wait`; where nobody has called it by the next
-// of these, rank 0 writes it to standard error.
+// process ends after the commit. What goes wrong with a save is thrown by `wait`; where nobody has called it by the
+// next of these, rank 0 writes it to standard error.
 //
 // A collective. The first call of a model makes connections of its own between the ranks. Throws `Error` for what
 // cannot be saved at this place in the program; all else, a full disk or a rank that is gone, is thrown by `wait`.
