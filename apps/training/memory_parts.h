@@ -1,4 +1,4 @@
-// What a rank's memory was taken by at the peak of a step, for its record.
+// What used this rank's memory at the peak of a step, part by part: for the step's record.
 #pragma once
 
 #include <vector>

@@ -16,7 +16,7 @@ inline constexpr const char* kSettings = "settings";  // the note with the run's
 
 // The notes of a checkpoint as rank 0 reads them, on every rank. A collective.
 Notes notes_of(fsdp::World& world, const std::filesystem::path& checkpoint);
-// The same for notes that each rank has.
+// Rank 0's notes on every rank, where each rank already has its own. A collective.
 Notes notes_of_first_rank(fsdp::World& world, const Notes& own);
 
 // The state of the loop, and that of the scaler with it.

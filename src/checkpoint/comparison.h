@@ -19,7 +19,7 @@ struct Comparison {
 // `with_optimizer`: whether its state is to be loaded. `wanted` has names, shapes, strides and dtypes.
 Comparison compare(const Manifest& saved, const Manifest& wanted, bool with_optimizer);
 
-// What is not loaded is always told: throws Error where `strict` is off and nobody takes the differences.
+// Throws Error where `strict` is off and `differences` is null: a load always tells what it did not load.
 void check_told(const char* call, bool strict, const LoadDifferences* differences);
 
 // Throws Error for what `strict`, or any load, refuses; `directory` begins the message.

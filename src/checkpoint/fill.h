@@ -1,4 +1,4 @@
-// What all loads have in common: how values from outside come into a model.
+// The steps that all loads share: they write values from files, or from memory, into a model.
 #pragma once
 
 #include <functional>

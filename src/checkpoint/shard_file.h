@@ -32,7 +32,7 @@ class ShardFile {
   struct Wanted {
     int64_t begin, end;
     char* into;
-    // What of bytes `from` to `to`, which lie at `bytes`, is wanted.
+    // `bytes` holds the tensor's bytes from `from` to `to`: copies those of them that are wanted.
     void copy(const char* bytes, int64_t from, int64_t to) const;
   };
 
