@@ -23,8 +23,7 @@ using KeptStorages = std::vector<int64_t>;
 //   const int64_t bytes = std::accumulate(kept.back().begin(), kept.back().end(), int64_t{0});
 //
 // `run` is called once, and does what it does: it draws random numbers and writes buffers and gradients as always. The
-// module may be on any device, or be sharded already. Throws `Error` in a process with Python, whose autograd engine is
-// its own.
+// module may be on any device, or be sharded already.
 std::vector<KeptStorages> preview_activations(const torch::nn::Module& module,
                                               const std::function<torch::Tensor()>& run);
 

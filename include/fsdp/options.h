@@ -104,8 +104,9 @@ UnitPolicy units_automatic(AutomaticUnitsOptions options);
 std::vector<std::string> order_of_use(const torch::nn::Module& module, const std::function<void()>& forward);
 
 // The dtypes of full parameters, of gradients on the wire and of buffers: fp32, bf16 or fp16. Shards, sums of gradients
-// and optimizers are fp32 whatever these are. With a param_dtype, operators that need equal dtypes get their floating
-// activations in that of their parameters; the others promote as always.
+// and optimizers are fp32 whatever these are. With a param_dtype, operators that take parameters and need equal dtypes
+// get their floating arguments cast; the others promote as always. docs/from_pytorch.md, "Dtypes of operators", has a
+// table of them.
 struct MixedPrecision {
   std::optional<torch::ScalarType> param_dtype = std::nullopt;   // of full parameters; none: as they are
   torch::ScalarType reduce_dtype = torch::kFloat32;              // what the wire carries; sums are fp32
@@ -176,8 +177,8 @@ struct Options {
   // on GPUs, to the host's memory, pinned. Those of at least `offload_activations_from` bytes (a storage counts whole,
   // and once), and not what a backward saves itself, such as a block that runs again; the inputs that such a block
   // keeps are among them. The bits are the same. torch.autograd.graph.save_on_cpu, or torchtune's
-  // enable_activation_offloading. An error without a folder on the CPU, and in a process with Python, whose autograd
-  // engine is its own. A full disk is an Error of the forward. docs/memory.md has sizes and costs.
+  // enable_activation_offloading. An error without a folder on the CPU. A full disk is an Error of the forward.
+  // docs/memory.md has sizes and costs.
   bool offload_activations = false;
   int64_t offload_activations_from = kLeastOffloadBytes;  // in bytes; 0 or more
 };

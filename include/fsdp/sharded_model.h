@@ -54,7 +54,7 @@ struct MemoryReport {
   // Tensors that autograd keeps for a backward: those that were saved on a thread from its first use of a parameter of
   // this model, with gradients on, to the end of its next backward, or its first use of another model. A storage counts
   // once, whole, however many tensors share it, and as long as a graph holds it. Parameters are left out; inputs and
-  // buffers that an operator saved are not. All 0 in a process with Python, whose autograd engine is its own.
+  // buffers that an operator saved are not, nor are, in a process with Python, tensors that hooks pushed there keep.
   int64_t activation_bytes = 0;                   // now
   int64_t peak_activation_bytes = 0;              // the most since the model was sharded, or `reset_peak_memory`
   std::vector<UnitActivations> activations = {};  // by the unit that was in use when they were saved, in units' order
@@ -116,8 +116,8 @@ class FullParameters {
 };
 
 // A scope whose backwards add to gradients that stay with this rank, whole: no reduction, and a unit's memory for each
-// unit. The next backward outside of it reduces the sum of all; without one, clipping and steps do. Results are those
-// of another order of additions (docs/determinism.md).
+// unit. The next backward outside of it reduces the sum of all; without one, clipping, a step, or reading grad() of a
+// piece does. Results are those of another order of additions (docs/determinism.md).
 class NoSync {
  public:
   explicit NoSync(std::shared_ptr<engine::Model> model);
@@ -153,8 +153,8 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
-  // Every rank runs equally many backwards. Where no backward outside of the scope follows, the first clip, step or
-  // operator on a piece's gradient reduces: a collective then.
+  // Every rank runs equally many backwards. If no backward outside of the scope follows, the first clip, step or call of
+  // a piece's grad() or mutable_grad() reduces. That call is a collective then, and an error inside the scope.
   NoSync no_sync();
   // Uneven inputs, for ranks with different numbers of batches: they go on until none has another, and one without
   // takes part in the step all the same, as it owns a part of every parameter.

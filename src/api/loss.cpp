@@ -136,7 +136,7 @@ void check_targets(const Tensor& targets, int64_t vocabulary, const LinearCrossE
 // As an operator that needs equal dtypes does, where the weight is of a unit in another.
 Tensor cast_to_unit(const Tensor& hidden, const Tensor& weight) {
   const interpose::UnitStorage* unit = interpose::UnitStorage::of(weight);
-  return unit != nullptr && unit->casts_activations() ? interpose::cast_activation(hidden, *unit) : hidden;
+  return unit != nullptr && unit->casts_activations() ? interpose::cast_argument(hidden, unit->dtype()) : hidden;
 }
 
 Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& targets,

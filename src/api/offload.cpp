@@ -20,10 +20,6 @@ void check_offload(const Options& options) {
   FSDP_CHECK(options.offload_activations_from >= 0,
              "shard: found offload_activations_from {}, expected 0 or more: a number of bytes",
              options.offload_activations_from);
-  FSDP_CHECK(
-      !options.offload_activations || interpose::ActivationWatch::is_possible(),
-      "shard: options.offload_activations is set, and found another engine of autograd than LibTorch's own. In a "
-      "process with Python use torch.autograd.graph.save_on_cpu.");
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "engine/full_scope.h"
 #include "engine/piece_operators.h"
 #include "engine/refuse.h"
+#include "interpose/piece_storage.h"
 #include "interpose/recomputation.h"
 
 namespace fsdp::engine {
@@ -87,10 +88,22 @@ void Events::pieces_used(const interpose::PieceUse& use, const char* operation) 
   const std::lock_guard lock(parts_.mutex);
   if (parts_.units[0]->is_divided()) check_element_wise(use, operation);
   check_takes_no_parameter(use, operation);
+  check_keeps_form(use, operation);
   if (!use.gradients.empty()) end_sums(use, operation);
   if (!use.writes_parameters || parts_.writer.pieces_changed()) return;
   parts_.check(Call::WriteState, operation);
   parts_.writer.pieces_change();
+}
+
+// A hook of the backward may read it, too: a gradient that is there, or none yet.
+void Events::gradient_read() {
+  const std::lock_guard lock(parts_.mutex);
+  if (parts_.note_backward()) return;
+  parts_.check(Call::CloseSum, "grad() of a piece");
+  parts_.executor.check_not_failed();
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  parts_.post_backward.reduce_local_sums();
 }
 
 // Those of the gradients that are used: another optimizer's pieces may be summed up further.

@@ -26,6 +26,7 @@ class Events final : public interpose::Listener {
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
   void parameter_viewed(int unit) override;
+  void gradient_read() override;
   void pieces_used(const interpose::PieceUse& use, const char* operation) override;
   torch::Tensor gradient_destination(int unit, int parameter) override;
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;

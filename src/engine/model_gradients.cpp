@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/refuse.h"
+#include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
@@ -112,7 +113,8 @@ void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) 
   for (auto& unit : units_) unit->sum.end();
   const GradientFactors factors(std::exchange(factors_, {}));
   for (const ShardedParameter& parameter : parameters) {
-    if (parameter.piece.grad().defined()) factors.times({parameter.piece.grad()});
+    const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
+    if (gradient.defined()) factors.times({gradient});
   }
 }
 

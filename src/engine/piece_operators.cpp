@@ -1,5 +1,6 @@
 #include "engine/piece_operators.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -55,7 +56,28 @@ bool arranges_elements(std::string_view operation) {
   return operations.contains(operation);
 }
 
+// Afterwards the tensor would show other memory, or other elements of it.
+bool changes_form(std::string_view operation) {
+  static const Operations operations{interpose::kSetData, "aten::set_",      "aten::resize_",    "aten::resize_as_",
+                                     "aten::as_strided_", "aten::squeeze_",  "aten::unsqueeze_", "aten::t_",
+                                     "aten::transpose_",  "aten::swapaxes_", "aten::swapdims_"};
+  return operations.contains(operation);
+}
+
 }  // namespace
+
+void check_keeps_form(const interpose::PieceUse& use, std::string_view operation) {
+  if (!changes_form(operation)) return;
+  FSDP_CHECK(
+      !use.writes_parameters,
+      "{} would give a piece of a parameter other memory or another shape: what is written there would not reach "
+      "the model. Write the values: piece.copy_(values). In place of vector_to_parameters, copy each slice.",
+      operation);
+  FSDP_CHECK(std::ranges::none_of(use.gradients, &interpose::GradientUse::written),
+             "{} would give the gradient of a piece other memory or another shape. Write the values by "
+             "piece.mutable_grad().copy_(values), or set another gradient: piece.mutable_grad() = gradient.",
+             operation);
+}
 
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation) {
   FSDP_CHECK(!mixes_elements(operation) && !(!use.gradients.empty() && arranges_elements(operation)),

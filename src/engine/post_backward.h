@@ -4,12 +4,14 @@
 // The model's lock covers all calls.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "engine/agreement.h"
 #include "engine/executor.h"
+#include "interpose/listener.h"
 #include "schedule/schedule.h"
 #include "schedule/step_machine.h"
 
@@ -19,13 +21,14 @@ class PostBackward {
  public:
   // All outlive it.
   PostBackward(Executor& executor, collectives::Group& group, Units& units, schedule::Schedule& schedule,
-               schedule::StepMachine& machine, Agreement& agreement)
+               schedule::StepMachine& machine, Agreement& agreement, interpose::Link& link)
       : executor_(executor),
         group_(group),
         units_(units),
         schedule_(schedule),
         machine_(machine),
-        agreement_(agreement) {}
+        agreement_(agreement),
+        local_sums_(link.local_sums) {}
 
   // This rank has come to the end. The largest of the ranks' accounts, number by number. A collective.
   Account agree();
@@ -50,7 +53,7 @@ class PostBackward {
   schedule::Schedule& schedule_;
   schedule::StepMachine& machine_;
   Agreement& agreement_;
-  bool local_sums_ = false;  // backwards of no_sync scopes came, on every rank, since the last reductions
+  std::atomic<bool>& local_sums_;  // backwards of no_sync scopes came, on every rank, since the last reductions
 };
 
 }  // namespace fsdp::engine

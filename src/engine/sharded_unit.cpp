@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "deferred/real_tensors.h"
+#include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 #include "memory/mapped_tensor.h"
 
@@ -56,6 +57,7 @@ std::vector<torch::Tensor> pieces_of(const ShardedUnit& sharded, int rank,
   for (size_t i = 0; i < sharded.shapes.size(); ++i) {
     const layout::Range piece = sharded.layout.piece_of(i, rank);
     pieces.push_back(watched.slice(0, piece.begin, piece.end));
+    interpose::announce_gradient_reads(pieces.back(), link);
   }
   return pieces;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/refuse.h"
+#include "interpose/piece_gradient.h"
 
 namespace fsdp::engine {
 
@@ -21,14 +22,17 @@ UnitGradientSum::UnitGradientSum(const layout::UnitLayout& layout, int rank, std
   sum_.held.assign(pieces_.size(), 0);
 }
 
+torch::Tensor& UnitGradientSum::gradient_of(size_t parameter) const {
+  return interpose::gradient_of(pieces_[parameter]);
+}
+
 interpose::PieceStorage* UnitGradientSum::storage_of(size_t parameter) const {
-  const torch::Tensor& gradient = pieces_[parameter].grad();
-  return gradient.defined() ? interpose::PieceStorage::of(gradient) : nullptr;
+  return gradient_of(parameter).defined() ? interpose::PieceStorage::of(gradient_of(parameter)) : nullptr;
 }
 
 // One rank alone adds to a gradient that the user has set as autograd does, unless the sum is to be divided.
 void UnitGradientSum::check_can_add(size_t parameter, const std::string& name) const {
-  if (!pieces_[parameter].grad().defined()) return;
+  if (!gradient_of(parameter).defined()) return;
   const interpose::PieceStorage* storage = storage_of(parameter);
   if (storage != nullptr && storage->sum() == Sum::Ended) refuse(schedule::Misuse::BackwardAfterClose, "a gradient");
   FSDP_CHECK(storage != nullptr || (layout_.ranks() == 1 && !divided_later_),
@@ -91,14 +95,14 @@ void UnitGradientSum::change_layout(std::vector<uint8_t> wanted) {
 
 void UnitGradientSum::show() {
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    if (!sum_.held[i] || pieces_[i].grad().defined()) continue;
+    if (!sum_.held[i] || gradient_of(i).defined()) continue;
     const layout::Range range = gradient_layout_.piece_of(i, rank_);
     set_gradient(i, sum_.values.slice(0, range.begin, range.end), Sum::Open);
   }
 }
 
 void UnitGradientSum::set_gradient(size_t parameter, const torch::Tensor& gradient, Sum sum) {
-  pieces_[parameter].mutable_grad() = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
+  gradient_of(parameter) = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
   storage_of(parameter)->set_sum(sum);
   refuse_until_divided(parameter);
 }
@@ -131,7 +135,7 @@ void UnitGradientSum::refuse_access_until_scaled() {
 }
 
 bool UnitGradientSum::is_finite(size_t parameter) const {
-  const torch::Tensor& gradient = pieces_[parameter].grad();
+  const torch::Tensor& gradient = gradient_of(parameter);
   if (!gradient.defined() || gradient.numel() == 0) return true;
   const interpose::PieceStorage* storage = storage_of(parameter);
   return (storage != nullptr ? storage->memory() : gradient).isfinite().all().item<bool>();
@@ -140,7 +144,7 @@ bool UnitGradientSum::is_finite(size_t parameter) const {
 bool UnitGradientSum::is_partly_ended() const {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const interpose::PieceStorage* storage = storage_of(i);
-    if (pieces_[i].grad().defined() && (storage == nullptr || storage->sum() == Sum::Ended)) return true;
+    if (gradient_of(i).defined() && (storage == nullptr || storage->sum() == Sum::Ended)) return true;
   }
   return false;
 }
@@ -148,7 +152,7 @@ bool UnitGradientSum::is_partly_ended() const {
 bool UnitGradientSum::is_zeroed() const {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const interpose::PieceStorage* storage = storage_of(i);
-    if (pieces_[i].grad().defined() && (storage == nullptr || storage->sum() != Sum::Zeroed)) return false;
+    if (gradient_of(i).defined() && (storage == nullptr || storage->sum() != Sum::Zeroed)) return false;
   }
   return true;
 }
@@ -177,8 +181,8 @@ void UnitGradientSum::add_kept(UnitGradients& gradients) {
     if (interpose::PieceStorage* storage = storage_of(i)) {
       torch::Tensor(storage->memory()).add_(flat);
       add_again(i);
-    } else if (pieces_[i].grad().defined()) {
-      pieces_[i].mutable_grad().add_(flat);
+    } else if (gradient_of(i).defined()) {
+      gradient_of(i).add_(flat);
     } else {
       set_gradient(i, flat.to(torch::kFloat32), Sum::Open);
     }
@@ -186,7 +190,7 @@ void UnitGradientSum::add_kept(UnitGradients& gradients) {
 }
 
 void UnitGradientSum::drop() {
-  for (torch::Tensor& piece : pieces_) piece.mutable_grad().reset();
+  for (const torch::Tensor& piece : pieces_) interpose::gradient_of(piece).reset();
   std::fill(sum_.held.begin(), sum_.held.end(), 0);
   if (sum_.values.defined() && sum_.values.storage().use_count() > 1) sum_.values.reset();
 }
@@ -197,13 +201,14 @@ void UnitGradientSum::give_back() {
 }
 
 bool UnitGradientSum::any() const {
-  return std::any_of(pieces_.begin(), pieces_.end(), [](const torch::Tensor& piece) { return piece.grad().defined(); });
+  return std::ranges::any_of(pieces_,
+                             [](const torch::Tensor& piece) { return interpose::gradient_of(piece).defined(); });
 }
 
 int64_t UnitGradientSum::bytes() const {
   if (sum_.values.defined()) return static_cast<int64_t>(sum_.values.nbytes());
   int64_t bytes = 0;
-  for (const torch::Tensor& piece : pieces_) bytes += piece.grad().defined() ? piece.grad().nbytes() : 0;
+  for (size_t i = 0; i < pieces_.size(); ++i) bytes += gradient_of(i).defined() ? gradient_of(i).nbytes() : 0;
   return bytes;
 }
 

@@ -80,6 +80,7 @@ class UnitGradientSum {
  private:
   void change_layout(std::vector<uint8_t> wanted);
   bool holds_any() const;
+  torch::Tensor& gradient_of(size_t parameter) const;
   interpose::PieceStorage* storage_of(size_t parameter) const;
   void set_gradient(size_t parameter, const torch::Tensor& gradient, interpose::PieceStorage::Sum sum);
   void add_again(size_t parameter);

@@ -88,9 +88,6 @@ std::shared_ptr<SavedTensorKeeper> counting_keeper(std::shared_ptr<ActivationCou
 // Watches the tensors that are saved on threads that use a model, and has them counted; autograd's graph outlives it.
 class ActivationWatch {
  public:
-  // Whether tensors can be watched here, which a model that has them stored needs.
-  static bool is_possible() { return install_saved_tensor_engine(); }
-
   explicit ActivationWatch(size_t units);
   // From now on tensors are stored that `stored` takes; it counts in `count()`.
   void store(const std::shared_ptr<StoredActivations>& stored);

@@ -1,59 +1,123 @@
 #include "interpose/activations.h"
 
+#include <string_view>
 #include <unordered_set>
 
 #include "base/error.h"
 
 namespace fsdp::interpose {
 
-bool needs_equal_dtypes(const std::string& operation) {
-  static const std::unordered_set<std::string> operations{"aten::linear",
-                                                          "aten::addmm",
-                                                          "aten::mm",
-                                                          "aten::bmm",
-                                                          "aten::baddbmm",
-                                                          "aten::addbmm",
-                                                          "aten::matmul",
-                                                          "aten::mv",
-                                                          "aten::addmv",
-                                                          "aten::dot",
-                                                          "aten::bilinear",
-                                                          "aten::einsum",
-                                                          "aten::conv1d",
-                                                          "aten::conv2d",
-                                                          "aten::conv3d",
-                                                          "aten::convolution",
-                                                          "aten::_convolution",
-                                                          "aten::conv_transpose1d",
-                                                          "aten::conv_transpose2d",
-                                                          "aten::conv_transpose3d",
-                                                          "aten::lstm",
-                                                          "aten::gru",
-                                                          "aten::rnn_tanh",
-                                                          "aten::rnn_relu",
-                                                          "aten::lstm_cell",
-                                                          "aten::gru_cell",
-                                                          "aten::rnn_tanh_cell",
-                                                          "aten::rnn_relu_cell",
-                                                          "aten::layer_norm",
-                                                          "aten::native_layer_norm",
-                                                          "aten::group_norm",
-                                                          "aten::native_group_norm",
-                                                          "aten::batch_norm",
-                                                          "aten::instance_norm",
-                                                          "aten::rms_norm",
-                                                          "aten::prelu",
-                                                          "aten::_native_multi_head_attention",
-                                                          "aten::_transformer_encoder_layer_fwd"};
-  return operations.contains(operation);
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+bool needs_equal_dtypes(std::string_view operation) {
+  static const Names names{"_convolution",
+                           "_embedding_bag",
+                           "_native_multi_head_attention",
+                           "_transformer_encoder_layer_fwd",
+                           "addbmm",
+                           "addmm",
+                           "addmv",
+                           "baddbmm",
+                           "batch_norm",
+                           "bilinear",
+                           "binary_cross_entropy",
+                           "bmm",
+                           "chain_matmul",
+                           "conv1d",
+                           "conv2d",
+                           "conv3d",
+                           "conv_tbc",
+                           "conv_transpose1d",
+                           "conv_transpose2d",
+                           "conv_transpose3d",
+                           "convolution",
+                           "cross",
+                           "dot",
+                           "einsum",
+                           "embedding_bag",
+                           "grid_sampler",
+                           "grid_sampler_2d",
+                           "grid_sampler_3d",
+                           "group_norm",
+                           "gru",
+                           "gru_cell",
+                           "heaviside",
+                           "index_add",
+                           "index_copy",
+                           "index_put",
+                           "index_reduce",
+                           "inner",
+                           "instance_norm",
+                           "isclose",
+                           "layer_norm",
+                           "lerp",
+                           "linalg_cross",
+                           "linalg_multi_dot",
+                           "linalg_vecdot",
+                           "linear",
+                           "lstm",
+                           "lstm_cell",
+                           "masked_scatter",
+                           "matmul",
+                           "mm",
+                           "mv",
+                           "native_group_norm",
+                           "native_layer_norm",
+                           "prelu",
+                           "put",
+                           "rms_norm",
+                           "rnn_relu",
+                           "rnn_relu_cell",
+                           "rnn_tanh",
+                           "rnn_tanh_cell",
+                           "scaled_dot_product_attention",
+                           "scatter",
+                           "scatter_add",
+                           "scatter_reduce",
+                           "tensordot",
+                           "vdot"};
+  return names.contains(operation);
 }
 
-bool holds_statistics(const std::string& argument) { return argument == "running_mean" || argument == "running_var"; }
+bool lacks_sixteen_bits(std::string_view operation) {
+  static const Names names{"cdist",
+                           "complex",
+                           "linalg_lstsq",
+                           "linalg_solve",
+                           "linalg_solve_ex",
+                           "linalg_solve_triangular",
+                           "multi_margin_loss",
+                           "polar"};
+  return names.contains(operation);
+}
 
-at::Tensor cast_activation(const at::Tensor& activation, const UnitStorage& unit) {
-  const bool differs = activation.defined() && activation.is_floating_point() &&
-                       activation.scalar_type() != unit.dtype() && UnitStorage::of(activation) == nullptr;
-  return differs ? activation.to(unit.dtype()) : activation;
+// Without the namespace, and without the sign of an operator in place.
+std::string_view plain_name(std::string_view operation) {
+  if (operation.starts_with("aten::")) operation.remove_prefix(6);
+  if (operation.ends_with('_')) operation.remove_suffix(1);
+  return operation;
+}
+
+}  // namespace
+
+ArgumentDtypes argument_dtypes(const std::string& operation) {
+  const std::string_view name = plain_name(operation);
+  if (needs_equal_dtypes(name)) return ArgumentDtypes::OfParameter;
+  return lacks_sixteen_bits(name) ? ArgumentDtypes::Float32 : ArgumentDtypes::AsTheyAre;
+}
+
+ArgumentTraits argument_traits(const c10::Argument& argument) {
+  const std::string& name = argument.name();
+  return {.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite(),
+          .statistics = name == "running_mean" || name == "running_var",
+          .any_dtype = name == "attn_mask"};
+}
+
+at::Tensor cast_argument(const at::Tensor& tensor, torch::ScalarType dtype) {
+  const bool differs = tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != dtype;
+  return differs ? tensor.to(dtype) : tensor;
 }
 
 namespace {
@@ -67,20 +131,33 @@ void check_statistics(const c10::IValue& value, const UnitStorage& unit) {
                   toString(found), toString(unit.dtype()));
 }
 
+torch::ScalarType common_dtype(torch::jit::Stack& stack, const std::vector<ArgumentTraits>& arguments,
+                               ArgumentDtypes rule, const UnitStorage& unit) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = torch::jit::peek(stack, i, arguments.size());
+    if (arguments[i].written && value.isTensor() && value.toTensor().is_floating_point()) {
+      return value.toTensor().scalar_type();
+    }
+  }
+  return rule == ArgumentDtypes::Float32 ? torch::kFloat32 : unit.dtype();
+}
+
 }  // namespace
 
-void cast_activations(torch::jit::Stack& stack, const std::vector<bool>& statistics, const UnitStorage& unit) {
-  for (size_t i = 0; i < statistics.size(); ++i) {
-    c10::IValue& value = torch::jit::peek(stack, i, statistics.size());
-    if (statistics[i]) {
+void cast_arguments(torch::jit::Stack& stack, const std::vector<ArgumentTraits>& arguments, ArgumentDtypes rule,
+                    const UnitStorage& unit) {
+  const torch::ScalarType dtype = common_dtype(stack, arguments, rule, unit);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = torch::jit::peek(stack, i, arguments.size());
+    if (arguments[i].statistics) {
       check_statistics(value, unit);
+    } else if (arguments[i].written || arguments[i].any_dtype) {
       continue;
-    }
-    if (value.isTensor()) {
-      value = cast_activation(value.toTensor(), unit);
+    } else if (value.isTensor()) {
+      value = cast_argument(value.toTensor(), dtype);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> cast;
-      for (const at::Tensor& tensor : value.toTensorList()) cast.push_back(cast_activation(tensor, unit));
+      for (const at::Tensor& tensor : value.toTensorList()) cast.push_back(cast_argument(tensor, dtype));
       value = std::move(cast);
     }
   }

@@ -17,28 +17,25 @@ namespace {
 
 // The facts of a schema, worked out once per operator and thread.
 struct Traits {
-  bool is_view = false;          // returns only views of arguments: reads no bytes itself
-  bool equal_dtypes = false;     // see activations.h
-  std::vector<bool> written;     // per argument
-  std::vector<bool> statistics;  // per argument: see activations.h
+  bool is_view = false;  // returns only views of arguments: reads no bytes itself
+  ArgumentDtypes dtypes = ArgumentDtypes::AsTheyAre;
+  std::vector<ArgumentTraits> arguments;
   std::string name;
 };
 
 Traits make_traits(const c10::FunctionSchema& schema) {
   Traits traits;
   traits.name = schema.operator_name().name;
-  traits.equal_dtypes = needs_equal_dtypes(traits.name);
+  traits.dtypes = argument_dtypes(traits.name);
   for (const c10::Argument& argument : schema.arguments()) {
-    traits.written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
-    traits.statistics.push_back(holds_statistics(argument.name()));
+    traits.arguments.push_back(argument_traits(argument));
   }
   // set_data, and with it module->to(), shows itself by the question whether it may.
   if (traits.name == "aten::_has_compatible_shallow_copy_type") {
-    traits.name = "set_data (module->to() or a conversion)";
-    traits.written[0] = true;
+    traits.name = kSetData;
+    traits.arguments[0].written = true;
   }
-  traits.is_view = !schema.returns().empty() &&
-                   std::none_of(traits.written.begin(), traits.written.end(), [](bool write) { return write; }) &&
+  traits.is_view = !schema.returns().empty() && std::ranges::none_of(traits.arguments, &ArgumentTraits::written) &&
                    std::all_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
                      return result.alias_info() && !result.alias_info()->isWrite();
                    });
@@ -63,7 +60,7 @@ void note_views(const c10::OperatorHandle& operation, const torch::jit::Stack& s
 void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const Traits& traits = traits_of(operation);
   if (traits.is_view) {  // one that copies after all, such as reshape, meets us again in its inner operators
-    for (const c10::IValue& value : torch::jit::last(*stack, traits.written.size())) {
+    for (const c10::IValue& value : torch::jit::last(*stack, traits.arguments.size())) {
       if (value.isTensor()) announce_view(value.toTensor());
     }
     operation.redispatchBoxed(keys_below(keys), stack);
@@ -72,15 +69,15 @@ void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
     return;
   }
   Touches touches;
-  auto arguments = torch::jit::last(*stack, traits.written.size());
-  for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.written[i]);
+  auto arguments = torch::jit::last(*stack, traits.arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) touches.add(arguments[i], traits.arguments[i].written);
   if (OperatorRecorder* recorder = recorder_of(touches)) [[unlikely]] {
     recorder->operator_called(operation, keys_below(keys), *stack);
     return;
   }
   Pins pins(touches, traits.name.c_str());
-  if (traits.equal_dtypes && !touches.empty() && touches.first().casts_activations()) {
-    cast_activations(*stack, traits.statistics, touches.first());
+  if (traits.dtypes != ArgumentDtypes::AsTheyAre && !touches.empty() && touches.first().casts_activations()) {
+    cast_arguments(*stack, traits.arguments, traits.dtypes, touches.first());
   }
   operation.redispatchBoxed(keys_below(keys), stack);
 }

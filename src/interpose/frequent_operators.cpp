@@ -36,8 +36,11 @@ void add(Touches&, const Other&) {}
 
 // One argument, as it is passed on.
 const at::Tensor& cast(const at::Tensor& tensor, const UnitStorage& unit, at::Tensor& kept) {
-  kept = cast_activation(tensor, unit);
+  kept = cast_argument(tensor, unit.dtype());
   return kept;
+}
+std::optional<at::Tensor> cast(const std::optional<at::Tensor>& tensor, const UnitStorage& unit, at::Tensor&) {
+  return tensor ? std::optional(cast_argument(*tensor, unit.dtype())) : std::nullopt;
 }
 template <typename Other>
 Other&& cast(Other&& other, const UnitStorage&, at::Tensor&) {
@@ -69,7 +72,7 @@ struct Kernel<Operation, Result(Arguments...)> {
   }
 
  private:
-  inline static const bool kEqualDtypes = needs_equal_dtypes(Operation::name);
+  inline static const bool kEqualDtypes = argument_dtypes(Operation::name) == ArgumentDtypes::OfParameter;
 
   static Result run_recorded(OperatorRecorder& recorder, c10::DispatchKeySet keys, Arguments... arguments) {
     static const c10::OperatorHandle operation =

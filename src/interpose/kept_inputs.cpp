@@ -4,12 +4,14 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "base/error.h"
-#include "interpose/tensor_form.h"
+#include "interpose/touches.h"
 
 namespace fsdp::interpose {
 
 KeptInputs::KeptInputs(const std::vector<torch::Tensor>& inputs) {
   for (const torch::Tensor& input : inputs) {
+    // A parameter's version goes up when it is used first after a step. That is here.
+    if (input.defined()) announce_view(input);
     const c10::VariableVersion version =
         input.defined() ? torch::autograd::impl::version_counter(input) : c10::VariableVersion();
     inputs_.push_back({torch::autograd::SavedVariable(input, /*is_output=*/false), version,

@@ -22,6 +22,9 @@ struct GradientUse {
   bool whole;  // every element of it
 };
 
+// The operation by which set_data announces itself.
+inline constexpr const char* kSetData = "set_data (module->to() or a conversion)";
+
 // The ways in which an operator uses pieces (piece_storage.h).
 struct PieceUse {
   c10::SmallVector<GradientUse, 2> gradients;
@@ -43,6 +46,8 @@ class Listener {
   virtual void parameter_viewed(int unit) = 0;
   // `operation` is about to use pieces in this way.
   virtual void pieces_used(const PieceUse& use, const char* operation) = 0;
+  // A piece's grad() is about to be returned while `Link::local_sums` is set.
+  virtual void gradient_read() = 0;
   // Where a parameter's gradient, which is about to be computed and to arrive next, can be written: of the parameter's
   // sizes, strides and dtype, and alone in its storage. Undefined: anywhere.
   virtual torch::Tensor gradient_destination(int unit, int parameter) = 0;
@@ -57,6 +62,8 @@ struct Link {
   Listener* listener = nullptr;  // null once it has gone
   // Whether the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
+  // Whether backwards of no_sync scopes left gradients that are not reduced yet: the listener sets and resets it.
+  std::atomic<bool> local_sums = false;
   // The operator that runs on parameters, for messages; null while none does. Of several threads' the last to begin.
   std::atomic<const char*> operation = nullptr;
 };

@@ -1,15 +1,11 @@
 #include "interpose/saved_tensors.h"
 
-#include <torch/csrc/autograd/engine.h>
-
-#include "base/error.h"
+#include "interpose/hooks_engine.h"
 #include "interpose/key.h"
 
 namespace fsdp::interpose {
 
 namespace {
-
-using torch::autograd::Engine;
 
 thread_local const SavedTensorsScope* innermost = nullptr;
 thread_local std::shared_ptr<SavedTensorKeeper> watcher;
@@ -20,29 +16,18 @@ SavedTensorKeeper* saved_tensor_keeper() { return innermost != nullptr ? innermo
 
 namespace {
 
-class SavedTensorEngine final : public Engine {
- public:
-  static Engine& get() {
-    static SavedTensorEngine engine;
-    return engine;
+// Hooks that a user of Python has pushed come before a count, and after a scope of this library.
+SavedTensorHooks hooks_for_saved_tensor(torch::autograd::Engine& others) {
+  if (innermost == nullptr) {
+    if (SavedTensorHooks pushed = others.get_default_saved_variable_hooks()) return pushed;
   }
-  SavedTensorHooks get_default_saved_variable_hooks() override {
-    SavedTensorKeeper* keeper = saved_tensor_keeper();
-    return keeper != nullptr ? keeper->hooks() : nullptr;
-  }
-};
+  SavedTensorKeeper* keeper = saved_tensor_keeper();
+  return keeper != nullptr ? keeper->hooks() : nullptr;
+}
 
 }  // namespace
 
-// Another engine than LibTorch's own is Python's: that one stays.
-bool install_saved_tensor_engine() {
-  static const bool ours = [] {
-    if (&Engine::get_default_engine() != &Engine::get_base_engine()) return false;
-    torch::autograd::set_default_engine_stub(SavedTensorEngine::get);
-    return true;
-  }();
-  return ours;
-}
+void install_saved_tensor_engine() { HooksEngine::install(hooks_for_saved_tensor); }
 
 void KeptTensor::refuse_modified() const {
   TORCH_CHECK(
@@ -69,9 +54,7 @@ void ActivationHooks::call_pack_hook(const torch::Tensor& tensor) {
 }
 
 SavedTensorsScope::SavedTensorsScope(SavedTensorKeeper* keeper) : keeper_(keeper), outer_(innermost) {
-  FSDP_CHECK(install_saved_tensor_engine(),
-             "tensors that autograd saves cannot be kept elsewhere: found another engine of autograd than LibTorch's "
-             "own. In a process with Python use torch.autograd.graph.saved_tensors_hooks.");
+  install_saved_tensor_engine();
   innermost = this;
 }
 

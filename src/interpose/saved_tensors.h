@@ -1,10 +1,9 @@
-// The tensors that autograd saves for a backward, seen and kept by somebody else: who counts them, makes them again or
-// has them elsewhere. C++ has no torch.autograd.graph.saved_tensors_hooks; this is it, with its rules.
+// The tensors that autograd saves for a backward: a keeper counts them, makes them again or stores them elsewhere. C++
+// has no torch.autograd.graph.saved_tensors_hooks; this is it, with its rules.
 //
-// Autograd's engine is asked for hooks each time that a node saves a tensor. Ours (one per process) answers with those
-// of the innermost scope that is open on the calling thread, or, where none is, with those of the thread's watcher. A
-// process with Python has an engine of its own, which asks Python's stack of hooks: there nobody is watching, and a
-// scope throws (a Python package would push the same keepers there).
+// LibTorch asks autograd's engine for hooks each time that a node saves a tensor. Ours (hooks_engine.h) answers with
+// those of the innermost scope that is open on the calling thread. Where none is open, it answers with hooks that
+// Python has pushed, in a process with Python, and else with those of the thread's watcher.
 //
 // Threads: scopes are of the thread that opens them. Hooks are packed on the thread that saves; they are unpacked and
 // destroyed on any thread, the backward's mostly.
@@ -87,8 +86,6 @@ class ActivationHooks : public torch::autograd::SavedVariableHooks {
 // While it lives, `keeper` has the tensors that nodes made on this thread save. Scopes nest, and only the innermost is
 // asked; with a null keeper autograd keeps the tensors, as if there were no scope nor watcher. The keeper outlives the
 // scope, and hooks may outlive both. Ended on the thread and in the order of its opening.
-//
-// Throws Error where the engine is not ours.
 class SavedTensorsScope {
  public:
   explicit SavedTensorsScope(SavedTensorKeeper* keeper);
@@ -102,13 +99,13 @@ class SavedTensorsScope {
   friend SavedTensorKeeper* saved_tensor_keeper();
 };
 
-// Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: nobody. Where the
-// engine is not ours nobody is asked. Cheap where the keeper is the watcher already.
+// Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: none is. Cheap where
+// the keeper is the watcher already.
 void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
 // Whom a node that this thread makes now would ask; null: nobody. A keeper that holds tensors itself asks whom it hides
 // for hooks, packs and unpacks by these, and destroys them when it lets a tensor go: then it is counted as autograd's.
 SavedTensorKeeper* saved_tensor_keeper();
-// Installs the engine, before the first backward. Whether it is ours.
-bool install_saved_tensor_engine();
+// Installs the engine, where it is not the default. The watcher is asked from then on.
+void install_saved_tensor_engine();
 
 }  // namespace fsdp::interpose

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 #include "memory/mapped_tensor.h"
 #include "optim/device_norm.h"
@@ -31,7 +32,9 @@ NormSum own_norm(engine::Model& model, double norm_type) {
   for (size_t id = 0; id < units.size(); ++id) {
     if (id + 1 < units.size()) memory::read_ahead(units[id + 1]->sum.values());
     const engine::ShardedUnit& unit = *units[id];
-    for (size_t i = 0; i < unit.parameters.size(); ++i) add(model.parameters()[unit.first_piece + i].piece.grad());
+    for (size_t i = 0; i < unit.parameters.size(); ++i) {
+      add(interpose::gradient_of(model.parameters()[unit.first_piece + i].piece));
+    }
     memory::put_away(unit.sum.values());
   }
   if (!elsewhere.empty()) norm.add(norm_on_device(elsewhere, norm_type));

@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "fsdp/optim.h"
 #include "interpose/accumulator.h"
+#include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp {
@@ -44,7 +45,8 @@ bool unscale_pieces(engine::Model& model, double scale) {
   model.scale_now();
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : model.parameters()) {
-    if (parameter.piece.grad().defined()) gradients.push_back(parameter.piece.grad());
+    const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
+    if (gradient.defined()) gradients.push_back(gradient);
   }
   const torch::TensorOptions options = gradients.at(0).options();
   torch::Tensor not_finite = torch::zeros({1}, options);

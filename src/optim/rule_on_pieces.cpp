@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::optim {
@@ -162,11 +163,12 @@ UpdateBatch RuleOnPieces::batch_of(size_t group, const engine::ShardedUnit& unit
   const auto last = std::lower_bound(first, members_[group].end(), unit.first_piece + unit.parameters.size());
   for (size_t i : std::span(first, last)) {
     const torch::Tensor& piece = model_->parameters()[i].piece;
-    if (!piece.grad().defined()) continue;
+    const torch::Tensor& gradient = interpose::gradient_of(piece);
+    if (!gradient.defined()) continue;
     if (!steps_[i].defined()) make_state(i);
     batch.parameters.push_back(i);
     batch.pieces.push_back(piece);
-    batch.gradients.push_back(interpose::plain(piece.grad()));
+    batch.gradients.push_back(interpose::plain(gradient));
     batch.steps.push_back(steps_[i]);
     for (size_t state = 0; state < states_.size(); ++state) batch.states[state].push_back(states_[state][i]);
   }

@@ -31,8 +31,9 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "Clipping, a step or a backward after a backward that threw, where `no_sync()` scopes had summed up gradients",
      "Those sums lay where the backward wrote, and are lost. Call `zero_grad`, and run the micro-batches of this step "
      "again."},
-    {"the gradients are still each rank's own inside no_sync(). End the scope before clipping or a step.",
-     "`step` or `clip_grad_norm_` inside a `no_sync()` scope",
+    {"the gradients are still each rank's own inside no_sync(). End the scope before clipping, a step or a piece's "
+     "grad().",
+     "`step`, `clip_grad_norm_` or a piece's `grad()` inside a `no_sync()` scope",
      "The gradients are still each rank's own. End the scope first."},
     {"there is no gradient to clip or to step with. Call backward first.",
      "`step` or `clip_grad_norm_` without a gradient on any rank",

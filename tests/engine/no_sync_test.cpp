@@ -81,6 +81,105 @@ TEST_P(NoSyncOnRanks, AddsInItsOwnOrderAndReducesOnceAStep) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NoSyncOnRanks, ::testing::Values(1, 2, 3, 4), ::testing::PrintToStringParamName());
 
+// An optimizer of LibTorch's skips a piece that has no gradient.
+Weights train_with_torch_optim(World& world, const Options& options, bool clips) {
+  const auto model = make_gpt();
+  auto sharded = shard(*model.module, world, options);
+  torch::optim::AdamW optimizer(sharded.shards(), torch::optim::AdamWOptions(kRate));
+  for (int step = 0; step < kAccumulatedSteps; ++step) {
+    {
+      const NoSync scope = sharded.no_sync();
+      for (int b = 0; b < kBatches; ++b) {
+        model.loss((step * kBatches + b) * world.size() + world.rank()).backward();
+      }
+    }
+    if (clips) sharded.clip_grad_norm_(1e9);  // reduces, and scales nothing
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return testing_models::whole_weights(*model.module, sharded);
+}
+
+TEST_P(NoSyncOnRanks, AStepOfLibTorchsOptimizersReduces) {
+  for (const char* backend : {"auto", "gloo"}) {
+    run_ranks(GetParam(),
+              [](World& world) {
+                const auto model = make_gpt();
+                auto before = shard(*model.module, world);
+                for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
+                  const Weights clipped = train_with_torch_optim(world, options, true);
+                  const Weights plain = train_with_torch_optim(world, options, false);
+                  EXPECT_THAT(testing_models::differences(clipped, plain), IsEmpty()) << name;
+                  EXPECT_FALSE(
+                      testing_models::differences(testing_models::whole_weights(*model.module, before), plain).empty());
+                }
+              },
+              {.backend = backend});
+  }
+}
+
+// Each rank's backwards leave 2 for each element of the first parameter, and outside of the scope 3 for the second.
+TEST_P(NoSyncOnRanks, AParameterThatOnlyTheScopeUsesIsSteppedBeforeAndAfterTheOtherBackward) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto& [name, options] : testing_models::every_strategy(world.size())) {
+      for (const bool scope_first : {true, false}) {
+        auto first = torch::ones({65}, torch::requires_grad()), second = torch::ones({65}, torch::requires_grad());
+        auto sharded = shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}, {"b", {{"second", second}}, {}}},
+                             world, options);
+        torch::optim::SGD optimizer(sharded.shards(), 1.0);
+        const auto in_scope = [&] {
+          const NoSync scope = sharded.no_sync();
+          (first * 2).sum().backward();
+        };
+        for (int step = 0; step < 2; ++step) {
+          if (scope_first) in_scope();
+          (second * 3).sum().backward();
+          if (!scope_first) in_scope();
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        const NamedTensors state = sharded.full_state();
+        EXPECT_TRUE(torch::equal(state[0].second, torch::full({65}, 1.0 - 2 * 2))) << name << scope_first;
+        EXPECT_TRUE(torch::equal(state[1].second, torch::full({65}, 1.0 - 2 * 3))) << name << scope_first;
+      }
+    }
+  });
+}
+
+TEST(NoSync, AnotherOptimizersZeroGradForgetsWhatWasNotReduced) {
+  run_ranks(2, [](World& world) {
+    auto weight = torch::ones({65}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"a", {{"weight", weight}}, {}}}, world);
+    torch::optim::SGD optimizer(sharded.shards(), 1.0);
+    {
+      const NoSync scope = sharded.no_sync();
+      (weight * 5).sum().backward();
+    }
+    optimizer.zero_grad();
+    (weight * 2).sum().backward();
+    optimizer.step();
+    EXPECT_TRUE(torch::equal(sharded.full_state()[0].second, torch::full({65}, -1.0)));
+  });
+}
+
+TEST(NoSync, AGradientThatIsReadInsideIsAnErrorUnlessAHookReadsIt) {
+  run_ranks(2, [](World& world) {
+    auto weight = torch::ones({65}, torch::requires_grad());
+    auto sharded = shard(std::vector<NamedUnit>{{"a", {{"weight", weight}}, {}}}, world);
+    const torch::Tensor piece = sharded.shards()[0];
+    NoSync scope = sharded.no_sync();
+    (weight * 2).sum().backward();
+    EXPECT_THAT(message_of([&] { piece.grad(); }), HasSubstr("inside no_sync()"));
+    EXPECT_THAT(message_of([&] { piece.mutable_grad(); }), HasSubstr("inside no_sync()"));
+    torch::Tensor product = weight * 2;
+    product.register_hook([&](const torch::Tensor&) { EXPECT_FALSE(piece.grad().defined()); });
+    product.sum().backward();
+    { const NoSync ended = std::move(scope); }
+    EXPECT_TRUE(piece.grad().defined());
+    EXPECT_TRUE(torch::equal(piece.grad().clone(), torch::full({piece.numel()}, 4.0)));
+  });
+}
+
 TEST(NoSync, ZeroGradForgetsWhatWasNotReduced) {
   run_ranks(2, [](World& world) {
     auto train = [&](bool forget) {

@@ -46,6 +46,8 @@ class Recorder final : public Listener {
                                  use.writes_parameters ? " writes pieces" : ""));
   }
 
+  void gradient_read() override { events.push_back("reads grad()"); }
+
   // Each is given away once.
   torch::Tensor gradient_destination(int unit, int parameter) override {
     const auto place = places.find({unit, parameter});

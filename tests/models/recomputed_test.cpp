@@ -175,6 +175,54 @@ TEST_P(RecomputedModels, AccumulateInNoSync) {
   });
 }
 
+struct TiedHeadImpl : torch::nn::Module {
+  explicit TiedHeadImpl(int64_t width) : norm(register_module("norm", torch::nn::LayerNorm(std::vector{width}))) {}
+  Tensor forward(const Tensor& x, const Tensor& weight) { return torch::linear(norm(x).tanh(), weight).sin(); }
+  torch::nn::LayerNorm norm;
+};
+
+// Its parts are given a weight of another module. The step's first use of any parameter is such a part's.
+template <typename Head>
+struct TiedNet : torch::nn::Module {
+  TiedNet() {
+    embedding = register_module("embedding", torch::nn::Linear(kWidth, kWidth));
+    head = register_module("head", Head(kWidth));
+  }
+  template <typename Call>
+  Tensor loss(const Tensor& x, const Call& call) {
+    const auto product = [](const Tensor& a, const Tensor& weight) { return torch::linear(a, weight).exp(); };
+    return head->forward(embedding(call(product, x, embedding->weight)), embedding->weight).pow(2).mean();
+  }
+  torch::nn::Linear embedding{nullptr};
+  Head head{nullptr};
+};
+
+template <typename Head, typename Call>
+TestModel make_tied(const Call& call) {
+  torch::manual_seed(8);
+  auto net = std::make_shared<TiedNet<Head>>();
+  return {net, [net, call](int64_t b) { return net->loss(testing_models::values_for(b, {3, kWidth}), call); }};
+}
+
+TORCH_MODULE(TiedHead);
+
+TEST_P(RecomputedModels, MayBeGivenAParameter) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto called = [](const auto& function, const auto&... inputs) { return function(inputs...); };
+    const auto again = [](const auto& function, const auto&... in) { return activation_checkpoint(function, in...); };
+    const Training training{.steps = 3, .micro_batches = 2 * world.size()};
+    testing_models::Expected expected([&] { return make_tied<TiedHead>(called); }, training);
+    for (const auto& [strategy, options] : testing_models::every_strategy(world.size())) {
+      const TestModel model = make_tied<Recomputed<TiedHeadImpl>>(again);
+      auto sharded = shard(*model.module, world, options);
+      testing_models::train(model, sharded, world, training);
+      const auto found = testing_models::whole_weights(*model.module, sharded);
+      if (world.rank() != 0) continue;
+      EXPECT_THAT(testing_models::differences(expected.weights(), found), IsEmpty()) << strategy;
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, RecomputedModels,
                          ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
                                            Job{3, "gloo"}));

@@ -232,6 +232,37 @@ TEST(TorchOptim, PiecesCanBeReadCopiedAndSavedAsBefore) {
   });
 }
 
+// Anything that would make the tensor show other memory, or its elements in another shape.
+TEST(TorchOptim, APieceThatWouldLeaveTheModelIsAnError) {
+  run_ranks(2, [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    const Weights before = testing_models::whole_weights(*model.module, sharded);
+    const Tensors pieces = sharded.shards();
+    torch::Tensor piece = pieces[0];
+    model.loss(world.rank()).backward();
+    const std::vector<std::function<void(torch::Tensor)>> changes{
+        [](torch::Tensor tensor) { tensor.set_data(torch::zeros_like(tensor)); },
+        [](torch::Tensor tensor) { tensor.resize_({tensor.numel() / 2}); },
+        [](torch::Tensor tensor) { tensor.resize_as_(torch::zeros({1})); },
+        [](torch::Tensor tensor) { tensor.set_(torch::zeros_like(tensor)); },
+        [](torch::Tensor tensor) { tensor.unsqueeze_(0); },
+        [](torch::Tensor tensor) { tensor.as_strided_({1}, {1}); },
+    };
+    torch::NoGradGuard no_grad;
+    for (const auto& change : changes) {
+      EXPECT_THAT(message_of([&] { change(piece); }), HasSubstr("piece.copy_(values)"));
+      EXPECT_THAT(message_of([&] { change(piece.mutable_grad()); }), HasSubstr("piece.mutable_grad()"));
+    }
+    const torch::Tensor values = torch::zeros({torch::nn::utils::parameters_to_vector(pieces).numel()});
+    EXPECT_THAT(message_of([&] { torch::nn::utils::vector_to_parameters(values, pieces); }),
+                HasSubstr("vector_to_parameters"));
+    EXPECT_THAT(testing_models::differences(before, testing_models::whole_weights(*model.module, sharded)), IsEmpty());
+    for (torch::Tensor each : pieces) each.copy_(torch::zeros_like(each));
+    for (const auto& [name, tensor] : sharded.full_state()) EXPECT_EQ(tensor.abs().sum().item<float>(), 0) << name;
+  });
+}
+
 TEST(TorchOptim, AStepBetweenForwardAndBackwardIsAnError) {
   run_ranks(2, [](World& world) {
     auto model = make_gpt();
