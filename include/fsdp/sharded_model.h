@@ -153,8 +153,8 @@ class ShardedModel {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
-  // Every rank runs equally many backwards. If no backward outside of the scope follows, the first clip, step or call of
-  // a piece's grad() or mutable_grad() reduces. That call is a collective then, and an error inside the scope.
+  // Every rank runs equally many backwards. If no backward outside of the scope follows, the first clip, step or call
+  // of a piece's grad() or mutable_grad() reduces. That call is a collective then, and an error inside the scope.
   NoSync no_sync();
   // Uneven inputs, for ranks with different numbers of batches: they go on until none has another, and one without
   // takes part in the step all the same, as it owns a part of every parameter.
