@@ -10,7 +10,7 @@ namespace fsdp::engine {
 // Throws Error for an operator whose result depends on many elements of a tensor, of which this rank has a part only.
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation);
 
-// Throws Error for an operator after which a piece, or its gradient, would no longer show the model's memory.
+// Throws Error for an operator after which a piece would no longer show the model's memory.
 void check_keeps_form(const interpose::PieceUse& use, std::string_view operation);
 
 // Whether the operator sets what it writes to zero.

@@ -239,8 +239,7 @@ TEST(TorchOptim, APieceThatWouldLeaveTheModelIsAnError) {
     auto sharded = shard(*model.module, world);
     const Weights before = testing_models::whole_weights(*model.module, sharded);
     const Tensors pieces = sharded.shards();
-    torch::Tensor piece = pieces[0];
-    model.loss(world.rank()).backward();
+    const torch::Tensor piece = pieces[0];
     const std::vector<std::function<void(torch::Tensor)>> changes{
         [](torch::Tensor tensor) { tensor.set_data(torch::zeros_like(tensor)); },
         [](torch::Tensor tensor) { tensor.resize_({tensor.numel() / 2}); },
@@ -252,7 +251,6 @@ TEST(TorchOptim, APieceThatWouldLeaveTheModelIsAnError) {
     torch::NoGradGuard no_grad;
     for (const auto& change : changes) {
       EXPECT_THAT(message_of([&] { change(piece); }), HasSubstr("piece.copy_(values)"));
-      EXPECT_THAT(message_of([&] { change(piece.mutable_grad()); }), HasSubstr("piece.mutable_grad()"));
     }
     const torch::Tensor values = torch::zeros({torch::nn::utils::parameters_to_vector(pieces).numel()});
     EXPECT_THAT(message_of([&] { torch::nn::utils::vector_to_parameters(values, pieces); }),
