@@ -15,6 +15,7 @@ constexpr size_t kMostClasses = 8;  // that a message names
 void check_names_of(const std::vector<UnitMembers>& units) {
   std::map<std::string, const UnitMembers*> named;
   for (const UnitMembers& unit : units) {
+    if (unit.members.empty()) continue;  // the rest: it has its name by itself
     const auto [same, fresh] = named.emplace(unit.name, &unit);
     FSDP_CHECK(fresh || same->second->members == unit.members,
                "shard: options.units makes two units named {}, expected a name for each.", unit.name);

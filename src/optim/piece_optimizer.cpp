@@ -32,6 +32,7 @@ PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&& other) noexcept {
   model_ = std::move(other.model_);
   rules_ = std::move(other.rules_);
   update_ = std::move(other.update_);
+  gave_state_out_ = other.gave_state_out_;
   return *this;
 }
 

@@ -102,6 +102,7 @@ TEST_P(AdamWOnRanks, APatternThatMatchesNothingIsAnErrorThatNamesIt) {
     EXPECT_THAT(refused({.patterns = {"*.bias", "blocks.9.*"}}),
                 AllOf(HasSubstr("'blocks.9.*' matches no parameter"), HasSubstr("'tokens.weight'")));
     EXPECT_THAT(refused({.patterns = {"bias"}}), HasSubstr("'bias' matches no parameter"));
+    EXPECT_THAT(refused({.patterns = {}, .lr = 0.5}), HasSubstr("a group has no patterns"));
     EXPECT_EQ(refused({.patterns = {"*.bias", "blocks.?.*"}}), "no error");
   });
 }
@@ -260,7 +261,19 @@ TEST_P(ClippingOnRanks, ScalesTheGradientsToTheLargestNormAllowed) {
   }
 }
 
-TEST_P(ClippingOnRanks, RefusesNormsThatAreNotPositiveAndLeavesTheGradients) {
+// As torch.nn.utils.clip_grad_norm_ does.
+TEST_P(ClippingOnRanks, ToANormOfZeroMakesTheGradientsZero) {
+  run_ranks(GetParam(), [](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    run_backward(model, 0, world);
+    EXPECT_GT(sharded.clip_grad_norm_(0), 0);
+    for (const torch::Tensor& piece : sharded.shards()) EXPECT_FALSE(piece.grad().any().item<bool>());
+    EXPECT_EQ(sharded.clip_grad_norm_(0), 0);
+  });
+}
+
+TEST_P(ClippingOnRanks, RefusesNormsThatCannotBeAndLeavesTheGradients) {
   run_ranks(GetParam(), [](World& world) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);

@@ -19,8 +19,7 @@ class UnsafeByDefault {
 };
 
 class UnsafeOnTwoLines {
-  std::map<std::string, std::vector<std::shared_ptr<int>>>
-      map_;
+  std::map<std::string, std::vector<std::shared_ptr<int>>> map_;
 };
 
 class Copied {
