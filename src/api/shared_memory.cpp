@@ -33,7 +33,6 @@ struct Place {
   Role role;
   std::string name;
   torch::Tensor tensor;
-  StorageFacts facts;
   const void* space;     // in which addresses compare: a deferred storage; null: this process
   uintptr_t begin, end;  // in bytes
 };
@@ -53,22 +52,28 @@ bool has_place(const torch::Tensor& tensor, const StorageFacts& facts) {
 Place place_of(Role role, const std::string& name, const torch::Tensor& tensor, const StorageFacts& facts) {
   const uintptr_t begin = facts.address + tensor.storage_offset() * tensor.element_size();
   const uintptr_t end = begin + numel_from_first_to_last(tensor) * tensor.element_size();
-  return {role, name, tensor, facts, facts.address == 0 ? facts.storage : nullptr, begin, end};
+  return {role, name, tensor, facts.address == 0 ? facts.storage : nullptr, begin, end};
+}
+
+// Calls visit(role, name, tensor) for all of them.
+template <typename Visit>
+void for_each_known(const std::vector<NamedUnit>& units, const NamedTensors& ignored, const Visit& visit) {
+  const auto visit_all = [&](Role role, const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) visit(role, name, tensor);
+  };
+  for (const NamedUnit& unit : units) {
+    visit_all(Role::Parameter, unit.parameters);
+    visit_all(Role::Buffer, unit.buffers);
+  }
+  visit_all(Role::Ignored, ignored);
 }
 
 std::vector<Place> places_of(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
   std::vector<Place> places;
-  const auto add = [&](Role role, const NamedTensors& tensors) {
-    for (const auto& [name, tensor] : tensors) {
-      const StorageFacts facts = interpose::storage_facts(tensor);
-      if (has_place(tensor, facts)) places.push_back(place_of(role, name, tensor, facts));
-    }
-  };
-  for (const NamedUnit& unit : units) {
-    add(Role::Parameter, unit.parameters);
-    add(Role::Buffer, unit.buffers);
-  }
-  add(Role::Ignored, ignored);
+  for_each_known(units, ignored, [&](Role role, const std::string& name, const torch::Tensor& tensor) {
+    const StorageFacts facts = interpose::storage_facts(tensor);
+    if (has_place(tensor, facts)) places.push_back(place_of(role, name, tensor, facts));
+  });
   return places;
 }
 
@@ -158,12 +163,15 @@ void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignor
 
 void warn_of_aliases(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
   std::unordered_map<const void*, std::unordered_set<const at::TensorImpl*>> known;
-  const std::vector<Place> places = places_of(units, ignored);
-  for (const Place& place : places) known[place.facts.storage].insert(place.tensor.unsafeGetTensorImpl());
+  for_each_known(units, ignored, [&](Role, const std::string&, const torch::Tensor& tensor) {
+    known[interpose::storage_facts(tensor).storage].insert(tensor.unsafeGetTensorImpl());
+  });
   std::vector<std::string> held;
-  for (const Place& place : places) {
-    const bool others = place.facts.holders > known[place.facts.storage].size();
-    if (place.role == Role::Parameter && others) held.push_back(place.name);
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, tensor] : unit.parameters) {
+      const StorageFacts facts = interpose::storage_facts(tensor);
+      if (tensor.numel() > 0 && facts.holders > known[facts.storage].size()) held.push_back(name);
+    }
   }
   if (held.empty()) return;
   std::cerr << fmt::format(

@@ -190,6 +190,7 @@ TEST(AliasWarnings, AreNotWrittenForOtherHolders) {
         const Tensor flat = torch::arange(18).to(torch::kFloat);
         first->weight.set_data(flat.slice(0, 0, 9).view({3, 3}));
         second->weight.set_data(flat.slice(0, 9, 18).view({3, 3}));
+        second->register_parameter("none", flat.slice(0, 18, 18));
       }
       nn::Sequential model(first, second);
       auto sharded = shard(*model, world);
