@@ -47,6 +47,7 @@ APP_ROOMS = {
 
 PUBLIC = {
     "error.h": "base",
+    "movable.h": "base",
     "world.h": "world",
     "deferred_init.h": "deferred",
     "options.h": "engine",

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/movable.h"
 #include "fsdp/optim.h"
 #include "fsdp/sharded_model.h"
 
@@ -54,15 +55,15 @@ class PendingCheckpoint {
   // have thrown, every time; nothing is left then. No collective, but it waits for the saves of the other ranks.
   void wait() const;
   // Whether `wait` has nothing to wait for: it is committed, or failed. Never waits.
-  bool done() const noexcept;
+  bool done() const;
   // For how long it has kept this rank's training waiting so far: in the call, an older save that it waited for
   // included, and where a change of the state waited for the copy.
-  double seconds_paused() const noexcept;
+  double seconds_paused() const;
   // From the call to the commit; so far, where it is not over.
-  double seconds() const noexcept;
+  double seconds() const;
 
  private:
-  std::shared_ptr<checkpoint::SaveUnderWay> save_;
+  detail::Movable<"PendingCheckpoint", std::shared_ptr<checkpoint::SaveUnderWay>> save_;
 };
 
 // As `save_checkpoint`, with the same files to the byte, but it returns at once: a thread of each rank copies, writes
@@ -171,12 +172,13 @@ struct PretrainedOptions {
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json
-// and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes;
-// an optimizer keeps its state. Each rank reads its own part, and holds it a second time until all is read, but for
-// shards that lie in files. A collective. Throws `Error`, with nothing changed, with all that differs: names that are
-// missing or left over, shapes and dtypes; and for a file that is damaged. Where a file for such shards cannot be read
-// any more when it is their turn, it throws `Error`, too, and so does every use of the model until another load has
-// succeeded.
+// and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes,
+// and buffers from any dtype to any, as those of a module that was converted as a whole, where a whole number or a bool
+// stays what it is; an optimizer keeps its state. Each rank reads its own part, and holds it a second time until all is
+// read, but for shards that lie in files. A collective. Throws `Error`, with nothing changed, with all that differs:
+// names that are missing or left over, shapes and dtypes; and for a file that is damaged. Where a file for such shards
+// cannot be read any more when it is their turn, it throws `Error`, too, and so does every use of the model until
+// another load has succeeded.
 void load_pretrained(const std::filesystem::path& path, ShardedModel& model, const PretrainedOptions& options = {});
 
 // Writes the parameters, whole and in fp32, and rank 0's buffers to `directory`/model.safetensors, which

@@ -34,7 +34,8 @@ class DeferredInitScope {
 // The bits are those of an ordinary construction, and so is the state of LibTorch's default generator, from the end of
 // `shard` or `materialize` on. The numbers are drawn then: until then, seed the generator again (torch::manual_seed) as
 // you like, but draw nothing from it; that would be an error, as an ordinary construction draws first. Another
-// deferred_init draws the numbers of the one before it, without keeping them.
+// deferred_init draws the numbers of the one before it, without keeping them. A module that is destroyed before it is
+// made real leaves the generator as it was before.
 //
 // Before `shard`, parameters can be frozen, initialised again (module->apply), written by operators, and replaced
 // (set_data); operators that read them are an `Error`, and so is a forward. Inside `make` all is allowed: values that

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fsdp/movable.h"
 #include "fsdp/sharded_model.h"
 
 namespace fsdp {
@@ -42,7 +43,7 @@ class Optimizer {
 };
 
 // Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options. To
-// set what the optimizer does not know, such as beta1 for SGD, is an `Error`.
+// set what the optimizer does not know, such as beta1 for SGD, is an `Error`, and so is a group without patterns.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   std::optional<double> lr = std::nullopt;
@@ -74,7 +75,7 @@ class StepInBackward {
   friend class PieceOptimizer;
   explicit StepInBackward(std::shared_ptr<engine::Model> model);
 
-  std::shared_ptr<engine::Model> model_;
+  detail::Movable<"StepInBackward", std::shared_ptr<engine::Model>> model_;
 };
 
 // The base of the optimizers below: they step on the pieces of a model's parameters, each group by its own settings. A
@@ -123,16 +124,16 @@ class PieceOptimizer : public Optimizer {
  protected:
   using Rules = std::vector<std::unique_ptr<optim::RuleOnPieces>>;
   PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules);
-  Rules& rules() { return rules_; }
+  Rules& rules() { return rules_.get(); }
 
  private:
   using Update = std::function<void(const engine::ShardedUnit& unit, const engine::GradientFactors& factors)>;
 
   void leave_model() noexcept;
 
-  std::shared_ptr<engine::Model> model_;
-  Rules rules_;
-  std::shared_ptr<const Update> update_;  // by all rules
+  detail::Movable<"optimizer", std::shared_ptr<engine::Model>> model_;
+  detail::Movable<"optimizer", Rules> rules_;
+  detail::Movable<"optimizer", std::shared_ptr<const Update>> update_;  // by all rules
   bool gave_state_out_ = false;
 };
 
@@ -283,14 +284,14 @@ class GradScaler {
   // nothing was unscaled since the last one.
   void update();
   // The factor of the next loss.
-  double scale_value() const { return options_.enabled ? state_.scale : 1; }
+  double scale_value() const { return options_.get().enabled ? state_.get().scale : 1; }
 
   // To save and restore; the same on every rank.
   struct State {
     double scale = 65536;
     int64_t finite_steps = 0;  // since the scale last changed
   };
-  State state() const { return state_; }
+  State state() const { return state_.get(); }
   // Throws `Error` for a scale that is not positive and finite.
   void load_state(const State& state);
 
@@ -299,9 +300,9 @@ class GradScaler {
 
   bool unscale(engine::Model& model);
 
-  GradScalerOptions options_;
-  State state_;
-  std::map<const engine::Model*, Progress> progress_;
+  detail::Movable<"GradScaler", GradScalerOptions> options_;
+  detail::Movable<"GradScaler", State> state_;
+  detail::Movable<"GradScaler", std::map<const engine::Model*, Progress>> progress_;
 };
 
 }  // namespace fsdp

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
 
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "fsdp/movable.h"
 
 namespace fsdp {
 
@@ -33,7 +36,8 @@ struct UnitMembers {
 
 // Divides a model into units, each gathered and reduced as a whole. A parameter belongs to the unit that has the
 // innermost module around it as a member, or itself; those of no unit form one more, `root`. A tied one goes where it
-// comes first. A value: copy it freely.
+// comes first. A value: copy it freely. `shard` throws `Error` for a policy that finds no module with parameters, or
+// names one that the model does not have.
 class UnitPolicy {
  public:
   // Names, as in `named_modules`, of the modules of `root` that are units.
@@ -42,30 +46,39 @@ class UnitPolicy {
   using Divide =
       std::function<std::vector<UnitMembers>(const torch::nn::Module& root, const std::vector<std::string>& ignored)>;
 
+  // Throw `Error` for an empty function.
   explicit UnitPolicy(Choose choose);
-  explicit UnitPolicy(Divide divide) : divide_(std::move(divide)) {}
-  std::vector<UnitMembers> divide(const torch::nn::Module& root, const std::vector<std::string>& ignored = {}) const {
-    return divide_(root, ignored);
-  }
+  explicit UnitPolicy(Divide divide);
+  std::vector<UnitMembers> divide(const torch::nn::Module& root, const std::vector<std::string>& ignored = {}) const;
   // The names of the members of all units.
   std::vector<std::string> choose(const torch::nn::Module& root) const;
 
  private:
-  Divide divide_;
+  detail::Movable<"UnitPolicy", Divide> divide_;
 };
+
+// The whole model is one unit.
+UnitPolicy one_unit();
 
 // Each module for which `is_unit` holds; it sees the name as in `named_modules`.
 UnitPolicy units_by(std::function<bool(const std::string& name, const torch::nn::Module& module)> is_unit);
 
+namespace detail {
+// Each module for which `is_unit` holds, or the whole model where there is none and it holds for that.
+UnitPolicy units_of_types(bool (*is_unit)(const torch::nn::Module& module));
+}  // namespace detail
+
 // Each module of one of these types, for example units_of<torch::nn::TransformerEncoderLayerImpl>().
 template <typename... Blocks>
 UnitPolicy units_of() {
-  return units_by([](const std::string&, const torch::nn::Module& module) {
-    return ((dynamic_cast<const Blocks*>(&module) != nullptr) || ...);
-  });
+  static_assert(!(torch::detail::is_module_holder<Blocks>::value || ...),
+                "units_of takes the class of a module, and a module holder is none: write units_of<BlockImpl>(), not "
+                "units_of<Block>()");
+  return detail::units_of_types(
+      [](const torch::nn::Module& module) { return ((dynamic_cast<const Blocks*>(&module) != nullptr) || ...); });
 }
 
-// The smallest modules that hold at least `numel` parameter elements.
+// The smallest modules that hold at least `numel` parameter elements; the whole model where it holds fewer.
 UnitPolicy units_by_size(int64_t numel);
 
 // The share of a model's parameters that an automatic unit holds at most, wherever its modules allow.
@@ -139,8 +152,9 @@ struct Options {
   // there. Full units and gradients are copied to and from the device, through the host, not by NCCL (docs/cuda.md). On
   // the CPU they lie there anyway, and nothing changes.
   bool cpu_offload = false;
-  std::vector<std::string> ignored = {};  // name patterns (* and ?) of parameters and buffers left alone
-  bool sync_module_states = true;         // rank 0's parameters and buffers to all
+  // Name patterns (* and ?) of parameters and buffers left alone. Of tied ones the first name counts.
+  std::vector<std::string> ignored = {};
+  bool sync_module_states = true;  // rank 0's parameters and buffers to all
   // FullShard and HybridShard over several hosts: each host keeps the parameters that its ranks have gathered, whole,
   // until the next step, instead of `buffers` full units: they cross the network once per step (docs/memory.md).
   bool full_on_each_host = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fsdp/activation_memory.h"
+#include "fsdp/movable.h"
 #include "fsdp/options.h"
 #include "fsdp/trace.h"
 #include "fsdp/world.h"
@@ -112,7 +113,7 @@ class FullParameters {
   void close();
 
  private:
-  std::unique_ptr<engine::FullScope> scope_;
+  detail::Movable<"FullParameters", std::unique_ptr<engine::FullScope>> scope_;  // null once it has ended
 };
 
 // A scope whose backwards add to gradients that stay with this rank, whole: no reduction, and a unit's memory for each
@@ -126,12 +127,12 @@ class NoSync {
   ~NoSync();
 
  private:
-  std::shared_ptr<engine::Model> model_;
+  detail::Movable<"NoSync", std::shared_ptr<engine::Model>> model_;
 };
 
 // A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
-// parameter used after that is an error. Forward passes, backwards and calls of one model come from one thread at a
-// time.
+// parameter used after that is an error, and so is a handle that was moved from, as with every handle of this library.
+// Forward passes, backwards and calls of one model come from one thread at a time.
 class ShardedModel {
  public:
   explicit ShardedModel(std::shared_ptr<engine::Model> model);
@@ -148,8 +149,9 @@ class ShardedModel {
   std::vector<torch::Tensor> shards() const;
 
   // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
-  // The result does not depend on the number of ranks (docs/determinism.md). A collective. Throws `Error` when there is
-  // no gradient, or for a norm_type that is not positive (infinity is allowed).
+  // The result does not depend on the number of ranks (docs/determinism.md). With a `max_norm` of 0 all gradients
+  // become 0; with infinity they stay as they are. A collective. Throws `Error` when there is no gradient, for a
+  // max_norm below 0 or NaN, or for a norm_type that is not positive (infinity is allowed).
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);
@@ -210,16 +212,18 @@ class ShardedModel {
 
   // For the rest of the library.
   engine::Model& model() const { return *model_; }
-  const std::shared_ptr<engine::Model>& shared_model() const { return model_; }
+  const std::shared_ptr<engine::Model>& shared_model() const { return model_.get(); }
 
  private:
-  std::shared_ptr<engine::Model> model_;
+  detail::Movable<"ShardedModel", std::shared_ptr<engine::Model>> model_;
 };
 
 // Shards the parameters of `module` over the ranks of `world`. The module stays as it is and is called as before, but
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
-// between ranks, that is sharded already, or that has parameters which share memory or are not fp32, bf16 or fp16 on
-// the CPU, and for a name pattern that matches nothing.
+// between ranks, that is sharded already, or that has parameters which are not fp32, bf16 or fp16 on
+// the CPU, or share memory with each other, with a buffer or with an ignored tensor; for a name pattern that matches
+// nothing; and for a policy that finds no unit. Other tensors that share memory with a parameter (a detach() in a
+// member) keep the values of before: where some live, rank 0 says so on stderr. Make them after this call.
 // A module made in deferred_init (deferred_init.h) is made real here, one unit after the other: beside the shards, one
 // unit is there whole, the largest of them for a moment.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
@@ -227,7 +231,8 @@ ShardedModel shard(torch::nn::Module& module, World& world, Options options = {}
 // As above, for a scripted or traced module. `options.units` sees a native module with the names, parameters and
 // buffers of `module`: a scripted class is a plain torch::nn::Module whose name() is that of the class, so that
 // units_by can ask for it, and one whose submodules are called 0, 1, 2, ... is a ModuleList, or a Sequential if its
-// class has that name. What asks for other C++ types, as units_of does, finds none. Switches TorchScript's fuser for
+// class has that name. What asks for other C++ types, as units_of does, finds
+// none, which is an Error. Switches TorchScript's fuser for
 // CPUs (NNC) off in this process: its kernels read parameters where nobody sees it. docs/determinism.md says when its
 // bits agree.
 ShardedModel shard(torch::jit::Module& module, World& world, Options options = {});
@@ -237,7 +242,8 @@ struct NamedUnit {
   std::string name;
   std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
 };
-// As above, for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused.
+// As above, for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused. Throws
+// `Error` for two units, two parameters or two buffers of one name, and for an undefined tensor.
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
 
 }  // namespace fsdp

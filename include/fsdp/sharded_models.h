@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "fsdp/movable.h"
 #include "fsdp/sharded_model.h"
 
 namespace fsdp {
@@ -36,7 +37,7 @@ class ShardedModels {
   MemoryReport memory() const;
 
  private:
-  std::vector<std::shared_ptr<engine::Model>> models_;
+  detail::Movable<"ShardedModels", std::vector<std::shared_ptr<engine::Model>>> models_;
 };
 
 }  // namespace fsdp

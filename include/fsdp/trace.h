@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "fsdp/movable.h"
+
 namespace fsdp {
 
 namespace engine {
@@ -30,7 +32,7 @@ class Trace {
   std::filesystem::path write(const std::filesystem::path& path);
 
  private:
-  std::shared_ptr<engine::Model> model_;  // null once it has ended
+  detail::Movable<"Trace", std::shared_ptr<engine::Model>> model_;  // null once it has ended
 };
 
 }  // namespace fsdp

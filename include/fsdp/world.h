@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fsdp/error.h"
+#include "fsdp/movable.h"
 
 namespace fsdp {
 
@@ -49,10 +50,10 @@ class World {
   World split(int color) const;
 
   explicit World(std::shared_ptr<world::State> state) : state_(std::move(state)) {}
-  const std::shared_ptr<world::State>& state() const { return state_; }
+  const std::shared_ptr<world::State>& state() const { return state_.get(); }
 
  private:
-  std::shared_ptr<world::State> state_;
+  detail::Movable<"World", std::shared_ptr<world::State>> state_;
 };
 
 // How a job of forked ranks failed.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "api/found_units.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "fsdp/sync_batch_norm.h"
@@ -17,15 +18,36 @@ namespace fsdp {
 
 namespace {
 
-void check_patterns(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
-  auto names = module.named_parameters().keys();
-  const auto buffers = module.named_buffers().keys();
-  names.insert(names.end(), buffers.begin(), buffers.end());
-  for (const std::string& pattern : patterns) {
-    FSDP_CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }),
-               "shard: the pattern '{}' in options.ignored matches no parameter or buffer", pattern);
+using Tensors = torch::OrderedDict<std::string, torch::Tensor>;
+
+// Which tensors options.ignored leaves alone: a tensor of several names by its first.
+class Ignored {
+ public:
+  Ignored(const Tensors& parameters, const Tensors& buffers, const std::vector<std::string>& patterns) {
+    for (const Tensors* tensors : {&parameters, &buffers}) {
+      for (const auto& tensor : *tensors) add(tensor.key(), tensor.value(), patterns);
+    }
+    for (const std::string& pattern : patterns) {
+      FSDP_CHECK(std::ranges::any_of(tensors_, [&](const auto& one) { return matches(pattern, one.first); }),
+                 "shard: the pattern '{}' in options.ignored matches no parameter or buffer. Names are as in "
+                 "named_parameters and named_buffers. Of tied ones the first name counts.",
+                 pattern);
+    }
   }
-}
+
+  bool contains(const torch::Tensor& tensor) const { return impls_.contains(tensor.unsafeGetTensorImpl()); }
+  const NamedTensors& tensors() const { return tensors_; }
+
+ private:
+  void add(const std::string& name, const torch::Tensor& tensor, const std::vector<std::string>& patterns) {
+    if (!seen_.insert(tensor.unsafeGetTensorImpl()).second || !matches_any(patterns, name)) return;
+    impls_.insert(tensor.unsafeGetTensorImpl());
+    tensors_.emplace_back(name, tensor);
+  }
+
+  std::unordered_set<const at::TensorImpl*> seen_, impls_;
+  NamedTensors tensors_;
+};
 
 using UnitOfMember = std::unordered_map<std::string, size_t>;
 
@@ -70,10 +92,13 @@ int64_t numel_of(const NamedUnit& unit) {
 }  // namespace
 
 ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
-  check_patterns(module, options.ignored);
-  ModuleDivision division{.units = {{kRestOfUnits, {}, {}}}};
+  const Tensors parameters = module.named_parameters(), buffers = module.named_buffers();
+  const Ignored ignored(parameters, buffers, options.ignored);
+  ModuleDivision division{.units = {{kRestOfUnits, {}, {}}}, .ignored = ignored.tensors()};
   UnitOfMember unit_of_member;
-  for (const UnitMembers& unit : options.units.divide(module, options.ignored)) {
+  const std::vector<UnitMembers> chosen = options.units.divide(module, options.ignored);
+  check_found(module, chosen);
+  for (const UnitMembers& unit : chosen) {
     if (!unit.why_large.empty()) division.large.emplace_back(unit.name, unit.why_large);
     if (unit.members.empty()) continue;
     for (const std::string& member : unit.members) unit_of_member.emplace(member, division.units.size());
@@ -83,13 +108,13 @@ ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
     return division.units[unit_of(name, unit_of_member)];
   };
   std::unordered_set<const at::TensorImpl*> seen;
-  for (const auto& parameter : module.named_parameters()) {
-    if (!parameter.value().defined() || matches_any(options.ignored, parameter.key())) continue;
+  for (const auto& parameter : parameters) {
+    if (!parameter.value().defined() || ignored.contains(parameter.value())) continue;
     if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
     place(parameter.key()).parameters.emplace_back(parameter.key(), parameter.value());
   }
-  for (const auto& buffer : module.named_buffers()) {
-    if (!buffer.value().defined() || matches_any(options.ignored, buffer.key())) continue;
+  for (const auto& buffer : buffers) {
+    if (!buffer.value().defined() || ignored.contains(buffer.value())) continue;
     place(buffer.key()).buffers.emplace_back(buffer.key(), buffer.value());
   }
   add_statistics(module, "", division.statistics);

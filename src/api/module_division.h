@@ -18,11 +18,13 @@ inline constexpr const char* kRestOfUnits = "root";  // the unit of what no othe
 struct ModuleDivision {
   // In the order of the policy, the rest before them; in each, parameters in the order of registration.
   std::vector<NamedUnit> units = {};
+  NamedTensors ignored = {};                                    // that options.ignored leaves alone, by first name
   std::unordered_set<std::string> statistics = {};              // names of buffers that only evaluation reads
   std::vector<std::pair<std::string, std::string>> large = {};  // units larger than the policy promises, and why
 };
 
-// Throws Error for a name pattern that matches nothing.
+// Throws Error for a name pattern that matches nothing, and for a policy that finds no unit or
+// gives two of them one name.
 ModuleDivision divide(const torch::nn::Module& module, const Options& options);
 // Buffers of a unit without parameters become the first one's.
 void drop_empty(std::vector<NamedUnit>& units);

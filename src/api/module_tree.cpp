@@ -91,8 +91,8 @@ class TreeMaker {
 
  private:
   void add(const torch::Tensor& parameter, const std::string& name, ModuleNode& node) {
-    if (!parameter.defined() || matches_any(ignored_, name)) return;
-    if (!seen_.insert(parameter.unsafeGetTensorImpl()).second) return;
+    if (!parameter.defined() || !seen_.insert(parameter.unsafeGetTensorImpl()).second) return;
+    if (matches_any(ignored_, name)) return;
     const auto use = uses_.find(parameter.unsafeGetTensorImpl());
     if (use != uses_.end()) last_use_ = use->second;
     node.own.push_back({name, parameter.numel(), last_use_});

@@ -26,8 +26,8 @@ struct ModuleNode {
   bool is_recurrent = false;  // one operator takes all of its own parameters
 };
 
-// Leaves out parameters whose names match one of `ignored`, and counts a tied one where it comes first. `order` has
-// names of parameters, each a place before the next; one that it leaves out has that of the one before it. Throws
+// Counts a tied parameter where it comes first, and leaves out those whose first names match one of `ignored`. `order`
+// has names of parameters, each a place before the next; one that it leaves out has that of the one before it. Throws
 // Error for a name in `order` that the module does not have.
 ModuleNode tree_of(const torch::nn::Module& root, const std::vector<std::string>& ignored,
                    const std::vector<std::string>& order);

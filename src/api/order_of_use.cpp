@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "fsdp/options.h"
 
 namespace fsdp {
@@ -60,6 +61,7 @@ thread_local UseRecorder* UseRecorder::recording_ = nullptr;
 }  // namespace
 
 std::vector<std::string> order_of_use(const torch::nn::Module& module, const std::function<void()>& forward) {
+  FSDP_CHECK(forward != nullptr, "order_of_use: found an empty function, expected one that runs a forward");
   UseRecorder recorder(module);
   forward();
   return std::move(recorder).order();

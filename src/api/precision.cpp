@@ -27,11 +27,27 @@ bool names(const std::string& pattern, std::string_view tensor) {
   return false;
 }
 
+// Of parameters and buffers; one of several names has its first.
+std::vector<std::string> names_of_tensors(const std::vector<NamedUnit>& units) {
+  std::vector<std::string> all;
+  std::unordered_set<const at::TensorImpl*> seen;
+  const auto add = [&](const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      if (seen.insert(tensor.unsafeGetTensorImpl()).second) all.push_back(name);
+    }
+  };
+  for (const NamedUnit& unit : units) {
+    add(unit.parameters);
+    add(unit.buffers);
+  }
+  return all;
+}
+
 // Tensors left in their own dtype.
 class Kept {
  public:
   Kept(const std::vector<NamedUnit>& units, const MixedPrecision& precision) : patterns_(precision.keep) {
-    for (const std::string& pattern : patterns_) check(pattern, units);
+    check_patterns(names_of_tensors(units));
     if (!precision.param_dtype || precision.buffer_dtype == precision.param_dtype) return;
     for (const NamedUnit& unit : units) {
       for (const auto& [name, buffer] : unit.buffers) {
@@ -46,16 +62,13 @@ class Kept {
   }
 
  private:
-  static void check(const std::string& pattern, const std::vector<NamedUnit>& units) {
-    const auto named = [&](const auto& tensor) { return names(pattern, tensor.first); };
-    FSDP_CHECK(std::any_of(units.begin(), units.end(),
-                           [&](const NamedUnit& unit) {
-                             return std::any_of(unit.parameters.begin(), unit.parameters.end(), named) ||
-                                    std::any_of(unit.buffers.begin(), unit.buffers.end(), named);
-                           }),
-               "shard: the pattern '{}' in options.mixed_precision.keep matches no parameter or buffer that is "
-               "sharded, and no module of one. Names are as in named_parameters; a tied one has its first.",
-               pattern);
+  void check_patterns(const std::vector<std::string>& tensors) const {
+    for (const std::string& pattern : patterns_) {
+      FSDP_CHECK(std::ranges::any_of(tensors, [&](const auto& tensor) { return names(pattern, tensor); }),
+                 "shard: the pattern '{}' in options.mixed_precision.keep matches no parameter or buffer that is "
+                 "sharded, and no module of one. Names are as in named_parameters; a tied one has its first.",
+                 pattern);
+    }
   }
 
   std::vector<std::string> patterns_;
@@ -82,8 +95,10 @@ void convert_buffers(const std::vector<NamedUnit>& units, const MixedPrecision& 
   if (!precision.buffer_dtype) return;
   const Kept kept(units, precision);
   torch::NoGradGuard no_grad;
+  std::unordered_set<const at::TensorImpl*> seen;  // of several names the first counts
   for (const NamedUnit& unit : units) {
     for (const auto& [name, buffer] : unit.buffers) {
+      if (!seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
       if (buffer.is_floating_point() && !kept.contains(name)) buffer.set_data(buffer.to(*precision.buffer_dtype));
     }
   }

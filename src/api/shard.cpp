@@ -1,19 +1,16 @@
 // From a module and options to a sharded model.
-#include <ATen/MemoryOverlap.h>
-
 #include <algorithm>
-#include <span>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "api/budgeted_modules.h"
+#include "api/given_units.h"
 #include "api/module_division.h"
 #include "api/offload.h"
 #include "api/precision.h"
 #include "api/shard_over.h"
+#include "api/shared_memory.h"
 #include "api/strategy.h"
 #include "base/error.h"
-#include "base/names.h"
 #include "deferred/default_generator.h"
 #include "deferred/real_tensors.h"
 #include "engine/model.h"
@@ -47,70 +44,24 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor, const
       name);
 }
 
-// Equal for tensors that may show the same bytes.
-const void* memory_of(const torch::Tensor& tensor) {
-  if (is_deferred(tensor)) return tensor.storage().unsafeGetStorageImpl();
-  return tensor.storage().data();
-}
-
-// Whether two tensors of the same memory show bytes of which some are the same.
-bool overlap(const torch::Tensor& a, const torch::Tensor& b) {
-  if (is_deferred(a)) {
-    const auto end = [](const torch::Tensor& one) { return one.storage_offset() + static_cast<int64_t>(one.numel()); };
-    return a.storage_offset() < end(b) && b.storage_offset() < end(a);
-  }
-  const at::MemOverlapStatus status = at::get_overlap_status(a, b);
-  return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
-}
-
-// Two tensors that show the same bytes would be two parameters from now on, each trained by itself.
-void check_memory(const std::vector<NamedUnit>& units) {
-  using Named = std::pair<std::string, torch::Tensor>;
-  std::unordered_map<const void*, std::vector<const Named*>> of_storage;
-  for (const NamedUnit& unit : units) {
-    for (const Named& parameter : unit.parameters) {
-      auto& beside = of_storage[memory_of(parameter.second)];
-      for (const Named* other : beside) {
-        FSDP_CHECK(
-            !overlap(parameter.second, other->second),
-            "shard: the parameters {} and {} share memory but are two tensors (set_data?), which would no longer "
-            "be tied. Tie them by one tensor: register_parameter(name, the other module's parameter).",
-            other->first, parameter.first);
-      }
-      beside.push_back(&parameter);
-    }
-  }
-}
-
 // Of deferred modules: all but the parameters of the units. Returns whether some of those are deferred.
-bool make_rest_real(const std::vector<NamedUnit>& units) {
-  std::vector<torch::Tensor> parameters, buffers;
+bool make_rest_real(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
+  std::vector<torch::Tensor> parameters, buffers, left_alone;
   for (const NamedUnit& unit : units) {
     for (const auto& [name, tensor] : unit.parameters) parameters.push_back(tensor);
     for (const auto& [name, tensor] : unit.buffers) buffers.push_back(tensor);
   }
+  for (const auto& [name, tensor] : ignored) left_alone.push_back(tensor);
   const bool any = std::ranges::any_of(parameters, is_deferred);
   if (any) deferred::check_not_drawn();
+  deferred::make_real(left_alone);
   deferred::make_real_beside(parameters, buffers);
   return any;
 }
 
-// Those that options.ignored leaves alone.
-std::vector<torch::Tensor> ignored_tensors(const torch::nn::Module& module, const Options& options) {
-  std::vector<torch::Tensor> ignored;
-  const auto add = [&](const auto& named) {
-    for (const auto& tensor : named) {
-      if (matches_any(options.ignored, tensor.key())) ignored.push_back(tensor.value());
-    }
-  };
-  add(module.named_parameters());
-  add(module.named_buffers());
-  return ignored;
-}
-
-ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> units,
-                         std::unordered_set<std::string> statistics, const BudgetedModules& budgeted, World& world,
-                         const Options& options) {
+ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, const BudgetedModules& budgeted,
+                         World& world, const Options& options) {
+  std::vector<NamedUnit>& units = division.units;
   check_options(options);
   const Sharding sharding = sharding_of(options, world);
   std::unordered_set<const at::TensorImpl*> seen;
@@ -121,8 +72,9 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
                       "shard: the parameter {} is in two units, expected in one", name);
     }
   }
-  check_memory(units);
-  const bool any_deferred = make_rest_real(units);
+  check_memory(units, division.ignored);
+  if (world.rank() == 0) warn_of_aliases(units, division.ignored);
+  const bool any_deferred = make_rest_real(units, division.ignored);
   drop_empty(units);
   const MixedPrecision& precision = options.mixed_precision;
   convert_buffers(units, precision);
@@ -148,7 +100,7 @@ ShardedModel shard_units(const MakeGroup& make_group, std::vector<NamedUnit> uni
                         .casts_activations = precision.param_dtype.has_value(),
                         .sync_module_states = options.sync_module_states,
                         .initialise = options.initialise,
-                        .statistics = std::move(statistics),
+                        .statistics = std::move(division.statistics),
                         .broadcast_buffers = options.broadcast_buffers,
                         .activation_memory = options.activation_memory,
                         .recomputed_blocks = block_names(budgeted)});
@@ -174,7 +126,8 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
              "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
              "them out of the units.");
   check_no_budget(options);
-  return shard_units(of_its_own(world), std::move(units), {}, {}, world, options);
+  check_given(units);
+  return shard_units(of_its_own(world), {.units = std::move(units)}, {}, world, options);
 }
 
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
@@ -185,8 +138,7 @@ ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, 
   const BudgetedModules budgeted = budgeted_modules(module, options);
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
-  deferred::make_real(ignored_tensors(module, options));
-  return shard_units(make_group, std::move(division.units), std::move(division.statistics), budgeted, world, options);
+  return shard_units(make_group, std::move(division), budgeted, world, options);
 }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #include "fsdp/sharded_model.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/full_scope.h"
@@ -23,7 +24,8 @@ FullParameters::FullParameters(std::unique_ptr<engine::FullScope> scope) : scope
 FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
 FullParameters::~FullParameters() {
-  if (scope_ == nullptr || scope_->is_unwound()) return;  // half-written values are nobody's
+  if (scope_.is_moved_from() || scope_.get() == nullptr || scope_->is_unwound())
+    return;  // half-written values are nobody's
   try {
     close();
   } catch (const std::exception& error) {
@@ -32,7 +34,7 @@ FullParameters::~FullParameters() {
 }
 
 void FullParameters::close() {
-  if (auto scope = std::move(scope_)) scope->close();
+  if (const auto scope = std::exchange(scope_.get(), nullptr)) scope->close();
 }
 
 ShardedModel::ShardedModel(std::shared_ptr<engine::Model> model) : model_(std::move(model)) {}
@@ -49,7 +51,7 @@ std::vector<torch::Tensor> ShardedModel::shards() const {
 }
 
 double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
-  engine::Model* const model = model_.get();
+  engine::Model* const model = &*model_;
   return optim::clip_gradients({&model, 1}, max_norm, norm_type);
 }
 
@@ -57,9 +59,9 @@ void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_d
 
 NoSync::NoSync(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { model_->begin_no_sync(); }
 NoSync::~NoSync() {
-  if (model_) model_->end_no_sync();
+  if (!model_.is_moved_from()) model_->end_no_sync();
 }
-NoSync ShardedModel::no_sync() { return NoSync(model_); }
+NoSync ShardedModel::no_sync() { return NoSync(shared_model()); }
 
 NamedTensors ShardedModel::full_state(FullStateOptions options) { return engine::full_state(*model_, options); }
 
@@ -71,7 +73,7 @@ bool ShardedModel::any_rank_has_batch(bool here) { return model_->any_rank_has_b
 void ShardedModel::backward_without_batch() { model_->backward_without_batch(); }
 
 FullParameters ShardedModel::full_parameters(FullParametersOptions options) {
-  return FullParameters(std::make_unique<engine::FullScope>(model_, std::move(options)));
+  return FullParameters(std::make_unique<engine::FullScope>(shared_model(), std::move(options)));
 }
 
 void ShardedModel::zero_grad() { model_->zero_grad(); }
@@ -86,6 +88,6 @@ std::vector<std::string> ShardedModel::gradients_not_finite() const { return eng
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
 std::string ShardedModel::waits_for() const { return engine::waits_for(*model_); }
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
-Trace ShardedModel::trace() { return Trace(model_); }
+Trace ShardedModel::trace() { return Trace(shared_model()); }
 
 }  // namespace fsdp

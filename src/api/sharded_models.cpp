@@ -11,29 +11,29 @@ namespace fsdp {
 ShardedModels::ShardedModels(const std::vector<std::reference_wrapper<const ShardedModel>>& models) {
   FSDP_CHECK(!models.empty(), "ShardedModels: found no model, expected one or more");
   for (const ShardedModel& model : models) {
-    FSDP_CHECK(std::ranges::find(models_, model.shared_model()) == models_.end(),
-               "ShardedModels: found model {} among the ones before it. Name each model once.", models_.size());
-    models_.push_back(model.shared_model());
+    FSDP_CHECK(std::ranges::find(models_.get(), model.shared_model()) == models_.get().end(),
+               "ShardedModels: found model {} among the ones before it. Name each model once.", models_.get().size());
+    models_.get().push_back(model.shared_model());
   }
 }
 
 void ShardedModels::set_gradient_divisor(double divisor) {
-  for (const auto& model : models_) model->set_gradient_divisor(divisor);
+  for (const auto& model : models_.get()) model->set_gradient_divisor(divisor);
 }
 
 double ShardedModels::clip_grad_norm_(double max_norm, double norm_type) {
   std::vector<engine::Model*> models;
-  for (const auto& model : models_) models.push_back(model.get());
+  for (const auto& model : models_.get()) models.push_back(model.get());
   return optim::clip_gradients(models, max_norm, norm_type);
 }
 
 void ShardedModels::zero_grad() {
-  for (const auto& model : models_) model->zero_grad();
+  for (const auto& model : models_.get()) model->zero_grad();
 }
 
 MemoryReport ShardedModels::memory() const {
   MemoryReport sum;
-  for (const auto& model : models_) {
+  for (const auto& model : models_.get()) {
     const MemoryReport one = engine::memory_report(*model);
     sum.parameter_bytes += one.parameter_bytes;
     sum.gradient_bytes += one.gradient_bytes;

@@ -22,11 +22,11 @@ std::filesystem::path file_of_rank(std::filesystem::path path, int rank, int siz
 Trace::Trace(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { engine::begin_trace(*model_); }
 
 Trace::~Trace() {
-  if (model_) engine::end_trace(*model_);
+  if (!model_.is_moved_from() && model_.get() != nullptr) engine::end_trace(*model_);
 }
 
 std::filesystem::path Trace::write(const std::filesystem::path& path) {
-  FSDP_CHECK(model_ != nullptr, "trace.write({}): the trace has ended. Write it once, or begin another.",
+  FSDP_CHECK(model_.get() != nullptr, "trace.write({}): the trace has ended. Write it once, or begin another.",
              path.string());
   const int rank = model_->group().rank();
   const std::filesystem::path file = file_of_rank(path, rank, model_->group().size());
@@ -41,7 +41,8 @@ std::filesystem::path Trace::write(const std::filesystem::path& path) {
   explained([&] { out.emplace(file); });  // a trace for which there is no file goes on
   std::vector<std::string> units;
   for (const auto& unit : model_->units()) units.push_back(unit->name);
-  const std::string events = report::trace_events(engine::end_trace(*std::exchange(model_, nullptr)), units, rank);
+  const std::string events =
+      report::trace_events(engine::end_trace(*std::exchange(model_.get(), nullptr)), units, rank);
   explained([&] {
     out->file().append(events);
     out->commit();

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "fsdp/movable.h"
+
 namespace fsdp {
 
 namespace {
@@ -26,6 +28,11 @@ void throw_invariant(const char* file, int line, const std::string& message) {
   const char* name = std::strrchr(file, '/');
   throw std::logic_error(fmt::format("{}internal error at {}:{}: {}. This is a bug in libfsdp; please report it.",
                                      message_prefix(), name ? name + 1 : file, line, message));
+}
+
+void detail::throw_moved_from(const char* type) {
+  throw Error(fmt::format("{}this {} was moved from, and holds nothing any more. Use the one that it was moved to.",
+                          message_prefix(), type));
 }
 
 }  // namespace fsdp

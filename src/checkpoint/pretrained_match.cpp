@@ -14,8 +14,10 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-bool is_convertible(torch::ScalarType from, torch::ScalarType to) {
-  return from == to || (torch::isFloatingType(from) && torch::isFloatingType(to));
+// A module that was converted as a whole has buffers of whole numbers in its own dtype (num_batches_tracked).
+bool is_convertible(torch::ScalarType from, const PretrainedTensor& wanted) {
+  if (from == wanted.type || (torch::isFloatingType(from) && torch::isFloatingType(wanted.type))) return true;
+  return wanted.is_buffer && !torch::isComplexType(from) && !torch::isComplexType(wanted.type);
 }
 
 // The rows that the file has are the parameter's first ones.
@@ -53,7 +55,7 @@ class Matcher {
     }
     used_.insert(named->first);
     const auto& entry = *named->second.entry;
-    if (!is_convertible(entry.type, wanted.type)) {
+    if (!is_convertible(entry.type, wanted)) {
       match_.problems.push_back(fmt::format("{} is {}, which does not become the model's {}", entry.name,
                                             toString(entry.type), toString(wanted.type)));
     }

@@ -63,13 +63,13 @@ PendingCheckpoint save_checkpoint_async(const std::filesystem::path& directory, 
 PendingCheckpoint::PendingCheckpoint(std::shared_ptr<SaveUnderWay> save) : save_(std::move(save)) {}
 
 void PendingCheckpoint::wait() const {
-  if (save_) save_->wait();
+  if (save_.get()) save_->wait();
 }
 
-bool PendingCheckpoint::done() const noexcept { return !save_ || save_->is_over(); }
+bool PendingCheckpoint::done() const { return !save_.get() || save_->is_over(); }
 
-double PendingCheckpoint::seconds_paused() const noexcept { return save_ ? save_->seconds_paused() : 0; }
+double PendingCheckpoint::seconds_paused() const { return save_.get() ? save_->seconds_paused() : 0; }
 
-double PendingCheckpoint::seconds() const noexcept { return save_ ? save_->seconds() : 0; }
+double PendingCheckpoint::seconds() const { return save_.get() ? save_->seconds() : 0; }
 
 }  // namespace fsdp

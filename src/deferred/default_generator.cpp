@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -20,6 +21,8 @@ struct Waiting {
   torch::Tensor before;  // the generator's state before the first of its numbers
   torch::Tensor mark;    // and since
   uint64_t seed;
+  bool is_dropped = false;  // nobody wants its values, and the mark is the state before
+  at::Generator generator = at::detail::getDefaultCPUGenerator();  // alive when the process ends, too
 };
 
 // There is one default generator, and this belongs to it.
@@ -41,13 +44,14 @@ void wait_for(std::shared_ptr<Recording> recording) {
   waiting() = std::move(next);
 }
 
-// Whether the generator is as wait_for left it; otherwise it was seeded. Throws Error where it was drawn from.
+// Whether the generator is as wait_for, or values_dropped, left it; otherwise it was seeded. Throws Error where it was
+// drawn from while somebody wanted the values.
 bool is_untouched() {
   const torch::Tensor state = generator_state();
   if (torch::equal(state, waiting()->mark)) return true;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
-  FSDP_CHECK(generator.current_seed() != waiting()->seed,
+  FSDP_CHECK(waiting()->is_dropped || generator.current_seed() != waiting()->seed,
              "deferred_init: random numbers were drawn from the default generator after a deferred construction whose "
              "own numbers have still to be drawn: an ordinary construction would have drawn first, and these numbers "
              "are not what they would be. Draw after fsdp::shard or fsdp::materialize, or seed the generator again "
@@ -85,6 +89,20 @@ void settle_draws() {
   const bool untouched = is_untouched();
   const Waiting done = std::exchange(waiting(), std::nullopt).value();
   if (untouched) set_generator_state(done.recording->state_after());
+}
+
+void values_dropped(const std::shared_ptr<Recording>& recording) noexcept {
+  if (!waiting() || waiting()->recording != recording || waiting()->is_dropped) return;
+  Waiting& dropped = *waiting();
+  dropped.is_dropped = true;
+  const std::lock_guard lock(dropped.generator.mutex());
+  // By bytes: when the process ends, there may be no operators any more.
+  const torch::Tensor state = dropped.generator.get_state();
+  const bool untouched = state.nbytes() == dropped.mark.nbytes() &&
+                         std::memcmp(state.const_data_ptr(), dropped.mark.const_data_ptr(), state.nbytes()) == 0;
+  if (!untouched) return;
+  dropped.generator.set_state(dropped.before);
+  dropped.mark = dropped.before;
 }
 
 void forget_draws() {

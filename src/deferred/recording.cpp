@@ -28,6 +28,16 @@ std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs_of(const std::vector<
   return pairs;
 }
 
+// A tensor over a storage that a sharded parameter has left.
+void check_not_left(const c10::OperatorHandle& operation, const Stack& arguments) {
+  const auto check = [&](const torch::Tensor& tensor) {
+    const DeferredStorage* storage = DeferredStorage::of(tensor);
+    FSDP_CHECK(storage == nullptr || storage->left_by().empty(), "{} was called on a deferred tensor, but {}",
+               name_of(operation), interpose::left_behind(storage->left_by()));
+  };
+  for (const c10::IValue& argument : arguments) for_each_tensor(argument, check);
+}
+
 }  // namespace
 
 void Recording::operator_called(const c10::OperatorHandle& operation, c10::DispatchKeySet below, Stack& stack) {
@@ -37,6 +47,7 @@ void Recording::operator_called(const c10::OperatorHandle& operation, c10::Dispa
   const auto self = shared_from_this();  // the arguments may be the last to hold it
   interpose::Unwatched ours;
   const Stack arguments = take_arguments(operation, stack);
+  check_not_left(operation, arguments);
   const TensorsTaken taken = tensors_taken(operation, arguments);
   const bool draws = draws_numbers(operation);
   const bool makes = makes_of_size(operation) && !(makes_empty(operation) && interpose::makes_tensor_of_numbers());
@@ -101,16 +112,30 @@ torch::Tensor Recording::result_for(const torch::Tensor& meta, Pairs& pairs, tor
     view_made(view);
     return view;
   }
+  const auto user = user_.lock();
+  FSDP_INVARIANT(user != nullptr, "a recording without a scope and without tensors");
   const auto number = static_cast<int>(storages_.size());
   storages_.push_back({static_cast<int64_t>(meta.storage().nbytes()), device});
-  torch::Tensor made = interpose::deferred_tensor(
-      c10::make_intrusive<DeferredStorage>(number, meta.storage(), device, shared_from_this()), meta);
+  torch::Tensor made =
+      interpose::deferred_tensor(c10::make_intrusive<DeferredStorage>(number, meta.storage(), device, user), meta);
   pairs.emplace_back(meta, made);
   recorded.given.back() = place_of(made);
   recorded.writes.push_back(number);
   recorded.replaces.push_back(number);
   view_made(made);
   return made;
+}
+
+std::shared_ptr<Recording> Recording::make() {
+  // What its scope and its tensors share.
+  struct User {
+    std::shared_ptr<Recording> recording = std::make_shared<Recording>();
+    ~User() { values_dropped(recording); }
+  };
+  const auto user = std::make_shared<User>();
+  const std::shared_ptr<Recording> shared(user, user->recording.get());
+  shared->user_ = shared;
+  return shared;
 }
 
 void Recording::keep(RecordedOperator recorded) {

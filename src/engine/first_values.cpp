@@ -1,6 +1,7 @@
 #include "engine/first_values.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "deferred/default_generator.h"
 #include "deferred/real_tensors.h"
@@ -42,7 +43,7 @@ void FirstValues::write(Units& units, collectives::Group& group, const std::vect
     write_unit(unit, of_units_[i], group);
     wrote = true;
   }
-  of_units_.clear();
+  const auto until_drawn = std::exchange(of_units_, {});  // numbers of tensors that are gone are not drawn
   wrote ? deferred::settle_draws() : deferred::forget_draws();
 }
 

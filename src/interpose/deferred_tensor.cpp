@@ -37,6 +37,18 @@ DeferredStorage::DeferredStorage(int number, c10::Storage shape, torch::Device d
       "them (torch::tensor); after it, shard the module or call fsdp::materialize(module) first.");
 }
 
+void DeferredStorage::leave(const std::string& parameter) {
+  left_by_ = parameter;
+  release_data_and_set_meta_custom_data_ptr_error_msg_(message_prefix() + "the bytes of a tensor were asked for, but " +
+                                                       left_behind(parameter));
+}
+
+std::string left_behind(const std::string& parameter) {
+  return "it shares memory with the parameter " + parameter +
+         " and was made before fsdp::shard (detach(), a view): the parameter's values lie in the shards now, and this "
+         "tensor has none. Make it of the parameter after shard.";
+}
+
 DeferredStorage* DeferredStorage::of(const at::TensorBase& tensor) {
   if (!tensor.defined() || !tensor.key_set().has(kKey)) return nullptr;
   c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();

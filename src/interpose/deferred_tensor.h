@@ -12,6 +12,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <string>
 
 #include "interpose/key.h"
 
@@ -36,6 +37,10 @@ class DeferredStorage final : public c10::StorageImpl {
   int number() const { return number_; }
   const c10::Storage& shape() const { return shape_; }
   const std::shared_ptr<OperatorRecorder>& recorder() const { return recorder_; }
+  // A parameter over this storage has left it, by this name: it was sharded. Other tensors over it have no use any
+  // more.
+  void leave(const std::string& parameter);
+  const std::string& left_by() const { return left_by_; }  // empty: by none
 
   // The storage behind a tensor; null for any other tensor.
   static DeferredStorage* of(const at::TensorBase& tensor);
@@ -44,7 +49,11 @@ class DeferredStorage final : public c10::StorageImpl {
   int number_;
   c10::Storage shape_;
   std::shared_ptr<OperatorRecorder> recorder_;
+  std::string left_by_;
 };
+
+// What is wrong with the use of a tensor over a storage that a parameter has left, and what to do.
+std::string left_behind(const std::string& parameter);
 
 // A tensor over the storage, with the dtype, sizes, strides and offset of `like`.
 at::Tensor deferred_tensor(const c10::intrusive_ptr<DeferredStorage>& storage, const at::Tensor& like);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "interpose/accumulator.h"
+#include "interpose/deferred_tensor.h"
 #include "interpose/fallback.h"
 #include "interpose/key.h"
 
@@ -71,6 +72,7 @@ AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
                                                    c10::scalarTypeToTypeMeta(storage->dtype()));
   view->set_sizes_and_strides(tensor_.sizes(), strides, offset);
   const bool requires_grad = tensor_.requires_grad();
+  if (DeferredStorage* deferred = DeferredStorage::of(tensor_)) deferred->leave(name_);
   tensor_.set_data(torch::Tensor(std::move(view)));
   install_meta(tensor_, std::make_unique<GuardedMeta>(name_, storage, tensor_.unsafeGetTensorImpl(), requires_grad));
   accumulator_ = install_accumulator(tensor_, storage, index);

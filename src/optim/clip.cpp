@@ -70,7 +70,7 @@ double clip_gradients(std::span<engine::Model* const> models, double max_norm, d
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
-  FSDP_CHECK(max_norm > 0, "clip_grad_norm_: found max_norm {}, expected a positive number", max_norm);
+  FSDP_CHECK(max_norm >= 0, "clip_grad_norm_: found max_norm {}, expected 0 or more", max_norm);
   for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
   for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
   NormSum sum(norm_type);  // exact, so that neither the models' order nor their ranks show

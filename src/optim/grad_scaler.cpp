@@ -58,40 +58,42 @@ bool unscale_pieces(engine::Model& model, double scale) {
 
 }  // namespace
 
-GradScaler::GradScaler(GradScalerOptions options) : options_(options), state_{options.init_scale, 0} { check(options); }
+GradScaler::GradScaler(GradScalerOptions options) : options_(options), state_({options.init_scale, 0}) {
+  check(options);
+}
 
 torch::Tensor GradScaler::scale(const torch::Tensor& loss) const {
-  if (!options_.enabled) return loss;
+  if (!options_.get().enabled) return loss;
   // A tensor and not a number, so that an fp16 loss becomes fp32, which holds the product.
   torch::Tensor scaled =
-      loss * torch::full({}, static_cast<float>(state_.scale), loss.options().dtype(torch::kFloat32));
+      loss * torch::full({}, static_cast<float>(state_.get().scale), loss.options().dtype(torch::kFloat32));
   if (scaled.requires_grad()) refuse_steps_in_backward(scaled);
   return scaled;
 }
 
 void GradScaler::unscale_(ShardedModel& model) {
-  if (options_.enabled) unscale(model.model());
+  if (options_.get().enabled) unscale(model.model());
 }
 
 bool GradScaler::unscale(engine::Model& model) {
-  FSDP_CHECK(!progress_.contains(&model),
+  FSDP_CHECK(!progress_.get().contains(&model),
              "GradScaler: the gradients of this model were unscaled since the last update(), expected once a step. "
              "Call unscale_() once, before step(), and update() after it.");
   model.check_parameters("GradScaler::unscale_");
   model.close_gradients("GradScaler::unscale_");
-  const bool finite = unscale_pieces(model, state_.scale);
-  progress_[&model] = finite ? Progress::Finite : Progress::NotFinite;
+  const bool finite = unscale_pieces(model, state_.get().scale);
+  progress_.get()[&model] = finite ? Progress::Finite : Progress::NotFinite;
   return finite;
 }
 
 bool GradScaler::step(Optimizer& optimizer) {
-  if (!options_.enabled) {
+  if (!options_.get().enabled) {
     optimizer.step();
     return true;
   }
   engine::Model& model = optimizer.model();
-  if (!progress_.contains(&model)) unscale(model);
-  Progress& progress = progress_.at(&model);
+  if (!progress_.get().contains(&model)) unscale(model);
+  Progress& progress = progress_.get().at(&model);
   FSDP_CHECK(progress == Progress::Finite || progress == Progress::NotFinite,
              "GradScaler: step() was called for this model since the last update(), expected once. Call update() after "
              "each step.");
@@ -102,18 +104,18 @@ bool GradScaler::step(Optimizer& optimizer) {
 }
 
 void GradScaler::update() {
-  if (!options_.enabled) return;
-  FSDP_CHECK(!progress_.empty(),
+  if (!options_.get().enabled) return;
+  FSDP_CHECK(!progress_.get().empty(),
              "GradScaler: update() found no gradients unscaled since the last one. Call step() first.");
-  const bool finite = std::none_of(progress_.begin(), progress_.end(), [](const auto& one) {
+  const bool finite = std::none_of(progress_.get().begin(), progress_.get().end(), [](const auto& one) {
     return one.second == Progress::NotFinite || one.second == Progress::Skipped;
   });
-  progress_.clear();
+  progress_.get().clear();
   if (!finite) {
-    state_ = {state_.scale * options_.backoff_factor, 0};
-  } else if (++state_.finite_steps >= options_.growth_interval) {
-    const double grown = state_.scale * options_.growth_factor;
-    state_ = {std::isfinite(static_cast<float>(grown)) ? grown : state_.scale, 0};
+    state_.get() = {state_.get().scale * options_.get().backoff_factor, 0};
+  } else if (++state_.get().finite_steps >= options_.get().growth_interval) {
+    const double grown = state_.get().scale * options_.get().growth_factor;
+    state_.get() = {std::isfinite(static_cast<float>(grown)) ? grown : state_.get().scale, 0};
   }
 }
 
@@ -121,7 +123,7 @@ void GradScaler::load_state(const State& state) {
   FSDP_CHECK(state.scale > 0 && std::isfinite(state.scale) && state.finite_steps >= 0,
              "GradScaler: found a scale of {} after {} finite steps, expected a positive number and 0 or more",
              state.scale, state.finite_steps);
-  state_ = state;
+  state_.get() = state;
 }
 
 }  // namespace fsdp

@@ -12,14 +12,14 @@ namespace fsdp {
 
 StepInBackward::StepInBackward(std::shared_ptr<engine::Model> model) : model_(std::move(model)) {}
 StepInBackward::~StepInBackward() {
-  if (model_) model_->close_step_in_backward();
+  if (!model_.is_moved_from()) model_->close_step_in_backward();
 }
 
 PieceOptimizer::PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules)
     : model_(std::move(model)), rules_(std::move(rules)) {
   std::vector<optim::RuleOnPieces*> all;
-  for (auto& rule : rules_) all.push_back(rule.get());
-  update_ =
+  for (auto& rule : rules_.get()) all.push_back(rule.get());
+  update_.get() =
       std::make_shared<const Update>([all](const engine::ShardedUnit& unit, const engine::GradientFactors& factors) {
         for (optim::RuleOnPieces* rule : all) rule->update(unit, factors);
       });
@@ -32,35 +32,36 @@ PieceOptimizer& PieceOptimizer::operator=(PieceOptimizer&& other) noexcept {
   model_ = std::move(other.model_);
   rules_ = std::move(other.rules_);
   update_ = std::move(other.update_);
+  gave_state_out_ = other.gave_state_out_;
   return *this;
 }
 
 void PieceOptimizer::leave_model() noexcept {
-  if (update_) model_->forget_update(update_);
+  if (!update_.is_moved_from()) model_->forget_update(update_.get());
 }
 
 void PieceOptimizer::step() {
-  model_->check_parameters(rules_[0]->name() + "::step");
-  model_->step(update_);
+  model_->check_parameters(rules()[0]->name() + "::step");
+  model_->step(update_.get());
 }
 
 StepInBackward PieceOptimizer::step_in_backward() {
-  for (const auto& rule : rules_) {
+  for (const auto& rule : rules()) {
     FSDP_CHECK(rule->element_wise(),
                "{}::step_in_backward: its update needs whole matrices, which all ranks put together at the same time, "
                "and in a backward they are at different places. Call step() alone, or use AdamW, Adam or SGD.",
                rule->name());
   }
-  model_->check_parameters(rules_[0]->name() + "::step_in_backward");
-  model_->open_step_in_backward(update_);
-  return StepInBackward(model_);
+  model_->check_parameters(rules()[0]->name() + "::step_in_backward");
+  model_->open_step_in_backward(update_.get());
+  return StepInBackward(model_.get());
 }
 
 void PieceOptimizer::zero_grad() { model_->zero_grad(); }
 
 void PieceOptimizer::set_lr(double lr) {
   model_->check(schedule::Call::ChangeSettings, "set_lr");
-  rules_[0]->set_lr(lr);
+  rules()[0]->set_lr(lr);
 }
 
 // The caller may write to it.
@@ -72,7 +73,7 @@ Optimizer::State PieceOptimizer::state() {
 
 Optimizer::State PieceOptimizer::own_state() const {
   State state;
-  for (const auto& rule : rules_) rule->add_to(state);
+  for (const auto& rule : rules_.get()) rule->add_to(state);
   return state;
 }
 

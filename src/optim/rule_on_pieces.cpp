@@ -121,6 +121,10 @@ void RuleOnPieces::make_state(size_t parameter) {
 void RuleOnPieces::check_patterns(const std::vector<size_t>& members) const {
   const auto& all = model_->parameters();
   for (const ParameterGroup& group : groups_) {
+    FSDP_CHECK(!group.patterns.empty(),
+               "{}: a group has no patterns, so that it would set nothing. Name the parameters that it is for, such as "
+               "\"*.bias\".",
+               rule_.name);
     for (const std::string& pattern : group.patterns) {
       FSDP_CHECK(std::any_of(members.begin(), members.end(), [&](size_t i) { return matches(pattern, all[i].name); }),
                  "{}: the pattern '{}' matches no parameter that it steps; the first one is named '{}'", rule_.name,

@@ -257,6 +257,45 @@ TEST_P(ShardOnRanks, LeavesIgnoredBuffersAlone) {
   });
 }
 
+// Of tied parameters the first name counts: with it both are left alone, with the second alone neither is.
+TEST_P(ShardOnRanks, IgnoresATiedParameterByItsFirstName) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const UnitPolicy& units : {units_by([](const auto&...) { return true; }), units_automatic()}) {
+      TiedImpl model, whole, second, both;
+      auto sharded = shard(model, world, {.units = units, .ignored = {"first.weight"}});
+      for (const ShardedParameter& one : sharded.parameters()) EXPECT_THAT(one.name, ::testing::EndsWith(".own"));
+      EXPECT_EQ(model.weight.const_data_ptr<float>(), model.parameters()[0].const_data_ptr<float>());  // as it was
+      EXPECT_THAT(message_of<Error>([&] { shard(second, world, {.units = units, .ignored = {"second.weight"}}); }),
+                  AllOf(HasSubstr("'second.weight' in options.ignored matches no parameter"),
+                        HasSubstr("Of tied ones the first name counts")));
+      auto sharded_both = shard(both, world, {.units = units, .ignored = {"*.weight"}});
+      EXPECT_EQ(sharded_both.parameters().size(), 2u);
+    }
+  });
+}
+
+TEST_P(ShardOnRanks, IgnoresABufferOfTwoNamesByItsFirst) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto make = [] {
+      Sequential model(Linear(3, 3), Linear(3, 3));
+      const torch::Tensor shared = torch::ones({3});
+      for (const auto& layer : model->children()) layer->register_buffer("scale", shared);
+      return model;
+    };
+    const MixedPrecision precision{.buffer_dtype = torch::kBFloat16};
+    auto ignored = make(), kept = make(), by_second = make();
+    auto sharded = shard(*ignored, world, {.mixed_precision = precision, .ignored = {"0.scale"}});
+    EXPECT_THAT(sharded.buffers(), IsEmpty());
+    EXPECT_EQ(ignored->buffers()[1].scalar_type(), torch::kFloat32);
+    EXPECT_THAT(message_of<Error>([&] { shard(*by_second, world, {.ignored = {"1.scale"}}); }),
+                HasSubstr("'1.scale' in options.ignored matches no parameter or buffer"));
+    MixedPrecision keeps = precision;
+    keeps.keep = {"0"};
+    auto sharded_kept = shard(*kept, world, {.mixed_precision = keeps});
+    EXPECT_EQ(kept->buffers()[1].scalar_type(), torch::kFloat32);
+  });
+}
+
 TEST(Shard, IgnoredPatternsWithUnitsGivenByHandAreAnError) {
   run_ranks(1, [](World& world) {
     auto first = torch::ones({3}, torch::requires_grad());

@@ -39,7 +39,7 @@ TORCH_MODULE(Net);
 
 Net make_net(int64_t rows, const std::vector<std::string>& layers) { return Net(rows, layers); }
 
-const UnitPolicy kOneUnit = units_by([](const std::string&, const torch::nn::Module&) { return false; });
+const UnitPolicy kOneUnit = one_unit();
 
 torch::Tensor whole(ShardedModel& sharded, const std::string& name) {
   for (const auto& [one, tensor] : sharded.full_state()) {

@@ -1,0 +1,186 @@
+#include "api/shared_memory.h"
+
+#include <ATen/MemoryOverlap.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "fsdp/deferred_init.h"
+#include "interpose/piece_storage.h"
+#include "interpose/storage_facts.h"
+
+namespace fsdp {
+
+namespace {
+
+using interpose::StorageFacts;
+
+constexpr size_t kMostNames = 5;  // of parameters, in a warning
+
+enum class Role { Parameter, Buffer, Ignored };
+
+const char* name_of(Role role) {
+  return role == Role::Parameter ? "parameter" : role == Role::Buffer ? "buffer" : "ignored tensor";
+}
+
+// A tensor, and where its elements lie.
+struct Place {
+  Role role;
+  std::string name;
+  torch::Tensor tensor;
+  const void* space;     // in which addresses compare: a deferred storage; null: this process
+  uintptr_t begin, end;  // in bytes
+};
+
+int64_t numel_from_first_to_last(const torch::Tensor& tensor) {
+  int64_t numel = 1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) numel += (tensor.size(dim) - 1) * tensor.stride(dim);
+  return numel;
+}
+
+// Dense tensors that have elements, and bytes of their own or none yet.
+bool has_place(const torch::Tensor& tensor, const StorageFacts& facts) {
+  if (facts.storage == nullptr || tensor.layout() != torch::kStrided || tensor.numel() == 0) return false;
+  return is_deferred(tensor) || facts.address != 0;
+}
+
+Place place_of(Role role, const std::string& name, const torch::Tensor& tensor, const StorageFacts& facts) {
+  const uintptr_t begin = facts.address + tensor.storage_offset() * tensor.element_size();
+  const uintptr_t end = begin + numel_from_first_to_last(tensor) * tensor.element_size();
+  return {role, name, tensor, facts.address == 0 ? facts.storage : nullptr, begin, end};
+}
+
+// Calls visit(role, name, tensor) for all of them.
+template <typename Visit>
+void for_each_known(const std::vector<NamedUnit>& units, const NamedTensors& ignored, const Visit& visit) {
+  const auto visit_all = [&](Role role, const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) visit(role, name, tensor);
+  };
+  for (const NamedUnit& unit : units) {
+    visit_all(Role::Parameter, unit.parameters);
+    visit_all(Role::Buffer, unit.buffers);
+  }
+  visit_all(Role::Ignored, ignored);
+}
+
+std::vector<Place> places_of(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
+  std::vector<Place> places;
+  for_each_known(units, ignored, [&](Role role, const std::string& name, const torch::Tensor& tensor) {
+    const StorageFacts facts = interpose::storage_facts(tensor);
+    if (has_place(tensor, facts)) places.push_back(place_of(role, name, tensor, facts));
+  });
+  return places;
+}
+
+// One flag for each element from `begin` on: those of the tensor are set.
+torch::Tensor mark(const Place& place, uintptr_t begin, uintptr_t end) {
+  const auto size = static_cast<uintptr_t>(place.tensor.element_size());
+  torch::Tensor flags = torch::zeros({static_cast<int64_t>((end - begin) / size)}, torch::kBool);
+  flags.as_strided(place.tensor.sizes(), place.tensor.strides(), static_cast<int64_t>((place.begin - begin) / size))
+      .fill_(true);
+  return flags;
+}
+
+// Of a parameter and another tensor whose places meet.
+bool share_bytes(const Place& parameter, const Place& other) {
+  if (parameter.tensor.is_non_overlapping_and_dense() && other.tensor.is_non_overlapping_and_dense()) return true;
+  const uintptr_t begin = std::min(parameter.begin, other.begin), end = std::max(parameter.end, other.end);
+  const auto size = static_cast<uintptr_t>(parameter.tensor.element_size());
+  if (other.tensor.element_size() != parameter.tensor.element_size() || (other.begin - begin) % size != 0 ||
+      (parameter.begin - begin) % size != 0) {
+    return true;  // no telling by elements
+  }
+  const torch::Tensor flags = mark(parameter, begin, end);
+  return flags
+      .as_strided(other.tensor.sizes(), other.tensor.strides(), static_cast<int64_t>((other.begin - begin) / size))
+      .any()
+      .item<bool>();
+}
+
+bool has_elements_at_one_place(const Place& place) {
+  switch (at::has_internal_overlap(place.tensor)) {
+    case at::MemOverlap::No:
+      return false;
+    case at::MemOverlap::Yes:
+      return true;
+    case at::MemOverlap::TooHard:
+      return mark(place, place.begin, place.end).sum().item<int64_t>() != place.tensor.numel();
+  }
+  return false;
+}
+
+// The parameter comes second if only one is.
+void refuse(const Place& first, const Place& second) {
+  FSDP_CHECK(first.role != Role::Parameter,
+             "shard: the parameters {} and {} share memory but are two tensors (set_data?), which would no longer be "
+             "tied. Tie them by one tensor: register_parameter(name, the other module's parameter).",
+             first.name, second.name);
+  FSDP_CHECK(false,
+             "shard: the {} {} and the parameter {} share memory. Training changes the parameter alone from now on, "
+             "and the {} would keep the values of now. Give it memory of its own (clone()), or compute it from the "
+             "parameter in forward.",
+             name_of(first.role), first.name, second.name, name_of(first.role));
+}
+
+void check_pair(const Place& one, const Place& other) {
+  if (one.role != Role::Parameter && other.role != Role::Parameter) return;
+  const Place& parameter = other.role == Role::Parameter ? other : one;
+  const Place& beside = other.role == Role::Parameter ? one : other;
+  if (share_bytes(parameter, beside)) refuse(beside, parameter);
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kMostNames));
+  const size_t rest = names.size() - first.size();
+  return fmt::format("{}{}", fmt::join(first, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
+}
+
+}  // namespace
+
+void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  std::vector<Place> places = places_of(units, ignored);
+  for (const Place& place : places) {
+    FSDP_CHECK(place.role != Role::Parameter || !has_elements_at_one_place(place),
+               "shard: elements of the parameter {} share memory (expand()?), so that a step would change several at "
+               "once. Make it contiguous() before it is registered.",
+               place.name);
+  }
+  std::ranges::stable_sort(places, {}, [](const Place& one) { return std::tuple(one.space, one.begin); });
+  std::vector<const Place*> open;  // those that may meet the next
+  for (const Place& place : places) {
+    std::erase_if(open, [&](const Place* one) { return one->space != place.space || one->end <= place.begin; });
+    for (const Place* one : open) check_pair(*one, place);
+    open.push_back(&place);
+  }
+}
+
+void warn_of_aliases(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
+  std::unordered_map<const void*, std::unordered_set<const at::TensorImpl*>> known;
+  for_each_known(units, ignored, [&](Role, const std::string&, const torch::Tensor& tensor) {
+    known[interpose::storage_facts(tensor).storage].insert(tensor.unsafeGetTensorImpl());
+  });
+  std::vector<std::string> held;
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, tensor] : unit.parameters) {
+      const StorageFacts facts = interpose::storage_facts(tensor);
+      if (tensor.numel() > 0 && facts.holders > known[facts.storage].size()) held.push_back(name);
+    }
+  }
+  if (held.empty()) return;
+  std::cerr << fmt::format(
+                   "{}warning: shard: other tensors hold the memory of {}: a detach(), a view or a set_data() that was "
+                   "made before, or the graph of an earlier forward. They keep the values of now, since training "
+                   "changes the shards alone, and the memory stays. Make such tensors after fsdp::shard, or of a "
+                   "clone(); drop the results of earlier forwards (docs/errors.md).\n",
+                   message_prefix(), listed(held))
+            << std::flush;
+}
+
+}  // namespace fsdp
