@@ -15,6 +15,7 @@
 #include "fsdp-convert/values.h"
 #include "options/did_you_mean.h"
 #include "options/numbers.h"
+#include "options/option_paths.h"
 
 namespace converter {
 
@@ -167,6 +168,8 @@ void settle_source(Arguments& result) {
   std::error_code ignored;
   if (result.source.empty()) {
     result.problems.emplace_back("SOURCE is missing: name a checkpoint, a Hugging Face folder or a file of tensors.");
+  } else if (const std::string problem = trainer::problem_of_length(result.source); !problem.empty()) {
+    result.problems.push_back("SOURCE" + problem);
   } else if (!fs::exists(result.source, ignored)) {
     result.problems.push_back(fmt::format("SOURCE '{}' is not there.", result.source));
   } else if (!result.from) {
@@ -178,6 +181,10 @@ void settle_target(const std::optional<Format>& to, const Reader& reader, Argume
   std::error_code ignored;
   if (result.target.empty()) {
     result.problems.emplace_back("TARGET is missing: name the file or folder to write, or ask for --list.");
+    return;
+  }
+  if (const std::string problem = trainer::problem_of_length(result.target); !problem.empty()) {
+    result.problems.push_back("TARGET" + problem);
     return;
   }
   const fs::path target = result.target;

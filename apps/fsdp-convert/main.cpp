@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "console/program_start.h"
 #include "console/terminal.h"
 #include "console/units.h"
 #include "formats/convert.h"
@@ -58,6 +59,9 @@ int run(const converter::Arguments& arguments) {
   }
   return 0;
 }
+
+void start_convert() { trainer::start_program("fsdp-convert"); }
+AT_PROGRAM_START(start_convert);
 
 }  // namespace
 

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "console/program_start.h"
 #include "console/terminal.h"
 #include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
@@ -137,10 +137,15 @@ int run(const trainer::CommandLine& line) {
   return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line);
 }
 
+void start_train() {
+  trainer::expect_notice();
+  trainer::start_program("fsdp-train");
+}
+AT_PROGRAM_START(start_train);
+
 }  // namespace
 
 int main(int count, char** arguments) try {
-  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit on file sizes a write fails, and does not end the process
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
   const trainer::CommandLine line = trainer::parse_command_line({arguments + 1, arguments + count}, width);
   if (line.answer.empty()) return run(line);

@@ -1,5 +1,8 @@
 #include "options/option_paths.h"
 
+#include <fmt/format.h>
+#include <limits.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -20,7 +23,7 @@ PathForm path_form(std::string_view flag) {
     std::string_view flag;
     PathForm form;
   };
-  static constexpr std::array<Entry, 11> kForms = {{{"--text", PathForm::Sources},
+  static constexpr std::array<Entry, 14> kForms = {{{"--text", PathForm::Sources},
                                                     {"--data", PathForm::Sources},
                                                     {"--validation", PathForm::One},
                                                     {"--tokenizer", PathForm::Tokenizer},
@@ -30,7 +33,10 @@ PathForm path_form(std::string_view flag) {
                                                     {"--run", PathForm::One},
                                                     {"--offload-directory", PathForm::One},
                                                     {"--checkpoint", PathForm::One},
-                                                    {"--resume", PathForm::Resume}}};
+                                                    {"--resume", PathForm::Resume},
+                                                    {"--config", PathForm::One},
+                                                    {"--output", PathForm::One},
+                                                    {"RUN", PathForm::One}}};
   const auto found = std::ranges::find(kForms, flag, &Entry::flag);
   return found == kForms.end() ? PathForm::None : found->form;
 }
@@ -75,6 +81,20 @@ std::string with_paths(const Row& row, const std::string& value,
   const PathForm form = path_form(row.flag);
   if (value.empty() || is_word(form, value)) return value;
   return form == PathForm::Sources ? data::with_source_paths(value, replace) : replace(value);
+}
+
+std::string problem_of_length(const std::string& path) {
+  if (path.size() < PATH_MAX) return "";
+  return fmt::format(" is a path of {} bytes, and the system takes {}. Name a shorter one.", path.size(), PATH_MAX - 1);
+}
+
+std::string problem_of_lengths(const Row& row, const std::string& value) {
+  std::string problem;
+  with_paths(row, value, [&](const std::string& path) {
+    if (problem.empty()) problem = problem_of_length(path);
+    return path;
+  });
+  return problem;
 }
 
 bool names_relative_path(const Row& row, const std::string& value) {

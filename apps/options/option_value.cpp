@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "options/numbers.h"
+#include "options/option_paths.h"
 #include "options/synonyms.h"
 
 namespace trainer {
@@ -160,6 +161,9 @@ Scalar scalar_of(const Row& row, const std::string& text) {
 }
 
 std::string assign(const Row& row, Options& options, const Scalar& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (const std::string problem = problem_of_lengths(row, *text); !problem.empty()) return problem;
+  }
   return visit_target(row, options, [&](auto& target) { return put(value, row.check, target); });
 }
 

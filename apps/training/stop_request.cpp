@@ -15,7 +15,8 @@ namespace {
 // All that a signal's handler may touch.
 volatile std::sig_atomic_t received = 0;
 timespec received_at;
-const char* answer = nullptr;  // null: nothing is said
+volatile std::sig_atomic_t noticed = 0;  // SIGUSR1, while nothing else handles it
+const char* answer = nullptr;            // null: nothing is said
 int answer_descriptor = STDERR_FILENO;
 
 void say_that_it_was_heard() {
@@ -66,12 +67,21 @@ struct sigaction noting() {
 
 }  // namespace
 
+void expect_notice() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { noticed = 1; };
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
 void end_when_asked(int code) {
   code_when_asked = code;
   struct sigaction action {};
   action.sa_handler = [](int) { _exit(code_when_asked); };
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kPreemptions.size(); ++i) sigaction(kPreemptions[i], &action, &before_asking[i]);
+  if (noticed != 0) _exit(code);
 }
 
 void end_as_ever() {
@@ -82,7 +92,7 @@ StopRequest::StopRequest(bool answers) {
   constexpr const char* kAnswer = "stopping after this step; again to quit without saving\n";
   constexpr const char* kAnswerInPlace = "\r\033[Jstopping after this step; again to quit without saving\n";
   const bool in_place = standard_output().interactive;
-  received = 0;
+  received = noticed != 0 ? SIGUSR1 : 0;
   answer = !answers ? nullptr : in_place ? kAnswerInPlace : kAnswer;
   answer_descriptor = in_place ? STDOUT_FILENO : STDERR_FILENO;
   const struct sigaction action = noting();

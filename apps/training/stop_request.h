@@ -8,7 +8,11 @@
 
 namespace trainer {
 
-// Before there is anything to save: SIGTERM and SIGUSR1 end this process at once, with this exit code.
+// From the start of the program: SIGUSR1 does not end it. One that comes is kept for `end_when_asked`, or the first
+// StopRequest. Makes system calls only.
+void expect_notice();
+// Before there is anything to save: SIGTERM and SIGUSR1 end this process at once, with this exit code. So does an
+// earlier SIGUSR1.
 void end_when_asked(int code);
 // As before `end_when_asked`, which was called.
 void end_as_ever();

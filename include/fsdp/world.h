@@ -25,6 +25,7 @@ class State;
 //
 // All ranks of the group call the collectives below in the same order, each from one thread. Every wait ends after the
 // world's timeout with an `Error` that names the rank that did not answer; after a failure each later call fails too.
+// A rank in such a call while another rank trains is an `Error` within seconds, which names both.
 // Tensors are on the CPU or on `device()`.
 class World {
  public:
@@ -96,6 +97,14 @@ struct LaunchOptions {
 // ranks share the machine's cores evenly. A signal (SIGINT, SIGTERM, or SIGHUP where that is not ignored) ends all
 // ranks by SIGTERM; one over a second later kills them. SIGUSR1 and SIGUSR2 are passed on to ranks that have a handler
 // for them, and end the job where none has. Where nobody takes the output, the ranks wait, and nothing else does.
+//
+// A forked rank reads /dev/null as its standard input. It ends without the handlers of atexit() and without the
+// destructors of global objects: these are the launching process's. If a rank calls exit(0), and others then wait for
+// it, the job fails and names it. More ranks than the limits of this machine allow are refused before any is forked.
+//
+// Of descriptors 0, 1 and 2, launch opens those that are closed, as /dev/null. While forked ranks run, SIGCHLD is not
+// ignored in this process. The ranks have its signal mask and dispositions as they were before. If they block SIGTERM,
+// a signal ends them by SIGKILL, three seconds later. One rank in this process leaves all signals as they are.
 //
 // With `max_restarts` or `restart_with`, one rank is forked as well, so that it can be started again. Jobs that fail
 // within ten seconds, one after the other, are started again after a pause that doubles, ten seconds at most.

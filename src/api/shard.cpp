@@ -112,6 +112,11 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
     if (alive) alive->publish_pieces();
     return alive != nullptr;
   });
+  world.state()->tell_of_calls([observer = std::weak_ptr(model)](const collectives::WorldCall* call) {
+    const auto alive = observer.lock();
+    if (alive) alive->group().note_call(call);
+    return alive != nullptr;
+  });
   return ShardedModel(std::move(model));
 }
 

@@ -10,6 +10,7 @@
 
 #include "collectives/group.h"
 #include "collectives/transport.h"
+#include "collectives/world_calls.h"
 
 namespace fsdp::collectives {
 
@@ -26,7 +27,9 @@ struct GroupSpec {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   torch::Device device = torch::kCPU;  // of this rank's units
   bool shares_device = false;          // whether some ranks of the group have one GPU between them
-  std::vector<int> world_ranks = {};   // how messages call the ranks of a smaller group; empty: by their own number
+  // This rank's calls of its worlds; none: those of the peers are not looked at.
+  std::shared_ptr<const WorldCalls> calls = nullptr;
+  std::vector<int> world_ranks = {};  // how messages call the ranks of a smaller group; empty: by their own number
 };
 
 // The names that `make_group` takes besides "auto".

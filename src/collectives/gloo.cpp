@@ -215,7 +215,8 @@ class GlooTransport final : public Transport {
 std::unique_ptr<Transport> make_gloo_transport(const GroupSpec& spec) { return std::make_unique<GlooTransport>(spec); }
 
 std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
-  auto wire = std::make_shared<Wire>(make_gloo_transport(spec), make_store_board(spec.store), spec.world_ranks);
+  auto wire =
+      std::make_shared<Wire>(make_gloo_transport(spec), make_store_board(spec.store), spec.world_ranks, spec.calls);
   // A rank that is done at once must not close connections that a slower one is still about to make.
   ExchangeGroup(wire).barrier();
   return wire;

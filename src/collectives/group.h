@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/world_calls.h"
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
@@ -147,6 +148,9 @@ class Group {
   virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
+
+  // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
+  virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32

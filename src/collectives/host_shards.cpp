@@ -98,6 +98,7 @@ class HostShardGroup final : public Group {
   torch::Tensor allocate_sum(int64_t bytes) override { return host_->allocate(bytes); }
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 
+  void note_call(const WorldCall* call) override { host_->note_call(call); }
   void barrier() override { host_->barrier(); }
   void all_reduce_(torch::Tensor& tensor) override { staged_->all_reduce_(tensor); }
   void broadcast_(torch::Tensor& tensor, int source) override { staged_->broadcast_(tensor, source); }

@@ -71,8 +71,7 @@ void History::add(std::string operation) {
 }
 
 std::optional<int64_t> first_difference(const History& left, const History& right) {
-  auto end = [](const History& history) { return history.first() + static_cast<int64_t>(history.operations().size()); };
-  for (int64_t number = std::max(left.first(), right.first()); number < std::min(end(left), end(right)); ++number) {
+  for (int64_t number = std::max(left.first(), right.first()); number < std::min(left.end(), right.end()); ++number) {
     if (left.operation(number) != right.operation(number)) return number;
   }
   return std::nullopt;
@@ -86,6 +85,12 @@ std::string encode(const RankStatus& status) {
     append(text, std::to_string(status.failure->rank));
     append(text, std::to_string(status.failure->of_connection));
     append(text, status.failure->message);
+  }
+  append(text, std::to_string(status.call.has_value()));
+  if (status.call) {
+    append(text, std::to_string(static_cast<int64_t>(status.call->world)));
+    append(text, std::to_string(status.call->number));
+    append(text, status.call->purpose);
   }
   append(text, std::to_string(status.history.first()));
   for (const std::string& operation : status.history.operations()) append(text, operation);
@@ -105,6 +110,13 @@ std::optional<RankStatus> decode(const std::string& text) {
     failure.rank = static_cast<int>(reader.number(0, std::numeric_limits<int>::max()));
     failure.of_connection = reader.flag();
     failure.message = reader.text();
+  }
+  if (reader.flag()) {
+    constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+    WorldCall& call = status.call.emplace();
+    call.world = static_cast<uint64_t>(reader.number(kLeast, kMost));
+    call.number = static_cast<uint64_t>(reader.number(1, kMost));
+    call.purpose = reader.text();
   }
   const int64_t first = reader.number(1, kMostOperations);
   if (reader.failed()) return std::nullopt;

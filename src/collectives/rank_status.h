@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "collectives/world_calls.h"
+
 namespace fsdp::collectives {
 
 // The latest of the operations that every rank of the group begins in the same order, in words that follow "rank 1 ":
@@ -22,6 +24,7 @@ class History {
   int64_t first() const { return first_; }  // the number of the oldest one that is kept; the very first is number 1
   const std::deque<std::string>& operations() const { return operations_; }
   const std::string& operation(int64_t number) const { return operations_.at(number - first_); }
+  int64_t end() const { return first_ + static_cast<int64_t>(operations_.size()); }  // one past the last number
 
  private:
   int64_t first_ = 1;
@@ -41,6 +44,7 @@ struct RankStatus {
   History history = {};
   bool waiting = false;  // for long, and still
   std::optional<Failure> failure = std::nullopt;
+  std::optional<WorldCall> call = std::nullopt;  // that the rank is in
 };
 
 std::string encode(const RankStatus& status);

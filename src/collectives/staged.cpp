@@ -139,6 +139,7 @@ class StagedGroup final : public Group {
     return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
   }
 
+  void note_call(const WorldCall* call) override { host_->note_call(call); }
   void barrier() override { host_->barrier(); }
   void all_reduce_(torch::Tensor& tensor) override {
     in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });

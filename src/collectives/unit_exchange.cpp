@@ -49,7 +49,9 @@ void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
   if (!has_peers()) return;
   check_buffer(buffer, spec_);
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {
-    if (order == Order::Common) wire_->begins(fmt::format("gathers unit {}", spec_.name));
+    const bool of_all = static_cast<int>(shard_peers_.size()) + 1 == wire_->size();
+    if (order == Order::Common)
+      wire_->begins(fmt::format("gathers unit {}", spec_.name), of_all ? Among::All : Among::Some);
     wire_->wait_all(gather_sends_);
     buffer_ = buffer;
     auto place = [&](int rank) {

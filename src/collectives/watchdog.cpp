@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -33,15 +34,22 @@ using Statuses = std::map<int, RankStatus>;  // by rank; without those that have
 
 class Watchdog::Thread {
  public:
-  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
-      : board_(std::move(board)), rank_(rank), names_(std::move(names)) {}
+  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names, std::shared_ptr<const WorldCalls> calls)
+      : board_(std::move(board)), rank_(rank), names_(std::move(names)), calls_(std::move(calls)) {}
 
   void run();
+  // Both with the mutex.
+  void set_call(const WorldCall* call);
+  void note_user();
 
   std::mutex mutex;
   std::condition_variable changed;
   // All guarded by the mutex.
   RankStatus own;
+  Among among = Among::All;                           // of the last operation
+  std::thread::id user = std::this_thread::get_id();  // the thread that called last
+  int64_t calls_noted = 0;                            // of worlds: tells them apart
+  bool call_is_posted = false;
   std::optional<std::span<const std::unique_ptr<Message>>> waiting;
   int64_t waits = 0;           // begun so far: tells them apart
   std::optional<int> awaited;  // the peer whose own waiting ends this wait
@@ -59,17 +67,20 @@ class Watchdog::Thread {
   Statuses read_peers();
   bool stalls(const Statuses& peers) const;
   std::optional<Diagnosis> divergence(const Statuses& peers) const;
+  std::optional<Diagnosis> call_elsewhere(const Statuses& peers) const;
+  bool waits_elsewhere(const RankStatus& status) const;
   std::optional<Diagnosis> failure(const Statuses& peers) const;
 
   const std::unique_ptr<StatusBoard> board_;
   const int rank_;
   const std::vector<int> names_;
+  const std::shared_ptr<const WorldCalls> calls_;
   std::string posted_;
 };
 
 void Watchdog::Thread::run() {
   std::unique_lock lock(mutex);
-  int64_t previous = 0;
+  int64_t previous = 0, previous_call = 0;
   while (!stopping || unposted) {
     changed.wait_for(lock, kPeriod, [&] { return stopping || unposted || lost; });
     if (unposted) {
@@ -79,15 +90,33 @@ void Watchdog::Thread::run() {
     const int64_t current = waiting ? waits : 0;
     const bool is_long = current != 0 && current == previous;
     previous = current;
+    const int64_t call = own.call ? calls_noted : 0;
+    const bool call_is_long = call != 0 && call == previous_call;
+    previous_call = call;
+    if (!stopping && call_is_long) post(lock);
     if (!stopping && (lost || is_long)) look(lock);
   }
   ended = true;
   changed.notify_all();
 }
 
+void Watchdog::Thread::set_call(const WorldCall* call) {
+  own.call = call ? std::optional(*call) : std::nullopt;
+  ++calls_noted;
+  if (!call_is_posted) return;
+  unposted = true;
+  changed.notify_all();
+}
+
+// Another thread of this rank's may be in a call of a world, and keeps nobody of this group waiting.
+void Watchdog::Thread::note_user() {
+  if (std::exchange(user, std::this_thread::get_id()) != std::this_thread::get_id() && own.call) set_call(nullptr);
+}
+
 // A board that cannot be reached leaves us with what the connections tell.
 void Watchdog::Thread::post(std::unique_lock<std::mutex>& lock) {
   std::string text = encode(own);
+  call_is_posted = own.call.has_value();
   lock.unlock();
   try {
     if (text != posted_) board_->post(rank_, text);
@@ -107,6 +136,7 @@ void Watchdog::Thread::look(std::unique_lock<std::mutex>& lock) {
   if (wait != waits || (!waiting && !lost)) return;
   diagnosis = divergence(peers);
   if (!diagnosis) diagnosis = failure(peers);
+  if (!diagnosis) diagnosis = call_elsewhere(peers);
   gave_up = !diagnosis && stalls(peers);
   if ((diagnosis || gave_up) && waiting) {
     for (const auto& message : *waiting) message->abort();
@@ -118,7 +148,12 @@ void Watchdog::Thread::look(std::unique_lock<std::mutex>& lock) {
 bool Watchdog::Thread::stalls(const Statuses& peers) const {
   if (!awaited) return false;
   const auto status = peers.find(*awaited);
-  return status != peers.end() && status->second.waiting;
+  return status != peers.end() && (status->second.waiting || waits_elsewhere(status->second));
+}
+
+// In a call of a world, for this rank among others.
+bool Watchdog::Thread::waits_elsewhere(const RankStatus& status) const {
+  return status.call && calls_ && calls_->is_awaited_by(*status.call);
 }
 
 // None also where somebody else wrote it: what nobody of this group says is not to end a wait.
@@ -162,6 +197,21 @@ std::optional<Diagnosis> Watchdog::Thread::divergence(const Statuses& peers) con
   return earliest ? std::optional(found) : std::nullopt;
 }
 
+// A rank that waits elsewhere begins nothing here. One that has begun this rank's operation may still be sending.
+std::optional<Diagnosis> Watchdog::Thread::call_elsewhere(const Statuses& peers) const {
+  if (!waiting || among == Among::Some) return std::nullopt;
+  for (const auto& [peer, status] : peers) {
+    if (!waits_elsewhere(status) || status.history.end() >= own.history.end()) continue;
+    return Diagnosis{
+        fmt::format(
+            "rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the model "
+            "and make the same calls, in the same order; does its control flow depend on the data?",
+            names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
+        std::nullopt};
+  }
+  return std::nullopt;
+}
+
 // First those that name the culprit. That somebody lost another rank is news only to who waits for that somebody.
 std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const {
   for (bool of_connection : {false, true}) {
@@ -175,8 +225,9 @@ std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const 
   return std::nullopt;
 }
 
-Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names)
-    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names))),
+Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
+                   std::shared_ptr<const WorldCalls> calls)
+    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names), std::move(calls))),
       thread_([shared = shared_] { shared->run(); }) {}
 
 Watchdog::~Watchdog() {
@@ -188,13 +239,22 @@ Watchdog::~Watchdog() {
   ended ? thread_.join() : thread_.detach();
 }
 
-void Watchdog::begins(std::string operation) {
+void Watchdog::begins(std::string operation, Among among) {
   std::lock_guard lock(shared_->mutex);
+  shared_->note_user();
   shared_->own.history.add(std::move(operation));
+  shared_->among = among;
+}
+
+void Watchdog::note_call(const WorldCall* call) {
+  std::lock_guard lock(shared_->mutex);
+  const bool is_ours = shared_->user == std::this_thread::get_id();
+  shared_->set_call(is_ours ? call : nullptr);
 }
 
 void Watchdog::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {
   std::lock_guard lock(shared_->mutex);
+  shared_->note_user();
   shared_->waiting = messages;
   shared_->awaited = unless_waiting;
   shared_->gave_up = false;

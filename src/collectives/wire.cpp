@@ -7,14 +7,15 @@
 
 namespace fsdp::collectives {
 
-Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names)
+Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
+           std::shared_ptr<const WorldCalls> calls)
     : transport_(std::move(transport)) {
   if (names.empty()) {
     names.resize(size());
     std::iota(names.begin(), names.end(), 0);
   }
   name_ = names[rank()];
-  if (board) watchdog_.emplace(std::move(board), rank(), std::move(names));
+  if (board) watchdog_.emplace(std::move(board), rank(), std::move(names), std::move(calls));
 }
 
 std::vector<int> Wire::peers() const {
@@ -23,8 +24,12 @@ std::vector<int> Wire::peers() const {
   return peers;
 }
 
-void Wire::begins(std::string operation) {
-  if (watchdog_) watchdog_->begins(std::move(operation));
+void Wire::begins(std::string operation, Among among) {
+  if (watchdog_) watchdog_->begins(std::move(operation), among);
+}
+
+void Wire::note_call(const WorldCall* call) {
+  if (watchdog_) watchdog_->note_call(call);
 }
 
 void Wire::wait_all(Messages& messages) {

@@ -41,8 +41,9 @@ class Wire {
     std::optional<Watchdog>& watchdog_;
   };
 
-  // `names` is how messages call the ranks; empty: by their own number.
-  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names);
+  // `names` is how messages call the ranks; empty: by their own number. `calls` are this rank's calls of its worlds.
+  Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
+       std::shared_ptr<const WorldCalls> calls = nullptr);
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -57,7 +58,9 @@ class Wire {
   }
 
   // Notes an operation that every rank begins at the same place in its order: "gathers blocks.4".
-  void begins(std::string operation);
+  void begins(std::string operation, Among among = Among::All);
+  // As Group::note_call.
+  void note_call(const WorldCall* call);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
   // As `wait_all`, for messages of which the first ones of `peers()` have sent one each. False when one that has not

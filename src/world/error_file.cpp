@@ -22,6 +22,7 @@ constexpr size_t kReportBytes = size_t{64} << 10;
 
 struct RankErrors::Report {
   std::atomic<bool> written;  // last
+  std::atomic<bool> returned;
   Origin origin;
   uint32_t bytes;
   char message[kReportBytes - 3 * sizeof(uint32_t)];
@@ -48,6 +49,9 @@ RankError RankErrors::read(int rank) const {
   if (!report.written.load()) return {};
   return {{report.message, report.bytes}, report.origin};
 }
+
+void RankErrors::note_return(int rank) { reports_[rank].returned.store(true); }
+bool RankErrors::has_returned(int rank) const { return reports_[rank].returned.load(); }
 
 void write_torchelastic_error(const std::filesystem::path& path, const std::string& message) {
   // torchrun's closing report shows the stack and nothing else where there is one.

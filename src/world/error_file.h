@@ -26,6 +26,9 @@ class RankErrors {
   // Once, by that rank. A very long message is cut.
   void write(int rank, const RankError& error);
   RankError read(int rank) const;  // without a message when there is none
+  // Once, by that rank, after its function has returned.
+  void note_return(int rank);
+  bool has_returned(int rank) const;
 
  private:
   struct Report;

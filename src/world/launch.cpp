@@ -2,18 +2,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "files/printable.h"
+#include "files/standard_streams.h"
 #include "fsdp/world.h"
 #include "memory/held_memory.h"
 #include "world/environment.h"
@@ -21,6 +24,7 @@
 #include "world/local_rendezvous.h"
 #include "world/output.h"
 #include "world/rank.h"
+#include "world/rank_limits.h"
 #include "world/restarts.h"
 #include "world/supervisor.h"
 
@@ -56,7 +60,12 @@ std::vector<std::string> problems_of(const LaunchOptions& options) {
 // A forked process has only the thread that forked: locks that others held stay locked, and OpenMP waits for its
 // workers for ever.
 void check_single_threaded(int ranks) {
-  std::filesystem::directory_iterator tasks("/proc/self/task");
+  std::error_code missing;
+  std::filesystem::directory_iterator tasks("/proc/self/task", missing);
+  FSDP_CHECK(!missing,
+             "launch: /proc/self/task cannot be read: {}. The ranks of a host find each other's memory by /proc. Mount "
+             "it (mount -t proc proc /proc), or start one rank.",
+             missing.message());
   auto threads = std::distance(begin(tasks), end(tasks));
   FSDP_CHECK(threads == 1,
              "launch: found {} threads in this process, expected 1: {} ranks cannot be forked from it. Call "
@@ -88,6 +97,10 @@ std::string prepare_held(std::optional<memory::HeldMemory>& held, int ranks, boo
 }
 
 int supervise(LaunchOptions options, const std::function<void(World&)>& body) {
+  if (const std::string problem = world::problem_of_ranks(options.ranks); !problem.empty()) {
+    say("launch: " + problem);
+    return kUsageError;
+  }
   using Clock = std::chrono::steady_clock;
   world::Restarts restarts(options);
   std::optional<memory::HeldMemory> held;
@@ -112,6 +125,7 @@ int supervise(LaunchOptions options, const std::function<void(World&)>& body) {
 }  // namespace
 
 int launch(const LaunchOptions& given, const std::function<void(World&)>& body) {
+  files::open_standard_streams();
   std::vector<std::string> problems = problems_of(given);
   for (const std::string& problem : problems) say("launch: " + problem);
   if (!problems.empty()) return kUsageError;

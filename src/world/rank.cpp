@@ -126,7 +126,9 @@ int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOpt
     return state;
   };
   auto on_failure = [&](const RankError& error) { shares.errors.write(identity.rank, error); };
-  return run_rank(identity, body, connect, on_failure);
+  const int code = run_rank(identity, body, connect, on_failure);
+  if (code == 0) shares.errors.note_return(identity.rank);
+  return code;
 }
 
 }  // namespace fsdp::world

@@ -8,11 +8,14 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <system_error>
 
 #include "base/error.h"
 #include "files/printable.h"
@@ -31,9 +34,18 @@ void flush_streams() {
   std::fflush(nullptr);
 }
 
+// The hexadecimal number in a line of /proc/<pid>/status, 0 where it cannot be read.
+uint64_t signals_in(const std::filesystem::path& status, const std::string& field) {
+  std::ifstream file(status);
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind(field, 0) == 0) return std::stoull(line.substr(field.size()), nullptr, 16);
+  return 0;
+}
+
 }  // namespace
 
 std::string ProcessEnding::describe() const {
+  if (taken) return "ended, and its exit code is lost: a SIGCHLD handler or a thread of this process waits for it, too";
   return signal ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
                 : fmt::format("failed with exit code {}", exit_code);
 }
@@ -105,9 +117,14 @@ bool RankProcess::end(int options) {
   pid_t ended;
   do ended = waitpid(pid_, &status, options);
   while (ended < 0 && errno == EINTR);
-  if (ended != pid_) return false;
-  ending_ =
-      WIFSIGNALED(status) ? ProcessEnding{.signal = WTERMSIG(status)} : ProcessEnding{.exit_code = WEXITSTATUS(status)};
+  if (ended < 0 && errno == ECHILD) {
+    ending_ = {.exit_code = 1, .taken = true};
+  } else if (ended != pid_) {
+    return false;
+  } else {
+    ending_ = WIFSIGNALED(status) ? ProcessEnding{.signal = WTERMSIG(status)}
+                                  : ProcessEnding{.exit_code = WEXITSTATUS(status)};
+  }
   return true;
 }
 
@@ -116,9 +133,14 @@ void RankProcess::signal(int number) {
 }
 
 bool RankProcess::handles(int number) const {
-  std::ifstream status(fmt::format("/proc/{}/status", pid_));
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind("SigCgt:", 0) == 0) return std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1;
+  const uint64_t bit = uint64_t{1} << (number - 1);
+  const std::filesystem::path process = fmt::format("/proc/{}", pid_);
+  if ((signals_in(process / "status", "SigCgt:") & bit) == 0) return false;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator thread(process / "task", gone), end; !gone && thread != end;
+       thread.increment(gone)) {
+    if ((signals_in(thread->path() / "status", "SigBlk:") & bit) == 0) return true;
+  }
   return false;
 }
 

@@ -19,7 +19,8 @@ namespace fsdp::world {
 // How a process ended.
 struct ProcessEnding {
   int exit_code = 0;
-  int signal = 0;  // that killed it, or 0
+  int signal = 0;      // that killed it, or 0
+  bool taken = false;  // by another waitpid of this process: exit_code is a guess
   bool failed() const { return exit_code != 0 || signal != 0; }
   int code() const { return signal ? 128 + signal : exit_code; }
   std::string describe() const;  // "was killed by signal 9 (Killed)"
@@ -53,7 +54,7 @@ class RankProcess {
   bool reap();    // whether it has ended
   void wait();    // until it has
   void signal(int number);
-  bool handles(int number) const;  // whether it has a handler for that signal
+  bool handles(int number) const;  // whether it has a handler for that signal, and a thread that does not block it
 
  private:
   bool end(int options);

@@ -50,7 +50,7 @@ int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>(
 
 State::State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
              c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks, std::optional<torch::Device> device,
-             std::string address)
+             std::string address, const State* parent, std::string name)
     : identity_(identity),
       backend_(std::move(backend)),
       timeout_(timeout),
@@ -60,7 +60,17 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       device_(device ? *device : take_own_device()),
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
-      group_(connect("world", backend_, device_)) {}
+      name_(std::move(name)),
+      number_(std::hash<std::string>()(name_)),
+      calls_(parent ? parent->calls_ : std::make_shared<collectives::WorldCalls>()),
+      group_(connect("world", backend_, device_)) {
+  calls_->open(number_);
+  if (!parent) return;
+  before_calls_ = parent->before_calls_;
+  told_of_calls_ = parent->told_of_calls_;
+  folders_ = parent->folders_;
+  held_ = parent->held_;
+}
 
 c10::intrusive_ptr<c10d::Store> State::store_under(const std::string& name) const {
   if (!store_) return {};
@@ -138,6 +148,7 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name, cons
                                            .timeout = timeout_,
                                            .device = device,
                                            .shares_device = shares_device_,
+                                           .calls = calls_,
                                            .world_ranks = world_ranks_});
 }
 
@@ -159,7 +170,19 @@ std::unique_ptr<collectives::Group> State::new_host_group() {
   return connect(fmt::format("group{}", children_++), device_.is_cpu() ? backend_ : "auto", torch::kCPU);
 }
 
-void State::begin_call() {
+State::Call::Call(State& state, const std::string& purpose) : state_(state) {
+  state.run_before_call();
+  const collectives::WorldCall call{state.number_, state.calls_->begin(state.number_), purpose};
+  state.note_call(&call);
+}
+
+State::Call::~Call() { state_.note_call(nullptr); }
+
+void State::note_call(const collectives::WorldCall* call) {
+  std::erase_if(*told_of_calls_, [call](const NoteCall& note) { return !note(call); });
+}
+
+void State::run_before_call() {
   std::vector<std::function<bool()>> lasting;
   for (const auto& action : *before_calls_) {
     if (action()) lasting.push_back(action);
@@ -184,13 +207,9 @@ std::shared_ptr<State> State::split(int color) {
     identity.local_size += local;
     world_ranks.push_back(world_ranks_[rank]);
   }
-  auto store = store_under(fmt::format("split{}/{}", children_++, color));
-  auto split = std::make_shared<State>(identity, backend_, timeout_, std::move(store), std::move(world_ranks), device_,
-                                       address_);
-  split->before_calls_ = before_calls_;
-  split->folders_ = folders_;
-  split->held_ = held_;
-  return split;
+  const std::string name = fmt::format("split{}/{}", children_++, color);
+  return std::make_shared<State>(identity, backend_, timeout_, store_under(name), std::move(world_ranks), device_,
+                                 address_, this, name_ + "/" + name);
 }
 
 }  // namespace fsdp::world

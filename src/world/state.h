@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/world_calls.h"
 #include "memory/backing.h"
 #include "memory/offload_folder.h"
 #include "world/identity.h"
@@ -26,20 +27,37 @@ class State {
  public:
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
   // ranks; empty: by their own number. `device` is this rank's; none: the one that the backend and the rank's place on
-  // its host say. `address` is this host's, as the other hosts reach it; empty: the system's choice. A collective.
+  // its host say. `address` is this host's, as the other hosts reach it; empty: the system's choice. `parent` is the
+  // world that this one is split from, and `name` the same on these ranks alone. A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
         c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {},
-        std::optional<torch::Device> device = std::nullopt, std::string address = {});
+        std::optional<torch::Device> device = std::nullopt, std::string address = {}, const State* parent = nullptr,
+        std::string name = "world");
 
   const Identity& identity() const { return identity_; }
   const torch::Device& device() const { return device_; }
   collectives::Group& group() { return *group_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
+  // A call that the user makes of this world. While it lives, the other groups of these ranks know of it.
+  class Call {
+   public:
+    // `purpose` is in words that follow "rank 1 ".
+    Call(State& state, const std::string& purpose);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    State& state_;
+  };
+
   // `action` runs before each call that the user makes of this world or of one that was split from the same, until it
   // returns false.
   void before_calls(std::function<bool()> action) { before_calls_->push_back(std::move(action)); }
-  void begin_call();
+  // A group of these ranks, by a function that returns false when it is gone: Group::note_call.
+  using NoteCall = std::function<bool(const collectives::WorldCall* call)>;
+  void tell_of_calls(NoteCall note) { told_of_calls_->push_back(std::move(note)); }
 
   // This rank's part of the folder, which all models share that are offloaded to it; gone with the last of them.
   std::shared_ptr<const memory::OffloadFolder> offload_folder(const std::filesystem::path& path);
@@ -58,6 +76,8 @@ class State {
  private:
   torch::Device take_own_device() const;
   bool on_several_hosts() const { return store_ && identity_.local_size != identity_.size; }
+  void run_before_call();
+  void note_call(const collectives::WorldCall* call);
   std::string own_place(const std::string& device) const;
   void tell(const std::string& what, const std::string& text) const;
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
@@ -77,9 +97,13 @@ class State {
   int ranks_of_a_host_;
   bool shares_device_;  // some ranks have one between them
   int children_ = 0;    // groups and splits made from this one so far: names them in the store
+  const std::string name_;
+  const uint64_t number_;  // of this world among this rank's
+  const std::shared_ptr<collectives::WorldCalls> calls_;
   std::unique_ptr<collectives::Group> group_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();
+  std::shared_ptr<std::vector<NoteCall>> told_of_calls_ = std::make_shared<std::vector<NoteCall>>();
   // By path. Shared, as the one above, with the worlds that are split from this one.
   using Folders = std::map<std::filesystem::path, std::weak_ptr<const memory::OffloadFolder>>;
   std::shared_ptr<Folders> folders_ = std::make_shared<Folders>();

@@ -36,6 +36,10 @@ std::string without_prefix(const std::string& message, int rank, int ranks) {
   return message.rfind(prefix, 0) == 0 ? message.substr(prefix.size()) : message;
 }
 
+bool hides_ends(const struct sigaction& of_children) {
+  return of_children.sa_handler == SIG_IGN || (of_children.sa_flags & SA_NOCLDWAIT) != 0;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(const RankErrors& errors, const memory::HeldMemory* held) : errors_(errors), held_(held) {
@@ -49,6 +53,11 @@ Supervisor::Supervisor(const RankErrors& errors, const memory::HeldMemory* held)
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &previous_pipe_action_);
+  // Ignored, as a parent may have left it, the system tells nobody how a rank ended.
+  sigaction(SIGCHLD, nullptr, &previous_child_action_);
+  struct sigaction tell {};
+  tell.sa_handler = SIG_DFL;
+  if (hides_ends(previous_child_action_)) sigaction(SIGCHLD, &tell, nullptr);
   signals_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -61,6 +70,7 @@ Supervisor::~Supervisor() {
 
 void Supervisor::restore_signals() {
   sigaction(SIGPIPE, &previous_pipe_action_, nullptr);
+  sigaction(SIGCHLD, &previous_child_action_, nullptr);
   sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
@@ -179,8 +189,19 @@ void Supervisor::interrupt(int number) {
 }
 
 void Supervisor::reap() {
-  for (auto& rank : ranks_)
-    if (rank->running() && rank->reap() && rank->ending()->failed()) note_failure(*rank);
+  for (auto& rank : ranks_) {
+    if (!rank->running() || !rank->reap()) continue;
+    if (has_failed(*rank)) note_failure(*rank);
+    if (!first_left_ && left_early(*rank)) first_left_ = rank.get();
+  }
+}
+
+bool Supervisor::has_failed(const RankProcess& rank) const {
+  return rank.ending()->failed() && !(rank.ending()->taken && errors_.has_returned(rank.rank()));
+}
+
+bool Supervisor::left_early(const RankProcess& rank) const {
+  return !rank.ending()->failed() && !errors_.has_returned(rank.rank());
 }
 
 // A rank that merely misses another may be found before the one that it misses: both notice within a moment.
@@ -240,7 +261,13 @@ void Supervisor::signal_all(int number) {
   for (auto& rank : ranks_) rank->signal(number);
 }
 
+// A rank that leaves early is no failure by itself: a program may end all its ranks so.
 std::string Supervisor::describe_failure() const {
+  if (first_left_ && only_missed_a_peer(*first_failed_))
+    return fmt::format(
+        "rank {} called exit(0) before its function returned, and other ranks waited for it; they were ended. Return "
+        "from the function, after as many steps as the others.",
+        first_left_->rank());
   int rank = first_failed_->rank();
   int ranks = static_cast<int>(ranks_.size());
   std::string text = fmt::format("rank {} {}", rank, first_failed_->ending()->describe());

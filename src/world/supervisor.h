@@ -3,7 +3,8 @@
 // Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
 // output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
 // SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was ignored,
-// as under nohup), and SIGPIPE is ignored; all are as before when it is destroyed. Nothing but the end of a rank keeps
+// as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as before.
+// Nothing but the end of a rank keeps
 // it waiting: it serves signals and deaths while nobody reads the output, and time in which the job was stopped as a
 // whole does not count.
 #pragma once
@@ -62,6 +63,8 @@ class Supervisor {
   void reap();
   void note_failure(RankProcess& rank);
   bool only_missed_a_peer(const RankProcess& rank) const;
+  bool has_failed(const RankProcess& rank) const;
+  bool left_early(const RankProcess& rank) const;
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
   bool may_go_on_from_memory() const;
@@ -84,11 +87,13 @@ class Supervisor {
   std::optional<Patience> patience_;         // with this phase
   std::optional<Patience> update_patience_;  // with ranks that are in the midst of an update
   RankProcess* first_failed_ = nullptr;      // and not for want of another
+  RankProcess* first_left_ = nullptr;        // with exit code 0, before its function returned
   int lost_ = 0;                             // ranks that failed so
   int interrupted_by_ = 0;                   // the signal
   Clock::time_point interrupted_at_;
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;
+  struct sigaction previous_child_action_;
   int signals_ = -1;
 };
 

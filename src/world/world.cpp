@@ -49,8 +49,7 @@ std::string describe(const torch::Tensor& header) {
                      c10::toString(static_cast<c10::ScalarType>(fields[kDtype])), fmt::join(sizes, ", "));
 }
 
-// Throws on every rank, naming the first that differs from rank 0.
-void begin_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
+void check_tensor(const world::State& state, Operation operation, const torch::Tensor& tensor) {
   const torch::Device& device = state.device();
   FSDP_CHECK(tensor.defined() && (tensor.is_cpu() || tensor.device() == device) && tensor.layout() == torch::kStrided,
              "{}: found {}, expected a dense tensor on the CPU{}.", name_of(operation),
@@ -60,12 +59,24 @@ void begin_call(world::State& state, Operation operation, int source, const torc
              device.is_cpu() ? "" : fmt::format(" or on {}", device.str()));
   FSDP_CHECK(tensor.dim() <= kMaxDims, "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.",
              name_of(operation), tensor.dim(), kMaxDims);
-  state.begin_call();
+}
+
+// Throws on every rank, naming the first that differs from rank 0.
+void check_same(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
   std::vector<torch::Tensor> headers = state.group().all_gather(header_of(operation, source, tensor));
   for (size_t rank = 1; rank < headers.size(); ++rank)
     FSDP_CHECK(headers[rank].equal(headers[0]),
                "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.", name_of(operation),
                state.world_ranks()[rank], describe(headers[rank]), describe(headers[0]), state.world_ranks()[0]);
+}
+
+// Runs `exchange` as a call of this world.
+template <typename Exchange>
+auto in_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor, Exchange&& exchange) {
+  check_tensor(state, operation, tensor);
+  const world::State::Call call(state, fmt::format("calls World::{}", name_of(operation)));
+  check_same(state, operation, source, tensor);
+  return exchange();
 }
 
 // Runs `exchange` on contiguous memory, and puts the result where the caller has it.
@@ -88,30 +99,32 @@ int World::restarts() const { return state_->identity().restarts; }
 torch::Device World::device() const { return state_->device(); }
 
 void World::barrier() {
-  state_->begin_call();
+  const world::State::Call call(*state_, "calls World::barrier");
   state_->group().barrier();
 }
 
 void World::all_reduce_(torch::Tensor& tensor) {
-  begin_call(*state_, Operation::AllReduce, 0, tensor);
-  in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous); });
+  in_call(*state_, Operation::AllReduce, 0, tensor,
+          [&] { in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous); }); });
 }
 
 void World::broadcast_(torch::Tensor& tensor, int source) {
   FSDP_CHECK(0 <= source && source < size(), "broadcast_: the source is rank {}, expected 0 to {}.", source,
              size() - 1);
-  begin_call(*state_, Operation::Broadcast, source, tensor);
-  in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
+  in_call(*state_, Operation::Broadcast, source, tensor, [&] {
+    in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
+  });
 }
 
 std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
-  begin_call(*state_, Operation::AllGather, 0, tensor);
-  torch::NoGradGuard no_grad;
-  return state_->group().all_gather(tensor.detach().contiguous());
+  return in_call(*state_, Operation::AllGather, 0, tensor, [&] {
+    torch::NoGradGuard no_grad;
+    return state_->group().all_gather(tensor.detach().contiguous());
+  });
 }
 
 World World::split(int color) const {
-  state_->begin_call();
+  const world::State::Call call(*state_, "calls World::split");
   return World(state_->split(color));
 }
 

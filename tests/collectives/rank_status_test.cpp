@@ -52,6 +52,26 @@ RankStatus read(const std::string& text) {
   return status.value_or(RankStatus{});
 }
 
+TEST(RankStatus, TellsOfACallOfAWorld) {
+  const RankStatus status = read(encode({.history = history_of({"gathers a"}), .call = WorldCall{~0ull, 7, "calls it"}}));
+  ASSERT_TRUE(status.call);
+  EXPECT_EQ(status.call->world, ~0ull);
+  EXPECT_EQ(status.call->number, 7u);
+  EXPECT_EQ(status.call->purpose, "calls it");
+  EXPECT_EQ(status.history.end(), 2);
+  EXPECT_FALSE(read(encode({})).call);
+}
+
+TEST(WorldCalls, AwaitThoseWhoHaveBegunFewer) {
+  WorldCalls calls;
+  calls.open(1);
+  EXPECT_TRUE(calls.is_awaited_by({.world = 1, .number = 1}));
+  EXPECT_EQ(calls.begin(1), 1u);
+  EXPECT_FALSE(calls.is_awaited_by({.world = 1, .number = 1}));
+  EXPECT_TRUE(calls.is_awaited_by({.world = 1, .number = 2}));
+  EXPECT_FALSE(calls.is_awaited_by({.world = 2, .number = 1})) << "this rank is none of that world's";
+}
+
 TEST(RankStatus, IsReadAsItWasWritten) {
   const RankStatus without = read(encode({.history = history_of({"gathers a", "", "gathers b"}), .waiting = true}));
   EXPECT_EQ(without.history.operations(), (Operations{"gathers a", "", "gathers b"}));

@@ -3,6 +3,7 @@
 Files are changed at random from whole ones, by a generator with a seed: a failure names its case, and `--only` repeats it.
 An answer is as it should be when the program ends by itself within a minute, with exit code 0, 1 or 2 and no signal,
 takes no gigabytes, shows no control character, names the file when it refuses it, and then leaves the run as it was.
+Some cases are started with standard streams closed, SIGCHLD ignored or signals blocked (processes/state.py).
 
     python3 -m hostile --program build/dev/apps/fsdp-train --seconds 60
     python3 -m hostile --program build/dev/apps/fsdp-train --only manifest/flip_bit/7

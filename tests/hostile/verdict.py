@@ -6,14 +6,13 @@ import json
 import os
 import pathlib
 import random
-import resource
 import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 
 from hostile.mutations import MUTATIONS
+from processes.state import State, random_state
 from hostile.targets import (CONVERTED, HUGGING_FACE_TARGETS, SENTENCEPIECE_TARGETS, TARGETS, TINY,
                              hugging_face_tokenizer)
 
@@ -45,13 +44,12 @@ def wait(process):
         time.sleep(0.01)
 
 
-def run(program, arguments, folder):
+def run(program, arguments, folder, state=State()):
     """The exit code, None for a program that does not end, its output, and the peak of its memory in bytes."""
     environment = {**os.environ, "FSDP_CACHE": str(folder / "cache"), "CUDA_VISIBLE_DEVICES": "", "LC_ALL": "C.UTF-8"}
     command = [str(program), *arguments]
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment,
-                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        process = state.start(command, output, env=environment)
         code, peak = wait(process)
         output.seek(0)
         return code, output.read().decode(errors="surrogateescape"), peak
@@ -112,7 +110,13 @@ def shown_by_control(text):
                                                           or 0x202A <= ord(c) <= 0x202E or ord(c) == 0xDC9B)})
 
 
-def problems_of(code, output, peak, target, place, before, mutation):
+def state_of(name):
+    """The state in which the program of a case is started; for as many as not the usual one."""
+    rng = random.Random(f"{name} state")
+    return random_state(rng) if rng.random() < 0.5 else State()
+
+
+def problems_of(code, output, peak, target, place, before, mutation, state):
     if code is None:
         return [f"it ran for more than {MOST_SECONDS} s"]
     problems = []
@@ -127,7 +131,8 @@ def problems_of(code, output, peak, target, place, before, mutation):
             problems.append(f"it says '{word}'")
     hostile = place / target.file
     if code in (1, 2):
-        if str(hostile) not in output and str(hostile.parent) not in output:
+        is_silent = 2 in state.closed
+        if not is_silent and str(hostile) not in output and str(hostile.parent) not in output:
             problems.append(f"it does not name {hostile}")
         if target.keeps and (now := fingerprint(place / target.keeps)) != before:
             changed = [str(path) for path in {*before, *now} if before.get(path) != now.get(path)]
@@ -149,6 +154,7 @@ def run_case(program, whole, name):
         hostile.write_bytes(changed)
         before = fingerprint(place / target.keeps) if target.keeps else {}
         arguments = [part.format(place) for part in target.command]
-        code, output, peak = run(program.with_name(target.program), arguments, place)
-        problems = problems_of(code, output, peak, target, place, before, mutation) if changed != data else []
-        return Case(name, shlex.join([target.program, *arguments]), output, problems)
+        state = state_of(name)
+        code, output, peak = run(program.with_name(target.program), arguments, place, state)
+        problems = problems_of(code, output, peak, target, place, before, mutation, state) if changed != data else []
+        return Case(name, f"{shlex.join([target.program, *arguments])}\n  {state}", output, problems)

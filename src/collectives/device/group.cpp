@@ -34,6 +34,7 @@ class DeviceGroup final : public Group {
   torch::Tensor allocate(int64_t bytes) override;
   void reductions_end(bool everywhere) override;
 
+  void note_call(const WorldCall* call) override { context_->host().note_call(call); }
   void barrier() override {
     context_->guarded(message_prefix(), "barrier", [&] { context_->host().barrier(); });
   }

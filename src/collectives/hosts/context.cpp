@@ -16,7 +16,8 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
   GroupSpec own{.store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("host{}", host), spec.store),
                 .rank = spec.rank % ranks,
                 .size = ranks,
-                .timeout = spec.timeout + kGrace};
+                .timeout = spec.timeout + kGrace,
+                .calls = spec.calls};
   for (int rank = host * ranks; rank < (host + 1) * ranks; ++rank)
     own.world_ranks.push_back(spec.world_ranks.empty() ? rank : spec.world_ranks[rank]);
   return own;

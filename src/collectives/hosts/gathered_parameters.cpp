@@ -94,7 +94,8 @@ void GatheredParameters::begin_gather(Order order) {
   end_gather("gather");
   memory_.read_ahead();
   context_.on_wire(prefix_, "gather", [&] {
-    if (order == Order::Common) context_.wire()->begins(purpose_);
+    const bool of_all = static_cast<int>(fetched_from_.size()) + 1 == context_.hosts();
+    if (order == Order::Common) context_.wire()->begins(purpose_, of_all ? Among::All : Among::Some);
     const torch::Tensor own = memory_.shard();
     for (int rank : fetched_from_)
       sends_.push_back(context_.wire()->send(own.const_data_ptr(), own.nbytes(), rank, tag_));

@@ -23,6 +23,10 @@ class HostsGroup final : public Group {
   int64_t buffer_bytes() const override { return context_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }
 
+  void note_call(const WorldCall* call) override {
+    context_->ranks().note_call(call);
+    context_->wire()->note_call(call);
+  }
   void barrier() override {
     context_->for_all("barrier", [&] { exchange_.barrier(); });
   }

@@ -54,6 +54,11 @@ struct Control {
   Counter looks;                     // how often the rank has looked at its peers in them
   char purpose[kPurposeBytes] = {};  // of the last of them; written before `waits` says so
 
+  Counter calls;            // of worlds: those begun and those ended; odd while the rank is in one
+  uint64_t call_world = 0;  // that one, written before `calls` says so
+  uint64_t call_number = 0;
+  char call_purpose[kPurposeBytes] = {};
+
   alignas(kLineBytes) std::atomic<Ending> ending{Ending::None};
   // Written before the ending says so.
   int32_t failed_rank = 0;

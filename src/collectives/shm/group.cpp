@@ -55,6 +55,7 @@ class ShmGroup final : public Group {
     return std::make_unique<shm::SharedMemoryUnit>(context_, spec, gather_by_);
   }
   torch::Tensor allocate(int64_t bytes) override { return context_->allocate(bytes); }
+  void note_call(const WorldCall* call) override { context_->ranks().note_call(call); }
 
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;

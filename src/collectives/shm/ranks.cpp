@@ -59,8 +59,13 @@ int open_process(const Member& member) {
 
 }  // namespace
 
-Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout)
-    : rank_(rank), members_(std::move(members)), timeout_(timeout), descriptors_(members_.size(), -1) {
+Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout,
+             std::shared_ptr<const WorldCalls> calls)
+    : rank_(rank),
+      members_(std::move(members)),
+      timeout_(timeout),
+      calls_(std::move(calls)),
+      descriptors_(members_.size(), -1) {
   for (int i = 1; i < size(); ++i) peers_.push_back((rank_ + i) % size());
   for (int peer : peers_) descriptors_[peer] = open_process(members_[peer]);
 }
@@ -97,6 +102,22 @@ void Ranks::enter(Phase phase) {
   own.set((own.get() / kCount + 1) * kCount + static_cast<uint64_t>(phase));
 }
 
+void Ranks::note_call(const WorldCall* call) {
+  Control& own = control_of(rank_);
+  const bool is_in_one = own.calls.get() % 2 == 1;
+  if (is_in_one) own.calls.set(own.calls.get() + 1);
+  if (call == nullptr || user_.load() != std::this_thread::get_id()) return;
+  own.call_world = call->world;
+  own.call_number = call->number;
+  own.call_purpose[call->purpose.copy(own.call_purpose, kPurposeBytes - 1)] = '\0';
+  own.calls.set(own.calls.get() + 1);
+}
+
+// Another thread of this rank's may be in a call of a world, and keeps nobody of this group waiting.
+void Ranks::note_user() {
+  if (user_.exchange(std::this_thread::get_id()) != std::this_thread::get_id()) note_call(nullptr);
+}
+
 void Ranks::add(Work& work) { works_.push_back(&work); }
 
 void Ranks::withdraw(const Work& work) { std::erase(works_, &work); }
@@ -115,8 +136,10 @@ class Ranks::LongWait {
   // A wait that fails goes on, for the peers: they find what this rank has found.
   void end() { own_.waits.set(own_.waits.get() + 1); }
 
-  // Throws WaitFailure when every rank has been in the same wait for long, and has looked around in it.
+  // Throws WaitFailure when every rank has been in the same wait for long, and has looked around in it, or when a rank
+  // that is missing has waited for this one for long, in a call of a world.
   void look() {
+    look_at_calls();
     own_.looks.set(own_.looks.get() + 1);
     std::vector<uint64_t> waits;
     for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).waits.get());
@@ -131,6 +154,15 @@ class Ranks::LongWait {
   }
 
  private:
+  void look_at_calls() {
+    for (int peer : ranks_.missing()) {
+      const std::optional<WorldCall> call = ranks_.call_of(peer);
+      if (!call || !ranks_.calls_->is_awaited_by(*call)) continue;
+      if (call_patience_.is_over()) diverge(peer, call->purpose);
+      return;
+    }
+    call_patience_ = Patience(kStandstill);
+  }
   std::vector<uint64_t> looks_of_all() const {
     std::vector<uint64_t> looks;
     for (int rank = 0; rank < ranks_.size(); ++rank) looks.push_back(ranks_.control_of(rank).looks.get());
@@ -144,23 +176,27 @@ class Ranks::LongWait {
   void report() const {
     for (int peer : ranks_.peers()) {
       const std::string theirs = ranks_.control_of(peer).purpose;
-      if (theirs == own_.purpose && peer != ranks_.peers().back()) continue;
-      throw WaitFailure(
-          WaitFailure::Kind::Diverged,
-          fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
-                      "model and make the same calls, in the same order; does its control flow depend on the data?",
-                      ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
+      if (theirs != own_.purpose || peer == ranks_.peers().back()) diverge(peer, theirs);
     }
+  }
+  [[noreturn]] void diverge(int peer, const std::string& theirs) const {
+    throw WaitFailure(
+        WaitFailure::Kind::Diverged,
+        fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
+                    "model and make the same calls, in the same order; does its control flow depend on the data?",
+                    ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
   }
 
   Ranks& ranks_;
   Control& own_;
   std::vector<uint64_t> seen_, looks_;
   Patience patience_{kStandstill};
+  Patience call_patience_{kStandstill};  // with a rank that is missing, and in a call of a world
 };
 
 bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
                         const Condition& hopeless) {
+  note_user();
   missing_.assign(ranks.begin(), ranks.end());
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all_arrived(arrived)) return true;
@@ -240,6 +276,14 @@ bool Ranks::is_dead(int rank) const {
   if (descriptors_[rank] < 0) return true;
   pollfd process{descriptors_[rank], POLLIN, 0};
   return poll(&process, 1, 0) == 1;
+}
+
+std::optional<WorldCall> Ranks::call_of(int rank) const {
+  const Control& control = control_of(rank);
+  const uint64_t calls = control.calls.get();
+  if (!calls_ || rank == rank_ || calls % 2 == 0) return std::nullopt;
+  const WorldCall call{control.call_world, control.call_number, control.call_purpose};
+  return control.calls.get() == calls ? std::optional(call) : std::nullopt;
 }
 
 std::optional<Failure> Ranks::failure_of(int rank) const {

@@ -5,23 +5,28 @@
 // than the timeout ends the wait with an error that names it; time in which this rank was stopped does not count. While
 // everything is in time there is no system call.
 // Meanwhile the rank does work that a peer may be waiting for in its turn (`Work`). When all ranks wait all the same,
-// and go on waiting, they have made different calls: that ends the wait as well.
+// and go on waiting, they have made different calls: that ends the wait as well. So does a call of a world in which a
+// rank that is missing waits for this one.
 //
 // One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/rank_status.h"
 #include "collectives/shm/control.h"
+#include "collectives/world_calls.h"
 
 namespace fsdp::collectives::shm {
 
@@ -57,8 +62,10 @@ struct Member {
 
 class Ranks {
  public:
-  // `members` are all ranks, this one included. Their memory outlives this.
-  Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout);
+  // `members` are all ranks, this one included. Their memory outlives this. `calls` are this rank's; none: its peers'
+  // calls of worlds are not looked at.
+  Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout,
+        std::shared_ptr<const WorldCalls> calls = nullptr);
   // This rank leaves: who still waits for it is told.
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -77,6 +84,8 @@ class Ranks {
   void fail(const Failure& failure);
   // From now on.
   void enter(Phase phase);
+  // This rank is in a call of a world, where the caller's thread is the one that uses this group; null: it is in none.
+  void note_call(const WorldCall* call);
 
   // Does `work` until it is done, whenever this rank waits or advances. It outlives that, or is withdrawn.
   void add(Work& work);
@@ -106,10 +115,14 @@ class Ranks {
   void look(const Arrived& arrived) const;
   bool is_dead(int rank) const;
   std::optional<Failure> failure_of(int rank) const;
+  std::optional<WorldCall> call_of(int rank) const;
+  void note_user();
 
   int rank_;
   std::vector<Member> members_;
   std::chrono::milliseconds timeout_;
+  std::shared_ptr<const WorldCalls> calls_;
+  std::atomic<std::thread::id> user_ = std::this_thread::get_id();  // the thread of the last wait
   std::vector<int> peers_;
   std::vector<int> descriptors_;  // of the peers' processes, by rank; -1 where there is none any more
   std::vector<Work*> works_;

@@ -1,0 +1,179 @@
+// A rank in a call of its world, while another trains: both are named, and soon.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Hosts;
+using testing::RunResult;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Call = std::function<void(World& world)>;
+
+const std::map<std::string, Call> kCalls = {
+    {"barrier", [](World& world) { world.barrier(); }},
+    {"all_reduce_",
+     [](World& world) {
+       torch::Tensor ones = torch::ones({4});
+       world.all_reduce_(ones);
+     }},
+    {"broadcast_",
+     [](World& world) {
+       torch::Tensor ones = torch::ones({4});
+       world.broadcast_(ones);
+     }},
+    {"all_gather", [](World& world) { world.all_gather(torch::ones({4})); }},
+    {"split", [](World& world) { world.split(0); }},
+};
+
+// A model, sharded and trained for some steps; a plan is known.
+class SmallTraining {
+ public:
+  explicit SmallTraining(World& world, Strategy strategy = Strategy::FullShard)
+      : model_(torch::nn::Linear(16, 16), torch::nn::ReLU(), torch::nn::Linear(16, 16)),
+        sharded_(shard(*model_, world, {.strategy = strategy})),
+        optimizer_(sharded_) {
+    for (int i = 0; i < 3; ++i) step();
+  }
+  void step() {
+    model_->forward(torch::ones({2, 16})).sum().backward();
+    optimizer_.step();
+    optimizer_.zero_grad();
+  }
+  torch::nn::Sequential& model() { return model_; }
+
+ private:
+  torch::nn::Sequential model_;
+  ShardedModel sharded_;
+  AdamW optimizer_;
+};
+
+void expect_named(const RunResult& result, const std::string& call) {
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, ContainsRegex("rank 0 calls World::" + call + " where rank [123] [a-z ]+"));
+  EXPECT_THAT(result.output, HasSubstr("no rank can go on"));
+  EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
+}
+
+class CallBesideTraining : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CallBesideTraining, IsNamed) {
+  for (const auto& [name, call] : kCalls) {
+    LaunchOptions options = testing::patient_options();
+    options.backend = GetParam();
+    const RunResult result = testing::run_ranks_to_end(
+        2,
+        [&call = call](World& world) {
+          SmallTraining training(world);
+          world.rank() == 0 ? call(world) : training.step();
+          for (;;) training.step();
+        },
+        options);
+    expect_named(result, name);
+  }
+}
+
+TEST_P(CallBesideTraining, IsNamedWithEveryStrategy) {
+  for (const Strategy strategy : {Strategy::NoShard, Strategy::ShardOptimizer, Strategy::ShardGradOp}) {
+    LaunchOptions options = testing::patient_options();
+    options.backend = GetParam();
+    const RunResult result = testing::run_ranks_to_end(
+        3,
+        [strategy](World& world) {
+          SmallTraining training(world, strategy);
+          if (world.rank() != 1) world.barrier();
+          for (;;) training.step();
+        },
+        options);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.output, ContainsRegex("rank [02] calls World::barrier where rank 1 "));
+    EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
+  }
+}
+
+// Each waits for the other for longer than a divergence takes to be found.
+TEST_P(CallBesideTraining, OfASlowRankIsNone) {
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  testing::run_ranks(
+      2,
+      [](World& world) {
+        SmallTraining training(world);
+        World half = world.split(world.rank());
+        for (int slow = 0; slow < 2; ++slow) {
+          if (world.rank() == slow) std::this_thread::sleep_for(4s);
+          world.barrier();
+          if (world.rank() == slow) std::this_thread::sleep_for(4s);
+          training.step();
+          half.barrier();
+        }
+      },
+      options);
+}
+
+// The rank's other thread trains, and so the call keeps nobody waiting who does.
+TEST_P(CallBesideTraining, OfAnotherThreadIsNone) {
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  testing::run_ranks(
+      2,
+      [](World& world) {
+        SmallTraining training(world);
+        std::thread trainer([&] {
+          training.step();
+          if (world.rank() == 0) std::this_thread::sleep_for(5s);
+          training.step();
+        });
+        std::this_thread::sleep_for(1s);
+        if (world.rank() == 1) trainer.join();
+        world.barrier();
+        if (world.rank() == 0) trainer.join();
+      },
+      options);
+}
+
+#ifdef FSDP_WITH_GLOO
+constexpr const char* kBackends[] = {"shm", "gloo"};
+
+TEST(CallBesideTrainingOnHosts, IsNamed) {
+  for (const char* backend : {"hosts", "gloo"}) {
+    for (const auto& [name, call] : kCalls) {
+      LaunchOptions options = testing::patient_options();
+      options.backend = backend;
+      const auto results = testing::run_on_hosts_to_end(
+          Hosts{},
+          [&call = call](World& world) {
+            SmallTraining training(world);
+            if (world.rank() == 0) call(world);
+            for (;;) training.step();
+          },
+          options);
+      RunResult all{.exit_code = 0, .output = ""};
+      for (const RunResult& result : results) {
+        all.exit_code |= result.exit_code;
+        all.output += result.output;
+      }
+      expect_named(all, name);
+    }
+  }
+}
+#else
+constexpr const char* kBackends[] = {"shm"};
+#endif
+
+INSTANTIATE_TEST_SUITE_P(Backends, CallBesideTraining, ::testing::ValuesIn(kBackends));
+
+}  // namespace
+}  // namespace fsdp
