@@ -1,14 +1,19 @@
 # Everything that is not ours. What is required stops the configuration; what is optional switches a part off, and says
 # so.
 
+# Found for the project that adds this one, too: it links what the library links.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+
 # LibTorch with CUDA: its own CMake files ask for the CUDA toolkit with its compiler, unless this target is there. What
 # compiles no kernels needs the headers alone, which Cuda.cmake finds.
-add_library(torch::cudart INTERFACE IMPORTED)
+if(NOT TARGET torch::cudart)
+  add_library(torch::cudart INTERFACE IMPORTED GLOBAL)
+endif()
 
 # LibTorch: the user's own through CMAKE_PREFIX_PATH, otherwise the one that scripts/setup put into .venv.
 find_package(Torch QUIET)
 if(NOT Torch_FOUND)
-  file(GLOB torch_prefix "${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch/share/cmake")
+  file(GLOB torch_prefix "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch/share/cmake")
   list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
   find_package(Torch QUIET)
 endif()
@@ -16,9 +21,11 @@ if(NOT Torch_FOUND)
   message(FATAL_ERROR "LibTorch was not found. Run scripts/setup, or pass -DCMAKE_PREFIX_PATH=<your libtorch>.")
 endif()
 message(STATUS "LibTorch ${Torch_VERSION}: ${TORCH_INSTALL_PREFIX}")
-include(Cuda)
+include(${CMAKE_CURRENT_LIST_DIR}/Cuda.cmake)
 
-find_package(nlohmann_json 3.10 REQUIRED)
+if(NOT TARGET nlohmann_json::nlohmann_json)  # another project may have brought it
+  find_package(nlohmann_json 3.10 REQUIRED)
+endif()
 
 # fmt, headers only: Debian's where it is, otherwise the copy that LibTorch ships.
 find_path(FSDP_FMT_INCLUDE fmt/format.h PATHS ${TORCH_INSTALL_PREFIX}/include REQUIRED)
@@ -69,7 +76,10 @@ elseif(FSDP_BUILD_APPS)
   endif()
 endif()
 
-find_program(CCACHE ccache)
+# A compiler launcher of the user's own stays; inside another project that project chooses.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(CCACHE ccache)
+endif()
 if(CCACHE)
   # Precompiled headers need these liberties: https://ccache.dev/manual/latest.html#_precompiled_headers
   set(CMAKE_CXX_COMPILER_LAUNCHER

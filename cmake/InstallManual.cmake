@@ -8,8 +8,12 @@ function(install_text program folder name)
   file(INSTALL DESTINATION ${prefix}/${folder} TYPE FILE FILES ${made}/${name})
 endfunction()
 
-# install_manual(<name> <program>), by its path
+# install_manual(<name> <program>), by its path; of a program that is not built it says so
 function(install_manual name program)
+  if(NOT EXISTS "${program}")
+    message(STATUS "${name} is not built, and left out")
+    return()
+  endif()
   file(MAKE_DIRECTORY ${made})
   install_text(${program} share/man/man1 ${name}.1 man)
   install_text(${program} share/bash-completion/completions ${name} completion bash)

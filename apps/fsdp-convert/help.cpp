@@ -22,8 +22,8 @@ constexpr std::array<Flag, 9> kFlags = {
       "Tensors whose names match (* and ?) are buffers, not parameters, beside those that look like some: formats "
       "other than fsdp do not say. May be given several times."},
      {"--transpose", "PATTERN",
-      "Matrices whose names match lie the other way round in TARGET. GPT-2's are found by themselves between a "
-      "checkpoint of fsdp-train and hf. May be given several times."},
+      "Matrices whose names match lie the other way round in TARGET. Without it a GPT-2's are found by their names, "
+      "between hf and fsdp and from all formats to hf; none leaves them as they are. May be given several times."},
      {"--force", "", "Replaces TARGET where it is there: a file, or a folder that holds its format's files alone."},
      {"--list", "", "Shows the tensors of SOURCE and writes nothing."}}};
 

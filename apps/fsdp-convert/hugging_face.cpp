@@ -7,7 +7,6 @@
 #include "files/json.h"
 #include "files/reading.h"
 #include "models/hugging_face_config.h"
-#include "models/hugging_face_weights.h"
 #include "options/command_line.h"
 #include "options/numbers.h"
 #include "options/run_choice.h"
@@ -20,6 +19,8 @@ using fsdp::formats::Format;
 
 namespace {
 
+constexpr int64_t kLongestConfig = 16 << 20;  // bytes, far beyond use
+
 // As the notes of the checkpoint say, which fsdp-train wrote; empty: it did not.
 std::string setting_of(const fsdp::formats::Source& source, const std::string& name) try {
   const auto note = source.facts().notes.find("settings");
@@ -31,22 +32,11 @@ std::string setting_of(const fsdp::formats::Source& source, const std::string& n
   return "";
 }
 
-bool is_run_of_gpt2(const fsdp::formats::Source& source) {
-  return setting_of(source, "--model") == models::name_of(models::Family::Gpt2);
-}
-
 // Empty: there is none.
 fs::path config_in(const fs::path& path) {
   std::error_code ignored;
   fs::path file = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
   return fs::exists(file, ignored) ? file : fs::path();
-}
-
-bool is_config_of_gpt2(const fs::path& path) {
-  const fs::path config = config_in(path);
-  if (config.empty()) return false;
-  const models::ConfigFile file = models::read_hugging_face_config(config);
-  return file.problems.empty() && file.config.family == models::Family::Gpt2;
 }
 
 std::string config_of_run(const fsdp::formats::Source& source, const std::string& checkpoint) {
@@ -63,24 +53,24 @@ std::string config_of_run(const fsdp::formats::Source& source, const std::string
 
 }  // namespace
 
-std::vector<std::string> transposed_by_format(const fsdp::formats::Source& source, const std::string& path, Format to) {
-  const bool to_hugging_face = to == Format::HuggingFace && source.format() == Format::Checkpoint;
-  const bool from_hugging_face = to == Format::Checkpoint && source.format() == Format::HuggingFace;
-  const bool is_gpt2 = (to_hugging_face && is_run_of_gpt2(source)) || (from_hugging_face && is_config_of_gpt2(path));
-  models::ModelConfig config;
-  config.family = models::Family::Gpt2;
-  return is_gpt2 ? models::pretrained_options(config).transposed : std::vector<std::string>();
+std::string model_type_beside(const std::string& path) try {
+  const fs::path file = config_in(path);
+  if (file.empty()) return "";
+  const auto config = fsdp::files::read_json(file, file.string(), kLongestConfig);
+  const auto type = config.is_object() ? config.find("model_type") : config.end();
+  return config.is_object() && type != config.end() && type->is_string() ? type->get<std::string>() : "";
+} catch (const fsdp::Error&) {
+  return "";
 }
 
 namespace {
 
 // Of a folder that is one of transformers': its config.json says so.
 std::string config_of_folder(const fs::path& folder) try {
-  constexpr int64_t kLongest = 16 << 20;
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) return "";
   const fs::path file = folder / "config.json";
-  std::string text = fsdp::files::read_whole(file, file.string(), kLongest);
+  std::string text = fsdp::files::read_whole(file, file.string(), kLongestConfig);
   const auto config = fsdp::files::parse_ordered_json(text, file.string());
   return config.is_object() && config.contains("model_type") ? text : "";
 } catch (const fsdp::Error&) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "console/program_start.h"
@@ -11,6 +12,7 @@
 #include "console/units.h"
 #include "formats/convert.h"
 #include "fsdp-convert/arguments.h"
+#include "fsdp-convert/gpt2_matrices.h"
 #include "fsdp-convert/hugging_face.h"
 #include "fsdp-convert/list.h"
 
@@ -30,8 +32,11 @@ int refuse(const std::vector<std::string>& problems) {
 
 void convert(formats::Source& source, converter::Arguments arguments) {
   formats::Conversion& conversion = arguments.conversion;
+  std::string remark;
   if (conversion.transposed.empty()) {
-    conversion.transposed = converter::transposed_by_format(source, arguments.source, conversion.to);
+    auto [transposed, text] = converter::gpt2_matrices(source, arguments.source, conversion.to);
+    conversion.transposed = std::move(transposed);
+    remark = std::move(text);
   }
   if (conversion.to == formats::Format::HuggingFace) {
     conversion.folder.config = converter::config_of(source, arguments.source, conversion.dtype);
@@ -41,7 +46,8 @@ void convert(formats::Source& source, converter::Arguments arguments) {
       "{} of {}: {}, {}, is now {}, {}.\n", trainer::counted(static_cast<int64_t>(converted.tensors), "tensor"),
       trainer::short_bytes(static_cast<size_t>(converted.bytes)), arguments.source,
       formats::entry_of(source.format()).description, arguments.target, formats::entry_of(conversion.to).description);
-  for (const std::string& remark : converted.remarks) text += fmt::format("  {}\n", remark);
+  for (const std::string& one : converted.remarks) text += fmt::format("  {}\n", one);
+  if (!remark.empty()) text += fmt::format("  {}\n", remark);
   trainer::print(text);
 }
 

@@ -12,6 +12,7 @@
 #include "data/text_files.h"
 #include "data/token_file.h"
 #include "fsdp-train/prepare_bar.h"
+#include "options/model_choice.h"
 #include "options/numbers.h"
 #include "options/resolve.h"
 #include "run/collect_problems.h"
@@ -159,8 +160,9 @@ Inputs read_inputs(const Options& options) {
   const bool is_named = !data_of(options).empty();  // that it is not has been said already
   if (is_named && encodes(options)) check_text(options, inputs.problems);
   if (is_named && !encodes(options)) open_parts(options, inputs);
-  const std::string weights = weights_problem(options.model_options.init_from);
-  if (!weights.empty()) inputs.problems.push_back(weights);
+  for (const std::string& weights : {weights_problem(options.model_options.init_from), positions_problem(options)}) {
+    if (!weights.empty()) inputs.problems.push_back(weights);
+  }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run || options.eval_only) return inputs;
   for (const std::string& problem : run_folder_problems(options)) inputs.problems.push_back(problem);

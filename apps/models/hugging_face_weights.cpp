@@ -22,6 +22,7 @@ fsdp::PretrainedOptions pretrained_options(const ModelConfig& config) {
     options.optional_prefix = "transformer.";
     options.transposed = {"*.attn.c_attn.weight", "*.attn.c_proj.weight", "*.mlp.c_fc.weight", "*.mlp.c_proj.weight"};
     options.ignored = {"*.attn.bias", "*.attn.masked_bias"};
+    options.first_rows = {"*wpe.weight"};
   } else {
     options.optional_prefix = "model.";
     options.ignored = {"*rotary_emb.inv_freq"};

@@ -9,8 +9,8 @@ namespace models {
 
 // For fsdp::load_pretrained and fsdp::save_pretrained: files with and without the prefix that a model with a head gives
 // its body ("transformer.", "model."); GPT-2's four matrices per layer transposed; masks and frequencies that old files
-// hold passed over, and a copy of the embedding where it is the head. Files have no adapters: these stay as they are
-// when files are read, and are merged into the matrices that are written.
+// hold passed over, and a copy of the embedding where it is the head; of GPT-2's positions those of the context. Files
+// have no adapters: these stay as they are when files are read, and are merged into the matrices that are written.
 fsdp::PretrainedOptions pretrained_options(const ModelConfig& config);
 
 // For fsdp::save_pretrained: the adapters alone, as the Python package peft calls them (https://pypi.org/project/peft).

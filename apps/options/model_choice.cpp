@@ -144,4 +144,16 @@ ModelChoice choose_model(const ModelOptions& options) {
   return choice;
 }
 
+std::string positions_problem(const Options& options) {
+  const std::string& path = options.model_options.init_from;
+  std::error_code ignored;
+  if (options.no_strict || options.model.family != models::Family::Gpt2 || !fs::is_directory(path, ignored)) return "";
+  const models::ConfigFile file = models::read_hugging_face_config(path);
+  const bool is_gpt2 = file.problems.empty() && file.config.family == models::Family::Gpt2;
+  if (!is_gpt2 || options.model.context <= file.config.context) return "";
+  return fmt::format("--init-from: the GPT-2 in '{}' has {} positions, and --context is {}. Use --context {}{}.", path,
+                     file.config.context, options.model.context, file.config.context,
+                     options.eval_only ? "" : ", or begin with new weights for the others: --no-strict");
+}
+
 }  // namespace trainer

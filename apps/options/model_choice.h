@@ -16,4 +16,8 @@ struct ModelChoice {
 // The shape that --model names, and what other options change of it.
 ModelChoice choose_model(const ModelOptions& options);
 
+// A sentence where the folder of --init-from has a GPT-2 with fewer positions than --context; otherwise empty. Of more
+// positions the first are loaded.
+std::string positions_problem(const Options& options);
+
 }  // namespace trainer

@@ -33,6 +33,7 @@ std::string text_of(const fsdp::LoadDifferences& differences) {
   add("begin anew: ", differences.missing);
   add("passed over: ", differences.extra);
   add("only the first rows of ", differences.grown);
+  add("cut to the rows of --context: ", differences.cut);
   add("converted: ", differences.converted);
   return fmt::format("{}", fmt::join(texts, "; "));
 }

@@ -45,6 +45,9 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   resumed.differs = differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
   if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  if (!notes.contains(kSettings)) {
+    resumed.told += "; its notes do not say with which settings it was trained, so these are not compared";
+  }
   if (const std::string text = text_of(not_loaded); !text.empty()) resumed.told += "; " + text;
   return resumed;
 }

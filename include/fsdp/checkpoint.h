@@ -98,6 +98,8 @@ struct LoadDifferences {
   std::vector<std::string> grown = {};
   // Parameters that have another floating dtype here, and states that are kept otherwise (StateDtype): converted.
   std::vector<std::string> converted = {};
+  // Of load_pretrained: parameters of PretrainedOptions::first_rows that have more rows in the files.
+  std::vector<std::string> cut = {};
 };
 
 struct LoadOptions {
@@ -169,6 +171,9 @@ struct PretrainedOptions {
   // converted in any case, and are no difference.
   bool strict = true;
   LoadDifferences* differences = nullptr;  // filled on every rank, with the same; needed where strict is off
+  // Loading: patterns of the model's names. Such a parameter may have more rows in the files: its first ones are
+  // loaded, with strict on, too. For a table of positions in a model with a shorter context.
+  std::vector<std::string> first_rows = {};
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json

@@ -31,8 +31,11 @@ torch::Tensor read_piece(const PretrainedSource& source, const ShardedParameter&
                          bool transposed) {
   const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
   const bool is_contiguous = at::geometry_is_contiguous(shape.sizes, shape.strides);
-  if (!source.is_whole || (!transposed && is_contiguous)) {
-    FSDP_CHECK(is_contiguous, "{} has grown and does not lie in memory row by row: that is not loaded", parameter.name);
+  const bool has_other_rows = !source.is_whole || source.is_cut;
+  if (has_other_rows || (!transposed && is_contiguous)) {
+    FSDP_CHECK(is_contiguous,
+               "{} has another number of rows in the files and does not lie in memory row by row: that is not loaded",
+               parameter.name);
     const int64_t there = std::clamp(c10::multiply_integers(source.entry->shape), begin, end) - begin;
     return there == 0 ? torch::empty({0}, source.entry->type) : source.file->read(*source.entry, begin, there);
   }

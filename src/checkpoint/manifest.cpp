@@ -5,6 +5,7 @@
 #include "checkpoint/manifest.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 #include "checkpoint/manifest_json.h"
@@ -40,6 +41,11 @@ void check_own_hash(const std::string& text, const std::string& file) {
 }
 
 }  // namespace
+
+bool is_scalar_of(const std::string& kind, double number) {
+  if (!kind.ends_with(".step")) return true;
+  return number >= 0 && number <= static_cast<double>(kHighestStep) && number == std::floor(number);
+}
 
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape) {
   int64_t numel = 1;

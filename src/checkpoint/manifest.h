@@ -60,6 +60,9 @@ struct Manifest {
   int version = kManifestVersion;
 };
 
+// Whether a parameter may have the number as its scalar of this kind: a step is a whole one from 0 to kHighestStep.
+bool is_scalar_of(const std::string& kind, double number);
+
 // The elements of a tensor of these sizes; none where 64 bits cannot count them.
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
 

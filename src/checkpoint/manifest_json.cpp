@@ -1,5 +1,8 @@
 #include "checkpoint/manifest_json.h"
 
+#include <set>
+#include <utility>
+
 #include "base/error.h"
 #include "files/content_hash.h"
 #include "files/printable.h"
@@ -14,84 +17,122 @@ using files::OrderedJson;
 constexpr int kOldestVersion = 2;
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kLargestSize = int64_t{1} << 62;
+constexpr size_t kMostShown = 100;  // characters of a value in a message
 
-std::string text_in(const Json& object, const char* key, const std::string& file) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  FSDP_CHECK(object.is_object() && found != object.end() && found->is_string(),
-             "{} is damaged: expected a text for '{}'", file, key);
-  return found->get<std::string>();
-}
+// A value in the manifest and its place there, "parameters[3].shape", for messages.
+class Member {
+ public:
+  Member(const Json* value, std::string place, const std::string& file)
+      : value_(value), place_(std::move(place)), file_(file) {}
 
-const Json& list_in(const Json& object, const char* key, const std::string& file) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  FSDP_CHECK(object.is_object() && found != object.end() && found->is_array(),
-             "{} is damaged: expected a list for '{}'", file, key);
-  return *found;
-}
+  bool is_there() const { return value_ != nullptr; }
 
-std::vector<int64_t> sizes_in(const Json& object, const char* key, const std::string& file) {
-  std::vector<int64_t> sizes;
-  for (const Json& size : list_in(object, key, file)) {
-    sizes.push_back(files::whole_number({{key, size}}, key, file, 0, kLargestSize));
+  // The member of an object, which may not be there.
+  Member operator[](const char* key) const {
+    if (!is_there() || !value_->is_object()) fail("an object");
+    const auto found = value_->find(key);
+    return {found == value_->end() ? nullptr : &*found, place_.empty() ? key : fmt::format("{}.{}", place_, key),
+            file_};
   }
-  return sizes;
-}
-
-const Json& object_in(const Json& object, const char* key, const std::string& file) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  FSDP_CHECK(object.is_object() && found != object.end() && found->is_object(), "{} is damaged: expected {} by name",
-             file, key);
-  return *found;
-}
-
-std::map<std::string, std::string> texts_in(const Json& object, const char* key, const std::string& file) {
-  std::map<std::string, std::string> texts;
-  for (const auto& [name, text] : object_in(object, key, file).items()) {
-    FSDP_CHECK(text.is_string(), "{} is damaged: expected a text for '{}'", file, files::printable(name));
-    texts[name] = text.get<std::string>();
+  std::string text() const {
+    if (!is_there() || !value_->is_string()) fail("a text");
+    return value_->get<std::string>();
   }
-  return texts;
-}
-
-std::map<std::string, double> numbers_in(const Json& object, const char* key, const std::string& file) {
-  std::map<std::string, double> numbers;
-  for (const auto& [name, number] : object_in(object, key, file).items()) {
-    FSDP_CHECK(number.is_number(), "{} is damaged: expected a number for '{}'", file, files::printable(name));
-    numbers[name] = number.get<double>();
+  int64_t number(int64_t least, int64_t most) const {
+    return files::whole_number(is_there() ? Json::object({{place_, *value_}}) : Json::object(), place_, file_, least,
+                               most);
   }
-  return numbers;
+  double scalar(const std::string& kind) const {
+    if (!is_there() || !value_->is_number()) fail("a number");
+    const auto number = value_->get<double>();
+    if (!is_scalar_of(kind, number)) fail(fmt::format("a whole number from 0 to {}", kHighestStep));
+    return number;
+  }
+  std::vector<Member> list() const {
+    if (!is_there() || !value_->is_array()) fail("a list");
+    std::vector<Member> members;
+    for (const Json& one : *value_) {
+      members.emplace_back(&one, fmt::format("{}[{}]", place_, members.size()), file_);
+    }
+    return members;
+  }
+  std::map<std::string, Member> by_name() const {
+    if (!is_there() || !value_->is_object()) fail("values by their names");
+    std::map<std::string, Member> members;
+    for (const auto& [name, one] : value_->items()) {
+      members.emplace(name, Member(&one, fmt::format("{}.{}", place_, files::printable(name)), file_));
+    }
+    return members;
+  }
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> sizes;
+    for (const Member& size : list()) sizes.push_back(size.number(0, kLargestSize));
+    return sizes;
+  }
+  std::map<std::string, std::string> texts() const {
+    std::map<std::string, std::string> texts;
+    for (const auto& [name, text] : by_name()) texts[name] = text.text();
+    return texts;
+  }
+
+  [[noreturn]] void fail(const std::string& expected) const {
+    const std::string found =
+        is_there() ? files::printable(value_->dump(-1, ' ', true, Json::error_handler_t::replace)) : "nothing";
+    throw_error(message_prefix() + fmt::format("{} is damaged: found {} for '{}', expected {}.", file_,
+                                               found.substr(0, kMostShown), place_, expected));
+  }
+
+ private:
+  const Json* value_;  // null: it is not there
+  std::string place_;
+  const std::string& file_;
+};
+
+// A name that no other has, which would be loaded in its place.
+std::string new_name(const Member& one, std::set<std::string>& names) {
+  std::string name = one["name"].text();
+  if (!names.insert(name).second) one["name"].fail("a name that none before has");
+  return name;
 }
 
 // They make up the parameter.
-std::vector<Manifest::Piece> pieces_in(const Json& one, const Manifest& manifest, const std::string& file) {
+std::vector<Manifest::Piece> pieces_in(const Member& one, const Manifest& manifest) {
   std::vector<Manifest::Piece> pieces;
-  const std::string name = files::printable(text_in(one, "name", file));
-  const std::optional<int64_t> numel = numel_of(sizes_in(one, "shape", file));
-  FSDP_CHECK(numel, "{} is damaged: {} has more elements than memory can hold", file, name);
+  const std::optional<int64_t> numel = numel_of(one["shape"].sizes());
+  if (!numel) one["shape"].fail("as many elements as memory can hold");
+  const auto fail = [&](int64_t found) {
+    one["pieces"].fail(fmt::format("pieces with the {} elements of its shape; these have {}", *numel, found));
+  };
   int64_t shard = -1, left = *numel;
-  for (const Json& piece : list_in(one, "pieces", file)) {
-    FSDP_CHECK(piece.is_array() && piece.size() == 2, "{} is damaged: expected pieces of a shard and a size", file);
-    shard = files::whole_number({{"shard", piece[0]}}, "shard", file, shard + 1, manifest.shards - 1);
-    const int64_t size = files::whole_number({{"size", piece[1]}}, "size", file, 1, kLargestSize);
-    FSDP_CHECK(size <= left, "{} is damaged: the pieces of {} have more elements than its {}", file, name, *numel);
+  for (const Member& piece : one["pieces"].list()) {
+    const std::vector<Member> pair = piece.list();
+    if (pair.size() != 2) piece.fail("a shard and a size");
+    shard = pair[0].number(shard + 1, manifest.shards - 1);
+    const int64_t size = pair[1].number(1, kLargestSize);
+    if (size > left) fail(*numel - left + size);
     pieces.push_back({static_cast<int>(shard), size});
     left -= size;
   }
-  FSDP_CHECK(left == 0, "{} is damaged: the pieces of {} have {} elements, expected {}", file, name, *numel - left,
-             *numel);
+  if (left != 0) fail(*numel - left);
   return pieces;
 }
 
-Manifest::Parameter parameter_in(const Json& one, const Manifest& manifest, const std::string& file) {
-  Manifest::Parameter parameter{text_in(one, "name", file), sizes_in(one, "shape", file),
-                                sizes_in(one, "strides", file)};
+Manifest::Parameter parameter_in(const Member& one, const Manifest& manifest, std::set<std::string>& names) {
+  Manifest::Parameter parameter{new_name(one, names), one["shape"].sizes(), one["strides"].sizes()};
   if (manifest.version == kOldestVersion) return parameter;
-  parameter.tensors = texts_in(one, "tensors", file);
-  FSDP_CHECK(parameter.tensors.contains("model"), "{} is damaged: expected the dtype of {}", file,
-             files::printable(parameter.name));
-  parameter.scalars = numbers_in(one, "scalars", file);
-  parameter.pieces = pieces_in(one, manifest, file);
+  parameter.tensors = one["tensors"].texts();
+  if (!parameter.tensors.contains("model")) one["tensors"].fail("the dtype of 'model' among them");
+  for (const auto& [kind, number] : one["scalars"].by_name()) parameter.scalars[kind] = number.scalar(kind);
+  parameter.pieces = pieces_in(one, manifest);
   return parameter;
+}
+
+WrittenFile file_in(const Member& one, size_t number, const Manifest& manifest) {
+  const std::string expected = shard_file_name(static_cast<int>(number), manifest.shards);
+  if (one["name"].text() != expected) one["name"].fail(expected);
+  WrittenFile file{one["bytes"].number(0, kLargestSize), one["hash"].text()};
+  if (file.hash.size() != files::kHashDigits) one["hash"].fail(fmt::format("{} digits", files::kHashDigits));
+  return file;
 }
 
 }  // namespace
@@ -107,39 +148,32 @@ void check_format(const Json& json, const std::string& file) {
 }
 
 Manifest manifest_in(const Json& json, const std::string& file) {
-  const auto number = [&](const Json& object, const char* key, int64_t least, int64_t most) {
-    return files::whole_number(object, key, file, least, most);
-  };
+  const Member all(&json, "", file);
   Manifest manifest;
-  manifest.world_size = static_cast<int>(number(json, "world_size", 1, kMostRanks));
-  manifest.shards = static_cast<int>(number(json, "shards", 1, manifest.world_size));
-  manifest.step = number(json, "step", 0, kHighestStep);
-  manifest.version = static_cast<int>(number(json, "version", kOldestVersion, kManifestVersion));
-  manifest.notes = texts_in(json, "notes", file);
-  for (const Json& one : list_in(json, "files", file)) {
-    const std::string name = text_in(one, "name", file);
-    const std::string expected = shard_file_name(static_cast<int>(manifest.files.size()), manifest.shards);
-    FSDP_CHECK(name == expected, "{} is damaged: it names the file '{}', expected '{}'", file, files::printable(name),
-               expected);
-    manifest.files.push_back({number(one, "bytes", 0, kLargestSize), text_in(one, "hash", file)});
-    FSDP_CHECK(manifest.files.back().hash.size() == files::kHashDigits, "{} is damaged: expected a hash of {}", file,
-               name);
+  manifest.world_size = static_cast<int>(all["world_size"].number(1, kMostRanks));
+  manifest.shards = static_cast<int>(all["shards"].number(1, manifest.world_size));
+  manifest.step = all["step"].number(0, kHighestStep);
+  manifest.version = static_cast<int>(all["version"].number(kOldestVersion, kManifestVersion));
+  manifest.notes = all["notes"].texts();
+  for (const Member& one : all["files"].list()) {
+    manifest.files.push_back(file_in(one, manifest.files.size(), manifest));
   }
   FSDP_CHECK(static_cast<int>(manifest.files.size()) == manifest.shards,
              "{} is damaged: it names {} files, expected {}", file, manifest.files.size(), manifest.shards);
-  for (const Json& one : list_in(json, "parameters", file)) {
-    manifest.parameters.push_back(parameter_in(one, manifest, file));
+  std::set<std::string> parameters, buffers;
+  for (const Member& one : all["parameters"].list()) {
+    manifest.parameters.push_back(parameter_in(one, manifest, parameters));
   }
   if (manifest.version == kOldestVersion) return manifest;
-  for (const Json& one : list_in(json, "buffers", file)) {
-    manifest.buffers.push_back({text_in(one, "name", file), sizes_in(one, "shape", file), text_in(one, "dtype", file)});
+  for (const Member& one : all["buffers"].list()) {
+    manifest.buffers.push_back({new_name(one, buffers), one["shape"].sizes(), one["dtype"].text()});
   }
-  if (!json.contains("generators")) return manifest;
-  for (const Json& one : list_in(json, "generators", file)) {
-    const std::string name = text_in(one, "name", file);
-    FSDP_CHECK(manifest.generators.empty() || manifest.generators.back().name < name,
-               "{} is damaged: expected generators in the order of their names", file);
-    manifest.generators.push_back({name, number(one, "bytes", 0, kLargestSize)});
+  if (!all["generators"].is_there()) return manifest;
+  for (const Member& one : all["generators"].list()) {
+    const std::string name = one["name"].text();
+    const bool is_next = manifest.generators.empty() || manifest.generators.back().name < name;
+    if (!is_next) one["name"].fail("names in the order of their letters");
+    manifest.generators.push_back({name, one["bytes"].number(0, kLargestSize)});
   }
   return manifest;
 }

@@ -36,6 +36,7 @@ void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const Pre
   };
   find_unused(options.transposed, "transposed");
   find_unused(options.absent, "absent");
+  find_unused(options.first_rows, "first_rows");
   for (const PretrainedTensor& tensor : tensors) {
     if (!tensor.transposed || tensor.shape.size() == 2) continue;
     problems.push_back(
@@ -58,7 +59,8 @@ std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, cons
                        .type = type,
                        .transposed = matches_any(options.transposed, name),
                        .absent = matches_any(options.absent, name),
-                       .is_buffer = is_buffer});
+                       .is_buffer = is_buffer,
+                       .may_be_cut = !is_buffer && matches_any(options.first_rows, name)});
   };
   for (const ShardedParameter& parameter : model.parameters()) {
     add(parameter.name, parameter.shape, parameter.piece.scalar_type(), false);

@@ -17,6 +17,7 @@ struct PretrainedTensor {
   bool transposed = false;     // in the file
   bool absent = false;         // from the file
   bool is_buffer = false;
+  bool may_be_cut = false;  // the file may have more rows
   std::vector<int64_t> shape_in_file() const;
 };
 

@@ -20,11 +20,20 @@ bool is_convertible(torch::ScalarType from, const PretrainedTensor& wanted) {
   return wanted.is_buffer && !torch::isComplexType(from) && !torch::isComplexType(wanted.type);
 }
 
-// The rows that the file has are the parameter's first ones.
-bool has_grown(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
+// Rows of the same shape in the file and in the model, which has more or fewer of them.
+bool has_same_rows(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
   const std::vector<int64_t>& shape = wanted.shape;
   const bool may = !wanted.is_buffer && !wanted.transposed && !shape.empty() && entry.shape.size() == shape.size();
-  return may && entry.shape[0] < shape[0] && std::equal(shape.begin() + 1, shape.end(), entry.shape.begin() + 1);
+  return may && std::equal(shape.begin() + 1, shape.end(), entry.shape.begin() + 1);
+}
+
+// The rows that the file has are the parameter's first ones.
+bool has_grown(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
+  return has_same_rows(entry, wanted) && entry.shape[0] < wanted.shape[0];
+}
+
+bool is_cut(const SafetensorsFile::Entry& entry, const PretrainedTensor& wanted) {
+  return wanted.may_be_cut && has_same_rows(entry, wanted) && entry.shape[0] > wanted.shape[0];
 }
 
 // Finds each wanted tensor among those of the files, and how they differ.
@@ -58,6 +67,10 @@ class Matcher {
     if (!is_convertible(entry.type, wanted)) {
       match_.problems.push_back(fmt::format("{} is {}, which does not become the model's {}", entry.name,
                                             toString(entry.type), toString(wanted.type)));
+    }
+    if (is_cut(entry, wanted)) {
+      match_.differences.cut.push_back(wanted.name);
+      return {.file = named->second.file, .entry = &entry, .is_whole = true, .is_cut = true};
     }
     const bool is_whole = entry.shape == wanted.shape_in_file();
     if (!is_whole) compare_shapes(entry, wanted);

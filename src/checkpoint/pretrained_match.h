@@ -14,7 +14,8 @@ namespace fsdp::checkpoint {
 struct PretrainedSource {
   SafetensorsFile* file = nullptr;
   const SafetensorsFile::Entry* entry = nullptr;
-  bool is_whole = false;
+  bool is_whole = false;  // all elements of the parameter
+  bool is_cut = false;    // and the file has more rows
 };
 
 struct PretrainedMatch {

@@ -64,7 +64,11 @@ class Completion {
     Manifest::Parameter& of = parameter(file, entry);
     const std::string kind = kind_and_name(entry.name).first;
     const bool has_first_piece = of.pieces.size() == 1 && of.pieces[0].shard == shard;
-    if (has_first_piece || !of.scalars.contains(kind)) of.scalars[kind] = file.read(entry).item<double>();
+    if (!has_first_piece && of.scalars.contains(kind)) return;
+    const auto number = file.read(entry).item<double>();
+    FSDP_CHECK(is_scalar_of(kind, number), "{} is damaged: found {} for {}, expected a whole number from 0 to {}",
+               file.name(), number, files::printable(entry.name), kHighestStep);
+    of.scalars[kind] = number;
   }
 
   Manifest& manifest_;

@@ -192,10 +192,13 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
     EXPECT_THAT(refusal_of("\"version\": 3", "\"version\": 1"),
                 HasSubstr("found version 1 of the format, expected 2 or 3"));
     EXPECT_THAT(refusal_of("fsdp-checkpoint", "fsdp-chockpoint"), HasSubstr("JSON of another kind"));
-    EXPECT_THAT(refusal_of("shard-00001", "../hard-1"), HasSubstr("it names the file '../hard-1-of-00001"));
-    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"a\": 1}"), HasSubstr("expected a text for 'a'"));
-    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": []"), HasSubstr("expected notes by name"));
-    EXPECT_THAT(refusal_of("\"shape\": [", "\"shape\": [[], "), HasSubstr("for 'shape'"));
+    EXPECT_THAT(refusal_of("shard-00001", "../hard-1"),
+                HasSubstr("found \"../hard-1-of-00001.safetensors\" for 'files[0].name', expected shard-00001"));
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"a\": 1}"),
+                HasSubstr("found 1 for 'notes.a', expected a text"));
+    EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": []"),
+                HasSubstr("found [] for 'notes', expected values by their names"));
+    EXPECT_THAT(refusal_of("\"shape\": [", "\"shape\": [[], "), HasSubstr("found [] for 'parameters[0].shape[0]'"));
     EXPECT_THAT(refusal_of("\"step\": 5", "\"step\": 5, \"step\": 6"), HasSubstr("names step twice"));
     for (const std::string pieces : {"[]", "[[0, 1]]", "[[1, 1952]]", "[[0, 1952], [0, 0]]", "[[0, -1]]", "[0, 1952]",
                                      "[[0, 1952, 0]]", "[[0, 9223372036854775807]]", "{}"}) {
@@ -205,12 +208,60 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
           << pieces;
     }
     EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"model\": \"F16\""), HasSubstr("is F16, expected F32"));
-    EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"other\": \"F32\""), HasSubstr("expected the dtype of"));
-    EXPECT_THAT(refusal_of("\"scalars\": {}", "\"scalars\": {\"a\": \"b\"}"), HasSubstr("expected a number for 'a'"));
-    EXPECT_THAT(refusal_of("\"buffers\": []", "\"buffers\": [5]"), HasSubstr("expected a text for 'name'"));
+    EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"other\": \"F32\""),
+                HasSubstr("for 'parameters[0].tensors', expected the dtype of 'model'"));
+    EXPECT_THAT(refusal_of("\"scalars\": {}", "\"scalars\": {\"a\": \"b\"}"),
+                HasSubstr("found \"b\" for 'parameters[0].scalars.a', expected a number"));
+    EXPECT_THAT(refusal_of("\"buffers\": []", "\"buffers\": [5]"),
+                HasSubstr("found 5 for 'buffers[0]', expected an object"));
     const std::string deep(200'000, '[');
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": " + deep), HasSubstr("nest deeper than"));
     EXPECT_THAT(refusal_of("\"notes\": {}", "\"notes\": {\"\x1b[31m\": 5}"), ::testing::Not(HasSubstr("\x1b")));
+  });
+}
+
+// Of an optimizer that has made a step, and a module with buffers.
+TEST(DamagedCheckpoint, AForgedManifestIsAnErrorThatSaysThePlaceWhatWasFoundAndExpected) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    torch::nn::Sequential net(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
+    auto sharded = shard(*net, world);
+    AdamW optimizer(sharded);
+    net->forward(torch::ones({4, 3})).sum().backward();
+    optimizer.step();
+    const fs::path directory = scratch.path() / "step-1";
+    const auto refusal_of = [&](const std::string& from, const std::string& to) {
+      fs::remove_all(directory);
+      save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer, .step = 1});
+      change_manifest(directory, from, to);
+      return message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); });
+    };
+    const auto says = [](const std::string& found, const std::string& place, const std::string& expected) {
+      return HasSubstr(fmt::format("manifest.json is damaged: found {} for '{}', expected {}", found, place, expected));
+    };
+    const std::string step = "\"optimizer.step\": 1.0", count = "a whole number from 0 to 9007199254740992";
+    const std::map<std::string, std::string> as_shown = {{"-1", "-1"},
+                                                         {"1.5", "1.5"},
+                                                         {"-0.5", "-0.5"},
+                                                         {"18446744073709551616", "1.8446744073709552e+19"},
+                                                         {"9007199254740994", "9007199254740994"},
+                                                         {"1e300", "1e+300"}};
+    for (const auto& [written, shown] : as_shown) {
+      EXPECT_THAT(refusal_of(step, "\"optimizer.step\": " + written),
+                  says(shown, "parameters[0].scalars.optimizer.step", count));
+    }
+    EXPECT_THAT(refusal_of(step, "\"optimizer.step\": null"),
+                says("null", "parameters[0].scalars.optimizer.step", "a number"));
+    EXPECT_THAT(refusal_of("\"name\": \"0.bias\"", "\"name\": \"0.weight\""),
+                says("\"0.weight\"", "parameters[1].name", "a name that none before has"));
+    EXPECT_THAT(refusal_of("\"name\": \"1.running_var\"", "\"name\": \"1.running_mean\""),
+                says("\"1.running_mean\"", "buffers[1].name", "a name that none before has"));
+    for (const std::string key : {"notes", "files", "parameters", "buffers"}) {
+      EXPECT_THAT(refusal_of("\"" + key + "\": ", "\"no " + key + "\": "), says("nothing", key, ""));
+    }
+    EXPECT_THAT(refusal_of("\"strides\": [", "\"strides\": [-1, "),
+                says("-1", "parameters[0].strides[0]", "a whole number from 0 to"));
+    EXPECT_EQ(refusal_of(step, "\"optimizer.step\": 9007199254740992"), "no error");
   });
 }
 

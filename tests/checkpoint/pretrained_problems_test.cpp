@@ -178,5 +178,25 @@ TEST_P(PretrainedOnRanks, OtherShapesAreErrorsWithStrictOffToo) {
   });
 }
 
+TEST_P(PretrainedOnRanks, OfMoreRowsInTheFilesTheFirstAreLoadedWherePatternsSaySo) {
+  run_ranks(GetParam(), [&](World& world) {
+    SmallModel model(9), twelve(12);
+    const Tensors before = fill(*model, 50);
+    Tensors expected = fill(*twelve, 1);
+    auto larger = shard(*twelve, world), sharded = shard(*model, world);
+    save_pretrained(path("larger"), larger);
+    EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("larger"), sharded, {.first_rows = {"second.weight"}}); }),
+                AllOf(HasSubstr("second.bias has shape [12], expected [9]"), Not(HasSubstr("second.weight"))));
+    EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("larger"), sharded, {.first_rows = {"third.*"}}); }),
+                HasSubstr("the pattern 'third.*' of first_rows matches no parameter"));
+    expect_state(sharded, before);
+    LoadDifferences found;
+    load_pretrained(path("larger"), sharded, {.differences = &found, .first_rows = {"second.*"}});
+    EXPECT_THAT(found.cut, ElementsAre("second.weight", "second.bias"));
+    for (const char* name : {"second.weight", "second.bias"}) expected[name] = expected[name].slice(0, 0, 9).clone();
+    expect_state(sharded, expected);
+  });
+}
+
 }  // namespace
 }  // namespace fsdp

@@ -25,8 +25,8 @@ using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// As version 2 had it: pieces that are empty, and steps in every file; the manifest with less.
-void make_version2(const fs::path& directory) {
+// As version 2 had it: pieces that are empty, and steps in every file; the manifest with less. Steps are `more`.
+void make_version2(const fs::path& directory, double more = 0) {
   const checkpoint::Manifest manifest = checkpoint::read_manifest(directory);
   files::OrderedJson parameters = files::OrderedJson::array(), shards = files::OrderedJson::array();
   for (const auto& one : manifest.parameters) {
@@ -40,7 +40,7 @@ void make_version2(const fs::path& directory) {
       for (const auto& [kind, dtype] : parameter.tensors)
         tensors.try_emplace(kind + "." + parameter.name, torch::zeros({0}));
       for (const auto& [kind, number] : parameter.scalars) {
-        tensors[kind + "." + parameter.name] = torch::tensor(is_empty ? 0.0 : number, torch::kFloat32);
+        tensors[kind + "." + parameter.name] = torch::tensor(is_empty ? 0.0 : number + more, torch::kFloat32);
       }
     }
     fs::remove(directory / name);
@@ -116,6 +116,25 @@ TEST(Version2, ThatIsDamagedIsAnErrorThatNamesTheFile) {
     world.barrier();
     EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); }),
                 AllOf(HasSubstr(file.string()), HasSubstr("is damaged")));
+  });
+}
+
+TEST(Version2, AStepIsAWholeNumber) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = testing_models::make_gpt();
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    model.loss(0).backward();
+    optimizer.step();
+    for (const double more : {0.5, -2.0}) {
+      const fs::path directory = scratch.path() / fmt::format("step-{}", more > 0);
+      save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer});
+      make_version2(directory, more);
+      EXPECT_THAT(message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); }),
+                  AllOf(HasSubstr(checkpoint::shard_file_name(0, 1)), HasSubstr(fmt::format("found {} for", 1 + more)),
+                        HasSubstr("expected a whole number from 0 to 9007199254740992")));
+    }
   });
 }
 

@@ -98,7 +98,7 @@ def problems(build):
 
 def walk(folder, two_hosts, variables):
     for block in pages.blocks(PAGE):
-        if block.language not in pages.SHELL or tables.of(tables.ELSEWHERE, block):
+        if block.language not in pages.SHELL or tables.is_left_out(block):
             continue
         if block.comment not in PLACES:
             yield f"{block.place}: the comment above has to say where this runs: {', '.join(PLACES)}"

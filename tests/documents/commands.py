@@ -14,7 +14,7 @@ import tempfile
 from documents import pages, tables
 
 SKIPPED = 77  # ctest: this test was skipped
-COPIED = ["docs", "examples", "include", "recipes", "scripts", "src", "tools"]
+COPIED = ["CMakeLists.txt", "cmake", "docs", "examples", "include", "recipes", "scripts", "src", "tools"]
 
 
 def skip(reason):
@@ -35,7 +35,8 @@ def search_path(build):
 
 def make_folder(folder, build):
     for name in COPIED:
-        shutil.copytree(pages.ROOT / name, folder / name)
+        copy = shutil.copytree if (pages.ROOT / name).is_dir() else shutil.copyfile
+        copy(pages.ROOT / name, folder / name)
     (folder / "build").mkdir()
     (folder / "build/release").symlink_to(build)
     if (pages.ROOT / ".venv").exists():
@@ -46,6 +47,8 @@ def environment(folder, build):
     return os.environ | {
         "PATH": search_path(build),
         "XDG_CACHE_HOME": str(folder / "cache"),
+        "HOME": str(folder),
+        "CMAKE_GENERATOR": "Ninja",
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "80",
@@ -54,7 +57,7 @@ def environment(folder, build):
 
 def script_of(block):
     """What is run for a block, or None where a table says that it is not run here."""
-    if tables.of(tables.ELSEWHERE, block):
+    if tables.is_left_out(block):
         return None
     commands = block.commands() + "\n"
     for written, instead in tables.INSTEAD.get(block.page, {}).items():
@@ -91,8 +94,9 @@ def run(block, folder, build):
 
 def problems(page, build):
     blocks = [block for block in pages.blocks(page) if block.language in pages.SHELL]
-    if any("bible" in block.commands() for block in blocks):
-        require("bible", "bible-kjv, bible-kjv-text")
+    for word, (program, package) in tables.NEEDS.items():
+        if any(word in block.commands() and not tables.is_left_out(block) for block in blocks):
+            require(program, package)
     with tempfile.TemporaryDirectory(prefix="fsdp-documents-") as name:
         folder = pathlib.Path(name)
         make_folder(folder, build)

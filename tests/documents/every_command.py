@@ -1,4 +1,5 @@
-"""Every command of a page is run by a test, or a table says why it is not; and no table has an entry for nothing."""
+"""Every command of a page is run by a test, or a table says why it is not; no table has an entry for nothing, and .ci/run
+has the lines that a table says it has."""
 
 import re
 
@@ -19,20 +20,26 @@ def shell_blocks():
 
 def problems():
     yield from unmarked()
+    yield from missing_in_ci()
     used = set()
     for block in shell_blocks():
-        elsewhere = tables.of(tables.ELSEWHERE, block)
-        used.update((id(tables.ELSEWHERE), block.page, part) for part, _ in elsewhere)
-        for table in (tables.EXIT_CODES, tables.BEFORE, tables.LEAVES):
+        for table in (tables.ELSEWHERE, tables.IN_CI, tables.EXIT_CODES, tables.BEFORE, tables.LEAVES):
             used.update((id(table), block.page, part) for part, _ in tables.of(table, block))
-        if block.page not in tables.RUN and block.page != CLUSTER and not elsewhere:
+        if block.page not in tables.RUN and block.page != CLUSTER and not tables.is_left_out(block):
             yield f"{block.place}: no test runs this; add its page to RUN, or a reason to ELSEWHERE, in tables.py"
-    for name in ("ELSEWHERE", "EXIT_CODES", "BEFORE", "LEAVES"):
+    for name in ("ELSEWHERE", "IN_CI", "EXIT_CODES", "BEFORE", "LEAVES"):
         table = getattr(tables, name)
         for page, part in table:
             if (id(table), page, part) not in used:
                 yield f"tests/documents/tables.py: {name} names '{part}' in {page}, where no command has it"
     yield from stale_replacements()
+
+
+def missing_in_ci():
+    lines = pages.read(".ci/run").split("\n")
+    for (page, part), command in tables.IN_CI.items():
+        if not any(line.startswith(command) for line in lines):
+            yield f"tests/documents/tables.py: IN_CI names '{command}' for '{part}' in {page}, and .ci/run has it not"
 
 
 def unmarked():

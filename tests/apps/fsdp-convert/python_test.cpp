@@ -24,7 +24,7 @@ TEST_P(PythonFormats, AreReadAndWrittenByBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(All, PythonFormats,
                          ::testing::Values("torch_save", "hostile", "hugging_face", "distributed", "ranks_that_read",
-                                           "transformers", "trained"),
+                                           "transformers", "gpt2", "trained"),
                          [](const auto& name) { return name.param; });
 
 }  // namespace

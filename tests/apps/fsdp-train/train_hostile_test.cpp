@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "apps/columns.h"
 #include "apps/fsdp-train/train_program.h"
@@ -94,6 +95,27 @@ TEST_F(TrainHostile, RefusesNotesThatNoRunWrote) {
     EXPECT_THAT(ending.output, HasSubstr("damaged"));
   }
   EXPECT_EQ(losses_of(folder_ / "run").size(), 2u);
+}
+
+// A converted checkpoint has none.
+TEST_F(TrainHostile, SaysThatSettingsAreNotComparedWhereNotesDoNotNameThem) {
+  ASSERT_EQ(tiny("run", "--steps 2").code, 0);
+  const std::string manifest = read_bytes(folder_ / "run/step-2/manifest.json");
+  replaced_in_manifest("run/step-2/manifest.json", "\"settings\": ", "\"no settings\": ");
+  const Ending without_settings = tiny("run", "--steps 4");
+  EXPECT_EQ(without_settings.code, 0) << without_settings.output;
+  EXPECT_THAT(without_settings.output,
+              HasSubstr("run/step-2; its notes do not say with which settings it was trained"));
+  for (const auto& [from, to, place] : {std::tuple("\"notes\": ", "\"no notes\": ", "found nothing for 'notes'"),
+                                        std::tuple("\"optimizer.step\": 2.0", "\"optimizer.step\": -1.0",
+                                                   "found -1.0 for 'parameters[0].scalars.optimizer.step'")}) {
+    fs::remove_all(folder_ / "run/step-4");
+    folder_.write("run/step-2/manifest.json", manifest);
+    replaced_in_manifest("run/step-2/manifest.json", from, to);
+    const Ending ending = tiny("run", "--steps 4");
+    EXPECT_EQ(ending.code, 2) << ending.output;
+    EXPECT_THAT(ending.output, AllOf(HasSubstr("run/step-2/manifest.json is damaged"), HasSubstr(place)));
+  }
 }
 
 TEST_F(TrainHostile, WritesNothingThroughALink) {

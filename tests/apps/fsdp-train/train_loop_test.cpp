@@ -218,6 +218,18 @@ TEST_F(TrainLoop, BeginsWithWeightsFromElsewhere) {
   EXPECT_LT(losses_of(folder_ / "second").front(), losses_of(folder_ / "first").front() - 0.5);
 }
 
+TEST_F(TrainLoop, TakesTheFirstPositionsOfALongerGpt2AndSaysSo) {
+  ASSERT_EQ(tiny("first", "--ranks 2 --steps 30 --lr 0.01 --export").code, 0);
+  const std::string weights = folder_ / "first/model";
+  const Ending ending = tiny("second", "--steps 1 --context 8 --init-from " + weights);
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr(weights + ": cut to the rows of --context: transformer.wpe.weight"));
+  EXPECT_LT(losses_of(folder_ / "second").front(), losses_of(folder_ / "first").front() - 0.5);
+  const Ending longer = tiny("third", "--steps 1 --context 32 --init-from " + weights);
+  EXPECT_EQ(longer.code, 2);
+  EXPECT_THAT(longer.output, HasSubstr("has 16 positions, and --context is 32. Use --context 16"));
+}
+
 TEST_F(TrainLoop, TrainsOnPreparedTokensAsOnTheirText) {
   ASSERT_EQ(tiny("text", "--steps 4").code, 0);
   const Ending prepared = run_train("prepare --text " + text_ + " --output " + (folder_ / "tokens"));

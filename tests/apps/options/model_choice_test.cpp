@@ -82,6 +82,28 @@ TEST(ModelChoice, RefusesWhatCannotBeBuilt) {
   EXPECT_THAT(choose_model(options).problems, Contains(HasSubstr("10")));
 }
 
+// Of longer files the first positions are loaded.
+TEST(ModelChoice, AGpt2HasNoMorePositionsThanItsFiles) {
+  const TemporaryFolder folder;
+  models::ModelConfig gpt2 = *models::config_of_size("gpt2-tiny");
+  gpt2.context = 32;
+  folder.write("config.json", models::hugging_face_config(gpt2));
+  Options options;
+  options.model = gpt2;
+  options.model_options.init_from = folder.path();
+  for (const int64_t context : {1, 32}) {
+    options.model.context = context;
+    EXPECT_EQ(positions_problem(options), "");
+  }
+  options.model.context = 33;
+  EXPECT_THAT(positions_problem(options), HasSubstr("has 32 positions, and --context is 33. Use --context 32, or"));
+  options.no_strict = true;
+  EXPECT_EQ(positions_problem(options), "");
+  options.no_strict = false;
+  options.model.family = models::Family::Llama;  // other problems are found when it is loaded
+  EXPECT_EQ(positions_problem(options), "");
+}
+
 TEST(ModelChoice, NamesTheNearestSize) {
   ModelOptions options;
   options.model = "lama-8b";
