@@ -53,7 +53,8 @@ RankStatus read(const std::string& text) {
 }
 
 TEST(RankStatus, TellsOfACallOfAWorld) {
-  const RankStatus status = read(encode({.history = history_of({"gathers a"}), .call = WorldCall{~0ull, 7, "calls it"}}));
+  const RankStatus status =
+      read(encode({.history = history_of({"gathers a"}), .call = WorldCall{~0ull, 7, "calls it"}}));
   ASSERT_TRUE(status.call);
   EXPECT_EQ(status.call->world, ~0ull);
   EXPECT_EQ(status.call->number, 7u);
