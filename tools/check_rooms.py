@@ -3,7 +3,8 @@
 
 The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
 belongs to the room that implements it. The rooms of apps/ are listed with what each may include; they see the library
-by its public headers, and share its rooms files/ and formats/. Run from anywhere: tools/check_rooms.py
+by its public headers, and share its rooms files/ and formats/. Each program starts by AT_PROGRAM_START. Run from
+anywhere: tools/check_rooms.py
 """
 
 import pathlib
@@ -102,7 +103,10 @@ def app_problems(root):
         if room not in APP_ROOMS:
             yield f"{name}: {room} is not a room of apps/; add it to tools/check_rooms.py and docs/design.md"
             continue
-        for include in INCLUDE.findall(path.read_text()):
+        text = path.read_text()
+        if path.name == "main.cpp" and "AT_PROGRAM_START(" not in text:
+            yield f"{name}: begins without AT_PROGRAM_START (console/program_start.h)"
+        for include in INCLUDE.findall(text):
             if "/" not in include:
                 continue
             target = include.split("/")[0]  # a room's name may be one of src/ and one of apps/

@@ -150,6 +150,7 @@ class Group {
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
+  // Nothing happens where another thread is the one that uses this group.
   virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
   virtual void barrier() = 0;

@@ -248,8 +248,7 @@ void Watchdog::begins(std::string operation, Among among) {
 
 void Watchdog::note_call(const WorldCall* call) {
   std::lock_guard lock(shared_->mutex);
-  const bool is_ours = shared_->user == std::this_thread::get_id();
-  shared_->set_call(is_ours ? call : nullptr);
+  if (shared_->user == std::this_thread::get_id()) shared_->set_call(call);
 }
 
 void Watchdog::wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting) {

@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kFilesOfARank = 3;
 // Its copy of the page tables, and the counters that it shares.
 constexpr uint64_t kBytesOfARank = uint64_t{1} << 20;
-// A rank has the memory of every other mapped, far from the rest: two pages of page tables.
-constexpr uint64_t kBytesOfAPair = uint64_t{8} << 10;
+// A rank has the memory of every other mapped, far from the rest: a page of page tables.
+constexpr uint64_t kBytesOfAPair = uint64_t{4} << 10;
 
 uint64_t limit_of_processes() {
   uint64_t limit = UINT64_MAX;

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -182,6 +183,17 @@ void State::note_call(const collectives::WorldCall* call) {
   std::erase_if(*told_of_calls_, [call](const NoteCall& note) { return !note(call); });
 }
 
+// Of the calls of other worlds: a rank may be in one of them while a peer waits in this one.
+void State::tell_own_group() {
+  if (std::exchange(tells_own_group_, true)) return;
+  tell_of_calls([observer = weak_from_this()](const collectives::WorldCall* call) {
+    const auto alive = observer.lock();
+    const bool is_own = alive && call && call->world == alive->number_;
+    if (alive && !is_own) alive->group().note_call(call);
+    return alive != nullptr;
+  });
+}
+
 void State::run_before_call() {
   std::vector<std::function<bool()>> lasting;
   for (const auto& action : *before_calls_) {
@@ -208,8 +220,11 @@ std::shared_ptr<State> State::split(int color) {
     world_ranks.push_back(world_ranks_[rank]);
   }
   const std::string name = fmt::format("split{}/{}", children_++, color);
-  return std::make_shared<State>(identity, backend_, timeout_, store_under(name), std::move(world_ranks), device_,
-                                 address_, this, name_ + "/" + name);
+  auto split = std::make_shared<State>(identity, backend_, timeout_, store_under(name), std::move(world_ranks), device_,
+                                       address_, this, name_ + "/" + name);
+  tell_own_group();
+  split->tell_own_group();
+  return split;
 }
 
 }  // namespace fsdp::world

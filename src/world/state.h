@@ -23,7 +23,7 @@
 
 namespace fsdp::world {
 
-class State {
+class State : public std::enable_shared_from_this<State> {
  public:
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
   // ranks; empty: by their own number. `device` is this rank's; none: the one that the backend and the rank's place on
@@ -78,6 +78,7 @@ class State {
   bool on_several_hosts() const { return store_ && identity_.local_size != identity_.size; }
   void run_before_call();
   void note_call(const collectives::WorldCall* call);
+  void tell_own_group();
   std::string own_place(const std::string& device) const;
   void tell(const std::string& what, const std::string& text) const;
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
@@ -95,8 +96,9 @@ class State {
   std::string address_;
   torch::Device device_;
   int ranks_of_a_host_;
-  bool shares_device_;  // some ranks have one between them
-  int children_ = 0;    // groups and splits made from this one so far: names them in the store
+  bool shares_device_;            // some ranks have one between them
+  int children_ = 0;              // groups and splits made from this one so far: names them in the store
+  bool tells_own_group_ = false;  // of calls of other worlds
   const std::string name_;
   const uint64_t number_;  // of this world among this rank's
   const std::shared_ptr<collectives::WorldCalls> calls_;

@@ -53,7 +53,8 @@ RankStatus read(const std::string& text) {
 }
 
 TEST(RankStatus, TellsOfACallOfAWorld) {
-  const RankStatus status = read(encode({.history = history_of({"gathers a"}), .call = WorldCall{~0ull, 7, "calls it"}}));
+  const RankStatus status =
+      read(encode({.history = history_of({"gathers a"}), .call = WorldCall{~0ull, 7, "calls it"}}));
   ASSERT_TRUE(status.call);
   EXPECT_EQ(status.call->world, ~0ull);
   EXPECT_EQ(status.call->number, 7u);
@@ -113,22 +114,26 @@ TEST(RankStatus, WithoutItsNumbersIsNone) {
     for (const std::string& field : fields) all += field + '\0';
     return all;
   };
-  EXPECT_TRUE(decode(text({"0", "0", "1", "gathers a"})));
+  EXPECT_TRUE(decode(text({"0", "0", "0", "1", "gathers a"})));
   EXPECT_FALSE(decode(""));
   EXPECT_FALSE(decode("garbage"));
   EXPECT_FALSE(decode(text({"0"})));
-  EXPECT_FALSE(decode(text({"2", "0", "1"})));
-  EXPECT_FALSE(decode(text({"yes", "0", "1"})));
-  EXPECT_FALSE(decode(text({"0", "0", ""})));
-  EXPECT_FALSE(decode(text({"0", "0", "0"})));
-  EXPECT_FALSE(decode(text({"0", "0", "-1"})));
-  EXPECT_FALSE(decode(text({"0", "0", " 1"})));
-  EXPECT_FALSE(decode(text({"0", "0", "1x"})));
-  EXPECT_FALSE(decode(text({"0", "0", "9223372036854775807"})));
-  EXPECT_FALSE(decode(text({"0", "0", "99999999999999999999999"})));
-  EXPECT_FALSE(decode(text({"0", "1", "3000000000", "0", "text", "1"})));
-  EXPECT_FALSE(decode(text({"0", "1", "-1", "0", "text", "1"})));
+  EXPECT_FALSE(decode(text({"2", "0", "0", "1"})));
+  EXPECT_FALSE(decode(text({"yes", "0", "0", "1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", ""})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", "0"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", "-1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", " 1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", "1x"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", "9223372036854775807"})));
+  EXPECT_FALSE(decode(text({"0", "0", "0", "99999999999999999999999"})));
+  EXPECT_FALSE(decode(text({"0", "1", "3000000000", "0", "text", "0", "1"})));
+  EXPECT_FALSE(decode(text({"0", "1", "-1", "0", "text", "0", "1"})));
   EXPECT_FALSE(decode(text({"0", "1", "3", "0"})));
+  EXPECT_TRUE(decode(text({"0", "0", "1", "-5", "1", "calls it", "1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "1", "-5", "0", "calls it", "1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "1", "x", "1", "calls it", "1"})));
+  EXPECT_FALSE(decode(text({"0", "0", "1", "-5", "1", "calls it"})));
 }
 
 // None, or one that can be used: compared with others and written again.

@@ -14,11 +14,11 @@ namespace fsdp {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Hosts;
-using testing::RunResult;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using testing::Hosts;
 using ::testing::Not;
+using testing::RunResult;
 
 using Call = std::function<void(World& world)>;
 
@@ -101,6 +101,21 @@ TEST_P(CallBesideTraining, IsNamedWithEveryStrategy) {
     EXPECT_THAT(result.output, ContainsRegex("rank [02] calls World::barrier where rank 1 "));
     EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
   }
+}
+
+TEST_P(CallBesideTraining, BesideACallOfAnotherWorldIsNamed) {
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  const RunResult result = testing::run_ranks_to_end(
+      2,
+      [](World& world) {
+        World again = world.split(0);
+        world.rank() == 0 ? world.barrier() : again.barrier();
+      },
+      options);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, ContainsRegex("rank [01] calls World::barrier where rank [01] enters a barrier"));
+  EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 
 // Each waits for the other for longer than a divergence takes to be found.

@@ -18,11 +18,11 @@ namespace fsdp {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::run_process;
-using testing::RunResult;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::run_process;
+using testing::RunResult;
 
 LaunchOptions two_ranks() {
   LaunchOptions options = testing::patient_options();

@@ -103,10 +103,11 @@ void Ranks::enter(Phase phase) {
 }
 
 void Ranks::note_call(const WorldCall* call) {
+  if (user_.load() != std::this_thread::get_id()) return;
   Control& own = control_of(rank_);
   const bool is_in_one = own.calls.get() % 2 == 1;
   if (is_in_one) own.calls.set(own.calls.get() + 1);
-  if (call == nullptr || user_.load() != std::this_thread::get_id()) return;
+  if (call == nullptr) return;
   own.call_world = call->world;
   own.call_number = call->number;
   own.call_purpose[call->purpose.copy(own.call_purpose, kPurposeBytes - 1)] = '\0';

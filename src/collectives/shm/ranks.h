@@ -84,7 +84,7 @@ class Ranks {
   void fail(const Failure& failure);
   // From now on.
   void enter(Phase phase);
-  // This rank is in a call of a world, where the caller's thread is the one that uses this group; null: it is in none.
+  // As Group::note_call.
   void note_call(const WorldCall* call);
 
   // Does `work` until it is done, whenever this rank waits or advances. It outlives that, or is withdrawn.
