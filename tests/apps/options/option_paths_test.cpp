@@ -134,7 +134,7 @@ TEST_F(OptionPaths, NameTheSameFilesFromAnyFolder) {
 // Whichever option names it, of several sources, too.
 TEST_F(OptionPaths, OfMoreBytesThanTheSystemTakesAreRefused) {
   const std::string path(5000, 'a');
-  for (const std::string& flag : {"--text", "--validation", "--run", "--checkpoint", "--tokenizer", "--init-from"}) {
+  for (const std::string flag : {"--text", "--validation", "--run", "--checkpoint", "--tokenizer", "--init-from"}) {
     EXPECT_THAT(parse_command_line({flag, path}).problems,
                 testing::Contains(flag + " is a path of 5000 bytes, and the system takes 4095. Name a shorter one."));
   }
