@@ -106,13 +106,13 @@ TEST_P(CallBesideTraining, IsNamedWithEveryStrategy) {
 
 // Both gather something from all ranks, of other lengths.
 TEST_P(CallBesideTraining, OfASaveIsNamed) {
+  const testing::ScratchDirectory scratch;
   LaunchOptions options = testing::patient_options();
   options.backend = GetParam();
   const RunResult result = testing::run_ranks_to_end(
       2,
-      [](World& world) {
+      [&scratch](World& world) {
         SmallTraining training(world);
-        const testing::ScratchDirectory scratch;
         if (world.rank() == 0) save_checkpoint(scratch.path() / "saved", {.model = &training.sharded(), .step = 3});
         for (;;) training.step();
       },
