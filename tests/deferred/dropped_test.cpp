@@ -31,7 +31,8 @@ TEST_F(DroppedDeferred, NumbersDrawnAfterItSpoilNothing) {
   for (int64_t size : {5, 6}) {
     const torch::Tensor state = generator_state();
     const nn::Linear expected(size, size);
-    at::detail::getDefaultCPUGenerator().set_state(state);
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    generator.set_state(state);
     auto next = deferred_init([&] { return nn::Linear(size, size); });
     materialize(*next);
     EXPECT_THAT(differing(state_of(*expected), state_of(*next)), IsEmpty());
