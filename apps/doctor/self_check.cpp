@@ -49,6 +49,16 @@ void check_rank(fsdp::World& world, Rates& rates) {
   rates.bf16.set(bf16);
 }
 
+// What is wrong; empty: nothing.
+std::string run_two_ranks(Rates& rates) try {
+  const int code = fsdp::launch({.ranks = 2, .timeout = std::chrono::minutes(1), .plain_rank0 = true},
+                                [&](fsdp::World& world) { check_rank(world, rates); });
+  if (code == 0) return "";
+  return fmt::format("they could not do a step (exit code {}); the message above says why", code);
+} catch (const fsdp::Error& error) {
+  return error.what();
+}
+
 }  // namespace
 
 std::vector<Finding> check_two_ranks() {
@@ -60,12 +70,8 @@ std::vector<Finding> check_two_ranks() {
              .mend = "env -u RANK -u SLURM_PROCID \\\n  -u OMPI_COMM_WORLD_RANK fsdp-train doctor"}};
   }
   Rates rates;
-  const int code = fsdp::launch({.ranks = 2, .timeout = std::chrono::minutes(1), .plain_rank0 = true},
-                                [&](fsdp::World& world) { check_rank(world, rates); });
-  if (code != 0) {
-    return {{.verdict = Verdict::Problem,
-             .subject = kCheckSubject,
-             .text = fmt::format("they could not do a step (exit code {}); the message above says why", code)}};
+  if (const std::string problem = run_two_ranks(rates); !problem.empty()) {
+    return {{.verdict = Verdict::Problem, .subject = kCheckSubject, .text = problem}};
   }
   return {{.subject = kCheckSubject, .text = "they gathered, reduced and stepped, with the right result"},
           {.subject = "matrix products",

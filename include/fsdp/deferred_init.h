@@ -34,8 +34,9 @@ class DeferredInitScope {
 // The bits are those of an ordinary construction, and so is the state of LibTorch's default generator, from the end of
 // `shard` or `materialize` on. The numbers are drawn then: until then, seed the generator again (torch::manual_seed) as
 // you like, but draw nothing from it; that would be an error, as an ordinary construction draws first. Another
-// deferred_init draws the numbers of the one before it, without keeping them. A module that is destroyed before it is
-// made real leaves the generator as it was before.
+// deferred_init draws the numbers of the one before it, without keeping them. A module may be destroyed
+// before it is made real: numbers that are drawn then are no error. They follow from the generator's state before it,
+// but are not those of an ordinary construction.
 //
 // Before `shard`, parameters can be frozen, initialised again (module->apply), written by operators, and replaced
 // (set_data); operators that read them are an `Error`, and so is a forward. Inside `make` all is allowed: values that

@@ -31,6 +31,7 @@ const char* name_of(Role role) {
 // A tensor, and where its elements lie.
 struct Place {
   Role role;
+  size_t number;  // among all
   std::string name;
   torch::Tensor tensor;
   const void* space;     // in which addresses compare: a deferred storage; null: this process
@@ -49,10 +50,11 @@ bool has_place(const torch::Tensor& tensor, const StorageFacts& facts) {
   return is_deferred(tensor) || facts.address != 0;
 }
 
-Place place_of(Role role, const std::string& name, const torch::Tensor& tensor, const StorageFacts& facts) {
+Place place_of(Role role, size_t number, const std::string& name, const torch::Tensor& tensor,
+               const StorageFacts& facts) {
   const uintptr_t begin = facts.address + tensor.storage_offset() * tensor.element_size();
   const uintptr_t end = begin + numel_from_first_to_last(tensor) * tensor.element_size();
-  return {role, name, tensor, facts.address == 0 ? facts.storage : nullptr, begin, end};
+  return {role, number, name, tensor, facts.address == 0 ? facts.storage : nullptr, begin, end};
 }
 
 // Calls visit(role, name, tensor) for all of them.
@@ -72,7 +74,7 @@ std::vector<Place> places_of(const std::vector<NamedUnit>& units, const NamedTen
   std::vector<Place> places;
   for_each_known(units, ignored, [&](Role role, const std::string& name, const torch::Tensor& tensor) {
     const StorageFacts facts = interpose::storage_facts(tensor);
-    if (has_place(tensor, facts)) places.push_back(place_of(role, name, tensor, facts));
+    if (has_place(tensor, facts)) places.push_back(place_of(role, places.size(), name, tensor, facts));
   });
   return places;
 }
@@ -131,7 +133,9 @@ void check_pair(const Place& one, const Place& other) {
   if (one.role != Role::Parameter && other.role != Role::Parameter) return;
   const Place& parameter = other.role == Role::Parameter ? other : one;
   const Place& beside = other.role == Role::Parameter ? one : other;
-  if (share_bytes(parameter, beside)) refuse(beside, parameter);
+  if (!share_bytes(parameter, beside)) return;
+  beside.number < parameter.number || beside.role != Role::Parameter ? refuse(beside, parameter)
+                                                                     : refuse(parameter, beside);
 }
 
 std::string listed(const std::vector<std::string>& names) {

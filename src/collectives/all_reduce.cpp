@@ -66,11 +66,12 @@ void all_reduce_block(Wire& wire, const torch::Tensor& block) {
 std::vector<torch::Tensor> all_gather_parts(Wire& wire, const torch::Tensor& tensor) {
   std::vector<torch::Tensor> parts(wire.size());
   parts[wire.rank()] = tensor.detach().clone();
+  const int tag = all_gather_tag(tensor.nbytes());
   Messages messages;
   for (int peer : wire.peers()) {
     parts[peer] = torch::empty_like(parts[wire.rank()]);
-    messages.push_back(receive_tensor(wire, parts[peer], peer, kAllGatherTag));
-    messages.push_back(send_tensor(wire, tensor, peer, kAllGatherTag));
+    messages.push_back(receive_tensor(wire, parts[peer], peer, tag));
+    messages.push_back(send_tensor(wire, tensor, peer, tag));
   }
   wire.wait_all(messages);
   return parts;

@@ -1,19 +1,33 @@
 // Which tag each kind of message has: kinds and units never match each other's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace fsdp::collectives {
 
-// A group's own collectives.
-enum GroupTag : int { kBarrierTag, kBroadcastTag, kAllGatherTag, kPartTag, kSumTag, kGroupTags };
+// A group's own collectives. All-gathers have several tags, by their length: those of ranks that make different calls
+// must not match, as a transport may end the process then.
+inline constexpr int kLengths = 4096;
+enum GroupTag : int {
+  kBarrierTag,
+  kBroadcastTag,
+  kPartTag,
+  kSumTag,
+  kAllGatherTag,
+  kGroupTags = kAllGatherTag + kLengths
+};
+
+constexpr int all_gather_tag(size_t bytes) {
+  return kAllGatherTag + static_cast<int>((bytes ^ bytes >> 12 ^ bytes >> 24) % kLengths);
+}
 
 // A unit's.
 enum class UnitMessage : int { Gather, Slice, Flags, Sum, Kinds };
 
 inline constexpr int kLayouts = 4096;             // numbers of gradient layouts
-inline constexpr int kMostUnits = (1 << 17) - 1;  // with which tags are positive
+inline constexpr int kMostUnits = (1 << 17) - 2;  // with which tags are positive
 
 constexpr int tag_of(int unit, UnitMessage kind, int layout = 0) {
   return kGroupTags + (unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind)) * kLayouts + layout;

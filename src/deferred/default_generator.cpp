@@ -2,9 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -14,15 +14,20 @@ namespace fsdp::deferred {
 
 namespace {
 
-constexpr uint64_t kFirstMark = 0x6673'6470'6465'6672;  // a seed that nobody chooses
+// A seed that nobody chooses, and that follows from the state: FNV-1a (Fowler, Noll and Vo) of its bytes.
+uint64_t mark_of(const torch::Tensor& state) {
+  uint64_t hash = 0xcbf2'9ce4'8422'2325;
+  for (const uint8_t byte : std::span(state.const_data_ptr<uint8_t>(), state.numel())) {
+    hash = (hash ^ byte) * 0x100'0000'01b3;
+  }
+  return hash;
+}
 
 struct Waiting {
   std::shared_ptr<Recording> recording;
   torch::Tensor before;  // the generator's state before the first of its numbers
   torch::Tensor mark;    // and since
   uint64_t seed;
-  bool is_dropped = false;  // nobody wants its values, and the mark is the state before
-  at::Generator generator = at::detail::getDefaultCPUGenerator();  // alive when the process ends, too
 };
 
 // There is one default generator, and this belongs to it.
@@ -32,9 +37,8 @@ std::optional<Waiting>& waiting() {
 }
 
 void wait_for(std::shared_ptr<Recording> recording) {
-  static uint64_t marks = 0;
-  Waiting next{
-      .recording = std::move(recording), .before = generator_state(), .mark = {}, .seed = kFirstMark + marks++};
+  const torch::Tensor before = generator_state();
+  Waiting next{.recording = std::move(recording), .before = before, .mark = {}, .seed = mark_of(before)};
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   {
     const std::lock_guard lock(generator.mutex());
@@ -44,14 +48,14 @@ void wait_for(std::shared_ptr<Recording> recording) {
   waiting() = std::move(next);
 }
 
-// Whether the generator is as wait_for, or values_dropped, left it; otherwise it was seeded. Throws Error where it was
-// drawn from while somebody wanted the values.
+// Whether the generator is as wait_for left it; otherwise it was seeded, or drawn from after all tensors of the
+// recording were dropped. Throws Error where it was drawn from and they are not.
 bool is_untouched() {
   const torch::Tensor state = generator_state();
   if (torch::equal(state, waiting()->mark)) return true;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
-  FSDP_CHECK(waiting()->is_dropped || generator.current_seed() != waiting()->seed,
+  FSDP_CHECK(generator.current_seed() != waiting()->seed || waiting()->recording->held_tensors().empty(),
              "deferred_init: random numbers were drawn from the default generator after a deferred construction whose "
              "own numbers have still to be drawn: an ordinary construction would have drawn first, and these numbers "
              "are not what they would be. Draw after fsdp::shard or fsdp::materialize, or seed the generator again "
@@ -89,20 +93,6 @@ void settle_draws() {
   const bool untouched = is_untouched();
   const Waiting done = std::exchange(waiting(), std::nullopt).value();
   if (untouched) set_generator_state(done.recording->state_after());
-}
-
-void values_dropped(const std::shared_ptr<Recording>& recording) noexcept {
-  if (!waiting() || waiting()->recording != recording || waiting()->is_dropped) return;
-  Waiting& dropped = *waiting();
-  dropped.is_dropped = true;
-  const std::lock_guard lock(dropped.generator.mutex());
-  // By bytes: when the process ends, there may be no operators any more.
-  const torch::Tensor state = dropped.generator.get_state();
-  const bool untouched = state.nbytes() == dropped.mark.nbytes() &&
-                         std::memcmp(state.const_data_ptr(), dropped.mark.const_data_ptr(), state.nbytes()) == 0;
-  if (!untouched) return;
-  dropped.generator.set_state(dropped.before);
-  dropped.mark = dropped.before;
 }
 
 void forget_draws() {

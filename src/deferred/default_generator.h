@@ -2,7 +2,7 @@
 //
 // The generator then has a state that nobody else gives it, so that it is known what the program did meanwhile:
 // nothing, seed it again, or draw from it, which is an error. At most one recording waits for its numbers at a time,
-// and it is kept until then. Where its tensors are dropped instead, the generator is put back as it was before.
+// and it is kept until then. Where all tensors of it are gone, nobody wants its numbers, and draws are no error.
 #pragma once
 
 #include <torch/types.h>
@@ -41,10 +41,5 @@ void settle_draws();
 
 // As though the recording that waits had drawn nothing.
 void forget_draws();
-
-// No tensor wants the recording's values any more: if it waits, the generator is as though it had drawn nothing. Its
-// numbers are drawn all the same, where settle_draws comes before the generator is used. Never throws; also when the
-// process ends.
-void values_dropped(const std::shared_ptr<Recording>& recording) noexcept;
 
 }  // namespace fsdp::deferred

@@ -14,7 +14,7 @@ class DeferredInitScope::Open {
   Open() : scope_(*recording_) {}
 
  private:
-  std::shared_ptr<deferred::Recording> recording_ = deferred::Recording::make();
+  std::shared_ptr<deferred::Recording> recording_ = std::make_shared<deferred::Recording>();
   interpose::RecordedScope scope_;
 };
 

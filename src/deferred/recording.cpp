@@ -112,30 +112,16 @@ torch::Tensor Recording::result_for(const torch::Tensor& meta, Pairs& pairs, tor
     view_made(view);
     return view;
   }
-  const auto user = user_.lock();
-  FSDP_INVARIANT(user != nullptr, "a recording without a scope and without tensors");
   const auto number = static_cast<int>(storages_.size());
   storages_.push_back({static_cast<int64_t>(meta.storage().nbytes()), device});
-  torch::Tensor made =
-      interpose::deferred_tensor(c10::make_intrusive<DeferredStorage>(number, meta.storage(), device, user), meta);
+  torch::Tensor made = interpose::deferred_tensor(
+      c10::make_intrusive<DeferredStorage>(number, meta.storage(), device, shared_from_this()), meta);
   pairs.emplace_back(meta, made);
   recorded.given.back() = place_of(made);
   recorded.writes.push_back(number);
   recorded.replaces.push_back(number);
   view_made(made);
   return made;
-}
-
-std::shared_ptr<Recording> Recording::make() {
-  // What its scope and its tensors share.
-  struct User {
-    std::shared_ptr<Recording> recording = std::make_shared<Recording>();
-    ~User() { values_dropped(recording); }
-  };
-  const auto user = std::make_shared<User>();
-  const std::shared_ptr<Recording> shared(user, user->recording.get());
-  shared->user_ = shared;
-  return shared;
 }
 
 void Recording::keep(RecordedOperator recorded) {

@@ -1,7 +1,6 @@
 // The record of a deferred construction: the operators that were called, and what they made.
 //
-// Its tensors share it, so it lives as long as one of them is deferred; when none is left, nobody wants its values. An
-// operator is performed on tensors of the meta
+// Its tensors share it, so it lives as long as one of them is deferred. An operator is performed on tensors of the meta
 // device, which finds shapes and errors; one whose result depends on values is performed for real, on values that are
 // made for it. What comes of real tensors alone stays real, random numbers excepted. For one thread at a time.
 #pragma once
@@ -22,10 +21,6 @@ namespace fsdp::deferred {
 
 class Recording final : public interpose::OperatorRecorder, public std::enable_shared_from_this<Recording> {
  public:
-  // For a scope, and the tensors that are made in it: when the last of these is gone, the numbers that were not drawn
-  // are not drawn any more (values_dropped).
-  static std::shared_ptr<Recording> make();
-
   void operator_called(const c10::OperatorHandle& operation, c10::DispatchKeySet below,
                        torch::jit::Stack& stack) override;
   void view_made(const at::Tensor& view) override { made_.emplace_back(view.getIntrusivePtr()); }
@@ -53,7 +48,6 @@ class Recording final : public interpose::OperatorRecorder, public std::enable_s
   void keep(RecordedOperator recorded);
   void perform_on_values(RecordedOperator recorded, const torch::jit::Stack& arguments, torch::jit::Stack& stack);
 
-  std::weak_ptr<Recording> user_;  // what `make` gave
   std::vector<RecordedOperator> operators_;
   std::vector<RecordedStorage> storages_;
   std::vector<WeakTensor> made_;

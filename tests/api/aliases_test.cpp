@@ -220,7 +220,7 @@ TEST(AliasWarnings, AreNotWrittenForOtherHolders) {
       sharded.initialise();
     }
   });
-  EXPECT_THAT(output, Not(HasSubstr("warning")));
+  EXPECT_THAT(output, Not(HasSubstr(kWarning)));
 }
 
 // Two tensors made of one pointer have storages of their own.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 
 namespace fsdp {
 namespace {
@@ -52,7 +53,7 @@ class SmallTraining {
     optimizer_.step();
     optimizer_.zero_grad();
   }
-  torch::nn::Sequential& model() { return model_; }
+  ShardedModel& sharded() { return sharded_; }
 
  private:
   torch::nn::Sequential model_;
@@ -101,6 +102,25 @@ TEST_P(CallBesideTraining, IsNamedWithEveryStrategy) {
     EXPECT_THAT(result.output, ContainsRegex("rank [02] calls World::barrier where rank 1 "));
     EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
   }
+}
+
+// Both gather something from all ranks, of other lengths.
+TEST_P(CallBesideTraining, OfASaveIsNamed) {
+  const testing::ScratchDirectory scratch;
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  const RunResult result = testing::run_ranks_to_end(
+      2,
+      [&scratch](World& world) {
+        SmallTraining training(world);
+        if (world.rank() == 0) save_checkpoint(scratch.path() / "saved", {.model = &training.sharded(), .step = 3});
+        for (;;) training.step();
+      },
+      options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, ContainsRegex("rank [01] [a-z ]+ where rank [01] has ended its backward|"
+                                           "rank [01] has ended its backward[a-z0-9 ]* where rank [01] "));
+  EXPECT_THAT(result.output, Not(HasSubstr("terminate called")));
 }
 
 TEST_P(CallBesideTraining, BesideACallOfAnotherWorldIsNamed) {

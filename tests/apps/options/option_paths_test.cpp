@@ -131,5 +131,16 @@ TEST_F(OptionPaths, NameTheSameFilesFromAnyFolder) {
   EXPECT_FALSE(names_same_files(*row_of("--schedule"), "wsd", "a/wsd"));
 }
 
+// Whichever option names it, of several sources, too.
+TEST_F(OptionPaths, OfMoreBytesThanTheSystemTakesAreRefused) {
+  const std::string path(5000, 'a');
+  for (const std::string flag : {"--text", "--validation", "--run", "--checkpoint", "--tokenizer", "--init-from"}) {
+    EXPECT_THAT(parse_command_line({flag, path}).problems,
+                testing::Contains(flag + " is a path of 5000 bytes, and the system takes 4095. Name a shorter one."));
+  }
+  EXPECT_THAT(parse_command_line({"report", path}).problems, testing::Contains(HasSubstr("is a path of 5000 bytes")));
+  EXPECT_THAT(problem_of_length(std::string(4095, 'a')), IsEmpty());
+}
+
 }  // namespace
 }  // namespace trainer
