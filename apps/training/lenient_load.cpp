@@ -23,6 +23,10 @@ std::string few(const std::vector<std::string>& names) {
 // As the library's errors call it.
 constexpr std::string_view kInCode = "with strict off", kOption = "with --no-strict";
 
+constexpr std::string_view kShapes =
+    "\nShapes follow from --model, --vocabulary, --context, --width, --layers and --heads, among others: give those of "
+    "the weights.";
+
 }  // namespace
 
 std::string text_of(const fsdp::LoadDifferences& differences) {
@@ -45,10 +49,11 @@ fsdp::LoadDifferences load_leniently(const Options& options,
   return differences;
 } catch (const fsdp::Error& error) {
   std::string text = error.what();
-  if (options.no_strict) throw;
-  const size_t at = text.find(kInCode);
-  if (at == std::string::npos) throw;
-  throw fsdp::Error(text.replace(at, kInCode.size(), kOption));
+  const size_t at = options.no_strict ? std::string::npos : text.find(kInCode);
+  if (at != std::string::npos) text.replace(at, kInCode.size(), kOption);
+  if (text.find(" has shape ") != std::string::npos) text += kShapes;
+  if (text == error.what()) throw;
+  throw fsdp::Error(text);
 }
 
 }  // namespace trainer

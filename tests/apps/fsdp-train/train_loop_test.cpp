@@ -228,6 +228,12 @@ TEST_F(TrainLoop, TakesTheFirstPositionsOfALongerGpt2AndSaysSo) {
   const Ending longer = tiny("third", "--steps 1 --context 32 --init-from " + weights);
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.output, HasSubstr("has 16 positions, and --context is 32. Use --context 16"));
+  for (const std::string& other :
+       {"--width 32 --init-from " + weights, "--context 8 --checkpoint " + (folder_ / "first/step-30")}) {
+    const Ending ending = tiny("other", "--steps 40 " + other);
+    EXPECT_EQ(ending.code, 2);
+    EXPECT_THAT(ending.output, AllOf(HasSubstr(" has shape "), HasSubstr("--context, --width"))) << other;
+  }
 }
 
 TEST_F(TrainLoop, TrainsOnPreparedTokensAsOnTheirText) {
