@@ -180,7 +180,7 @@ TEST_P(CallBesideTraining, OfAnotherThreadIsNone) {
 }
 
 #ifdef FSDP_WITH_GLOO
-constexpr const char* kBackends[] = {"shm", "gloo"};
+const std::string kBackends[] = {"shm", "gloo"};
 
 TEST(CallBesideTrainingOnHosts, IsNamed) {
   for (const char* backend : {"hosts", "gloo"}) {
@@ -205,7 +205,7 @@ TEST(CallBesideTrainingOnHosts, IsNamed) {
   }
 }
 #else
-constexpr const char* kBackends[] = {"shm"};
+const std::string kBackends[] = {"shm"};
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Backends, CallBesideTraining, ::testing::ValuesIn(kBackends));
