@@ -71,7 +71,8 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
   if (inputs.is_exported) {
     fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
   } else {
-    fsdp::load_checkpoint(inputs.folder, {.model = &sharded});
+    const auto load = [&](const std::filesystem::path& folder) { fsdp::load_checkpoint(folder, {.model = &sharded}); };
+    load_newest(inputs.checkpoint, load, print_error);
   }
   loaded();
   use_all_cores(options);

@@ -1,6 +1,8 @@
 // Tokens that a model writes, one after the other.
 #pragma once
 
+#include <fsdp/error.h>
+
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -15,6 +17,11 @@ namespace trainer {
 // A prompt's tokens: those of --prompt, or of an empty one the token that ends a text, or a newline.
 std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
 
+// A model whose logits are not finite writes nothing more.
+struct LogitsNotFinite : fsdp::Error {
+  using Error::Error;
+};
+
 // The model and the tokenizer have to outlive it; the model is in evaluation mode meanwhile, and in its own again
 // afterwards. Where the model is sharded, every rank has a Writer and makes the calls; all of them get the same tokens.
 class Writer {
@@ -26,8 +33,9 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   // Hands out what follows the prompt: at most --sample-length tokens, drawn with --temperature and --top-k by a
-  // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text,
-  // or has come to grief. Where the context is full, its older half is forgotten. Returns how many there were.
+  // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text.
+  // Where the context is full, its older half is forgotten. Returns how many there were. Throws LogitsNotFinite,
+  // on every rank.
   int64_t write(uint64_t seed, const std::function<void(int32_t)>& take);
 
  private:

@@ -9,14 +9,16 @@
 
 namespace trainer {
 
-// The name of one of them.
-inline constexpr const char* kTokensOfStep = "the tokens of a step";
+// The names of two of them, and the value of the second where there is none.
+inline constexpr const char *kTokensOfStep = "the tokens of a step", *kValidationData = "the validation data";
+inline constexpr const char* kNoData = "none";
 
 // Values as people read them, in UTF-8, by the name of the flag or what else they are called: "--seed", "the tokens of
 // a step".
 using RunSettings = std::map<std::string, std::string>;
 
-// Of options that are resolved, and of the data: where tokens lie may change, what they are may not.
+// Of options that are resolved, and of the data: where tokens lie may change, what they are may not. Reads the data:
+// all of it, or of more than 2^28 tokens a part (data/content.h).
 RunSettings settings_of(const Options& options, const data::Corpus& corpus);
 
 // As a note of a checkpoint (fsdp/checkpoint.h), and back. Throws fsdp::Error for a note that is damaged.
@@ -27,6 +29,9 @@ RunSettings settings_from_note(const std::string& note);
 struct SettingsDifference {
   std::string kept;  // of data, model, step and rule: with these it is another run
   std::string free;  // of what a run may change on its way
+  std::string told;  // of files whose content is the same as far as it was compared
+
+  std::string settings() const;  // kept and free ones
 };
 
 // Of the settings that a checkpoint has. One that knows less than this program differs in nothing that it does not

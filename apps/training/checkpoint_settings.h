@@ -5,6 +5,7 @@
 #include <string>
 
 #include "run/first_rank.h"
+#include "run/run_settings.h"
 #include "training/run_notes.h"
 #include "training/training.h"
 
@@ -16,9 +17,9 @@ struct OtherRun : AgreedError {
 
 enum class Settings { Kept, Free };  // whether those that make a run are to be the same
 
-// A text about settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
-std::string compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
-                             Settings may);
+// The settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
+SettingsDifference compare_settings(const Training& training, const Notes& notes,
+                                    const std::filesystem::path& checkpoint, Settings may);
 
 // Throws OtherRun for a checkpoint whose moments are kept otherwise: they are converted only where that is asked for.
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

@@ -1,15 +1,20 @@
 #include "generation/generate.h"
 
 #include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "generation/writer.h"
 #include "run/sharding.h"
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "tokenizers/bytes.h"
 
 namespace trainer {
 namespace {
+
+using fsdp::testing::message_of;
+using ::testing::HasSubstr;
 
 TEST(Generate, FollowsTheSeedAndItsSettings) {
   torch::manual_seed(1);
@@ -49,14 +54,28 @@ TEST(Generate, WritesOnlyWhatTheTokenizerKnows) {
   EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options).size(), 51u);
 }
 
-TEST(Generate, EndsWhereTheModelHasComeToGrief) {
+TEST(Generate, TakesTheLikeliestAtAnyTemperatureNextToZero) {
+  torch::manual_seed(1);
+  const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
+  Options options;
+  options.sample_length = 20;
+  options.temperature = 0;
+  const std::string likeliest = generate(*model, *tokenizers::make_bytes(), options);
+  for (const double temperature : {1e-37, 1e-40, 1e-46, 1e-320}) {
+    options.temperature = temperature;
+    EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options), likeliest) << temperature;
+  }
+}
+
+TEST(Generate, IsAnErrorWhereTheModelsLogitsAreNotFinite) {
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
   {
     torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.fill_(NAN);
   }
   Options options;
-  EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options), "\n");
+  EXPECT_THAT(message_of<fsdp::Error>([&] { generate(*model, *tokenizers::make_bytes(), options); }),
+              HasSubstr("the model's logits after 1 token are not finite"));
 }
 
 // Logits far enough apart that their last bits, which depend on how many rows a product has, decide nothing.
