@@ -212,11 +212,9 @@ void TextFiles::read(int64_t first, std::span<char> bytes) const {
 uint64_t TextFiles::fingerprint() const {
   Fingerprint all;
   for (const File& file : files_) {
-    all.add(file.name);
-    all.add(fmt::format("{}", file.bytes));
-    if (size() <= kHashedWhole) continue;
     const timespec time = time_of(file.path);
-    all.add(fmt::format("{}.{:09}", time.tv_sec, time.tv_nsec));
+    all.add(file.name);
+    all.add(fmt::format("{} {}.{:09}", file.bytes, time.tv_sec, time.tv_nsec));
     std::string bytes(static_cast<size_t>(std::min(file.bytes, kLookedAt)), '\0');
     for (int64_t first : {int64_t{0}, file.bytes - static_cast<int64_t>(bytes.size())}) {
       read_file(file, first, bytes);

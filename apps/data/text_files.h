@@ -40,8 +40,8 @@ class TextFiles {
 
   // The end of the file that holds `position`.
   int64_t end_of_file(int64_t position) const;
-  // Of the names below the path, the sizes and the content of the files. The content of a text beyond kHashedWhole
-  // (content.h) counts in part, and with it the times at which its files were written.
+  // Equal for equal names below the path, sizes, times of change and content of the files. Of the content of a text
+  // beyond kHashedWhole (content.h) a part counts, and the beginnings and ends of its files.
   uint64_t fingerprint() const;
   // As those of a TokenSource.
   int64_t written() const;

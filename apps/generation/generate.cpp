@@ -49,12 +49,7 @@ SharedSample generate_together(fsdp::World& world, models::LanguageModel& model,
   } catch (const AgreedError& error) {
     return {.text = "", .problem = speaks ? error.what() : ""};
   }
-  Tokens all;
-  try {
-    all = all_tokens(model, tokenizer, std::move(prompt), options, world.device());
-  } catch (const LogitsNotFinite& error) {
-    return {.text = "", .problem = speaks ? error.what() : ""};
-  }
+  const Tokens all = all_tokens(model, tokenizer, std::move(prompt), options, world.device());
   try {
     return {.text = speaks ? tokenizer.decode(all) : "", .problem = ""};
   } catch (const fsdp::Error& error) {

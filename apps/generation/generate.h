@@ -18,7 +18,7 @@ std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& 
 // On rank 0; empty elsewhere.
 struct SharedSample {
   std::string text;
-  std::string problem;  // of the tokenizer, or of logits that are not finite; a run goes on without a sample
+  std::string problem;  // of the tokenizer, whose text this is not; a run goes on without a sample
 };
 
 // As above, of a sharded model. Rank 0 alone asks the tokenizer. A collective.

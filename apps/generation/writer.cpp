@@ -2,13 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
-
-#include "console/units.h"
 
 namespace trainer {
 
@@ -56,12 +52,8 @@ int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
   int64_t written = 0;
   for (; written < options_.sample_length; ++written) {
     const torch::Tensor scores = written == 0 ? scores_of_prompt() : scores_of_next(tokens);
-    if (!scores.isfinite().all().item<bool>()) {
-      throw LogitsNotFinite(
-          fmt::format("the model's logits after {} are not finite: its weights are of no use. Take an earlier "
-                      "checkpoint, or train with a lower --lr.",
-                      counted(static_cast<int64_t>(tokens.size()), "token")));
-    }
+    has_come_to_grief_ = !scores.isfinite().all().item<bool>();
+    if (has_come_to_grief_) break;
     const int32_t token = draw_token(scores, options_, generator);
     if (token == end_) break;
     take(token);

@@ -1,8 +1,6 @@
 // Tokens that a model writes, one after the other.
 #pragma once
 
-#include <fsdp/error.h>
-
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -17,11 +15,6 @@ namespace trainer {
 // A prompt's tokens: those of --prompt, or of an empty one the token that ends a text, or a newline.
 std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
 
-// A model whose logits are not finite writes nothing more.
-struct LogitsNotFinite : fsdp::Error {
-  using Error::Error;
-};
-
 // The model and the tokenizer have to outlive it; the model is in evaluation mode meanwhile, and in its own again
 // afterwards. Where the model is sharded, every rank has a Writer and makes the calls; all of them get the same tokens.
 class Writer {
@@ -33,10 +26,11 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   // Hands out what follows the prompt: at most --sample-length tokens, drawn with --temperature and --top-k by a
-  // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text.
-  // Where the context is full, its older half is forgotten. Returns how many there were. Throws LogitsNotFinite,
-  // on every rank.
+  // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text,
+  // or has come to grief. Where the context is full, its older half is forgotten. Returns how many there were.
   int64_t write(uint64_t seed, const std::function<void(int32_t)>& take);
+  // Whether the last write() ended because the model's logits are not finite: its weights are of no use.
+  bool has_come_to_grief() const { return has_come_to_grief_; }
 
  private:
   torch::Tensor scores_after(std::vector<int32_t>::const_iterator first, std::vector<int32_t>::const_iterator last);
@@ -46,7 +40,7 @@ class Writer {
   models::LanguageModel& model_;
   const Options& options_;
   torch::Device device_;
-  bool was_training_;
+  bool was_training_, has_come_to_grief_ = false;
   int64_t known_;  // tokens: a model may know more than the tokenizer, which it has not learned
   std::optional<int32_t> end_;
   std::vector<int32_t> prompt_;

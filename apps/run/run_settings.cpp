@@ -88,10 +88,14 @@ bool is_same(const std::string& name, const std::string& saved, const std::strin
   return saved == given || (row != nullptr && names_same_files(*row, saved, given));
 }
 
+std::string before_and_now(const std::string& name, const std::string& saved, const std::string& given) {
+  return fmt::format("{}: {} before, {} now", name, saved, given);
+}
+
 void add(const std::string& name, const std::string& saved, const std::string& given, SettingsDifference& result) {
-  std::string& text = name == kDataFiles ? result.told : has(kKept, name) ? result.kept : result.free;
+  std::string& text = has(kKept, name) ? result.kept : result.free;
   if (!text.empty()) text += "; ";
-  text += fmt::format("{}: {} before, {} now", name, saved, given);
+  text += before_and_now(name, saved, given);
 }
 
 // How many micro-batches each rank has follows from the number of ranks, where the step as a whole has the same ones.
@@ -149,15 +153,19 @@ RunSettings settings_from_note(const std::string& note) {
   return settings;
 }
 
-std::string SettingsDifference::settings() const {
-  return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
+std::string difference_of_files(const RunSettings& saved, const RunSettings& given) {
+  const auto before = saved.find(kDataFiles), now = given.find(kDataFiles);
+  const bool is_another = before != saved.end() && now != given.end() && before->second != now->second;
+  return is_another ? before_and_now(kDataFiles, before->second, now->second) : "";
 }
 
 SettingsDifference difference(const RunSettings& saved, const RunSettings& given) {
   SettingsDifference result;
   for (const auto& [name, value] : given) {
     const auto found = saved.find(name);
-    if (found == saved.end() || is_same(name, found->second, value) || follows_from_ranks(name, saved, given)) continue;
+    if (name == kDataFiles || found == saved.end() || is_same(name, found->second, value) ||
+        follows_from_ranks(name, saved, given))
+      continue;
     add(name, found->second, value, result);
   }
   return result;

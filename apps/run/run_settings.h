@@ -29,10 +29,11 @@ RunSettings settings_from_note(const std::string& note);
 struct SettingsDifference {
   std::string kept;  // of data, model, step and rule: with these it is another run
   std::string free;  // of what a run may change on its way
-  std::string told;  // of files whose content is the same as far as it was compared
-
-  std::string settings() const;  // kept and free ones
 };
+
+// "the files of the training data: written ... before, written ... now", where their content was compared in part and
+// they may have changed elsewhere. It makes no other run. Empty: there is nothing to tell.
+std::string difference_of_files(const RunSettings& saved, const RunSettings& given);
 
 // Of the settings that a checkpoint has. One that knows less than this program differs in nothing that it does not
 // know, and a number of micro-batches that follows from the number of ranks is no difference.

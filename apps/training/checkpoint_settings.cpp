@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "console/units.h"
+#include "run/run_settings.h"
 
 namespace trainer {
 
@@ -42,13 +43,12 @@ std::string advice_on_validation(const RunSettings& saved, const RunSettings& no
 
 }  // namespace
 
-SettingsDifference compare_settings(const Training& training, const Notes& notes,
-                                    const std::filesystem::path& checkpoint, Settings may) {
+ComparedSettings compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                                  Settings may) {
   const auto note = notes.find(kSettings);
   if (note == notes.end()) return {};
   const RunSettings saved = settings_from_note(note->second);
-  SettingsDifference differs = difference(saved, training.settings);
-  const std::string &kept = differs.kept, &free = differs.free;
+  const auto [kept, free] = difference(saved, training.settings);
   if (may == Settings::Kept && !kept.empty()) {
     throw OtherRun(
         training.world,
@@ -58,7 +58,8 @@ SettingsDifference compare_settings(const Training& training, const Notes& notes
                     advice_on_validation(saved, training.settings),
                     free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
   }
-  return differs;
+  return {.differs = fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free),
+          .files = difference_of_files(saved, training.settings)};
 }
 
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

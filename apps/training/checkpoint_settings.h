@@ -5,7 +5,6 @@
 #include <string>
 
 #include "run/first_rank.h"
-#include "run/run_settings.h"
 #include "training/run_notes.h"
 #include "training/training.h"
 
@@ -18,8 +17,12 @@ struct OtherRun : AgreedError {
 enum class Settings { Kept, Free };  // whether those that make a run are to be the same
 
 // The settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
-SettingsDifference compare_settings(const Training& training, const Notes& notes,
-                                    const std::filesystem::path& checkpoint, Settings may);
+struct ComparedSettings {
+  std::string differs;  // options and data
+  std::string files;    // that hold the data, whose content may be the same
+};
+ComparedSettings compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                                  Settings may);
 
 // Throws OtherRun for a checkpoint whose moments are kept otherwise: they are converted only where that is asked for.
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

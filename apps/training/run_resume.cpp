@@ -24,7 +24,7 @@ namespace {
 
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   const Notes notes = notes_of(training.world, checkpoint);
-  const SettingsDifference differs = compare_settings(training, notes, checkpoint, may);
+  const ComparedSettings settings = compare_settings(training, notes, checkpoint, may);
   const bool is_own = may == Settings::Kept;
   if (is_own || !training.options.no_strict) check_optimizer_state(training, notes, checkpoint, may);
   from_notes(notes);  // throws, before anything changes
@@ -42,10 +42,10 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   }
   check_step_in_name(checkpoint, steps_done);
   Resumed resumed{.steps_done = steps_done, .state = state_of_run(training, notes)};
-  resumed.differs = differs.settings();
+  resumed.differs = settings.differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
   if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
-  if (!differs.told.empty()) resumed.told += fmt::format("; {}", differs.told);
+  if (!settings.files.empty()) resumed.told += fmt::format("; {}", settings.files);
   if (const std::string text = text_of(not_loaded); !text.empty()) resumed.told += "; " + text;
   return resumed;
 }

@@ -72,8 +72,6 @@ TEST_F(CacheTest, TellsATextThatHasChangedByOneByte) {
   folder_.write("a.txt", text);
   const fs::path first = tokens();
   const auto time = fs::last_write_time(text_);
-  fs::last_write_time(text_, time + std::chrono::seconds(1));
-  EXPECT_EQ(tokens(), first);
   text[text.size() / 2] ^= 1;
   folder_.write("a.txt", text);
   fs::last_write_time(text_, time);

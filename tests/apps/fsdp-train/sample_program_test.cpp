@@ -96,7 +96,7 @@ TEST_F(SampleProgram, OfWeightsThatGiveNoFiniteLogitsIsAnError) {
   ASSERT_EQ(tiny("run", "--steps 1 --lr 1e30 --schedule constant").code, 0);
   const Ending ending = run_train("sample --threads 1 --prompt a " + (folder_ / "run"));
   EXPECT_EQ(ending.code, 1) << ending.output;
-  EXPECT_THAT(ending.output, HasSubstr("the model's logits after 1 token are not finite"));
+  EXPECT_THAT(ending.output, HasSubstr("sample 1 ends after 0 tokens: the model's logits are not finite"));
 }
 
 TEST_F(SampleProgram, RefusesAllThatIsWrongAtOnce) {

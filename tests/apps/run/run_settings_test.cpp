@@ -35,8 +35,7 @@ TEST_F(RunSettingsTest, OfTheSameRunDifferInNothing) {
   again.cache = "elsewhere";
   again.threads = 3;
   again.save_every = 5;
-  const auto [kept, free, told] = difference(settings(options_, text_), settings(again, text_));
-  EXPECT_THAT(told, IsEmpty());
+  const auto [kept, free] = difference(settings(options_, text_), settings(again, text_));
   EXPECT_THAT(kept, IsEmpty());
   EXPECT_THAT(free, IsEmpty());
 }
@@ -46,7 +45,7 @@ TEST_F(RunSettingsTest, SayWhatMakesItAnother) {
   other.seed = 2;
   other.model.width = 64;
   other.micro_batches = 2;
-  const auto [kept, free, told] = difference(settings(options_, text_), settings(other, text_));
+  const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
   EXPECT_THAT(kept, AllOf(HasSubstr("--seed: 1 before, 2 now"), HasSubstr("--width: 128 before, 64 now"),
                           HasSubstr("the tokens of a step: 1,024 before, 2,048 now")));
   EXPECT_EQ(free, "--micro-batches: 1 before, 2 now");
@@ -58,7 +57,7 @@ TEST_F(RunSettingsTest, SayWhatMayChange) {
   other.ranks = 2;
   other.batch = 4;
   other.text = "\xff elsewhere";
-  const auto [kept, free, told] = difference(settings(options_, text_), settings(other, text_));
+  const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
   EXPECT_THAT(kept, IsEmpty());
   EXPECT_THAT(free, AllOf(HasSubstr("--lr: 0.001 before, 0.25 now"), HasSubstr("--batch: 8 before, 4 now"),
                           HasSubstr("--text: not given before, \\xff elsewhere now")));
@@ -99,7 +98,7 @@ TEST_F(RunSettingsTest, OfRunsOfEarlierVersionsAreTheSame) {
   ASSERT_EQ(saved.erase("the content of the training data"), 1u);
   ASSERT_EQ(saved.erase("the content of the validation data"), 1u);
   EXPECT_EQ(saved["the training data"], "100,000 tokens (895a8125)");
-  EXPECT_THAT(difference(saved, settings(options_, text_)).settings(), IsEmpty());
+  EXPECT_THAT(difference(saved, settings(options_, text_)).kept, IsEmpty());
 }
 
 // Its time may be another because it was copied: that is told, and refuses nothing.
@@ -112,9 +111,11 @@ TEST_F(RunSettingsTest, TellTheTimeOfDataThatIsComparedInPart) {
   const RunSettings saved = settings_now();
   EXPECT_THAT(saved.at("the content of the training data"), HasSubstr(" (of 67,108,864 tokens, spread over all)"));
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(1));
-  const SettingsDifference differs = difference(saved, settings_now());
-  EXPECT_THAT(differs.settings(), IsEmpty());
-  EXPECT_THAT(differs.told, HasSubstr("the files of the training data: written 20"));
+  const auto [kept, free] = difference(saved, settings_now());
+  EXPECT_THAT(kept, IsEmpty());
+  EXPECT_THAT(free, IsEmpty());
+  EXPECT_THAT(difference_of_files(saved, settings_now()), HasSubstr("the files of the training data: written 20"));
+  EXPECT_THAT(difference_of_files(saved, saved), IsEmpty());
 }
 
 TEST_F(RunSettingsTest, AreTheSameAfterTheirNote) {
