@@ -15,6 +15,8 @@ class ByteTokens final : public TokenSource {
   int64_t size() const override { return text_->size(); }
   int64_t limit() const override { return 256; }
   std::string where(int64_t position) const override { return text_->where(position); }
+  int64_t written() const override { return text_->written(); }
+  void release() const override { text_->release(); }
 
   void read(int64_t first, std::span<int64_t> tokens) const override {
     std::array<char, 16384> buffer;

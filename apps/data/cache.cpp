@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Counts in each name: what is left by a version that encodes otherwise is not taken.
-constexpr std::string_view kVersion = "3";
+constexpr std::string_view kVersion = "4";
 
 void add(Fingerprint& fingerprint, const TextPart& part) {
   const uint64_t text = part.size() > 0 ? part.text->fingerprint() : 0;

@@ -28,8 +28,20 @@ void check(const Corpus& corpus, const CorpusOptions& options) {
   check_window(*corpus.validation, options.context, fmt::format("data '{}' to validate with", options.validation));
 }
 
-// Data held back is of no use without a window.
-Tokens held_back(Tokens tokens, int64_t context) { return tokens->size() > context ? tokens : nullptr; }
+// Validates with `separate`, the tokens that lie apart from the others for that, if any do. Where these have no window,
+// which those after the last end of a line may be too few for, it is the end of all tokens, or nothing.
+void hold_back(Corpus& corpus, Tokens separate, const CorpusOptions& options) {
+  if (separate && separate->size() > options.context) {
+    corpus.validation = std::move(separate);
+    return;
+  }
+  corpus.held_back = options.validation_fraction;
+  const Tokens all = separate ? joined({corpus.training, std::move(separate)}) : corpus.training;
+  TokenSplit split = split_tokens(all, options.validation_fraction, options.context);
+  if (!split.validation) return;
+  corpus.training = std::move(split.training);
+  corpus.validation = std::move(split.validation);
+}
 
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
@@ -41,10 +53,7 @@ Corpus open_bytes(const CorpusOptions& options, const std::shared_ptr<const Text
                 .passed_over = text->passed_over(),
                 .facts = text->facts()};
   if (options.validation.empty()) {
-    corpus.held_back = options.validation_fraction;
-    TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
-    corpus.training = std::move(split.training);
-    corpus.validation = std::move(split.validation);
+    hold_back(corpus, nullptr, options);
   } else {
     const auto validation = std::make_shared<const TextFiles>(options.validation);
     append(corpus.passed_over, validation->passed_over());
@@ -77,10 +86,12 @@ Corpus open_encoded(const CorpusOptions& options, const TextSplit& text, Tokeniz
   const fs::path folder = cached_token_folder(cache, text, *tokenizer, options.threads, progress);
   Corpus corpus{.training = open_token_files({folder / "train.bin"}), .tokenizer = std::move(tokenizer)};
   corpus.facts.not_utf8 = files_not_utf8_of(folder);
-  if (options.validation.empty()) corpus.held_back = options.validation_fraction;
-  if (text.validation.size() > 0) corpus.validation = open_token_files({folder / "val.bin"});
-  if (corpus.validation && options.validation.empty()) {
-    corpus.validation = held_back(std::move(corpus.validation), options.context);
+  Tokens validation = text.validation.size() > 0 ? open_token_files({folder / "val.bin"}) : nullptr;
+  if (options.validation.empty()) {
+    corpus.held_back = options.validation_fraction;  // what the text was cut for
+    hold_back(corpus, std::move(validation), options);
+  } else {
+    corpus.validation = std::move(validation);
   }
   return corpus;
 }
@@ -115,13 +126,9 @@ Corpus open_tokens(const CorpusOptions& options) {
       options.tokenizer.empty() ? tokenizer_beside(options.data) : tokenizers::make_tokenizer(options.tokenizer);
   if (!options.validation.empty()) {
     corpus.validation = open_token_files(find_token_files(options.validation).training);
-  } else if (!files.validation.empty()) {
-    corpus.validation = held_back(open_token_files(files.validation), options.context);
   } else {
-    corpus.held_back = options.validation_fraction;
-    TokenSplit split = split_tokens(corpus.training, options.validation_fraction, options.context);
-    corpus.training = std::move(split.training);
-    corpus.validation = std::move(split.validation);
+    Tokens separate = files.validation.empty() ? nullptr : open_token_files(files.validation);
+    hold_back(corpus, std::move(separate), options);
   }
   check(corpus, options);
   return corpus;

@@ -31,6 +31,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::string_view what)
   fstat(file.descriptor.number(), &status);  // of an open file it does not fail
   device_ = status.st_dev;
   inode_ = status.st_ino;
+  written_ = status.st_mtim.tv_sec;
   size_ = static_cast<size_t>(file.bytes);
   if (size_ == 0) throw fsdp::Error(fmt::format("{} is empty.", name_));
   memory_ = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor.number(), 0);
@@ -44,6 +45,8 @@ MappedFile::~MappedFile() {
   give_up(watched_);
   munmap(memory_, size_);
 }
+
+void MappedFile::release() const { madvise(memory_, size_, MADV_DONTNEED); }
 
 void MappedFile::check() const {
   struct stat status {};

@@ -25,6 +25,9 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   const std::string& name() const { return name_; }  // token file 'train.bin'
   std::string_view bytes() const { return {static_cast<const char*>(memory_), size_}; }
+  int64_t written() const { return written_; }  // seconds since 1970, when it was opened
+  // Takes it out of this process's resident memory; the next read brings it back.
+  void release() const;
 
   // Throws fsdp::Error when the file has become shorter than it was. Call it after what is read at once, and use that
   // only then: where the file was cut before or meanwhile, zeros were read.
@@ -37,6 +40,7 @@ class MappedFile {
   size_t size_ = 0;
   dev_t device_ = 0;
   ino_t inode_ = 0;
+  int64_t written_ = 0;
   WatchedMapping* watched_ = nullptr;
 };
 

@@ -67,6 +67,13 @@ PendingFolder::~PendingFolder() {
 void PendingFolder::commit() {
   fsdp::files::sync_directory(path_);
   if (std::rename(path_.c_str(), target_.c_str()) != 0) {
+    const bool is_there = errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR;
+    if (is_there) {
+      throw fsdp::Error(
+          fmt::format("folder '{}' cannot be put in place: another program has made it meanwhile, and "
+                      "nothing is overwritten. Remove it, or name another.",
+                      target_.string()));
+    }
     throw fsdp::Error(fmt::format("folder '{}' cannot be put in place: {}.", target_.string(), std::strerror(errno)));
   }
   committed_ = true;

@@ -21,7 +21,7 @@ struct Seen {
 
 struct TextFacts {
   Seen hidden = {};                             // files and folders whose names begin with a dot; skipped
-  Seen binary = {};                             // files with a NUL byte in their first 8 KiB; skipped
+  Seen binary = {};                             // files with a NUL byte in their first 8 KiB, or compressed; skipped
   Seen empty = {};                              // files; skipped
   Seen crlf = {};                               // files whose first line ends with CR LF
   std::optional<Seen> not_utf8 = std::nullopt;  // files; none: not all of the text has been read

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "data/content.h"
 #include "data/fingerprint.h"
+#include "data/text_kind.h"
 #include "files/printable.h"
 #include "files/reading.h"
 
@@ -41,9 +44,23 @@ std::string beginning_of(const fs::path& path) {
   return beginning;
 }
 
+timespec time_of(const fs::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) return status.st_mtim;
+  throw fsdp::Error(fmt::format("{} cannot be read: {}.", name_of(path), std::strerror(errno)));
+}
+
 bool ends_lines_with_crlf(const std::string& beginning) {
   const size_t newline = beginning.find('\n');
   return newline != std::string::npos && newline > 0 && beginning[newline - 1] == '\r';
+}
+
+void check_form(const fs::path& path, const std::string& beginning) {
+  const std::optional<OtherForm> form = other_form(beginning);
+  if (!form) return;
+  const std::string shown = files::printable(path.string());
+  throw fsdp::Error(fmt::format("{} is {}, and texts are read as UTF-8. Convert it: {} '{}' > '{}.utf8.txt'",
+                                name_of(path), form->name, form->command, shown, shown));
 }
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
@@ -108,7 +125,9 @@ TextFiles::TextFiles(const fs::path& path) {
   } else {
     add(path, "", /*ended_by_newline=*/false);
     if (size() == 0) throw fsdp::Error(fmt::format("{} is empty.", name_of(path)));
-    if (ends_lines_with_crlf(beginning_of(path))) facts_.crlf.add(files::printable(path.filename().string()));
+    const std::string beginning = beginning_of(path);
+    check_form(path, beginning);
+    if (ends_lines_with_crlf(beginning)) facts_.crlf.add(files::printable(path.filename().string()));
   }
 }
 
@@ -129,7 +148,8 @@ void TextFiles::add_folder(const fs::path& folder) {
 void TextFiles::add_if_text(const fs::path& path, const std::string& name) try {
   const std::string beginning = beginning_of(path);
   if (beginning.empty()) return facts_.empty.add(files::printable(name));
-  if (beginning.find('\0') != std::string::npos) return facts_.binary.add(files::printable(name));
+  const bool is_text = beginning.find('\0') == std::string::npos && !other_form(beginning);
+  if (!is_text) return facts_.binary.add(files::printable(name));
   add(path, name, /*ended_by_newline=*/true);
   if (ends_lines_with_crlf(beginning)) facts_.crlf.add(files::printable(name));
 } catch (const fsdp::Error& error) {
@@ -192,19 +212,35 @@ void TextFiles::read(int64_t first, std::span<char> bytes) const {
 uint64_t TextFiles::fingerprint() const {
   Fingerprint all;
   for (const File& file : files_) {
-    struct stat status {};
-    if (stat(file.path.c_str(), &status) != 0) {
-      throw fsdp::Error(fmt::format("{} cannot be read: {}.", name_of(file.path), std::strerror(errno)));
-    }
+    const timespec time = time_of(file.path);
     all.add(file.name);
-    all.add(fmt::format("{} {}.{:09}", file.bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
+    all.add(fmt::format("{} {}.{:09}", file.bytes, time.tv_sec, time.tv_nsec));
     std::string bytes(static_cast<size_t>(std::min(file.bytes, kLookedAt)), '\0');
     for (int64_t first : {int64_t{0}, file.bytes - static_cast<int64_t>(bytes.size())}) {
       read_file(file, first, bytes);
       all.add(bytes);
     }
   }
+  std::string bytes(static_cast<size_t>(kHashedTogether), '\0');
+  all.add(content_hash(size(), [&](int64_t first, int64_t count, files::ContentHash& hash) {
+    const std::span<char> piece = std::span(bytes).first(static_cast<size_t>(count));
+    read(first, piece);
+    hash.add(piece.data(), piece.size());
+  }));
+  release();
   return all.value();
+}
+
+int64_t TextFiles::written() const {
+  int64_t newest = 0;
+  for (const File& file : files_) newest = std::max<int64_t>(newest, time_of(file.path).tv_sec);
+  return newest;
+}
+
+void TextFiles::release() const {
+  for (const File& file : files_) {
+    if (file.mapped) file.mapped->release();
+  }
 }
 
 TextPart all_of(const TextFiles& text) { return {.text = &text, .first = 0, .last = text.size()}; }

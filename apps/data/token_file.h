@@ -22,6 +22,8 @@ class TokenFile final : public TokenSource {
   void read(int64_t first, std::span<int64_t> tokens) const override;
   void read_several(std::span<const Reading> readings) const override;
   std::string where(int64_t position) const override;
+  int64_t written() const override { return file_.written(); }
+  void release() const override { file_.release(); }
 
  private:
   MappedFile file_;

@@ -24,6 +24,8 @@ class Part final : public TokenSource {
     tokens_->read_several(shifted);
   }
   std::string where(int64_t position) const override { return tokens_->where(first_ + position); }
+  int64_t written() const override { return tokens_->written(); }
+  void release() const override { tokens_->release(); }
 
  private:
   Tokens tokens_;
@@ -64,6 +66,16 @@ class Joined final : public TokenSource {
   std::string where(int64_t position) const override {
     const size_t part = part_of(position);
     return parts_[part]->where(position - begin_of(part));
+  }
+
+  int64_t written() const override {
+    int64_t newest = 0;
+    for (const Tokens& part : parts_) newest = std::max(newest, part->written());
+    return newest;
+  }
+
+  void release() const override {
+    for (const Tokens& part : parts_) part->release();
   }
 
  private:

@@ -32,6 +32,10 @@ class TokenSource {
   }
   // For messages: "token file 'train.bin', token 17".
   virtual std::string where(int64_t position) const = 0;
+  // When the newest of its files was written, in seconds since 1970; 0: it has no files.
+  virtual int64_t written() const { return 0; }
+  // Takes mapped files out of this process's resident memory. They are read as before.
+  virtual void release() const {}
 };
 
 using Tokens = std::shared_ptr<const TokenSource>;

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "run/checkpoint_folder.h"
 #include "run/checkpoints.h"
 #include "run/collect_problems.h"
 #include "run/problems.h"
@@ -17,25 +16,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string newest_of(const std::string& run) {
-  const std::vector<fs::path> checkpoints = checkpoints_of(run);
-  return checkpoints.empty() ? "" : checkpoints.front().string();
-}
+bool has_checkpoints(const std::string& run) { return !checkpoints_and_remains_of(run).empty(); }
 
-void choose_checkpoint(Options& options) {
+NewestCheckpoint chosen_checkpoint(const Options& options) {
+  const std::string& named = options.checkpoint;
   std::error_code ignored;
-  if (!options.checkpoint.empty()) {
-    const bool is_run = !fs::exists(fs::path(options.checkpoint) / "manifest.json", ignored);
-    const std::string newest = is_run ? newest_of(options.checkpoint) : "";
-    if (!newest.empty()) options.checkpoint = newest;
-  } else if (options.model_options.init_from.empty()) {
-    options.checkpoint = newest_of(options.run);
-    if (!options.checkpoint.empty()) return;
-    throw fsdp::Error(fmt::format(
-        "--eval-only has no weights: there is no checkpoint in run folder '{}'. Name one with --checkpoint, a run with "
-        "--run, or weights from elsewhere with --init-from.",
-        options.run));
+  if (!named.empty()) {
+    const bool is_run = !fs::exists(fs::path(named) / "manifest.json", ignored) && has_checkpoints(named);
+    return is_run ? newest_checkpoint(named) : NewestCheckpoint{.newest_first = {named}};
   }
+  if (!options.model_options.init_from.empty()) return {};
+  if (has_checkpoints(options.run)) return newest_checkpoint(options.run);
+  throw fsdp::Error(fmt::format(
+      "--eval-only has no weights: there is no checkpoint in run folder '{}'. Name one with --checkpoint, a run with "
+      "--run, or weights from elsewhere with --init-from.",
+      options.run));
 }
 
 // The one that was trained for the run, whose text may be gone.
@@ -47,17 +42,20 @@ void choose_tokenizer(Options& options) {
 
 }  // namespace
 
-std::vector<std::string> choose_evaluated(Options& options) {
+Evaluated choose_evaluated(Options& options) {
   options.resume = "never";  // whatever its configuration says
-  std::vector<std::string> problems;
-  collect_problems(problems, [&] { choose_checkpoint(options); });
+  Evaluated evaluated;
+  collect_problems(evaluated.problems, [&] { evaluated.checkpoint = chosen_checkpoint(options); });
+  if (!evaluated.checkpoint.newest_first.empty()) {
+    options.checkpoint = evaluated.checkpoint.newest_first.front().string();
+  }
   std::error_code ignored;
   // That it is none is said where inputs are checked.
-  if (!fs::exists(fs::path(options.checkpoint) / "manifest.json", ignored)) return problems;
+  if (!fs::exists(fs::path(options.checkpoint) / "manifest.json", ignored)) return evaluated;
   options.strategy = "full-shard";  // on any number of ranks, whatever the run was trained with
   options.shard_group_size = 0;
   choose_tokenizer(options);
-  return problems;
+  return evaluated;
 }
 
 }  // namespace trainer

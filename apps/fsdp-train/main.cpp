@@ -73,7 +73,8 @@ int run_train(const trainer::CommandLine& line) {
 }
 
 int run_evaluation(Options options, Problems problems) {
-  append(problems, trainer::choose_evaluated(options));
+  const trainer::Evaluated evaluated = trainer::choose_evaluated(options);
+  append(problems, evaluated.problems);
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty()) append(problems, trainer::encode_text(options, inputs));
@@ -86,7 +87,7 @@ int run_evaluation(Options options, Problems problems) {
         "there is nothing to evaluate on: the data is too short to hold anything back. Name some with --validation.");
   }
   if (!problems.empty() && !trainer::is_started_as_rank()) return refuse(problems, options);
-  return trainer::evaluate_command(options, inputs.corpus, problems);
+  return trainer::evaluate_command(options, inputs.corpus, evaluated.checkpoint, problems);
 }
 
 int run_prepare(const Options& options, Problems problems) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "console/terminal.h"
 #include "console/units.h"
@@ -116,11 +117,18 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
       split, *tokenizer, progress);
   data::TextFacts facts = texts.facts();
   facts.not_utf8 = tokens.not_utf8;
+  std::vector<std::string> notes = data::fact_lines(facts, /*keeps_bytes=*/tokenizer->name() == "bytes");
+  if (options.validation_text.empty() && options.validation_fraction > 0 && tokens.validation == 0) {
+    notes.push_back(
+        fmt::format("held back nothing for validation: no line ends in the last {:.3g} % of the text; a run holds back "
+                    "the last tokens",
+                    100 * options.validation_fraction));
+  }
   return {.bytes = split.training.size() + split.validation.size(),
           .tokens = tokens,
           .vocabulary = tokenizer->vocabulary(),
           .passed_over = texts.passed_over(),
-          .notes = data::fact_lines(facts, /*keeps_bytes=*/tokenizer->name() == "bytes")};
+          .notes = std::move(notes)};
 }
 
 void run_prepare(const PrepareOptions& options) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "console/terminal.h"
+#include "console/units.h"
 #include "generation/text_stream.h"
 #include "generation/writer.h"
 #include "models/hugging_face_weights.h"
@@ -48,11 +49,17 @@ void print_samples(models::LanguageModel& model, const SampleInputs& inputs, con
     }
     TextStream text(*inputs.tokenizer, print);
     text.add(prompt);
-    tokens += writer.write(static_cast<uint64_t>(options.seed) + static_cast<uint64_t>(sample), [&](int32_t token) {
-      text.add({&token, 1});
-    });
+    const uint64_t seed = static_cast<uint64_t>(options.seed) + static_cast<uint64_t>(sample);
+    const int64_t written = writer.write(seed, [&](int32_t token) { text.add({&token, 1}); });
+    tokens += written;
     text.end();
     print("\n");
+    if (writer.has_come_to_grief()) {
+      throw fsdp::Error(
+          fmt::format("sample {} ends after {}: the model's logits are not finite. Its weights are of no "
+                      "use: take an earlier checkpoint, or train with a lower --lr.",
+                      sample + 1, counted(written, "token")));
+    }
   }
   if (isatty(STDERR_FILENO) == 1) print_speed(tokens, Clock::now() - began);
 }
@@ -71,7 +78,8 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
   if (inputs.is_exported) {
     fsdp::load_pretrained(inputs.folder, sharded, models::pretrained_options(options.model));
   } else {
-    fsdp::load_checkpoint(inputs.folder, {.model = &sharded});
+    const auto load = [&](const std::filesystem::path& folder) { fsdp::load_checkpoint(folder, {.model = &sharded}); };
+    load_newest(inputs.checkpoint, load, print_error);
   }
   loaded();
   use_all_cores(options);

@@ -10,7 +10,6 @@
 
 #include "options/sample_choice.h"
 #include "run/checkpoint_folder.h"
-#include "run/checkpoints.h"
 #include "run/collect_problems.h"
 
 namespace trainer {
@@ -21,16 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStandardInput = "-";  // as --prompt
 
-fs::path newest_checkpoint(const fs::path& run) {
-  const std::vector<fs::path> checkpoints = checkpoints_of(run);
-  if (!checkpoints.empty()) return checkpoints.front();
-  throw fsdp::Error(
-      fmt::format("run '{}' has no checkpoint yet. Name another run, or the folder of a checkpoint.", run.string()));
-}
-
 void find_model(const fs::path& named, SampleInputs& inputs) {
   const SampleForm form = sample_form(named);
-  inputs.folder = form == SampleForm::Run ? newest_checkpoint(named) : named;
+  inputs.folder = named;
   inputs.is_exported = form == SampleForm::Exported;
   std::error_code ignored;
   if (!fs::exists(named, ignored)) throw fsdp::Error(fmt::format("checkpoint '{}' does not exist.", named.string()));
@@ -41,7 +33,13 @@ void find_model(const fs::path& named, SampleInputs& inputs) {
         named.string()));
   }
   if (inputs.is_exported) return;
-  check_shards(inputs.folder);
+  if (form == SampleForm::Run) {
+    inputs.checkpoint = newest_checkpoint(named);
+    inputs.folder = inputs.checkpoint.newest_first.front();
+  } else {
+    check_shards(named);
+    inputs.checkpoint.newest_first = {named};
+  }
 }
 
 std::string tokenizer_name(const CommandLine& line, const SampleInputs& inputs) {

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace trainer {
@@ -14,7 +15,9 @@ int32_t draw_token(const torch::Tensor& scores, const Options& options, at::Gene
   if (options.temperature == 0.0) return static_cast<int32_t>(scores.argmax().item<int64_t>());
   const int64_t count = options.top_k == 0 ? scores.numel() : std::min(options.top_k, scores.numel());
   auto [values, indices] = scores.topk(count);
-  auto chosen = torch::multinomial(torch::softmax((values - values[0]) / options.temperature, 0), 1, false, generator);
+  // The scores are fp32, in which a lower temperature may be 0. Below this one the likeliest is certain.
+  const double temperature = std::max<double>(options.temperature, std::numeric_limits<float>::min());
+  auto chosen = torch::multinomial(torch::softmax((values - values[0]) / temperature, 0), 1, false, generator);
   return static_cast<int32_t>(indices[chosen.item<int64_t>()].item<int64_t>());
 }
 
@@ -49,7 +52,8 @@ int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
   int64_t written = 0;
   for (; written < options_.sample_length; ++written) {
     const torch::Tensor scores = written == 0 ? scores_of_prompt() : scores_of_next(tokens);
-    if (!scores.isfinite().all().item<bool>()) break;
+    has_come_to_grief_ = !scores.isfinite().all().item<bool>();
+    if (has_come_to_grief_) break;
     const int32_t token = draw_token(scores, options_, generator);
     if (token == end_) break;
     take(token);

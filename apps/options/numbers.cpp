@@ -2,9 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
+#include <cstdlib>
 #include <string_view>
-#include <type_traits>
 
 namespace trainer {
 
@@ -52,24 +51,27 @@ std::optional<Typed> taken_apart(const std::string& text) {
   return typed;
 }
 
-// All of the digits as a number; a whole number beyond the range is the nearest.
+// All of the digits as a number.
 template <typename Number>
 std::optional<Number> parsed(const std::string& digits) {
   Number number{};
   const char* end = digits.data() + digits.size();
   const auto [stopped, error] = std::from_chars(digits.data(), end, number);
-  if (stopped != end || digits.empty() || error == std::errc::invalid_argument) return std::nullopt;
-  if (error == std::errc{}) return number;
-  if constexpr (std::is_integral_v<Number>) {
-    return digits.starts_with('-') ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
-  }
-  return std::nullopt;
+  const bool is_one = stopped == end && error == std::errc{};
+  return is_one ? std::optional(number) : std::nullopt;
 }
 
-int64_t product(int64_t number, int64_t scale) {
+std::optional<int64_t> product(int64_t number, int64_t scale) {
   int64_t result = 0;
-  if (!__builtin_mul_overflow(number, scale, &result)) return result;
-  return number < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  return __builtin_mul_overflow(number, scale, &result) ? std::nullopt : std::optional(result);
+}
+
+// Whether the digits are a number, be it one beyond the range of fp64.
+bool is_written_as_number(const std::string& digits) {
+  double ignored = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, ignored);
+  return stopped == end && error != std::errc::invalid_argument;
 }
 
 }  // namespace
@@ -78,9 +80,8 @@ std::optional<int64_t> whole_number_in(const std::string& text) {
   const auto typed = taken_apart(text);
   if (!typed) return std::nullopt;
   if (const auto number = parsed<int64_t>(typed->digits)) return product(*number, typed->scale);
-  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is one of fp64
   const double number = parsed<double>(typed->digits).value_or(0.5) * static_cast<double>(typed->scale);
-  if (!(std::abs(number) <= kExact) || number != std::floor(number)) return std::nullopt;
+  if (!(std::abs(number) <= kExactWhole) || number != std::floor(number)) return std::nullopt;
   return static_cast<int64_t>(number);
 }
 
@@ -88,6 +89,12 @@ std::optional<double> number_in(const std::string& text) {
   const auto typed = taken_apart(text);
   const auto number = typed ? parsed<double>(typed->digits) : std::nullopt;
   return number ? std::optional(*number * static_cast<double>(typed->scale)) : std::nullopt;
+}
+
+std::optional<double> rough_number_in(const std::string& text) {
+  const auto typed = taken_apart(text);
+  if (!typed || !is_written_as_number(typed->digits)) return std::nullopt;
+  return std::strtod(typed->digits.c_str(), nullptr) * static_cast<double>(typed->scale);
 }
 
 std::optional<double> bytes_in(const std::string& text) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -65,7 +66,34 @@ std::string put(const Scalar& given, const Check&, bool& target) {
   return "";
 }
 
+// Of a whole number that int64 does not have, or not in the form in which it is written.
+std::string problem_with_whole(const Check& check, double value, const std::string& written) {
+  const auto* allowed = std::get_if<WholeNumbers>(&check);
+  const int64_t lowest = allowed ? allowed->lowest : std::numeric_limits<int64_t>::min();
+  const int64_t highest = allowed ? allowed->highest : std::numeric_limits<int64_t>::max();
+  if (value < static_cast<double>(lowest)) return fmt::format(" is {}; it must be at least {}.", written, lowest);
+  if (value >= static_cast<double>(highest)) return fmt::format(" is {}; it must be at most {}.", written, highest);
+  return fmt::format(" is {}, which is not exact above 2^53. Write all its digits.", written);
+}
+
+// A number with a point, or an exponent, in a file.
+std::string problem_with_point(const Check& check, double value) {
+  std::string written = shown(value);
+  if (written.find_first_of(".en") == std::string::npos) written += ".0";
+  if (!(value == std::floor(value))) return fmt::format(": {} is not a whole number.", written);
+  if (std::abs(value) > kExactWhole) return problem_with_whole(check, value, written);
+  const auto whole = static_cast<int64_t>(value);
+  const std::string problem = problem_with(check, whole);
+  return problem.empty() ? fmt::format(" is {}; it must be a whole number without a point: {}.", written, whole)
+                         : problem;
+}
+
 std::string put(const Scalar& given, const Check& check, int64_t& target) {
+  if (const auto* number = std::get_if<double>(&given)) return problem_with_point(check, *number);
+  if (const auto* text = std::get_if<std::string>(&given)) {
+    const double rough = rough_number_in(*text).value_or(0);
+    if (std::abs(rough) > kExactWhole) return problem_with_whole(check, rough, *text);
+  }
   const auto* value = std::get_if<int64_t>(&given);
   if (!value) return fmt::format(": {} is not a whole number.", quoted(given));
   std::string problem = problem_with(check, *value);
@@ -76,6 +104,9 @@ std::string put(const Scalar& given, const Check& check, int64_t& target) {
 std::string put(const Scalar& given, const Check& check, double& target) {
   const auto* whole = std::get_if<int64_t>(&given);
   const auto* number = std::get_if<double>(&given);
+  const auto* text = std::get_if<std::string>(&given);
+  if (text && !number_in(*text) && rough_number_in(*text))
+    return fmt::format(" is {}, which is beyond the range of fp64.", *text);
   if (!whole && !number) return fmt::format(": {} is not a number.", quoted(given));
   const double value = number ? *number : static_cast<double>(*whole);
   std::string problem = problem_with(check, value);

@@ -31,9 +31,10 @@ bool has_manifest(const fs::path& folder) {
   return fs::is_regular_file(folder / "manifest.json", ignored);
 }
 
+// A folder that may not be read is taken to.
 bool holds_anything(const fs::path& folder) {
   std::error_code error;
-  return fs::is_directory(folder, error) && !fs::is_empty(folder, error) && !error;
+  return fs::is_directory(folder, error) && (!fs::is_empty(folder, error) || error);
 }
 
 // Entries of a checkpoint's name that `are_wanted`, the newest first.
@@ -90,6 +91,10 @@ void tidy(const fs::path& run, const fs::path& leftover, const fs::path& checkpo
 std::vector<fs::path> checkpoints_of(const fs::path& run) { return steps_in(run, has_manifest); }
 
 std::vector<fs::path> checkpoints_and_remains_of(const fs::path& run) { return steps_in(run, holds_anything); }
+
+std::string cannot_be_loaded(const fs::path& checkpoint, const std::string& why) {
+  return fmt::format("{} cannot be loaded: {}", checkpoint.string(), why);
+}
 
 void set_later_checkpoints_aside(const fs::path& run, int64_t step) {
   for (const fs::path& checkpoint : checkpoints_of(run)) {

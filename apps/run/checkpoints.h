@@ -16,6 +16,9 @@ std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& r
 // The same, with those folders of a checkpoint's name that hold anything but have no manifest any more.
 std::vector<std::filesystem::path> checkpoints_and_remains_of(const std::filesystem::path& run);
 
+// Why a checkpoint was passed over: "RUN/step-6 cannot be loaded: ...".
+std::string cannot_be_loaded(const std::filesystem::path& checkpoint, const std::string& why);
+
 // Gives checkpoints of a run beyond `step` another name, "step-N.set-aside-1" say: a run that went back to an earlier
 // step goes its own way from there, and must not go on from the other one. Nothing is lost. Throws fsdp::Error.
 void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step);

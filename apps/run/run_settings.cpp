@@ -1,5 +1,6 @@
 #include "run/run_settings.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fsdp/error.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "console/units.h"
+#include "data/content.h"
 #include "data/fingerprint.h"
 #include "files/json.h"
 #include "files/printable.h"
@@ -21,13 +23,17 @@ namespace trainer {
 
 namespace {
 
-constexpr const char *kData = "the training data", *kValidation = "the validation data";
+constexpr const char* kData = "the training data";
+constexpr const char *kDataContent = "the content of the training data",
+                     *kValidationContent = "the content of the validation data";
+constexpr const char* kDataFiles = "the files of the training data";  // of data that is not hashed whole
 
 // With another of these a run is another one.
-constexpr std::array kKept = {
-    kData,          kTokensOfStep,      "--seed",   "--optimizer", "--model",           "--context",
-    "--width",      "--layers",         "--heads",  "--mlp-width", "--key-value-heads", "--vocabulary",
-    "--rope-theta", "--tie-embeddings", "--freeze", "--lora",      "--lora-alpha",      "--lora-targets"};
+constexpr std::array kKept = {kData,          kDataContent,   kTokensOfStep,      "--seed",
+                              "--optimizer",  "--model",      "--context",        "--width",
+                              "--layers",     "--heads",      "--mlp-width",      "--key-value-heads",
+                              "--vocabulary", "--rope-theta", "--tie-embeddings", "--freeze",
+                              "--lora",       "--lora-alpha", "--lora-targets"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
@@ -39,7 +45,8 @@ bool has(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The number of tokens and what some of them are, spread over all.
+// The number of tokens and what some of them are, spread over all. Runs of versions that did not keep the content are
+// compared by it.
 std::string identity_of(const data::TokenSource& tokens) {
   constexpr int64_t kPlaces = 256, kTokens = 64;
   const int64_t together = std::min(kTokens, tokens.size());
@@ -50,6 +57,13 @@ std::string identity_of(const data::TokenSource& tokens) {
     for (const int64_t token : read) fingerprint.add(std::to_string(token));
   }
   return fmt::format("{} tokens ({:08x})", grouped(tokens.size()), fingerprint.value() >> 32);
+}
+
+std::string content_of(const data::TokenSource& tokens) {
+  constexpr size_t kDigits = 16;
+  const std::string hash = data::content_hash(tokens).substr(0, kDigits);
+  if (tokens.size() <= data::kHashedWhole) return hash;
+  return fmt::format("{} (of {} tokens, spread over all)", hash, grouped(data::kHashedPlaces * data::kHashedTogether));
 }
 
 void add_model(const models::ModelConfig& model, RunSettings& settings) {
@@ -74,10 +88,14 @@ bool is_same(const std::string& name, const std::string& saved, const std::strin
   return saved == given || (row != nullptr && names_same_files(*row, saved, given));
 }
 
+std::string before_and_now(const std::string& name, const std::string& saved, const std::string& given) {
+  return fmt::format("{}: {} before, {} now", name, saved, given);
+}
+
 void add(const std::string& name, const std::string& saved, const std::string& given, SettingsDifference& result) {
   std::string& text = has(kKept, name) ? result.kept : result.free;
   if (!text.empty()) text += "; ";
-  text += fmt::format("{}: {} before, {} now", name, saved, given);
+  text += before_and_now(name, saved, given);
 }
 
 // How many micro-batches each rank has follows from the number of ranks, where the step as a whole has the same ones.
@@ -107,7 +125,13 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
       settings[kData] += fmt::format(", {} of weight {}", grouped(source.tokens.tokens), source.tokens.weight);
     }
   }
-  settings[kValidation] = corpus.validation ? identity_of(*corpus.validation) : "none";
+  settings[kDataContent] = content_of(*corpus.training);
+  if (corpus.training->size() > data::kHashedWhole) {
+    const auto written = static_cast<std::time_t>(corpus.training->written());
+    settings[kDataFiles] = fmt::format("written {:%F %T} UTC", fmt::gmtime(written));
+  }
+  settings[kValidationData] = corpus.validation ? identity_of(*corpus.validation) : kNoData;
+  settings[kValidationContent] = corpus.validation ? content_of(*corpus.validation) : kNoData;
   settings[kTokensOfStep] = grouped(options.tokens_per_step());
   return settings;
 }
@@ -129,11 +153,19 @@ RunSettings settings_from_note(const std::string& note) {
   return settings;
 }
 
+std::string difference_of_files(const RunSettings& saved, const RunSettings& given) {
+  const auto before = saved.find(kDataFiles), now = given.find(kDataFiles);
+  const bool is_another = before != saved.end() && now != given.end() && before->second != now->second;
+  return is_another ? before_and_now(kDataFiles, before->second, now->second) : "";
+}
+
 SettingsDifference difference(const RunSettings& saved, const RunSettings& given) {
   SettingsDifference result;
   for (const auto& [name, value] : given) {
     const auto found = saved.find(name);
-    if (found == saved.end() || is_same(name, found->second, value) || follows_from_ranks(name, saved, given)) continue;
+    if (name == kDataFiles || found == saved.end() || is_same(name, found->second, value) ||
+        follows_from_ranks(name, saved, given))
+      continue;
     add(name, found->second, value, result);
   }
   return result;

@@ -9,14 +9,16 @@
 
 namespace trainer {
 
-// The name of one of them.
-inline constexpr const char* kTokensOfStep = "the tokens of a step";
+// The names of two of them, and the value of the second where there is none.
+inline constexpr const char *kTokensOfStep = "the tokens of a step", *kValidationData = "the validation data";
+inline constexpr const char* kNoData = "none";
 
 // Values as people read them, in UTF-8, by the name of the flag or what else they are called: "--seed", "the tokens of
 // a step".
 using RunSettings = std::map<std::string, std::string>;
 
-// Of options that are resolved, and of the data: where tokens lie may change, what they are may not.
+// Of options that are resolved, and of the data: where tokens lie may change, what they are may not. Reads the data:
+// all of it, or of more than 2^28 tokens a part (data/content.h).
 RunSettings settings_of(const Options& options, const data::Corpus& corpus);
 
 // As a note of a checkpoint (fsdp/checkpoint.h), and back. Throws fsdp::Error for a note that is damaged.
@@ -28,6 +30,10 @@ struct SettingsDifference {
   std::string kept;  // of data, model, step and rule: with these it is another run
   std::string free;  // of what a run may change on its way
 };
+
+// "the files of the training data: written ... before, written ... now", where their content was compared in part and
+// they may have changed elsewhere. It makes no other run. Empty: there is nothing to tell.
+std::string difference_of_files(const RunSettings& saved, const RunSettings& given);
 
 // Of the settings that a checkpoint has. One that knows less than this program differs in nothing that it does not
 // know, and a number of micro-batches that follows from the number of ranks is no difference.

@@ -24,6 +24,8 @@ constexpr const char* kFileNames[] = {"tokenizer.model", "tokenizer.json"};
 
 constexpr const char *kVocabulary = "vocab.json", *kMerges = "merges.txt";  // together
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // that editors put before a JSON text
+
 constexpr int64_t kMostBytes = int64_t{64} << 20;  // the largest files that are in use have half of it
 
 std::string read(const fs::path& path) {
@@ -52,10 +54,21 @@ bool has_one_file(const fs::path& folder) {
                      [&](const char* name) { return has_file(folder, name); });
 }
 
+// Hugging Face's package would say it in words of its own, where there is one.
+void check_hugging_face(const fsdp::files::Json& model, const fs::path& path) {
+  if (model.is_object() && model.contains("vocab")) return;
+  throw fsdp::Error(
+      fmt::format("tokenizer '{}' is no tokenizer.json of Hugging Face, or is damaged: its 'model' has no 'vocab'.",
+                  path.string()));
+}
+
 std::shared_ptr<const Tokenizer> from_json(const std::string& bytes, const fs::path& path) {
-  const auto json = fsdp::files::parse_json(bytes, fmt::format("tokenizer '{}'", path.string()));
+  const fsdp::files::Json json = fsdp::files::parse_json(bytes, fmt::format("tokenizer '{}'", path.string()));
   if (json == fsdp::files::Json{{"tokenizer", "bytes"}}) return make_bytes();
-  if (json.contains("model")) return make_hugging_face(bytes, path.string());
+  if (json.contains("model")) {
+    check_hugging_face(json["model"], path);
+    return make_hugging_face(bytes, path.string());
+  }
   throw fsdp::Error(
       fmt::format("tokenizer '{}' is JSON, but neither a tokenizer.json of Hugging Face, which has a 'model', nor {}. "
                   "Name a tokenizer's file, or bytes.",
@@ -75,17 +88,26 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name) {
                     name));
   }
   if (!has_one_file(name) && has_merges(name)) {
-    return make_hugging_face(read(fs::path(name) / kVocabulary), read(fs::path(name) / kMerges), name);
+    const fs::path file = fs::path(name) / kVocabulary;
+    const std::string vocabulary = read(file);
+    fsdp::files::parse_json(vocabulary, fmt::format("tokenizer '{}'", file.string()));  // says where it is damaged
+    return make_hugging_face(vocabulary, read(fs::path(name) / kMerges), name);
   }
   const fs::path path = fs::is_directory(name, ignored) ? file_in(name) : fs::path(name);
   if (!fs::is_regular_file(path, ignored)) {
     throw fsdp::Error(fmt::format("tokenizer '{}' is neither a file nor a folder.", name));
   }
   std::string bytes = read(path);
+  if (bytes.starts_with(kByteOrderMark)) bytes.erase(0, kByteOrderMark.size());
   if (bytes.empty()) throw fsdp::Error(fmt::format("tokenizer '{}' is empty.", path.string()));
   // No sentencepiece model begins so: its first byte is the tag of a field.
   if (bytes.front() == '{') return from_json(bytes, path);
-  return make_sentencepiece(std::move(bytes), path.string());
+  try {
+    return make_sentencepiece(bytes, path.string());
+  } catch (const fsdp::Error&) {
+    if (path.extension() != ".json") throw;
+  }
+  return from_json(bytes, path);
 }
 
 bool has_tokenizer(const fs::path& folder) { return has_one_file(folder) || has_merges(folder); }

@@ -33,23 +33,33 @@ std::string advice_on_step(const Options& options, const RunSettings& saved) {
                      grouped(before), counted(options.ranks, "rank"), options.batch);
 }
 
+// Earlier versions held nothing back of a text without the end of a line near its own.
+std::string advice_on_validation(const RunSettings& saved, const RunSettings& now) {
+  const auto found = saved.find(kValidationData);
+  const bool had_none = found != saved.end() && found->second == kNoData;
+  if (!had_none || now.at(kValidationData) == kNoData) return "";
+  return " Nothing was held back for validation before: --validation-fraction 0 holds nothing back.";
+}
+
 }  // namespace
 
-std::string compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
-                             Settings may) {
+ComparedSettings compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                                  Settings may) {
   const auto note = notes.find(kSettings);
-  if (note == notes.end()) return "";
+  if (note == notes.end()) return {};
   const RunSettings saved = settings_from_note(note->second);
   const auto [kept, free] = difference(saved, training.settings);
   if (may == Settings::Kept && !kept.empty()) {
     throw OtherRun(
         training.world,
         fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
-                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}{}",
+                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}{}{}",
                     checkpoint.string(), kept, checkpoint.string(), advice_on_step(training.options, saved),
+                    advice_on_validation(saved, training.settings),
                     free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
   }
-  return fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free);
+  return {.differs = fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free),
+          .files = difference_of_files(saved, training.settings)};
 }
 
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

@@ -16,9 +16,13 @@ struct OtherRun : AgreedError {
 
 enum class Settings { Kept, Free };  // whether those that make a run are to be the same
 
-// A text about settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
-std::string compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
-                             Settings may);
+// The settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
+struct ComparedSettings {
+  std::string differs;  // options and data
+  std::string files;    // that hold the data, whose content may be the same
+};
+ComparedSettings compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
+                                  Settings may);
 
 // Throws OtherRun for a checkpoint whose moments are kept otherwise: they are converted only where that is asked for.
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

@@ -11,6 +11,7 @@
 #include "metrics/fields.h"
 #include "models/hugging_face_weights.h"
 #include "run/checkpoint_folder.h"
+#include "run/first_rank.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
 #include "run/sharding.h"
@@ -21,23 +22,31 @@ namespace trainer {
 
 namespace {
 
-// Fills the model and returns the step of the checkpoint, 0 for weights from elsewhere.
-int64_t load_weights(const Options& options, fsdp::ShardedModel& sharded) {
-  if (options.checkpoint.empty()) {
-    fsdp::load_pretrained(options.model_options.init_from, sharded, models::pretrained_options(options.model));
-    return 0;
+// Fills the model, and says what with: the step is 0 for weights from elsewhere.
+EvaluationRecord load_weights(fsdp::World& world, const Options& options, const NewestCheckpoint& checkpoint,
+                              fsdp::ShardedModel& sharded) {
+  EvaluationRecord record;
+  if (checkpoint.newest_first.empty()) {
+    record.weights = options.model_options.init_from;
+    fsdp::load_pretrained(record.weights, sharded, models::pretrained_options(options.model));
+    return record;
   }
-  const int64_t step = fsdp::load_checkpoint(options.checkpoint, {.model = &sharded});
-  check_step_in_name(options.checkpoint, step);
-  return step;
+  const auto load = [&](const std::filesystem::path& folder) {
+    record.step = fsdp::load_checkpoint(folder, {.model = &sharded});
+    check_step_in_name(folder, record.step);
+  };
+  const auto tell = [&](const std::string& text) {
+    if (world.rank() == 0) print_error(text);
+  };
+  record.weights = load_newest(checkpoint, load, tell).string();
+  return record;
 }
 
-EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data::Corpus& corpus) {
+EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data::Corpus& corpus,
+                          const NewestCheckpoint& checkpoint) {
   const auto model = models::make_deferred_model(options.model, world.device());
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
-  EvaluationRecord record;
-  record.weights = options.checkpoint.empty() ? options.model_options.init_from : options.checkpoint;
-  record.step = load_weights(options, sharded);
+  EvaluationRecord record = load_weights(world, options, checkpoint, sharded);
   const bool shows_progress = world.rank() == 0 && standard_output().interactive && !options.json;
   const auto show = [](int64_t done, int64_t total) {
     draw(done < total ? fmt::format("\revaluated {:.0f} %", std::floor(100.0 * static_cast<double>(done) / total))
@@ -48,6 +57,11 @@ EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data
                                .tokens = *corpus.validation,
                                .windows = options.validation_windows,
                                .on_progress = shows_progress ? show : decltype(Evaluation::on_progress)()});
+  if (!std::isfinite(loss->nats)) {
+    throw AgreedError(world, fmt::format("the validation loss of {} is not finite ({}). These weights are of no use: "
+                                         "evaluate an earlier checkpoint.",
+                                         record.weights, std::isnan(loss->nats) ? "nan" : "infinite"));
+  }
   record.validation_loss = loss->nats;
   record.perplexity = std::exp(loss->nats);
   record.tokens = loss->tokens;
@@ -76,7 +90,8 @@ std::string text_of(const EvaluationRecord& record, const Options& options, cons
 
 }  // namespace
 
-int evaluate_command(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
+int evaluate_command(const Options& given, const data::Corpus& corpus, const NewestCheckpoint& checkpoint,
+                     const std::vector<std::string>& problems) {
   constexpr int kThrew = 1;
   SharedFlag bad_input, refused;
   auto rank = [&](fsdp::World& world) {
@@ -85,9 +100,12 @@ int evaluate_command(const Options& given, const data::Corpus& corpus, const std
     options.ranks = world.size();
     if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
     try {
-      const EvaluationRecord record = evaluate(world, options, corpus);
+      const EvaluationRecord record = evaluate(world, options, corpus, checkpoint);
       if (world.rank() != 0) return;
       print(options.json ? line_of(to_json(record)) + "\n" : text_of(record, options, corpus));
+    } catch (const AgreedError& error) {
+      if (world.rank() == 0) print_problems({error.what()});
+      refused.set();
     } catch (const fsdp::Error&) {
       bad_input.set();
       throw;

@@ -24,7 +24,7 @@ namespace {
 
 Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   const Notes notes = notes_of(training.world, checkpoint);
-  const std::string differs = compare_settings(training, notes, checkpoint, may);
+  const ComparedSettings settings = compare_settings(training, notes, checkpoint, may);
   const bool is_own = may == Settings::Kept;
   if (is_own || !training.options.no_strict) check_optimizer_state(training, notes, checkpoint, may);
   from_notes(notes);  // throws, before anything changes
@@ -42,12 +42,13 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   }
   check_step_in_name(checkpoint, steps_done);
   Resumed resumed{.steps_done = steps_done, .state = state_of_run(training, notes)};
-  resumed.differs = differs;
+  resumed.differs = settings.differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
-  if (!differs.empty()) resumed.told += fmt::format(" ({})", differs);
+  if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
   if (!notes.contains(kSettings)) {
     resumed.told += "; its notes do not say with which settings it was trained, so these are not compared";
   }
+  if (!settings.files.empty()) resumed.told += fmt::format("; {}", settings.files);
   if (const std::string text = text_of(not_loaded); !text.empty()) resumed.told += "; " + text;
   return resumed;
 }
@@ -81,7 +82,7 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
     } catch (const OtherRun&) {
       throw;
     } catch (const fsdp::Error& error) {
-      problems.push_back(fmt::format("{} cannot be loaded: {}", checkpoint.string(), error.what()));
+      problems.push_back(cannot_be_loaded(checkpoint, error.what()));
     }
   }
   if (problems.empty()) return {};

@@ -67,6 +67,17 @@ TEST_F(CacheTest, RemovesItsOwnLeftoversAndNothingElse) {
   EXPECT_EQ(read_bytes(cache_ / ("tokens-" + key + ".partial-79") / "a"), "text");
 }
 
+TEST_F(CacheTest, TellsATextThatHasChangedByOneByte) {
+  std::string text = some_text(1000);
+  folder_.write("a.txt", text);
+  const fs::path first = tokens();
+  const auto time = fs::last_write_time(text_);
+  text[text.size() / 2] ^= 1;
+  folder_.write("a.txt", text);
+  fs::last_write_time(text_, time);
+  EXPECT_NE(tokens(), first);
+}
+
 TEST_F(CacheTest, ItsLockFollowsNoLink) {
   const std::string precious = folder_.write("precious", "text");
   fs::create_directory(cache_);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apps/data/support.h"
 #include "apps/tokenizers/sentences.h"
 #include "data/cache.h"
@@ -131,6 +133,19 @@ TEST_F(CorpusTest, KnowsOfTokensWhetherTheirTextWasUtf8) {
   EXPECT_FALSE(open_corpus(options(folder_ / "tokens")).facts.not_utf8.has_value());
 }
 
+// As `prepare` leaves them of a text whose last line is short.
+TEST_F(CorpusTest, TokensToValidateWithThatHaveNoWindowAreHeldBackWithOthers) {
+  folder_.write("tokens/x_train.bin", bytes_of(std::vector<uint16_t>(198, 7)));
+  folder_.write("tokens/x_val.bin", bytes_of<uint16_t>({8, 9}));
+  const Corpus corpus = open_corpus(options(folder_ / "tokens"));
+  EXPECT_EQ(corpus.training->size(), 190);
+  EXPECT_THAT(read_all(*corpus.validation), ElementsAre(7, 7, 7, 7, 7, 7, 7, 7, 8, 9));
+  CorpusOptions given = options(folder_ / "tokens");
+  given.validation_fraction = 0;
+  EXPECT_EQ(open_corpus(given).training->size(), 198);
+  EXPECT_EQ(open_corpus(given).validation, nullptr);
+}
+
 TEST_F(CorpusTest, PartOfTheTokensIsHeldBack) {
   CorpusOptions given = options(folder_.write("x.bin", bytes_of(std::vector<uint16_t>(100, 7))));
   given.validation_fraction = 0.1;
@@ -194,6 +209,25 @@ TEST_F(EncodedCorpusTest, IsTheTextInTokens) {
     decoded += corpus.tokenizer->decode(tokens);
   }
   EXPECT_EQ(decoded, text);
+}
+
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+TEST_F(EncodedCorpusTest, InOneLineHoldsBackTheLastTokens) {
+  const std::string line = in_one_line(some_text(2000));
+  for (const char* end : {"", "\n", "\nx"}) {
+    const Corpus corpus = open_corpus(trained(folder_.write("a.txt", line + end)));
+    ASSERT_NE(corpus.validation, nullptr) << end;
+    const int64_t all = corpus.training->size() + corpus.validation->size();
+    EXPECT_EQ(corpus.validation->size(), all / 20) << end;
+    EXPECT_THAT(data_notes(corpus), ElementsAre("held back the last 5 % for validation"));
+  }
+  CorpusOptions given = trained(folder_.write("a.txt", line));
+  given.validation_fraction = 0;
+  EXPECT_EQ(open_corpus(given).validation, nullptr);
 }
 
 TEST_F(EncodedCorpusTest, IsEncodedOnce) {

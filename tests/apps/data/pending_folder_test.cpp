@@ -54,7 +54,10 @@ TEST(PendingFolder, OverwritesNothing) {
   }
   PendingFolder pending(folder / "late");
   folder.write("late/a", "of somebody else");
-  EXPECT_THAT(message_of<fsdp::Error>([&] { pending.commit(); }), HasSubstr("late' cannot be put in place"));
+  EXPECT_THAT(
+      message_of<fsdp::Error>([&] { pending.commit(); }),
+      HasSubstr("late' cannot be put in place: another program has made it meanwhile, and nothing is overwritten. "
+                "Remove it, or name another."));
   EXPECT_EQ(read_bytes(folder / "late/a"), "of somebody else");
 }
 

@@ -218,6 +218,43 @@ TEST(TextFiles, FingerprintTellsWhatHasChanged) {
   EXPECT_NE(fingerprint(), first);
 }
 
+// Where neither the size nor the time has changed.
+TEST(TextFiles, FingerprintTellsEachByteThatChanges) {
+  TemporaryFolder folder;
+  for (const size_t size : {size_t{57'000}, size_t{3'000'000}}) {  // read, and mapped
+    const std::string text(size, 'a');
+    const std::string path = folder.write("text", text);
+    const auto time = fs::last_write_time(path);
+    const uint64_t first = TextFiles(path).fingerprint();
+    for (size_t place = 0; place < size; place += size / 13) {
+      std::string changed = text;
+      changed[place] = 'b';
+      folder.write("text", changed);
+      fs::last_write_time(path, time);
+      EXPECT_NE(TextFiles(path).fingerprint(), first) << place << " of " << size;
+    }
+  }
+}
+
+TEST(TextFiles, InAnotherFormAreAnErrorWithTheRemedy) {
+  TemporaryFolder folder;
+  const std::string utf16 = folder.write("a.txt", std::string("\xff\xfe"
+                                                              "a\0b\0\n\0",
+                                                              8));
+  EXPECT_EQ(error_of(utf16), "text '" + utf16 +
+                                 "' is UTF-16, and texts are read as UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 '" +
+                                 utf16 + "' > '" + utf16 + ".utf8.txt'");
+  EXPECT_THAT(error_of(folder.write("b.txt.gz", "\x1f\x8b\x08 and more")),
+              HasSubstr("is compressed with gzip, and texts are read as UTF-8. Convert it: gunzip -c '"));
+  TemporaryFolder several;
+  several.write("a.txt", "\xff\xfe\x9e\x8a");
+  several.write("b.txt.zst", "\x28\xb5\x2f\xfd and more");
+  several.write("c.txt", "third\n");
+  const TextFiles text(several.path());
+  EXPECT_EQ(read_all(text), "third\n");
+  EXPECT_EQ(text.facts().binary, (Seen{2, "a.txt"}));
+}
+
 TEST(TextSplit, CutsNoLine) {
   TemporaryFolder folder;
   std::string bytes;

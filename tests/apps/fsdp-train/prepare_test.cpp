@@ -47,6 +47,15 @@ class PrepareTest : public ::testing::Test {
   std::string text_ = folder_.write("text.txt", bytes_);
 };
 
+TEST_F(PrepareTest, SaysThatATextInOneLineHasNothingHeldBack) {
+  PrepareOptions given = options();
+  given.text = folder_.write("line.txt", std::string(1000, 'a'));
+  EXPECT_THAT(prepare(given, {}).notes,
+              ElementsAre("held back nothing for validation: no line ends in the last 5 % of the text; a run holds "
+                          "back the last tokens"));
+  EXPECT_EQ(data::open_corpus({.data = given.out}).validation->size(), 50);
+}
+
 TEST_F(PrepareTest, WritesWhatATrainingReads) {
   for (data::TokenKind kind : data::kTokenKinds) {
     PrepareOptions given = options();

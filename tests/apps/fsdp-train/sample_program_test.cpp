@@ -82,6 +82,23 @@ TEST_F(SampleProgram, ShowsTheTextAsItComes) {
   EXPECT_EQ(pclose(output), 0);  // it ends with its reader
 }
 
+TEST_F(SampleProgram, SaysWhichCheckpointItPassesOver) {
+  ASSERT_EQ(tiny("run", "--steps 6 --save-every 2").code, 0);
+  const std::string expected = sample(folder_ / "run/step-2 --prompt a");
+  fs::remove(folder_ / "run/step-6/manifest.json");
+  fs::resize_file(folder_ / "run/step-4/shard-00001-of-00001.safetensors", 5000);
+  const std::string text = sample(folder_ / "run --prompt a");
+  EXPECT_THAT(text, AllOf(HasSubstr("run/step-6 cannot be loaded: "), HasSubstr("run/step-4 cannot be loaded: "),
+                          HasSubstr("found 5000 bytes"), HasSubstr("run/step-2 is taken in its place.\n" + expected)));
+}
+
+TEST_F(SampleProgram, OfWeightsThatGiveNoFiniteLogitsIsAnError) {
+  ASSERT_EQ(tiny("run", "--steps 1 --lr 1e30 --schedule constant").code, 0);
+  const Ending ending = run_train("sample --threads 1 --prompt a " + (folder_ / "run"));
+  EXPECT_EQ(ending.code, 1) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("sample 1 ends after 0 tokens: the model's logits are not finite"));
+}
+
 TEST_F(SampleProgram, RefusesAllThatIsWrongAtOnce) {
   const Ending ending = run_train("sample " + (folder_ / "none") + " --samples 0 --tokenizer " + (folder_ / "no.json"));
   EXPECT_EQ(ending.code, 2);

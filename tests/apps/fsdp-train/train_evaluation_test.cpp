@@ -11,6 +11,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 namespace fs = std::filesystem;
 
 class TrainEvaluation : public TrainProgram {};
@@ -58,6 +59,33 @@ TEST_F(TrainEvaluation, IsTheSameOnAnyNumberOfRanks) {
     const std::string same = folder_ / "sharded/model";
     EXPECT_EQ(found["validation_loss"],
               evaluated("--model " + same + " --init-from " + same + " --text " + text_)["validation_loss"]);
+  }
+}
+
+TEST_F(TrainEvaluation, SaysWhichCheckpointItPassesOver) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 6 --save-every 2").code, 0);
+  const std::string run = folder_ / "run";
+  fs::remove(run + "/step-6/manifest.json");
+  fs::resize_file(run + "/step-4/shard-00002-of-00002.safetensors", 5000);
+  for (const char* named : {"--run ", "--checkpoint "}) {
+    for (const char* ranks : {"1", "2"}) {
+      const Ending ending = run_train("--eval-only --threads 1 --ranks " + std::string(ranks) + " " + named + run);
+      EXPECT_EQ(ending.code, 0) << ending.output;
+      EXPECT_THAT(ending.output,
+                  AllOf(HasSubstr("run/step-6 cannot be loaded: "), HasSubstr("run/step-4 cannot be loaded: "),
+                        HasSubstr("run/step-2 is taken in its place.\n"), HasSubstr("run/step-2, step 2")));
+    }
+  }
+}
+
+TEST_F(TrainEvaluation, OfALossThatIsNotFiniteIsAnError) {
+  ASSERT_EQ(tiny("run", "--steps 1 --lr 1e30 --schedule constant").code, 0);
+  for (const char* how : {"--ranks 1", "--ranks 2", "--ranks 2 --json"}) {
+    const Ending ending = run_train("--eval-only --threads 1 --run " + (folder_ / "run ") + how);
+    EXPECT_EQ(ending.code, 2) << ending.output;
+    EXPECT_THAT(ending.output,
+                HasSubstr("the validation loss of " + (folder_ / "run/step-1") + " is not finite (nan)"));
+    EXPECT_THAT(ending.output, Not(HasSubstr("rank 0 says")));
   }
 }
 

@@ -37,6 +37,25 @@ TEST_F(TrainResume, IsRefusedToAnotherRun) {
   }
 }
 
+TEST_F(TrainResume, IsRefusedToDataOfWhichOneByteHasChanged) {
+  const std::string text = read_bytes(text_);
+  const auto time = fs::last_write_time(text_);
+  ASSERT_EQ(tiny("run", "--steps 2").code, 0);
+  for (const size_t place : {text.size() / 7, text.size() / 2}) {
+    std::string changed = text;
+    changed[place] ^= 1;
+    folder_.write("text.txt", changed);
+    fs::last_write_time(text_, time);
+    const Ending other = run_train("--resume " + (folder_ / "run") + " --steps 4");
+    EXPECT_EQ(other.code, 2) << other.output;
+    EXPECT_THAT(other.output, HasSubstr("is of another run: the content of the training data: "));
+  }
+  folder_.write("text.txt", text);  // as a copy of it, it has another time
+  const Ending same = run_train("--resume " + (folder_ / "run") + " --steps 4");
+  EXPECT_EQ(same.code, 0) << same.output;
+  EXPECT_THAT(same.output, HasSubstr("run/step-2 (--steps: 2 before, 4 now)\n"));
+}
+
 TEST_F(TrainResume, GoesOnWithOtherSettingsWhereACheckpointIsNamed) {
   ASSERT_EQ(tiny("first", "--steps 2").code, 0);
   const Ending other = tiny("other", "--steps 4 --seed 2 --checkpoint " + (folder_ / "first/step-2"));

@@ -49,6 +49,19 @@ TEST(Generate, WritesOnlyWhatTheTokenizerKnows) {
   EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options).size(), 51u);
 }
 
+TEST(Generate, TakesTheLikeliestAtAnyTemperatureNextToZero) {
+  torch::manual_seed(1);
+  const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
+  Options options;
+  options.sample_length = 20;
+  options.temperature = 0;
+  const std::string likeliest = generate(*model, *tokenizers::make_bytes(), options);
+  for (const double temperature : {1e-37, 1e-40, 1e-46, 1e-320}) {
+    options.temperature = temperature;
+    EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options), likeliest) << temperature;
+  }
+}
+
 TEST(Generate, EndsWhereTheModelHasComeToGrief) {
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
   {
@@ -56,7 +69,11 @@ TEST(Generate, EndsWhereTheModelHasComeToGrief) {
     for (auto& parameter : model->parameters()) parameter.fill_(NAN);
   }
   Options options;
-  EXPECT_EQ(generate(*model, *tokenizers::make_bytes(), options), "\n");
+  const auto bytes = tokenizers::make_bytes();
+  EXPECT_EQ(generate(*model, *bytes, options), "\n");
+  Writer writer(*model, *bytes, bytes->encode("a"), options, torch::kCPU);
+  EXPECT_EQ(writer.write(1, [](int32_t) {}), 0);
+  EXPECT_TRUE(writer.has_come_to_grief());
 }
 
 // Logits far enough apart that their last bits, which depend on how many rows a product has, decide nothing.

@@ -65,6 +65,16 @@ TEST_F(ConfigurationFileTest, FindsEverythingInTheOrderOfTheLines) {
   EXPECT_EQ(options_.steps, 300);
 }
 
+TEST_F(ConfigurationFileTest, ShowsNumbersWithAPointAsSuch) {
+  EXPECT_THAT(problems_of("[output]\nlog_every = 1.0\n"
+                          "[training]\nsteps = 1e3\nbatch = 1e19\nseed = -2.0\nwarmup = nan\n"),
+              ElementsAre("2:13: output.log_every is 1.0; it must be a whole number without a point: 1.",
+                          "4:9: training.steps is 1000.0; it must be a whole number without a point: 1000.",
+                          "5:9: training.batch is 1e+19; it must be at most 65536.",
+                          "6:8: training.seed is -2; it must be at least 0.",
+                          "7:10: training.warmup: nan is not a whole number."));
+}
+
 TEST_F(ConfigurationFileTest, SaysWhereItIsNoToml) {
   EXPECT_THAT(problems_of("[training]\nlr = \n"), ElementsAre(StartsWith("2:")));
   EXPECT_THAT(problems_of("[training]\nlr = 1\nlr = 2\n"), ElementsAre(StartsWith("3:")));

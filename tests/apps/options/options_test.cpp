@@ -65,7 +65,17 @@ TEST(Options, NumbersThatAreNone) {
   EXPECT_THAT(problems_of({"--text", "a", "--lr", "1e-3x"}), ElementsAre("--lr: '1e-3x' is not a number."));
   EXPECT_THAT(problems_of({"--text", "a", "--steps", "1.5"}), ElementsAre("--steps: '1.5' is not a whole number."));
   EXPECT_THAT(problems_of({"--text", "a", "--steps", "99999999999999999999"}),
-              ElementsAre("--steps is 9223372036854775807; it must be at most 1000000000."));
+              ElementsAre("--steps is 99999999999999999999; it must be at most 1000000000."));
+  EXPECT_THAT(problems_of({"--text", "a", "--steps", "1e19"}),
+              ElementsAre("--steps is 1e19; it must be at most 1000000000."));
+  EXPECT_THAT(problems_of({"--text", "a", "--steps=-1e400"}), ElementsAre("--steps is -1e400; it must be at least 1."));
+  EXPECT_THAT(problems_of({"--text", "a", "--seed", "18446744073709551616"}),
+              ElementsAre("--seed is 18446744073709551616; it must be at most 9223372036854775807."));
+  EXPECT_THAT(problems_of({"--text", "a", "--seed", "1e18"}),
+              ElementsAre("--seed is 1e18, which is not exact above 2^53. Write all its digits."));
+  EXPECT_THAT(problems_of({"--text", "a", "--lr", "1e400"}),
+              ElementsAre("--lr is 1e400, which is beyond the range of fp64."));
+  EXPECT_THAT(problems_of({"--text", "a", "--steps", "1e3"}), IsEmpty());
   EXPECT_THAT(problems_of({"--text", "a", "--layers", "9999999999"}),
               ElementsAre("--layers is 9999999999; it must be at most 4096."));
   EXPECT_THAT(problems_of({"--text", "a", "--trace-steps", "9..5"}),

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "support/temporary_folder.h"
 
 namespace trainer {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -64,6 +68,54 @@ TEST_F(RunSettingsTest, KnowOtherDataOfTheSameSize) {
   text_.replace(text_.size() / 2, 2000, std::string(2000, 'b'));
   EXPECT_THAT(difference(saved, settings(options_, text_)).kept, HasSubstr("the training data: 100,000 tokens ("));
   EXPECT_THAT(difference(saved, settings(options_, std::string(90'000, 'a'))).kept, HasSubstr("90,000 tokens ("));
+}
+
+TEST_F(RunSettingsTest, KnowEveryByteThatChanges) {
+  const RunSettings saved = settings(options_, text_);
+  for (size_t place = 0; place < text_.size(); place += text_.size() / 13) {
+    std::string changed = text_;
+    changed[place] = 'b';
+    EXPECT_THAT(difference(saved, settings(options_, changed)).kept, HasSubstr("the content of the training data: "))
+        << place;
+  }
+}
+
+TEST_F(RunSettingsTest, OfValidationDataMayChangeAndAreTold) {
+  const auto settings_with = [&](const std::string& validation) {
+    return settings_of(options_, data::open_text({.data = folder_.write("text", text_),
+                                                  .validation = folder_.write("validation", validation)}));
+  };
+  std::string changed = text_;
+  changed[1234] = 'b';
+  const SettingsDifference differs = difference(settings_with(text_), settings_with(changed));
+  EXPECT_THAT(differs.kept, IsEmpty());
+  EXPECT_THAT(differs.free, HasSubstr("the content of the validation data: "));
+}
+
+// They kept samples of the data alone.
+TEST_F(RunSettingsTest, OfRunsOfEarlierVersionsAreTheSame) {
+  RunSettings saved = settings(options_, text_);
+  ASSERT_EQ(saved.erase("the content of the training data"), 1u);
+  ASSERT_EQ(saved.erase("the content of the validation data"), 1u);
+  EXPECT_EQ(saved["the training data"], "100,000 tokens (895a8125)");
+  EXPECT_THAT(difference(saved, settings(options_, text_)).kept, IsEmpty());
+}
+
+// Its time may be another because it was copied: that is told, and refuses nothing.
+TEST_F(RunSettingsTest, TellTheTimeOfDataThatIsComparedInPart) {
+  const std::string path = folder_.write("large", "text");
+  fs::resize_file(path, (uintmax_t{1} << 28) + 1);  // a hole takes no room
+  const auto settings_now = [&] {
+    return settings_of(options_, data::open_text({.data = path, .validation_fraction = 0}));
+  };
+  const RunSettings saved = settings_now();
+  EXPECT_THAT(saved.at("the content of the training data"), HasSubstr(" (of 67,108,864 tokens, spread over all)"));
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(1));
+  const auto [kept, free] = difference(saved, settings_now());
+  EXPECT_THAT(kept, IsEmpty());
+  EXPECT_THAT(free, IsEmpty());
+  EXPECT_THAT(difference_of_files(saved, settings_now()), HasSubstr("the files of the training data: written 20"));
+  EXPECT_THAT(difference_of_files(saved, saved), IsEmpty());
 }
 
 TEST_F(RunSettingsTest, AreTheSameAfterTheirNote) {

@@ -71,5 +71,26 @@ TEST(Tokenizer, ErrorsNameTheThing) {
   EXPECT_THAT(error_of(folder / "pipe"), HasSubstr("is neither a file nor a folder"));
 }
 
+TEST(Tokenizer, InJsonIsSaidToBeDamagedAsJson) {
+  TemporaryFolder folder;
+  const auto refused = [&](const std::string& bytes) { return error_of(folder.write("a.json", bytes)); };
+  EXPECT_THAT(refused("[1, 2]"), HasSubstr("is JSON, but neither"));
+  for (const std::string& bytes : {std::string("damaged"), std::string(" {\"model\": "), std::string(100, '\0'),
+                                   std::string("\xef\xbb\xbf{\"model\":")}) {
+    EXPECT_THAT(refused(bytes), HasSubstr("a.json' is damaged: ")) << bytes;
+  }
+  for (const char* model : {"null", "{}", "[]", "{\"type\": \"BPE\"}"}) {  // whether a Python is there or not
+    EXPECT_THAT(refused("{\"model\": " + std::string(model) + "}"),
+                HasSubstr("a.json' is no tokenizer.json of Hugging Face, or is damaged: its 'model' has no 'vocab'"));
+  }
+  folder.write("gpt2/merges.txt", "");
+  folder.write("gpt2/vocab.json", "{\"a\": ");
+  EXPECT_THAT(error_of(folder / "gpt2"), HasSubstr("gpt2/vocab.json' is damaged: "));
+  for (const char* before : {"\xef\xbb\xbf", "\n "}) {
+    const std::string file = folder.write("bytes.json", before + std::string("{\"tokenizer\": \"bytes\"}"));
+    EXPECT_EQ(make_tokenizer(file)->name(), "bytes");
+  }
+}
+
 }  // namespace
 }  // namespace tokenizers
