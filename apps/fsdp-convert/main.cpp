@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <string>
 #include <vector>
@@ -62,8 +63,10 @@ int run(const converter::Arguments& arguments) {
 }  // namespace
 
 int main(int count, char** arguments) try {
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit on file sizes a write fails, and does not end the program
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
-  return run(converter::parse_arguments({arguments + 1, arguments + count}, width));
+  const converter::Arguments given = converter::parse_arguments({arguments + 1, arguments + count}, width);
+  return trainer::end_output("fsdp-convert", trainer::Printed::Results, run(given));
 } catch (const std::exception& error) {
   trainer::print_error(fmt::format("fsdp-convert: {}\n", error.what()));
   return 1;

@@ -112,6 +112,11 @@ def shown_by_control(text):
                                                           or 0x202A <= ord(c) <= 0x202E or ord(c) == 0xDC9B)})
 
 
+def words_of_a_crash(output):
+    words = ("internal error", "terminate called", "what():", "std::", "Sanitizer", "killed by signal")
+    return [word for word in words if word in output]
+
+
 def problems_of(code, output, peak, target, place, before, mutation):
     if code is None:
         return [f"it ran for more than {MOST_SECONDS} s"]
@@ -122,9 +127,7 @@ def problems_of(code, output, peak, target, place, before, mutation):
         problems.append(f"exit code {code}")
     if controls := shown_by_control(output):
         problems.append(f"control characters: {controls}")
-    for word in ("internal error", "terminate called", "what():", "std::", "Sanitizer", "killed by signal"):
-        if word in output:
-            problems.append(f"it says '{word}'")
+    problems += [f"it says '{word}'" for word in words_of_a_crash(output)]
     hostile = place / target.file
     if code in (1, 2):
         if str(hostile) not in output and str(hostile.parent) not in output:
