@@ -1,13 +1,19 @@
 #include "console/terminal.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <new>
 #include <string>
 
 #include "files/printable.h"
@@ -42,16 +48,71 @@ Terminal standard_output() {
 
 namespace {
 
-void print_to(std::FILE* stream, std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
+// The first error of standard output; 0: none. Ranks are forked from this process and share it.
+class OutputError {
+ public:
+  OutputError()
+      : memory_(mmap(nullptr, sizeof(Cell), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+        cell_(memory_ == MAP_FAILED ? &of_this_process_ : new (memory_) Cell(0)) {}
+  void note(int error) {
+    int none = 0;
+    cell_->compare_exchange_strong(none, error);
+  }
+  int first() const { return cell_->load(); }
+
+ private:
+  using Cell = std::atomic<int>;
+  Cell of_this_process_{0};
+  void* memory_;  // to the end of the process
+  Cell* cell_;
+};
+
+OutputError output_error;  // before main: no rank is forked yet
+
+// Returns the error; 0: all is written. Another program may have made the pipe one that does not wait.
+int write_all(int stream, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(stream, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd ready{stream, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+std::string remedy_for(int error) {
+  if (error == ENOSPC || error == EDQUOT) return "Free space on its disk, or send the output elsewhere";
+  if (error == EFBIG) return "Raise the limit on file sizes (ulimit -f), or send the output elsewhere";
+  return "Send the output elsewhere";
 }
 
 }  // namespace
 
 void print(std::string_view text) { draw(fsdp::files::printable_lines(text)); }
-void print_error(std::string_view text) { print_to(stderr, fsdp::files::printable_lines(text)); }
-void draw(std::string_view text) { print_to(stdout, text); }
+void print_error(std::string_view text) { write_all(STDERR_FILENO, fsdp::files::printable_lines(text)); }
+
+void draw(std::string_view text) {
+  const int error = write_all(STDOUT_FILENO, text);
+  if (error != 0 && error != EPIPE) output_error.note(error);  // a reader that has seen enough is no error
+}
+
+std::string output_problem() { return output_error.first() == 0 ? "" : std::strerror(output_error.first()); }
+
+int end_output(std::string_view program, Printed printed, int code) {
+  const int copy = dup(STDOUT_FILENO);  // files of other hosts may report at the end only
+  if (copy >= 0 && close(copy) != 0) output_error.note(errno);
+  if (output_problem().empty()) return code;
+  const bool is_progress = printed == Printed::Progress;
+  print_error(fmt::format("{}: {}cannot write to standard output: {}.{} {}.\n", program,
+                          is_progress ? "some of the output was lost: " : "", output_problem(),
+                          is_progress ? " The run's folder has its record." : "", remedy_for(output_error.first())));
+  return code == 0 && !is_progress ? 1 : code;
+}
 
 // DECAWM, 7, is whether lines wrap (https://vt100.net/docs/vt510-rm/DECAWM.html).
 void draw_line(std::string_view line) { draw(fmt::format("\r\033[?7l{}\033[J\033[?7h\r", line)); }

@@ -1,6 +1,7 @@
 // The kind of standard output.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace trainer {
@@ -13,13 +14,23 @@ struct Terminal {
 
 Terminal standard_output();
 
-// Prints it at once, made harmless to a terminal (files/printable.h): names and texts come from strangers. What cannot
-// be printed is lost: no program should end because its log file's disk is full.
+// Prints it at once, made harmless to a terminal (files/printable.h): names and texts come from strangers. Text that
+// standard output cannot take, on a full disk say, is lost: a training does not end for want of its log. `end_output`
+// reports that.
 void print(std::string_view text);
 // As above, on standard error.
 void print_error(std::string_view text);
 // With its escapes, on standard output: only for what this program draws itself.
 void draw(std::string_view text);
+
+// Why standard output could not take all text, "No space left on device" say: the first error of this process and of
+// those that it forked. Empty: it took all, or the reader of a pipe has closed it.
+std::string output_problem();
+
+enum class Printed { Results, Progress };
+// The last call of a program: if output was lost, an error on standard error says so. Returns the exit code: `code`,
+// and 1 instead of 0 where results were lost.
+int end_output(std::string_view program, Printed printed, int code);
 
 // One line in the place of the one that the cursor is in, whose beginning it returns to; what is below is erased. A
 // terminal that has become narrower than the line cuts it: a line that wraps could not be replaced.

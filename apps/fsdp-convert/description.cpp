@@ -72,11 +72,14 @@ trainer::PageSection program_formats() {
 }
 
 trainer::PageSection program_codes() {
-  return {.title = "EXIT STATUS",
-          .items = {{"0", "All went well."},
-                    {"1", "It failed while it worked: SOURCE is damaged, or TARGET cannot hold it or be written."},
-                    {"2", "Options, or what they name, cannot be. All problems are listed, and nothing was written."},
-                    {"128 + N", "Signal N ended it: 130 after Ctrl-C."}}};
+  return {
+      .title = "EXIT STATUS",
+      .items = {{"0", "All went well."},
+                {"1",
+                 "It failed while it worked: SOURCE is damaged, or TARGET cannot hold it or be written; or standard "
+                 "output could not take the result."},
+                {"2", "Options, or what they name, cannot be. All problems are listed, and nothing was written."},
+                {"128 + N", "Signal N ended it: 130 after Ctrl-C."}}};
 }
 
 }  // namespace

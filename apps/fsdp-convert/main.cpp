@@ -73,7 +73,8 @@ AT_PROGRAM_START(start_convert);
 
 int main(int count, char** arguments) try {
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
-  return run(converter::parse_arguments({arguments + 1, arguments + count}, width));
+  const converter::Arguments given = converter::parse_arguments({arguments + 1, arguments + count}, width);
+  return trainer::end_output("fsdp-convert", trainer::Printed::Results, run(given));
 } catch (const std::exception& error) {
   trainer::print_error(fmt::format("fsdp-convert: {}\n", error.what()));
   return 1;

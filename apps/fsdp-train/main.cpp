@@ -11,6 +11,7 @@
 #include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
 #include "fsdp-train/inputs.h"
+#include "fsdp-train/passive_waits.h"
 #include "fsdp-train/prepare.h"
 #include "fsdp-train/report_command.h"
 #include "generation/sample_command.h"
@@ -138,6 +139,19 @@ int run(const trainer::CommandLine& line) {
   return line.options.eval_only ? run_evaluation(line.options, line.problems) : run_train(line);
 }
 
+// A training's results are in the run's folder.
+trainer::Printed printed_by(const trainer::CommandLine& line) {
+  const Options& options = line.options;
+  const bool trains = line.command == Command::Train && !options.eval_only && !options.dry_run && line.answer.empty();
+  return trains ? trainer::Printed::Progress : trainer::Printed::Results;
+}
+
+int answer(const trainer::CommandLine& line) {
+  if (line.answer.empty()) return run(line);
+  trainer::print(line.answer);
+  return 0;
+}
+
 void start_train() {
   trainer::expect_notice();
   trainer::start_program("fsdp-train");
@@ -147,11 +161,10 @@ AT_PROGRAM_START(start_train);
 }  // namespace
 
 int main(int count, char** arguments) try {
+  if (trainer::computes(count > 1 ? arguments[1] : "")) trainer::wait_passively(arguments);
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
   const trainer::CommandLine line = trainer::parse_command_line({arguments + 1, arguments + count}, width);
-  if (line.answer.empty()) return run(line);
-  trainer::print(line.answer);
-  return 0;
+  return trainer::end_output("fsdp-train", printed_by(line), answer(line));
 } catch (const std::exception& error) {
   trainer::print_error(fmt::format("fsdp-train: {}\n", error.what()));
   return 1;

@@ -7,6 +7,7 @@
 #include "console/terminal.h"
 #include "options/option_table.h"
 #include "options/settings.h"
+#include "options/training_defaults.h"
 #include "report/page.h"
 #include "report/watch.h"
 
@@ -19,7 +20,8 @@ namespace {
 // As --help has them.
 std::vector<OptionGroup> option_groups() {
   std::vector<OptionGroup> groups;
-  const Options defaults{};
+  Options defaults;
+  fill_training_defaults(defaults);
   for (const Row& row : option_rows()) {
     if (!row.in_file() || !row.is_for(Command::Train)) continue;
     if (groups.empty() || groups.back().title != row.title) groups.push_back({.title = row.title, .options = {}});

@@ -70,6 +70,9 @@ PageSection train_variables() {
   return {
       .title = "ENVIRONMENT",
       .items = {{"OMP_NUM_THREADS", "Number of threads per rank, where --threads does not say it."},
+                {"OMP_WAIT_POLICY",
+                 "How the threads of a rank wait for each other. fsdp-train sets passive unless this or GOMP_SPINCOUNT "
+                 "is set; active may be faster where no other program computes."},
                 {"CUDA_VISIBLE_DEVICES", "The GPUs that ranks may use. Empty: they compute on the CPU."},
                 {"FSDP_PYTHON", "The Python that has the package tokenizers, for tokenizers of Hugging Face."},
                 {"NO_COLOR", "Set to anything, keeps colours away."},
@@ -79,12 +82,13 @@ PageSection train_variables() {
 }
 
 PageSection train_codes() {
-  return {
-      .title = "EXIT STATUS",
-      .items = {{"0", "All went well."},
-                {"1", "It failed while it worked; or fsdp-train doctor found a problem that keeps it from training."},
-                {"2", "Options, or what they name, cannot be. All problems are listed, and nothing was written."},
-                {"128 + N", "Signal N ended it: 130 after Ctrl-C."}}};
+  return {.title = "EXIT STATUS",
+          .items = {{"0", "All went well."},
+                    {"1",
+                     "It failed while it worked; or standard output could not take its result; or "
+                     "fsdp-train doctor found a problem that keeps it from training."},
+                    {"2", "Options, or what they name, cannot be. All problems are listed, and nothing was written."},
+                    {"128 + N", "Signal N ended it: 130 after Ctrl-C."}}};
 }
 
 }  // namespace

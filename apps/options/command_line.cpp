@@ -17,6 +17,7 @@
 #include "options/run_choice.h"
 #include "options/sample_choice.h"
 #include "options/synonyms.h"
+#include "options/training_defaults.h"
 
 namespace trainer {
 
@@ -211,6 +212,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   result.options.model = choice.config;
   append(result.problems, choice.problems);
   if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
+  fill_training_defaults(result.options);
   spell_out(result.options);
   append(result.problems, contradictions(result.options));
   append(result.problems, resolve(result.options, {.ranks = result.options.ranks}));

@@ -54,8 +54,9 @@ struct Choices {
 };
 
 struct Options {
-  std::string config;        // the file that the options below were read from
-  std::string config_paths;  // the folder that relative paths in it are relative to; empty: it has none
+  int64_t defaults_version = 2;  // of --steps and --lr (training_defaults.h)
+  std::string config;            // the file that the options below were read from
+  std::string config_paths;      // the folder that relative paths in it are relative to; empty: it has none
   Choices chosen;
   bool dry_run = false;
   std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
@@ -165,6 +166,13 @@ struct Options {
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
   int64_t micro_batches_of_step() const { return ranks * micro_batches; }
   int64_t tokens_per_step() const { return micro_batches_of_step() * batch * model.context; }
+  // Without --validate-every a run of some length validates once before its end, to see whether the loss still falls.
+  bool validates_after(int64_t step) const {
+    constexpr int64_t kLong = 100;
+    if (step == steps) return true;
+    if (validate_every > 0) return step % validate_every == 0;
+    return steps >= kLong && step == steps * 4 / 5;
+  }
   // The last validation alone compares with nothing.
   bool keeps_best() const { return validate_every > 0 && !no_best && !no_save; }
   // 0: no checkpoint is due by the clock. One that may start again by itself goes on from where it was saved last.

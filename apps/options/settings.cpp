@@ -179,6 +179,7 @@ std::string settings_json(const Options& options) {
   json["heads"] = model.heads;
   json["parameters"] = models::parameter_numel(model);
   json["tokens_per_step"] = options.tokens_per_step();
+  json["defaults_version"] = options.defaults_version;
   // Paths and prompts need not be UTF-8, JSON must be.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -113,7 +113,7 @@ void Report::checkpoint(CheckpointRecord record, const std::string& text) {
 void Report::step(StepRecord record) {
   add_speed(record);
   step_times_.add(record);
-  if (record.validation_loss) validation_loss_ = record.validation_loss;
+  if (record.validation_loss) validations_.push_back({.step = record.step, .loss = *record.validation_loss});
   for (const MemoryPart& part : record.memory) {
     if (part.name == "activations") activation_bytes_ = std::max(activation_bytes_, part.bytes);
     if (part.name == "activations in files") stored_bytes_ = std::max(stored_bytes_, part.bytes);
@@ -142,9 +142,9 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
                                             .first_step = metrics_.first_step(),
                                             .colour = terminal_.colour,
                                             .utf8 = terminal_.utf8})));
-  if (validation_loss_) {
-    print(fmt::format("\nvalidation loss: {:.4f} nats per token ({:.2f} bits)\n", *validation_loss_,
-                      *validation_loss_ / std::log(2.0)));
+  if (!validations_.empty()) {
+    const double loss = validations_.back().loss;
+    print(fmt::format("\nvalidation loss: {:.4f} nats per token ({:.2f} bits)\n", loss, loss / std::log(2.0)));
   }
   if (options_.sample_length > 0 && !sample.empty()) print(fmt::format("\nsample:\n\n{}\n", sample));
   std::string memory;
@@ -159,6 +159,15 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
   print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_flops_), memory,
                     options_.no_save ? "none, as --no-save asks" : options_.checkpoint_folder(steps_done)));
   if (!best.empty()) print(fmt::format("best:       {}\n", best));
+  tell_fall(steps_done);
+}
+
+void Report::tell_fall(int64_t steps_done) const {
+  const std::optional<Validation> before = lowest_before_fall(validations_);
+  if (!before || options_.no_save || validations_.back().step != steps_done) return;
+  print(fmt::format("the validation loss still falls: {:.4f} after {} steps, {:.4f} now; go on with: {}\n",
+                    before->loss, grouped(before->step), validations_.back().loss,
+                    shell_words({"fsdp-train", "--resume", options_.run, "--steps", std::to_string(2 * steps_done)})));
 }
 
 void Report::end(int64_t steps_done, EndStatus status, const std::string& reason) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "metrics/metrics.h"
 #include "metrics/progress.h"
@@ -15,6 +16,7 @@
 #include "run/run_lock.h"
 #include "tokenizers/tokenizer.h"
 #include "training/folder_repair.h"
+#include "training/loss_trend.h"
 #include "training/step_times.h"
 
 namespace trainer {
@@ -49,8 +51,9 @@ class Report {
   void tell(const std::string& text) { progress_.tell(text); }
   // Text that the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
-  // The loss curve after `steps_done` steps, where the time went, and RUN/sample.txt. `best`: the best checkpoint, for
-  // people; empty: there is none. What cannot be written is told, if that can be.
+  // The loss curve after `steps_done` steps, where the time went, RUN/sample.txt, and how to go on if the validation
+  // loss still falls. `best`: the best checkpoint, for people; empty: there is none. What cannot be written is told, if
+  // that can be.
   void finish(int64_t steps_done, const std::string& sample, const std::string& best);
   // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
   void stopped(int64_t steps_done);
@@ -69,6 +72,7 @@ class Report {
   }
   void add_speed(StepRecord& record);
   void keep_sample(const std::string& sample);
+  void tell_fall(int64_t steps_done) const;
   double seconds_since_beginning() const;
 
   Options options_;
@@ -83,11 +87,11 @@ class Report {
   // Moving averages: between the ends of two steps, with all that comes between them; and of the steps alone.
   double seconds_a_step_ = 0, training_seconds_ = 0;
   StepTimes step_times_;
-  std::optional<double> validation_loss_;
-  int64_t activation_bytes_ = 0;  // the most of a step
-  int64_t stored_bytes_ = 0;      // of activations, in files
-  int64_t last_step_ = 0;         // of the record
-  bool is_folder_lost_ = false;   // now, or in part
+  std::vector<Validation> validations_;  // of this process
+  int64_t activation_bytes_ = 0;         // the most of a step
+  int64_t stored_bytes_ = 0;             // of activations, in files
+  int64_t last_step_ = 0;                // of the record
+  bool is_folder_lost_ = false;          // now, or in part
   bool folder_was_lost_ = false;
   Clock::time_point next_repair_;
 };

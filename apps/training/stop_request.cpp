@@ -75,6 +75,24 @@ void expect_notice() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
+namespace {
+
+void mask_notice(int how) {
+  sigset_t notice;
+  sigemptyset(&notice);
+  sigaddset(&notice, SIGUSR1);
+  sigprocmask(how, &notice, nullptr);
+}
+
+}  // namespace
+
+HeldNotice::HeldNotice() {
+  mask_notice(SIG_BLOCK);
+  if (noticed != 0) raise(SIGUSR1);
+}
+
+HeldNotice::~HeldNotice() { mask_notice(SIG_UNBLOCK); }
+
 void end_when_asked(int code) {
   code_when_asked = code;
   struct sigaction action {};

@@ -11,6 +11,15 @@ namespace trainer {
 // From the start of the program: SIGUSR1 does not end it. One that comes is kept for `end_when_asked`, or the first
 // StopRequest. Makes system calls only.
 void expect_notice();
+// While it lives, SIGUSR1 waits, as does one that came before: for the same process when it has executed another
+// program, or for its end.
+class HeldNotice {
+ public:
+  HeldNotice();
+  ~HeldNotice();
+  HeldNotice(const HeldNotice&) = delete;
+  HeldNotice& operator=(const HeldNotice&) = delete;
+};
 // Before there is anything to save: SIGTERM and SIGUSR1 end this process at once, with this exit code. So does an
 // earlier SIGUSR1.
 void end_when_asked(int code);

@@ -62,8 +62,7 @@ void TrainingLoop::hold(const StepOutcome* outstanding) {
 void TrainingLoop::finish_step(StepOutcome outcome) {
   if (trace_.ends_after(steps_done_)) event(trace_.write(steps_done_));
   agree_on_stop();
-  const bool validates =
-      is_multiple(steps_done_, training_.options.validate_every) || steps_done_ == training_.options.steps;
+  const bool validates = training_.options.validates_after(steps_done_);
   const bool is_best = validates && validate(outcome.record);
   if (report_ != nullptr) {
     outcome.record.memory = memory_parts(training_);

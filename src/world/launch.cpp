@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -39,6 +40,11 @@ constexpr std::chrono::hours kLongestTimeout{365 * 24};
 
 void say(const std::string& message) {
   world::write_patiently(STDERR_FILENO, files::printable_lines(message_prefix() + message) + "\n");
+}
+
+// A full disk under a log file ends no job.
+std::string lost_output_text(int error) {
+  return fmt::format("some output of the ranks was lost: cannot write to standard output: {}.", std::strerror(error));
 }
 
 bool may_restart(const LaunchOptions& options) { return options.max_restarts > 0 || options.restart_with; }
@@ -116,6 +122,7 @@ int supervise(LaunchOptions options, const std::function<void(World&)>& body) {
     if (!again.message.empty()) ending.message += " " + again.message;
     if (held && again.ranks > 0) ending.message += prepare_held(held, again.ranks, ending.killed);
     if (!ending.message.empty()) say(ending.message);
+    if (ending.output_error != 0) say(lost_output_text(ending.output_error));
     if (again.ranks == 0) return ending.code;
     options.ranks = again.ranks;
     std::this_thread::sleep_for(again.pause);

@@ -104,6 +104,7 @@ void OutputStream::flush() {
       break;
     } else if (errno != EINTR) {
       closed_ = errno == EPIPE;
+      if (!closed_ && error_ == 0) error_ = errno;
       done = waiting_.size();  // a full disk or a terminal that was hung up ends no job: the output alone is lost
     }
   }

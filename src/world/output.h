@@ -53,6 +53,8 @@ class OutputStream {
   // From now on nobody who writes waits or is told of a reader that is gone: they are ending. What is too much is lost.
   void writers_end() { writers_end_ = true; }
   int64_t written_bytes() const { return written_bytes_; }
+  // The first error for which output was lost, as errno has it; 0: none was lost, or the reader is gone.
+  int error() const { return error_; }
 
  private:
   enum class Way { Write, Send, WriteWhenReady };
@@ -65,6 +67,7 @@ class OutputStream {
   std::string waiting_;
   bool closed_ = false;
   bool writers_end_ = false;
+  int error_ = 0;
   int64_t written_bytes_ = 0;
 };
 

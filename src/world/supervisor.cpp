@@ -84,7 +84,9 @@ JobEnding Supervisor::run(int ranks, bool plain_rank0, const std::function<int(i
     advance();
   }
   pass_on_the_rest();
-  return ending();
+  JobEnding ended = ending();
+  ended.output_error = streams_->output.error();
+  return ended;
 }
 
 void Supervisor::start(int ranks, bool plain_rank0, const std::function<int(int rank)>& run) {

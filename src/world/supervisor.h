@@ -31,8 +31,9 @@ struct JobEnding {
   int code = 0;
   std::string message;  // what there is to say of it, without the prefix; empty after a success
   bool interrupted = false;
-  int lost = 0;         // ranks that failed by themselves
-  bool killed = false;  // the first of them, by a signal
+  int lost = 0;          // ranks that failed by themselves
+  bool killed = false;   // the first of them, by a signal
+  int output_error = 0;  // for which output of the ranks was lost, as errno has it; 0: none was
 };
 
 class Supervisor {

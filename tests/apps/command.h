@@ -13,7 +13,8 @@ struct Ending {
 
 // The shell's quoting is left to the tests: their arguments need none.
 inline Ending run_command(const std::string& command) {
-  FILE* pipe = popen(("NO_COLOR= " + command + " 2>&1 < /dev/null").c_str(), "r");
+  // With the second variable fsdp-train is loaded once, not twice (fsdp-train/passive_waits.h).
+  FILE* pipe = popen(("NO_COLOR= OMP_WAIT_POLICY=passive " + command + " 2>&1 < /dev/null").c_str(), "r");
   Ending ending;
   char buffer[4096];
   while (size_t count = fread(buffer, 1, sizeof buffer, pipe)) ending.output.append(buffer, count);

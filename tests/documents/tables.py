@@ -44,7 +44,7 @@ INSTEAD = {
     "docs/formats.md": {"run/step-300": "run/step-2"},
     "docs/trainer.md": {
         "gen1:1-rev22:21": "gen1:1-gen50:26",
-        "--ranks 2 --steps 500\n": "--ranks 2 --steps 4 --sample-length 8\n",
+        "--ranks 2\n": "--ranks 2 --steps 4 --sample-length 8\n",
         "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
         "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
         "--steps 500 --elastic 1:2 --save-minutes 10": "--steps 2 --sample-length 8 --elastic 1:2",

@@ -1,4 +1,5 @@
-"""Gives fsdp-train, and fsdp-convert beside it, hostile files and says which of them it did not answer as it should.
+"""Gives fsdp-train, and fsdp-convert beside it, hostile files and full outputs (outputs.py) and says which of them it
+did not answer as it should.
 
 Files are changed at random from whole ones, by a generator with a seed: a failure names its case, and `--only` repeats it.
 An answer is as it should be when the program ends by itself within a minute, with exit code 0, 1 or 2 and no signal,
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 
+from hostile import outputs
 from hostile.mutations import MUTATIONS
 from hostile.targets import TARGETS
 from hostile.verdict import run_case, whole_files
@@ -27,8 +29,14 @@ def cases(seed):
     """Names without end: every target with every mutation, then the same with other random numbers."""
     for round_number in itertools.count(seed):
         names = [f"{target}/{mutation}/{round_number}" for target in TARGETS for mutation in MUTATIONS]
+        names += outputs.names(round_number)
         random.Random(round_number).shuffle(names)
         yield from names
+
+
+def run_named(program, whole, name):
+    run = outputs.run_case if name.split("/")[0] in outputs.KINDS else run_case
+    return run(program, whole, name)
 
 
 def options():
@@ -54,7 +62,7 @@ def main():
             running = set()
             while True:
                 while len(running) < given.jobs and time.monotonic() < end and (name := next(names, None)):
-                    running.add(pool.submit(run_case, program, whole, name))
+                    running.add(pool.submit(run_named, program, whole, name))
                 if not running:
                     break
                 finished, running = concurrent.futures.wait(running, return_when="FIRST_COMPLETED")

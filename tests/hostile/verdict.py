@@ -116,6 +116,11 @@ def state_of(name):
     return random_state(rng) if rng.random() < 0.5 else State()
 
 
+def words_of_a_crash(output):
+    words = ("internal error", "terminate called", "what():", "std::", "Sanitizer", "killed by signal")
+    return [word for word in words if word in output]
+
+
 def problems_of(code, output, peak, target, place, before, mutation, state):
     if code is None:
         return [f"it ran for more than {MOST_SECONDS} s"]
@@ -126,9 +131,7 @@ def problems_of(code, output, peak, target, place, before, mutation, state):
         problems.append(f"exit code {code}")
     if controls := shown_by_control(output):
         problems.append(f"control characters: {controls}")
-    for word in ("internal error", "terminate called", "what():", "std::", "Sanitizer", "killed by signal"):
-        if word in output:
-            problems.append(f"it says '{word}'")
+    problems += [f"it says '{word}'" for word in words_of_a_crash(output)]
     hostile = place / target.file
     if code in (1, 2):
         is_silent = 2 in state.closed

@@ -127,6 +127,24 @@ TEST(UnreadOutput, OfAReaderThatIsGoneEndsNoRankThatSaves) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("[rank 0] saved"), HasSubstr("[rank 1] saved")));
 }
 
+TEST(FullOutput, EndsNoJobAndIsReportedOnce) {
+  const RunResult result = run_process([] {
+    const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    dup2(full, STDOUT_FILENO);
+    return launch({.ranks = 2}, [](World& world) {
+      for (int i = 0; i < 3; ++i) std::cout << "lost" << std::endl;
+      world.barrier();
+      std::cerr << "goes on" << std::endl;
+    });
+  });
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(
+      result.output,
+      AllOf(HasSubstr("[rank 0] goes on\n"), HasSubstr("[rank 1] goes on\n"),
+            HasSubstr("[fsdp] some output of the ranks was lost: cannot write to standard output: No space left "
+                      "on device.\n")));
+}
+
 // The convention of nohup(1).
 TEST(Launch, LeavesAnIgnoredHangUpIgnored) {
   const RunResult result = run_process([] {

@@ -86,7 +86,7 @@ TEST_F(TrainConfiguration, HoldsWhatWasChosenAlone) {
   ASSERT_EQ(tiny("first", "--steps 20 --schedule wsd --warmup 0").code, 0);
   const std::string saved = read_bytes(folder_ / "first/config.toml");
   EXPECT_THAT(saved, AllOf(HasSubstr("\nsteps = 20\n"), HasSubstr("\n# decay_steps = 2\n"),
-                           HasSubstr("\n# lr = 0.001\n"), HasSubstr("\nthreads = 1\n")));
+                           HasSubstr("\n# lr = 0.004\n"), HasSubstr("\nthreads = 1\n")));
   const Ending longer =
       run_train("--config " + (folder_ / "first/config.toml") + " --steps 40 --run " + (folder_ / "second"));
   ASSERT_EQ(longer.code, 0) << longer.output;

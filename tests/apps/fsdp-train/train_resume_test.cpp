@@ -29,11 +29,11 @@ TEST_F(TrainResume, IsRefusedToAnotherRun) {
     const Ending other = tiny(run, job + "--steps 4 --seed 2 --lr 0.25");
     EXPECT_EQ(other.code, 2) << other.output;
     EXPECT_THAT(other.output, AllOf(HasSubstr("is of another run: --seed: 1 before, 2 now. Give"),
-                                    HasSubstr("--lr: 0.001 before, 0.25 now")));
+                                    HasSubstr("--lr: 0.004 before, 0.25 now")));
     EXPECT_EQ(read_bytes(folder_ / run + "/metrics.jsonl"), before);
     const Ending same = tiny(run, job + "--steps 4 --lr 0.25");
     EXPECT_EQ(same.code, 0) << same.output;
-    EXPECT_THAT(same.output, HasSubstr("step-2 (--lr: 0.001 before, 0.25 now; --steps: 2 before, 4 now)"));
+    EXPECT_THAT(same.output, HasSubstr("step-2 (--lr: 0.004 before, 0.25 now; --steps: 2 before, 4 now)"));
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(TrainResume, OfAFinishedRunIsRefusedToOtherOptions) {
     const std::string before = read_bytes(folder_ / run + "/metrics.jsonl");
     const Ending other = tiny(run, job + "--steps 4 --lr 0.25 --clip 2");
     EXPECT_EQ(other.code, 2) << other.output;
-    EXPECT_THAT(other.output, AllOf(HasSubstr("has done all its 4 steps"), HasSubstr("--lr: 0.001 before, 0.25 now"),
+    EXPECT_THAT(other.output, AllOf(HasSubstr("has done all its 4 steps"), HasSubstr("--lr: 0.004 before, 0.25 now"),
                                     HasSubstr("--clip: 1 before, 2 now"), HasSubstr("give more --steps")));
     const Ending shorter = tiny(run, job + "--steps 3");
     EXPECT_EQ(shorter.code, 2) << shorter.output;

@@ -32,12 +32,13 @@ TEST(Help, HasEveryOptionOfACommandAndNoOther) {
 
 TEST(Help, GroupsOptionsWithTheirUnitsAndDefaults) {
   const std::string help = help_text(Command::Train, {.width = 200});
-  for (const char* part :
-       {"\nData [data]\n", "\nModel [model]\n", "\nRanks [ranks]\n", "\nSharding [sharding]\n",
-        "\nTraining [training]\n", "\nLearning rate [training]\n", "\nSamples [samples]\n", "  --micro-batches N ",
-        "[full-shard]", "One of full-shard, shard-grad-op", "  --steps STEPS ", "[300]", "[0.001]",
-        "Seconds that a rank waits for another before the job ends. [600]", "--trace-steps A..B", "--dry-run ",
-        "--tie-embeddings true|false"}) {
+  for (const char* part : {"\nData [data]\n", "\nModel [model]\n", "\nRanks [ranks]\n", "\nSharding [sharding]\n",
+                           "\nTraining [training]\n", "\nLearning rate [training]\n", "\nSamples [samples]\n",
+                           "  --micro-batches N ", "[full-shard]", "One of full-shard, shard-grad-op",
+                           "  --steps STEPS ", "[1000, or 300 with --model, --init-from or --lora]",
+                           "[0.512 / width, at most 0.004; 0.001 with --model, --init-from or --lora]",
+                           "Seconds that a rank waits for another before the job ends. [600]", "--trace-steps A..B",
+                           "--dry-run ", "--tie-embeddings true|false"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }

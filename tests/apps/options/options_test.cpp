@@ -26,7 +26,7 @@ TEST(Options, DefaultsNeedOnlyAText) {
   EXPECT_EQ(line.answer, "");
   EXPECT_EQ(line.command, Command::Train);
   EXPECT_EQ(line.options.text, "a.txt");
-  EXPECT_EQ(line.options.warmup, 60);  // a fifth of 300 steps
+  EXPECT_EQ(line.options.warmup, 100);  // a fifth of the steps, at most 100
 }
 
 TEST(Options, AreTakenAsGiven) {
@@ -282,7 +282,7 @@ TEST(Options, WhatIsSavedIsTheSameConfigurationAgain) {
   EXPECT_THAT(second.problems, IsEmpty());
   EXPECT_EQ(second.options.chosen.flags, first.options.chosen.flags);
   EXPECT_EQ(second.options.prompt, "\"And\"\n\\");
-  EXPECT_EQ(second.options.decay_steps, 30);
+  EXPECT_EQ(second.options.decay_steps, 100);
   EXPECT_EQ(second.options.muon_lr, 3e-4);
   EXPECT_EQ(second.options.micro_batches, 5);
   EXPECT_EQ(second.options.model.width, 64);
