@@ -138,6 +138,44 @@ void check_pair(const Place& one, const Place& other) {
                                                                      : refuse(parameter, beside);
 }
 
+// Tensors that may hold a storage: those of the module, and what autograd keeps for them.
+class KnownTensors {
+ public:
+  void add(const torch::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    of_storage_[interpose::storage_facts(tensor).storage].insert(tensor.unsafeGetTensorImpl());
+    if (!tensor.is_view()) return;
+    Base& base = bases_[tensor._base().unsafeGetTensorImpl()];
+    base.holders = tensor._base().use_count();
+    base.views.insert(tensor.unsafeGetTensorImpl());
+  }
+
+  bool others_hold(const torch::Tensor& tensor) const {
+    const StorageFacts facts = interpose::storage_facts(tensor);
+    const auto& known = of_storage_.at(facts.storage);
+    return facts.holders > known.size() + bases_of(known);
+  }
+
+ private:
+  using Impls = std::unordered_set<const at::TensorImpl*>;
+
+  struct Base {
+    size_t holders = 0;
+    Impls views = {};
+  };
+
+  // A view holds the tensor that it was made of. Where nothing else does, that is out of reach.
+  size_t bases_of(const Impls& known) const {
+    return std::ranges::count_if(bases_, [&](const auto& one) {
+      const auto& [tensor, base] = one;
+      return known.contains(*base.views.begin()) && !known.contains(tensor) && base.holders <= base.views.size();
+    });
+  }
+
+  std::unordered_map<const void*, Impls> of_storage_;
+  std::unordered_map<const at::TensorImpl*, Base> bases_;
+};
+
 std::string listed(const std::vector<std::string>& names) {
   const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kMostNames));
   const size_t rest = names.size() - first.size();
@@ -166,15 +204,12 @@ void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignor
 }
 
 void warn_of_aliases(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
-  std::unordered_map<const void*, std::unordered_set<const at::TensorImpl*>> known;
-  for_each_known(units, ignored, [&](Role, const std::string&, const torch::Tensor& tensor) {
-    known[interpose::storage_facts(tensor).storage].insert(tensor.unsafeGetTensorImpl());
-  });
+  KnownTensors known;
+  for_each_known(units, ignored, [&](Role, const std::string&, const torch::Tensor& tensor) { known.add(tensor); });
   std::vector<std::string> held;
   for (const NamedUnit& unit : units) {
     for (const auto& [name, tensor] : unit.parameters) {
-      const StorageFacts facts = interpose::storage_facts(tensor);
-      if (tensor.numel() > 0 && facts.holders > known[facts.storage].size()) held.push_back(name);
+      if (tensor.numel() > 0 && known.others_hold(tensor)) held.push_back(name);
     }
   }
   if (held.empty()) return;
