@@ -56,8 +56,8 @@ TEST(Agreement, OnWhatOptionsMakeOfTheModelIsChecked) {
 TEST(Agreement, OnUnitsIsChecked) {
   run_ranks(2, [](World& world) {
     const TestModel model = make_model();
-    const Options one_unit{.units = one_unit()};
-    EXPECT_THAT(message_of<Error>([&] { shard(*model.module, world, world.rank() == 1 ? one_unit : Options{}); }),
+    const Options whole{.units = one_unit()};
+    EXPECT_THAT(message_of<Error>([&] { shard(*model.module, world, world.rank() == 1 ? whole : Options{}); }),
                 AllOf(HasSubstr("rank 1 has a model of 1 units, rank 0 one of 4"), HasSubstr("on every rank")));
   });
 }
