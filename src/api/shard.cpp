@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "api/aliases.h"
 #include "api/budgeted_modules.h"
 #include "api/given_units.h"
 #include "api/module_division.h"

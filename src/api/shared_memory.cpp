@@ -3,11 +3,8 @@
 #include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
-#include <iostream>
 #include <string>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "fsdp/deferred_init.h"
@@ -19,8 +16,6 @@ namespace fsdp {
 namespace {
 
 using interpose::StorageFacts;
-
-constexpr size_t kMostNames = 5;  // of parameters, in a warning
 
 enum class Role { Parameter, Buffer, Ignored };
 
@@ -57,25 +52,19 @@ Place place_of(Role role, size_t number, const std::string& name, const torch::T
   return {role, number, name, tensor, facts.address == 0 ? facts.storage : nullptr, begin, end};
 }
 
-// Calls visit(role, name, tensor) for all of them.
-template <typename Visit>
-void for_each_known(const std::vector<NamedUnit>& units, const NamedTensors& ignored, const Visit& visit) {
-  const auto visit_all = [&](Role role, const NamedTensors& tensors) {
-    for (const auto& [name, tensor] : tensors) visit(role, name, tensor);
-  };
-  for (const NamedUnit& unit : units) {
-    visit_all(Role::Parameter, unit.parameters);
-    visit_all(Role::Buffer, unit.buffers);
-  }
-  visit_all(Role::Ignored, ignored);
-}
-
 std::vector<Place> places_of(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
   std::vector<Place> places;
-  for_each_known(units, ignored, [&](Role role, const std::string& name, const torch::Tensor& tensor) {
-    const StorageFacts facts = interpose::storage_facts(tensor);
-    if (has_place(tensor, facts)) places.push_back(place_of(role, places.size(), name, tensor, facts));
-  });
+  const auto add = [&](Role role, const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      const StorageFacts facts = interpose::storage_facts(tensor);
+      if (has_place(tensor, facts)) places.push_back(place_of(role, places.size(), name, tensor, facts));
+    }
+  };
+  for (const NamedUnit& unit : units) {
+    add(Role::Parameter, unit.parameters);
+    add(Role::Buffer, unit.buffers);
+  }
+  add(Role::Ignored, ignored);
   return places;
 }
 
@@ -138,12 +127,6 @@ void check_pair(const Place& one, const Place& other) {
                                                                      : refuse(parameter, beside);
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kMostNames));
-  const size_t rest = names.size() - first.size();
-  return fmt::format("{}{}", fmt::join(first, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
-}
-
 }  // namespace
 
 void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
@@ -163,28 +146,6 @@ void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignor
     for (const Place* one : open) check_pair(*one, place);
     open.push_back(&place);
   }
-}
-
-void warn_of_aliases(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
-  std::unordered_map<const void*, std::unordered_set<const at::TensorImpl*>> known;
-  for_each_known(units, ignored, [&](Role, const std::string&, const torch::Tensor& tensor) {
-    known[interpose::storage_facts(tensor).storage].insert(tensor.unsafeGetTensorImpl());
-  });
-  std::vector<std::string> held;
-  for (const NamedUnit& unit : units) {
-    for (const auto& [name, tensor] : unit.parameters) {
-      const StorageFacts facts = interpose::storage_facts(tensor);
-      if (tensor.numel() > 0 && facts.holders > known[facts.storage].size()) held.push_back(name);
-    }
-  }
-  if (held.empty()) return;
-  std::cerr << fmt::format(
-                   "{}warning: shard: other tensors hold the memory of {}: a detach(), a view or a set_data() that was "
-                   "made before, or the graph of an earlier forward. They keep the values of now, since training "
-                   "changes the shards alone, and the memory stays. Make such tensors after fsdp::shard, or of a "
-                   "clone(); drop the results of earlier forwards (docs/errors.md).\n",
-                   message_prefix(), listed(held))
-            << std::flush;
 }
 
 }  // namespace fsdp

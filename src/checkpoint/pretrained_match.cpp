@@ -16,8 +16,9 @@ namespace {
 
 // A module that was converted as a whole has buffers of whole numbers in its own dtype (num_batches_tracked).
 bool is_convertible(torch::ScalarType from, const PretrainedTensor& wanted) {
-  if (from == wanted.type || (torch::isFloatingType(from) && torch::isFloatingType(wanted.type))) return true;
-  return wanted.is_buffer && !torch::isComplexType(from) && !torch::isComplexType(wanted.type);
+  if (from == wanted.type) return true;
+  return torch::isFloatingType(wanted.type) &&
+         (torch::isFloatingType(from) || (wanted.is_buffer && torch::isIntegralType(from, /*includeBool=*/true)));
 }
 
 // Rows of the same shape in the file and in the model, which has more or fewer of them.

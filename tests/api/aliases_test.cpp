@@ -141,6 +141,19 @@ TEST(AliasWarnings, AnAliasOfUnitsByHandIsFound) {
               AllOf(HasSubstr(kWarning), HasSubstr("w")));
 }
 
+TEST(AliasWarnings, TheTensorThatParametersAreViewsOfIsFound) {
+  EXPECT_THAT(output_of([](World& world) {
+                const Tensor flat = torch::arange(18).to(torch::kFloat);
+                std::vector<NamedUnit> units{{"a", {}, {}}};
+                for (int64_t i = 0; i < 2; ++i) {
+                  units[0].parameters.emplace_back("w" + std::to_string(i),
+                                                   flat.slice(0, 9 * i, 9 * i + 9).set_requires_grad(true));
+                }
+                auto sharded = shard(units, world);
+              }),
+              AllOf(HasSubstr(kWarning), HasSubstr("w0, w1")));
+}
+
 TEST(AliasWarnings, AnAliasOfADeferredParameterIsFoundAndSaysSoWhenItIsUsed) {
   EXPECT_THAT(output_of([](World& world) {
                 WithMember model = deferred_init([] { return WithMember(); });
@@ -194,6 +207,15 @@ TEST(AliasWarnings, AreNotWrittenForOtherHolders) {
       }
       nn::Sequential model(first, second);
       auto sharded = shard(*model, world);
+    }
+    {
+      std::vector<NamedUnit> units{{"a", {}, {}}};
+      {
+        const Tensor flat = torch::arange(18).to(torch::kFloat);
+        units[0].parameters.emplace_back("v", flat.slice(0, 0, 9).set_requires_grad(true));
+        units[0].parameters.emplace_back("w", flat.slice(0, 9, 18).view({3, 3}).set_requires_grad(true));
+      }
+      auto sharded = shard(units, world);
     }
     {
       std::vector<float> memory(9, 1.f);
