@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -180,7 +181,7 @@ TEST_P(CallBesideTraining, OfAnotherThreadIsNone) {
 }
 
 #ifdef FSDP_WITH_GLOO
-const std::string kBackends[] = {"shm", "gloo"};
+const std::vector<std::string> kBackends{"shm", "gloo"};
 
 TEST(CallBesideTrainingOnHosts, IsNamed) {
   for (const char* backend : {"hosts", "gloo"}) {
@@ -205,7 +206,7 @@ TEST(CallBesideTrainingOnHosts, IsNamed) {
   }
 }
 #else
-const std::string kBackends[] = {"shm"};
+const std::vector<std::string> kBackends{"shm"};
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Backends, CallBesideTraining, ::testing::ValuesIn(kBackends));
