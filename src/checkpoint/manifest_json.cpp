@@ -48,30 +48,33 @@ class Member {
     if (!is_scalar_of(kind, number)) fail(fmt::format("a whole number from 0 to {}", kHighestStep));
     return number;
   }
-  std::vector<Member> list() const {
+  // Calls take(member) for each of a list.
+  template <typename Take>
+  void each(const Take& take) const {
     if (!is_there() || !value_->is_array()) fail("a list");
-    std::vector<Member> members;
-    for (const Json& one : *value_) {
-      members.emplace_back(&one, fmt::format("{}[{}]", place_, members.size()), file_);
-    }
-    return members;
+    for (size_t i = 0; i < value_->size(); ++i) take(Member(&(*value_)[i], fmt::format("{}[{}]", place_, i), file_));
   }
-  std::map<std::string, Member> by_name() const {
+  // Calls take(name, member) for each of an object.
+  template <typename Take>
+  void each_by_name(const Take& take) const {
     if (!is_there() || !value_->is_object()) fail("values by their names");
-    std::map<std::string, Member> members;
     for (const auto& [name, one] : value_->items()) {
-      members.emplace(name, Member(&one, fmt::format("{}.{}", place_, files::printable(name)), file_));
+      take(name, Member(&one, fmt::format("{}.{}", place_, files::printable(name)), file_));
     }
-    return members;
+  }
+  // A list of two.
+  std::pair<Member, Member> pair(const char* expected) const {
+    if (!is_there() || !value_->is_array() || value_->size() != 2) fail(expected);
+    return {Member(&(*value_)[0], place_ + "[0]", file_), Member(&(*value_)[1], place_ + "[1]", file_)};
   }
   std::vector<int64_t> sizes() const {
     std::vector<int64_t> sizes;
-    for (const Member& size : list()) sizes.push_back(size.number(0, kLargestSize));
+    each([&](const Member& size) { sizes.push_back(size.number(0, kLargestSize)); });
     return sizes;
   }
   std::map<std::string, std::string> texts() const {
     std::map<std::string, std::string> texts;
-    for (const auto& [name, text] : by_name()) texts[name] = text.text();
+    each_by_name([&](const std::string& name, const Member& text) { texts[name] = text.text(); });
     return texts;
   }
 
@@ -104,15 +107,14 @@ std::vector<Manifest::Piece> pieces_in(const Member& one, const Manifest& manife
     one["pieces"].fail(fmt::format("pieces with the {} elements of its shape; these have {}", *numel, found));
   };
   int64_t shard = -1, left = *numel;
-  for (const Member& piece : one["pieces"].list()) {
-    const std::vector<Member> pair = piece.list();
-    if (pair.size() != 2) piece.fail("a shard and a size");
-    shard = pair[0].number(shard + 1, manifest.shards - 1);
-    const int64_t size = pair[1].number(1, kLargestSize);
+  one["pieces"].each([&](const Member& piece) {
+    const auto [of, numel_of_piece] = piece.pair("a shard and a size");
+    shard = of.number(shard + 1, manifest.shards - 1);
+    const int64_t size = numel_of_piece.number(1, kLargestSize);
     if (size > left) fail(*numel - left + size);
     pieces.push_back({static_cast<int>(shard), size});
     left -= size;
-  }
+  });
   if (left != 0) fail(*numel - left);
   return pieces;
 }
@@ -122,7 +124,8 @@ Manifest::Parameter parameter_in(const Member& one, const Manifest& manifest, st
   if (manifest.version == kOldestVersion) return parameter;
   parameter.tensors = one["tensors"].texts();
   if (!parameter.tensors.contains("model")) one["tensors"].fail("the dtype of 'model' among them");
-  for (const auto& [kind, number] : one["scalars"].by_name()) parameter.scalars[kind] = number.scalar(kind);
+  one["scalars"].each_by_name(
+      [&](const std::string& kind, const Member& number) { parameter.scalars[kind] = number.scalar(kind); });
   parameter.pieces = pieces_in(one, manifest);
   return parameter;
 }
@@ -155,26 +158,24 @@ Manifest manifest_in(const Json& json, const std::string& file) {
   manifest.step = all["step"].number(0, kHighestStep);
   manifest.version = static_cast<int>(all["version"].number(kOldestVersion, kManifestVersion));
   manifest.notes = all["notes"].texts();
-  for (const Member& one : all["files"].list()) {
-    manifest.files.push_back(file_in(one, manifest.files.size(), manifest));
-  }
+  all["files"].each(
+      [&](const Member& one) { manifest.files.push_back(file_in(one, manifest.files.size(), manifest)); });
   FSDP_CHECK(static_cast<int>(manifest.files.size()) == manifest.shards,
              "{} is damaged: it names {} files, expected {}", file, manifest.files.size(), manifest.shards);
   std::set<std::string> parameters, buffers;
-  for (const Member& one : all["parameters"].list()) {
-    manifest.parameters.push_back(parameter_in(one, manifest, parameters));
-  }
+  all["parameters"].each(
+      [&](const Member& one) { manifest.parameters.push_back(parameter_in(one, manifest, parameters)); });
   if (manifest.version == kOldestVersion) return manifest;
-  for (const Member& one : all["buffers"].list()) {
+  all["buffers"].each([&](const Member& one) {
     manifest.buffers.push_back({new_name(one, buffers), one["shape"].sizes(), one["dtype"].text()});
-  }
+  });
   if (!all["generators"].is_there()) return manifest;
-  for (const Member& one : all["generators"].list()) {
+  all["generators"].each([&](const Member& one) {
     const std::string name = one["name"].text();
     const bool is_next = manifest.generators.empty() || manifest.generators.back().name < name;
     if (!is_next) one["name"].fail("names in the order of their letters");
     manifest.generators.push_back({name, one["bytes"].number(0, kLargestSize)});
-  }
+  });
   return manifest;
 }
 
