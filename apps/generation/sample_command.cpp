@@ -54,7 +54,7 @@ void print_samples(models::LanguageModel& model, const SampleInputs& inputs, con
     tokens += written;
     text.end();
     print("\n");
-    if (writer.has_come_to_grief()) {
+    if (writer.logits_not_finite()) {
       throw fsdp::Error(
           fmt::format("sample {} ends after {}: the model's logits are not finite. Its weights are of no "
                       "use: take an earlier checkpoint, or train with a lower --lr.",

@@ -52,8 +52,8 @@ int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
   int64_t written = 0;
   for (; written < options_.sample_length; ++written) {
     const torch::Tensor scores = written == 0 ? scores_of_prompt() : scores_of_next(tokens);
-    has_come_to_grief_ = !scores.isfinite().all().item<bool>();
-    if (has_come_to_grief_) break;
+    logits_not_finite_ = !scores.isfinite().all().item<bool>();
+    if (logits_not_finite_) break;
     const int32_t token = draw_token(scores, options_, generator);
     if (token == end_) break;
     take(token);

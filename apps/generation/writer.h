@@ -27,10 +27,10 @@ class Writer {
 
   // Hands out what follows the prompt: at most --sample-length tokens, drawn with --temperature and --top-k by a
   // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text,
-  // or has come to grief. Where the context is full, its older half is forgotten. Returns how many there were.
+  // or its logits are not finite. Where the context is full, its older half is forgotten. Returns how many there were.
   int64_t write(uint64_t seed, const std::function<void(int32_t)>& take);
-  // Whether the last write() ended because the model's logits are not finite: its weights are of no use.
-  bool has_come_to_grief() const { return has_come_to_grief_; }
+  // Whether the last write() ended because the logits are not finite.
+  bool logits_not_finite() const { return logits_not_finite_; }
 
  private:
   torch::Tensor scores_after(std::vector<int32_t>::const_iterator first, std::vector<int32_t>::const_iterator last);
@@ -40,7 +40,7 @@ class Writer {
   models::LanguageModel& model_;
   const Options& options_;
   torch::Device device_;
-  bool was_training_, has_come_to_grief_ = false;
+  bool was_training_, logits_not_finite_ = false;
   int64_t known_;  // tokens: a model may know more than the tokenizer, which it has not learned
   std::optional<int32_t> end_;
   std::vector<int32_t> prompt_;
