@@ -12,7 +12,7 @@ namespace trainer {
 
 namespace {
 
-constexpr size_t kTextColumn = 28, kWidth = 80;
+constexpr size_t kTextColumn = 28, kPageWidth = 80;
 
 const char* word_of_verdict(Verdict verdict) {
   switch (verdict) {
@@ -38,7 +38,7 @@ std::string mend_lines(const std::string& mend) {
 
 std::string text_of_finding(const Finding& finding) {
   const std::string left = fmt::format("{:<9}{}", word_of_verdict(finding.verdict), finding.subject);
-  return paragraph(left, finding.text, kTextColumn, kWidth) + mend_lines(finding.mend);
+  return paragraph(left, finding.text, kTextColumn, kPageWidth) + mend_lines(finding.mend);
 }
 
 int64_t count_of(const std::vector<Findings>& all, Verdict verdict) {

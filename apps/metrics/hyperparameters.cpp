@@ -5,7 +5,7 @@ namespace trainer {
 namespace {
 
 // Of summary.proto and tensor.proto.
-constexpr int kTag = 1, kTensor = 8, kMetadata = 9;
+constexpr int kTagOfSummary = 1, kTensor = 8, kMetadata = 9;
 constexpr int kPluginData = 1, kPluginName = 1, kContent = 2;
 constexpr int kDtype = 1, kShape = 2, kShapeDim = 2, kDimSize = 1, kFloat = 1;
 // Of plugin_data.proto. Its version is 0, which is what an absent field means.
@@ -39,7 +39,7 @@ Message plugin_value(const std::string& tag, int kind, const Message& data) {
   tensor.add_integer(kDtype, kFloat);
   tensor.add_message(kShape, shape);
   Message value;
-  value.add_bytes(kTag, tag);
+  value.add_bytes(kTagOfSummary, tag);
   value.add_message(kTensor, tensor);
   value.add_message(kMetadata, metadata);
   return value;
