@@ -178,12 +178,11 @@ struct PretrainedOptions {
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json
 // and the files that it names; or one of these files. fp64, fp32, fp16 and bf16 are converted to the model's dtypes,
-// and buffers from any dtype to any, as those of a module that was converted as a whole, where a whole number or a bool
-// stays what it is; an optimizer keeps its state. Each rank reads its own part, and holds it a second time until all is
-// read, but for shards that lie in files. A collective. Throws `Error`, with nothing changed, with all that differs:
-// names that are missing or left over, shapes and dtypes; and for a file that is damaged. Where a file for such shards
-// cannot be read any more when it is their turn, it throws `Error`, too, and so does every use of the model until
-// another load has succeeded.
+// and whole numbers to a buffer's floating one, which a module has that was converted as a whole; an optimizer keeps
+// its state. Each rank reads its own part, and holds it a second time until all is read, but for shards that lie in
+// files. A collective. Throws `Error`, with nothing changed, with all that differs: names that are missing or left
+// over, shapes and dtypes; and for a file that is damaged. Where a file for such shards cannot be read any more when it
+// is their turn, it throws `Error`, too, and so does every use of the model until another load has succeeded.
 void load_pretrained(const std::filesystem::path& path, ShardedModel& model, const PretrainedOptions& options = {});
 
 // Writes the parameters, whole and in fp32, and rank 0's buffers to `directory`/model.safetensors, which

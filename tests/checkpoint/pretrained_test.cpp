@@ -122,13 +122,14 @@ TEST_F(Pretrained, AModuleThatWasConvertedAsAWholeIsFilled) {
       SmallModel model;
       Tensors values = fill(*model, 1);
       values["norm.num_batches_tracked"] = torch::tensor(int64_t{257});
-      on_rank0(world, [&] { write_safetensors(path("plain.safetensors"), listed(values), {}); });
+      const fs::path file = path(std::string(toString(dtype)) + ".safetensors");
+      on_rank0(world, [&] { write_safetensors(file, listed(values), {}); });
       SmallModel converted;
       fill(*converted, 50);
       converted->to(dtype);
       EXPECT_EQ(converted->norm->num_batches_tracked.scalar_type(), dtype);
       auto sharded = shard(*converted, world);
-      load_pretrained(path("plain.safetensors"), sharded);
+      load_pretrained(file, sharded);
       expect_state(sharded, values);  // rounded, as module->to rounds
       save_pretrained(path("saved"), sharded);
       load_pretrained(path("saved"), sharded);
