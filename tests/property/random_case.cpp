@@ -54,6 +54,14 @@ Policy random_policy(RandomSource& random) {
   });
 }
 
+// A model may have no such modules, or none with parameters, which is an error of `shard`.
+UnitPolicy found_or_whole(const UnitPolicy& policy, const torch::nn::Module& module) try {
+  preview_units(module, {.units = policy});
+  return policy;
+} catch (const Error&) {
+  return one_unit();
+}
+
 MixedPrecision random_precision(RandomSource& random) {
   const std::optional<torch::ScalarType> bf16 = torch::kBFloat16;
   return {.param_dtype = bf16,
@@ -166,7 +174,7 @@ RandomCase make_random_case(uint64_t seed) {
                     .in_backward_every = clips ? 0 : 2};
   drawn.options.strategy = cell.strategy;
   drawn.options.shard_group_size = cell.group_size;
-  drawn.options.units = policy.units;
+  drawn.options.units = found_or_whole(policy.units, *drawn.make(0).model.module);
   drawn.options.buffers = static_cast<int>(random.between(2, 4));
   drawn.options.prefetch = static_cast<int>(random.between(0, 2));
   drawn.options.full_on_each_host = cell.backend == kSeveralHosts && random.one_in(2);
