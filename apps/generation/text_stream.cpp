@@ -30,23 +30,33 @@ bool ends_within_character(std::string_view text) {
 
 void TextStream::add(std::span<const int32_t> tokens) {
   pending_.insert(pending_.end(), tokens.begin(), tokens.end());
-  const std::string text = text_of_pending();
-  // A token is one byte at least: more of them than a character has bytes do not wait for its end.
-  const bool waits = pending_.size() < kLongestCharacter || tokens.size() > 1;
-  if (waits && ends_within_character(text)) return;
-  show_(text);
-  shown_.swap(pending_);
-  pending_.clear();
+  if (!ends_within_character(text_of_pending(pending_.size()))) return show(pending_.size());
+  // A token is one byte at least: the character that is not whole has no part in the tokens before the last three.
+  const bool is_prompt = tokens.size() > 1;
+  while (!is_prompt && pending_.size() >= kLongestCharacter) show(tokens_of_whole_characters());
 }
 
 void TextStream::end() {
-  if (!pending_.empty()) show_(text_of_pending());
-  pending_.clear();
+  if (!pending_.empty()) show(pending_.size());
 }
 
-std::string TextStream::text_of_pending() const {
+void TextStream::show(size_t count) {
+  show_(text_of_pending(count));
+  const auto last = pending_.begin() + static_cast<std::ptrdiff_t>(count);
+  shown_.assign(pending_.begin(), last);
+  pending_.erase(pending_.begin(), last);
+}
+
+size_t TextStream::tokens_of_whole_characters() const {
+  const std::string text = text_of_pending(pending_.size());
+  size_t count = 1;
+  while (count < pending_.size() && !text.starts_with(text_of_pending(count))) ++count;
+  return count;
+}
+
+std::string TextStream::text_of_pending(size_t count) const {
   std::vector<int32_t> all = shown_;
-  all.insert(all.end(), pending_.begin(), pending_.end());
+  all.insert(all.end(), pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
   const size_t before = shown_.empty() ? 0 : tokenizer_.decode(shown_).size();
   const std::string text = tokenizer_.decode(all);
   return text.substr(std::min(before, text.size()));

@@ -22,7 +22,12 @@ class TextStream {
   void end();
 
  private:
-  std::string text_of_pending() const;
+  // Of the first `count` of them.
+  std::string text_of_pending(size_t count) const;
+  // Shows the first `count` of them.
+  void show(size_t count);
+  // The fewest of them, one at least, after which a character ends.
+  size_t tokens_of_whole_characters() const;
 
   const tokenizers::Tokenizer& tokenizer_;
   Show show_;

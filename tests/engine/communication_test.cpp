@@ -208,7 +208,9 @@ TEST(Gradients, ThatOneRankLacksKeepNobodyWaiting) {
     for (int i = 0; i < kUnits; ++i) {
       weights.push_back(torch::eye(4).set_requires_grad(true));
       biases.push_back(torch::zeros({4}, torch::requires_grad()));
-      units.push_back({"unit" + std::to_string(i), {{"weight", weights[i]}, {"bias", biases[i]}}, {}});
+      units.push_back({"unit" + std::to_string(i),
+                       {{"weight" + std::to_string(i), weights[i]}, {"bias" + std::to_string(i), biases[i]}},
+                       {}});
     }
     auto sharded = shard(units, world);
     AdamW optimizer(sharded);

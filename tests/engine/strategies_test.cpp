@@ -215,7 +215,7 @@ TEST(Strategies, ThatHoldWholeUnitsDoNotCareWhichBlocksARankUses) {
       std::vector<torch::Tensor> weights;
       for (int i = 0; i < kBlocks; ++i) {
         weights.push_back(torch::eye(4).set_requires_grad(true));
-        units.push_back({"block" + std::to_string(i), {{"weight", weights[i]}}, {}});
+        units.push_back({"block" + std::to_string(i), {{"weight" + std::to_string(i), weights[i]}}, {}});
       }
       auto sharded = shard(units, world, {.strategy = strategy});
       AdamW optimizer(sharded, {.lr = 0.1});

@@ -88,7 +88,7 @@ TEST_F(TrainStop, SavesOnNoticeAndIsNotEndedByTheSignalAfterIt) {
     const std::string run = "run" + ranks, a_step_of_seconds = " --micro-batches 2000 --steps 1000";
     Job job(tiny_arguments(run, "--ranks " + ranks + a_step_of_seconds), folder_ / run, 0);
     const auto is_heard = [&] {
-      return ranks == "1" ? job.takes_wishes() : job.handles_in_rank(SIGUSR1, 0) && job.handles_in_rank(SIGUSR1, 1);
+      return ranks == "1" ? job.takes_wishes() : job.handles_in_rank(SIGTERM, 0) && job.handles_in_rank(SIGTERM, 1);
     };
     while (!is_heard()) ASSERT_FALSE(job.ends_within(5ms));
     job.send(SIGUSR1, job.launcher());

@@ -54,5 +54,22 @@ TEST(TextStream, OfTokensThatArePartsOfCharactersIsTheText) {
   for (const std::string& part : parts) EXPECT_EQ(part.find("\xef\xbf\xbd"), std::string::npos) << part;
 }
 
+// A decoder shows each of these parts of characters as U+FFFD. The character after them is whole all the same.
+TEST(TextStream, OfACharacterAfterPartsOfOthersIsTheText) {
+  if (!tokenizers::has_hugging_face()) FSDP_SKIP_TEST("no Python has the package tokenizers (pip install tokenizers)");
+  const auto tokenizer = tokenizers::make_hugging_face(some_byte_level().tokenizer_json(), "test");
+  const std::vector<int32_t> whole = tokenizer->encode("\xc8\xaa");
+  ASSERT_EQ(whole.size(), 2u);
+  for (const size_t parts : {1, 2, 3, 4, 5, 6, 7}) {
+    std::vector<int32_t> tokens(parts, whole[0]);
+    tokens.insert(tokens.end(), whole.begin(), whole.end());
+    std::string all;
+    TextStream stream(*tokenizer, [&](std::string_view part) { all += part; });
+    for (const int32_t token : tokens) stream.add({&token, 1});
+    stream.end();
+    EXPECT_EQ(all, tokenizer->decode(tokens)) << parts;
+  }
+}
+
 }  // namespace
 }  // namespace trainer
