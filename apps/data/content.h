@@ -17,10 +17,10 @@ inline constexpr int64_t kHashedPlaces = 1024, kHashedTogether = int64_t{1} << 1
 // Adds `count` bytes or tokens from `first` on to the hash; at most kHashedTogether.
 using AddContent = std::function<void(int64_t first, int64_t count, fsdp::files::ContentHash& hash)>;
 
-// Of `size` bytes or tokens; in hexadecimal digits.
+// Returns the hash of `size` bytes or tokens, in hexadecimal digits.
 std::string content_hash(int64_t size, const AddContent& add);
 
-// Of the ids, wherever they lie and however they are stored there.
+// Returns the hash of the ids. It does not depend on how files store them.
 std::string content_hash(const TokenSource& tokens);
 
 }  // namespace data

@@ -47,7 +47,7 @@ bool is_of_texts(uint32_t character) {
   return character >= 0x20 ? character <= 0x10ffff : character >= '\t' && character <= '\r';
 }
 
-// Whether these are characters of text, half of them ASCII, in so many bytes each.
+// Returns whether these are characters of text of so many bytes each, half of them ASCII.
 bool is_text_in(std::string_view text, size_t bytes, bool big_endian) {
   constexpr size_t kLeast = 4;  // characters: fewer may be anything
   const size_t characters = text.size() / bytes;

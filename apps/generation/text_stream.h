@@ -22,11 +22,11 @@ class TextStream {
   void end();
 
  private:
-  // Of the first `count` of them.
+  // Returns the text of the first `count` pending tokens.
   std::string text_of_pending(size_t count) const;
-  // Shows the first `count` of them.
+  // Shows the first `count` pending tokens.
   void show(size_t count);
-  // The fewest of them, one at least, after which a character ends.
+  // Returns the least number of pending tokens, at least 1, after which a character ends.
   size_t tokens_of_whole_characters() const;
 
   const tokenizers::Tokenizer& tokenizer_;

@@ -29,7 +29,7 @@ class Writer {
   // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text,
   // or its logits are not finite. Where the context is full, its older half is forgotten. Returns how many there were.
   int64_t write(uint64_t seed, const std::function<void(int32_t)>& take);
-  // Whether the last write() ended because the logits are not finite.
+  // Returns whether the last write() ended because the logits are not finite.
   bool logits_not_finite() const { return logits_not_finite_; }
 
  private:

@@ -17,7 +17,7 @@ namespace trainer {
 std::string with_paths(const Row& row, const std::string& value,
                        const std::function<std::string(const std::string& path)>& replace);
 
-// What is wrong with the length of a path, to be said after its name; empty where the system takes it.
+// Returns the problem with the length of a path, in words that follow its name. Empty: the system takes it.
 std::string problem_of_length(const std::string& path);
 // As above, of the paths in a value.
 std::string problem_of_lengths(const Row& row, const std::string& value);

@@ -66,7 +66,7 @@ std::string put(const Scalar& given, const Check&, bool& target) {
   return "";
 }
 
-// Of a whole number that int64 does not have, or not in the form in which it is written.
+// For a whole number that int64 does not hold, or that is written in another form.
 std::string problem_with_whole(const Check& check, double value, const std::string& written) {
   const auto* allowed = std::get_if<WholeNumbers>(&check);
   const int64_t lowest = allowed ? allowed->lowest : std::numeric_limits<int64_t>::min();

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kVersion = "defaults_version";
 
-// Of the run that goes on, or whose configuration is used; empty: it is another file, or begins anew.
+// Returns the settings of the run that goes on or whose configuration is used. Empty: there is no such run.
 fs::path settings_of_run(const Options& options) {
   const fs::path config = options.config;
   if (!config.empty()) return config.filename() == "config.toml" ? config.parent_path() / "config.json" : fs::path();

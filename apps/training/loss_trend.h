@@ -1,4 +1,4 @@
-// Whether a run ended while its validation loss still fell.
+// Finds out whether a run ended while its validation loss still fell.
 #pragma once
 
 #include <cstdint>

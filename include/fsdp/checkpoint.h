@@ -98,7 +98,7 @@ struct LoadDifferences {
   std::vector<std::string> grown = {};
   // Parameters that have another floating dtype here, and states that are kept otherwise (StateDtype): converted.
   std::vector<std::string> converted = {};
-  // Of load_pretrained: parameters of PretrainedOptions::first_rows that have more rows in the files.
+  // After load_pretrained: parameters of PretrainedOptions::first_rows that have more rows in the files.
   std::vector<std::string> cut = {};
 };
 

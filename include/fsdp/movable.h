@@ -49,7 +49,7 @@ class Movable {
     check();
     return value_;
   }
-  // Of a pointer, its target.
+  // The target, where the value is a pointer.
   auto& operator*() const { return *get(); }
   auto* operator->() const { return std::to_address(get()); }
 

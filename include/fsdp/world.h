@@ -102,7 +102,7 @@ struct LaunchOptions {
 // destructors of global objects: these are the launching process's. If a rank calls exit(0), and others then wait for
 // it, the job fails and names it. More ranks than the limits of this machine allow are refused before any is forked.
 //
-// Of descriptors 0, 1 and 2, launch opens those that are closed, as /dev/null. While forked ranks run, SIGCHLD is not
+// launch opens /dev/null as each of descriptors 0, 1 and 2 that is closed. While forked ranks run, SIGCHLD is not
 // ignored in this process. The ranks have its signal mask and dispositions as they were before. If they block SIGTERM,
 // a signal ends them by SIGKILL, three seconds later. One rank in this process leaves all signals as they are.
 //

@@ -22,7 +22,7 @@ void check_names_of(const std::vector<UnitMembers>& units) {
   }
 }
 
-// Of the whole, or with a parameter of the module.
+// Returns whether the unit is the whole module or holds a parameter of it.
 bool is_found(const UnitMembers& unit, const std::vector<std::string>& parameters) {
   const auto holds = [&](const std::string& member) {
     return member.empty() || std::ranges::any_of(parameters, [&](const std::string& name) {
@@ -32,7 +32,7 @@ bool is_found(const UnitMembers& unit, const std::vector<std::string>& parameter
   return unit.members.empty() || std::ranges::any_of(unit.members, holds);
 }
 
-// Of the modules that have parameters, each class once.
+// Adds the class of each module that has parameters, once.
 void add_classes(const torch::nn::Module& module, std::vector<std::string>& classes) {
   for (const auto& child : module.children()) {
     if (child->parameters().empty()) continue;

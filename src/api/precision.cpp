@@ -27,7 +27,7 @@ bool names(const std::string& pattern, std::string_view tensor) {
   return false;
 }
 
-// Of parameters and buffers; one of several names has its first.
+// Returns the names of parameters and buffers. A tensor of several names has its first.
 std::vector<std::string> names_of_tensors(const std::vector<NamedUnit>& units) {
   std::vector<std::string> all;
   std::unordered_set<const at::TensorImpl*> seen;

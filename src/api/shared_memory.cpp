@@ -77,7 +77,7 @@ torch::Tensor mark(const Place& place, uintptr_t begin, uintptr_t end) {
   return flags;
 }
 
-// Of a parameter and another tensor whose places meet.
+// Returns whether a parameter and another tensor, whose places meet, share a byte.
 bool share_bytes(const Place& parameter, const Place& other) {
   if (parameter.tensor.is_non_overlapping_and_dense() && other.tensor.is_non_overlapping_and_dense()) return true;
   const uintptr_t begin = std::min(parameter.begin, other.begin), end = std::max(parameter.end, other.end);

@@ -108,7 +108,7 @@ void Watchdog::Thread::set_call(const WorldCall* call) {
   changed.notify_all();
 }
 
-// Another thread of this rank's may be in a call of a world, and keeps nobody of this group waiting.
+// If another thread of this rank is in a call of a world, no rank of this group waits for that thread.
 void Watchdog::Thread::note_user() {
   if (std::exchange(user, std::this_thread::get_id()) != std::this_thread::get_id() && own.call) set_call(nullptr);
 }

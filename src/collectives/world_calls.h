@@ -26,7 +26,7 @@ class WorldCalls {
   void open(uint64_t world);
   // Returns the call's number.
   uint64_t begin(uint64_t world);
-  // Whether a rank that is in `call` waits for this one.
+  // Returns whether a rank that is in `call` waits for this one.
   bool is_awaited_by(const WorldCall& call) const;
 
  private:

@@ -14,7 +14,7 @@ namespace fsdp::deferred {
 
 namespace {
 
-// A seed that nobody chooses, and that follows from the state: FNV-1a (Fowler, Noll and Vo) of its bytes.
+// An unlikely seed that follows from the state: FNV-1a (Fowler, Noll and Vo) of its bytes.
 uint64_t mark_of(const torch::Tensor& state) {
   uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const uint8_t byte : std::span(state.const_data_ptr<uint8_t>(), state.numel())) {

@@ -52,7 +52,7 @@ class DeferredStorage final : public c10::StorageImpl {
   std::string left_by_;
 };
 
-// What is wrong with the use of a tensor over a storage that a parameter has left, and what to do.
+// The error and its remedy for a tensor over a storage that a parameter has left.
 std::string left_behind(const std::string& parameter);
 
 // A tensor over the storage, with the dtype, sizes, strides and offset of `like`.

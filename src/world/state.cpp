@@ -183,7 +183,7 @@ void State::note_call(const collectives::WorldCall* call) {
   std::erase_if(*told_of_calls_, [call](const NoteCall& note) { return !note(call); });
 }
 
-// Of the calls of other worlds: a rank may be in one of them while a peer waits in this one.
+// For calls of other worlds: a rank may be in one of them while a peer waits in this one.
 void State::tell_own_group() {
   if (std::exchange(tells_own_group_, true)) return;
   tell_of_calls([observer = weak_from_this()](const collectives::WorldCall* call) {

@@ -53,7 +53,7 @@ Supervisor::Supervisor(const RankErrors& errors, const memory::HeldMemory* held)
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &previous_pipe_action_);
-  // Ignored, as a parent may have left it, the system tells nobody how a rank ended.
+  // If SIGCHLD is ignored, as a parent may have left it, the system does not report how a rank ended.
   sigaction(SIGCHLD, nullptr, &previous_child_action_);
   struct sigaction tell {};
   tell.sa_handler = SIG_DFL;

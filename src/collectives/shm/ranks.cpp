@@ -114,7 +114,7 @@ void Ranks::note_call(const WorldCall* call) {
   own.calls.set(own.calls.get() + 1);
 }
 
-// Another thread of this rank's may be in a call of a world, and keeps nobody of this group waiting.
+// If another thread of this rank is in a call of a world, no rank of this group waits for that thread.
 void Ranks::note_user() {
   if (user_.exchange(std::this_thread::get_id()) != std::this_thread::get_id()) note_call(nullptr);
 }
