@@ -66,7 +66,7 @@ std::optional<int64_t> product(int64_t number, int64_t scale) {
   return __builtin_mul_overflow(number, scale, &result) ? std::nullopt : std::optional(result);
 }
 
-// Whether the digits are a number, be it one beyond the range of fp64.
+// Returns whether the digits are a number, also one beyond the range of fp64.
 bool is_written_as_number(const std::string& digits) {
   double ignored = 0;
   const char* end = digits.data() + digits.size();

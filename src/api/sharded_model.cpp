@@ -25,7 +25,7 @@ FullParameters::FullParameters(FullParameters&&) noexcept = default;
 
 FullParameters::~FullParameters() {
   if (scope_.is_moved_from() || scope_.get() == nullptr || scope_->is_unwound())
-    return;  // half-written values are nobody's
+    return;  // half-written values are dropped
   try {
     close();
   } catch (const std::exception& error) {

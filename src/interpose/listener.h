@@ -62,7 +62,7 @@ struct Link {
   Listener* listener = nullptr;  // null once it has gone
   // Whether the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
-  // Whether backwards of no_sync scopes left gradients that are not reduced yet: the listener sets and resets it.
+  // Set while gradients of no_sync scopes wait for their reduction. The listener sets and resets it.
   std::atomic<bool> local_sums = false;
   // The operator that runs on parameters, for messages; null while none does. Of several threads' the last to begin.
   std::atomic<const char*> operation = nullptr;
