@@ -9,7 +9,8 @@
 
 namespace trainer {
 
-// Returns whether the command computes with threads. `word`: the first argument of the program, empty where there is none.
+// Returns whether the command computes with threads. `word`: the first argument of the program, empty where there is
+// none.
 bool computes(std::string_view word);
 
 // Lets waiting threads sleep at once (OMP_WAIT_POLICY=passive), unless OMP_WAIT_POLICY or GOMP_SPINCOUNT is set. OpenMP
