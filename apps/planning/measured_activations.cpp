@@ -1,42 +1,22 @@
 #include "planning/measured_activations.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/activations.h>
 #include <fsdp/loss.h>
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/generator_kept.h"
 #include "planning/live_tensors.h"
 #include "run/sharding.h"
 
 namespace trainer {
 
 namespace {
-
-// Puts the default generator back to where it was.
-class GeneratorKept {
- public:
-  GeneratorKept() : generator_(at::detail::getDefaultCPUGenerator()) {
-    const std::lock_guard lock(generator_.mutex());
-    state_ = generator_.get_state();
-  }
-  ~GeneratorKept() {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
-  GeneratorKept(const GeneratorKept&) = delete;
-  GeneratorKept& operator=(const GeneratorKept&) = delete;
-
- private:
-  at::Generator generator_;
-  torch::Tensor state_;
-};
 
 // Threads would wait longer for each other than they compute.
 class OneThread {

@@ -11,6 +11,13 @@
 
 namespace trainer {
 
+// On a rank's device, in seconds.
+struct PassTimes {
+  double layer = 0;                // forward and backward of one layer for a micro-batch
+  double rest = 0;                 // of embedding, head and loss
+  double update_of_parameter = 0;  // the optimizer's, for one parameter
+};
+
 // What is known of a host without training on it.
 struct Host {
   bool on_gpus = false;                             // the ranks compute on GPUs, and `memory` is that of these
@@ -21,6 +28,7 @@ struct Host {
   double process_bytes = 0;                         // that a rank takes before its model is made; on GPUs 0
   double program_bytes = 0;                         // that the ranks of a host take together, once: the program's files
   std::optional<double> peak_flops = std::nullopt;  // operations per second and rank; none: not measured
+  std::optional<PassTimes> passes = std::nullopt;   // none: not measured
 };
 
 // Of --memory and --peak-flops, which are in `options`, neither is in `host`: they are another's.
