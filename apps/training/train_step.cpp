@@ -31,11 +31,6 @@ struct Passes {
   double wait_seconds = 0;            // for other ranks
 };
 
-// From pinned memory, so that the host goes on.
-torch::Tensor to_device(const torch::Tensor& tensor, const torch::Device& device) {
-  return device.is_cpu() ? tensor : tensor.pin_memory().to(device, /*non_blocking=*/true);
-}
-
 // Of the whole job's, by its number in the step.
 data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
   const Options& options = training.options;
@@ -55,7 +50,8 @@ void run_micro_batch(Training& training, int64_t steps_done, int64_t number, Pas
     fsdp::seed_micro_batch(static_cast<uint64_t>(options.seed), steps_done + 1, number);
   }
   const torch::Device device = training.world.device();
-  const torch::Tensor loss = training.model.loss(to_device(batch.tokens, device), to_device(batch.targets, device));
+  const torch::Tensor loss =
+      training.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
   training.scaler.scale(loss).backward();  // the module itself, as ever
   passes.losses.push_back(loss.detach());
 }

@@ -1,6 +1,7 @@
 #include "device/streams.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <chrono>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +40,7 @@ long visible_devices() {
 struct RecordedEvent {
   c10::Stream stream;
   Clock clock;
+  std::chrono::steady_clock::time_point at;
 };
 
 RecordedEvent* recorded(void* event) { return static_cast<RecordedEvent*>(event); }
@@ -63,7 +65,9 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, with_index(device)); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, with_index(device));
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
     return stream_from_pool(with_index(device).index(), high_priority);
   }
@@ -89,8 +93,8 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
-    if (*event == nullptr) *event = new RecordedEvent{stream, {}};
-    *recorded(*event) = {stream, clock_of(stream)};
+    if (*event == nullptr) *event = new RecordedEvent{stream, {}, {}};
+    *recorded(*event) = {stream, clock_of(stream), std::chrono::steady_clock::now()};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) note_stream_wait(stream, recorded(event)->stream, recorded(event)->clock);
@@ -105,14 +109,18 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     note_host_wait("synchronize event", recorded(event)->stream, recorded(event)->clock);
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete recorded(event); }
-  double elapsedTime(void*, void*, const c10::DeviceIndex) const override { return 1e-3; }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    return std::chrono::duration<double, std::milli>(recorded(to)->at - recorded(from)->at).count();
+  }
 
   void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
     use_on_stream(pointer.get(), stream);
   }
 
  private:
-  static c10::Device with_index(c10::Device device) { return {kCuda, device.has_index() ? device.index() : this_device}; }
+  static c10::Device with_index(c10::Device device) {
+    return {kCuda, device.has_index() ? device.index() : this_device};
+  }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, TestDeviceGuard)
