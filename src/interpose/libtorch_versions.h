@@ -31,12 +31,13 @@ class OwnNode : public torch::autograd::Node {
  public:
   using Node::Node;
 
- private:
-  virtual void release_members() = 0;
   void release_resources() override {
     release_members();
     Node::release_resources();
   }
+
+ private:
+  virtual void release_members() = 0;
 };
 #else
 using NodeOwner = std::shared_ptr<torch::autograd::Node>;

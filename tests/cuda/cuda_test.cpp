@@ -104,7 +104,7 @@ void expect_plain_bits(World& world) {
 
 TEST_F(Cuda, OneRankHasTheBitsOfPlainLibTorch) { run_ranks(1, expect_plain_bits); }
 
-// Through the host's memory: NCCL takes no two ranks on one GPU.
+// Through the host's memory: NCCL takes no two ranks of one host on one GPU.
 TEST_F(Cuda, TwoRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
   const auto result = run_on_one_gpu(2, expect_plain_bits, "auto");
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -115,6 +115,17 @@ TEST_F(Cuda, NcclRefusesToShareAGpu) {
       2, [](World&) {}, "nccl");
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.output, HasSubstr("have one GPU between them"));
+}
+
+// Two ranks as a launcher starts them. NCCL takes them for ranks of two hosts, which talk over loopback. A sum of two
+// has one order, NCCL's too.
+TEST_F(Cuda, TwoNcclRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
+  LaunchOptions options = testing::test_options();
+  options.backend = "nccl";
+  testing::run_on_hosts({.hosts = 1, .ranks = 2}, expect_plain_bits, options, [](int rank) {
+    return std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0", "NCCL_HOSTID=" + std::to_string(rank),
+                                    "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"};
+  });
 }
 
 // A sum of two has one order, NCCL's too.
