@@ -59,6 +59,13 @@ struct Capabilities {
 // checks where the backend needs it, or any.
 enum class Order { Common, Any };
 
+// Whether a reduction under way can be waited for before this rank goes on.
+enum class Begun {
+  Yes,         // every rank has begun it
+  HeldBack,    // this rank has not sent its part: others go out before it
+  PeerStalls,  // a rank does not begin it before this rank goes on: it waits for others itself, or its backward is over
+};
+
 // How a write treats the ranks that still read the shard. Wait: it waits for them, and all ranks write their units in
 // one order. WaitInAnyOrder: it waits, and they write them in any. Ask: it waits for nothing that a peer has yet to
 // compute.
@@ -108,9 +115,8 @@ class UnitCollectives {
   // Starts to add every rank's gradients of this rank's shard to `sum`, in fp32. The gradients stay untouched until
   // `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
-  // Waits until every rank has begun the reduction under way. False when one of them does not before this rank goes
-  // on: it waits for others itself, or is done with its backward.
-  virtual bool wait_begun() = 0;
+  // Waits until every rank has begun the reduction under way, or says why it does not.
+  virtual Begun wait_begun() = 0;
   // Ends the reduction under way.
   virtual void wait_reduce() = 0;
   // Completes the sum: until then it may lack what replicas of the shard add up, and they may read it.

@@ -35,7 +35,7 @@ class StagedUnit final : public UnitCollectives {
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override { return unit_->wait_begun(); }
+  Begun wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override { return shown_; }

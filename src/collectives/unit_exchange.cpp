@@ -114,8 +114,10 @@ void UnitExchange::exchange_slices(int peer, int slice_tag) {
   messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, slice_tag));
 }
 
-bool UnitExchange::wait_begun() {
-  return wire_->guarded(message_prefix(spec_.name), "reduce", [&] { return wire_->wait_unless_stalled(flags_); });
+Begun UnitExchange::wait_begun() {
+  return wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    return wire_->wait_unless_stalled(flags_) ? Begun::Yes : Begun::PeerStalls;
+  });
 }
 
 void UnitExchange::wait_reduce() {

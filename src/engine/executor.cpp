@@ -184,13 +184,20 @@ void Executor::finish_reduction(const Action& action) {
   unit.gradients.close();
 }
 
-// Where a peer does not begin the reduction, that keeps its memory, and its place in the arena is made anew.
+// A reduction that does not end before this rank goes on keeps its memory, and its place in the arena is made anew.
 void Executor::wait_buffer(const Action& action) {
-  const auto begun = [&] { return units_[action.unit]->collectives->wait_begun(); };
-  if (recorder_.waits(Activity::WaitReduce, action.unit, begun)) return wait_reduction(action);
-  const int kept = schedule_.reduction_stalls(action.unit);
+  const auto wait = [&] { return units_[action.unit]->collectives->wait_begun(); };
+  const collectives::Begun begun = recorder_.waits(Activity::WaitReduce, action.unit, wait);
+  if (begun == collectives::Begun::Yes) return wait_reduction(action);
+  const int kept = schedule_.reduction_stalls(action.unit, begun == collectives::Begun::PeerStalls);
   arena_.gradients.move(action.buffer, kept);
   arena_.staging.move(action.buffer, kept);
+}
+
+void Executor::reductions_end(bool everywhere) {
+  guarded([&] { group_.reductions_end(everywhere); });
+  arena_.gradients.keep(schedule_.gradient_buffers());
+  arena_.staging.keep(schedule_.gradient_buffers());
 }
 
 void Executor::wait_sums() {

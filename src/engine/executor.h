@@ -34,6 +34,8 @@ class Executor {
   void gather_for_others(int unit);
   // Stores or adds a gradient where the unit's are completed.
   void write_gradient(int unit, int parameter, torch::Tensor gradient);
+  // A backward's reductions are over (Group::reductions_end): buffers that it has given up are freed.
+  void reductions_end(bool everywhere);
   // Waits for what replicas of the shards add up.
   void wait_sums();
 

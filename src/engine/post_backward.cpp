@@ -12,7 +12,7 @@ void PostBackward::finish(const Account& account) {
   reduce_rest(account);
   executor_.perform(schedule_.backward_ends(account));
   executor_.wait_sums();
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  executor_.reductions_end(/*everywhere=*/true);
   local_sums_ = machine_.in_no_sync();
   agreement_.backward_ends();
   schedule_.set_followed(false);
@@ -29,13 +29,13 @@ void PostBackward::reduce_local_sums() {
   reduce_rest(account);
   executor_.perform(schedule_.open_ends());
   executor_.wait_sums();
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  executor_.reductions_end(/*everywhere=*/true);
   local_sums_ = false;
 }
 
 void PostBackward::abandon() {
   executor_.perform(schedule_.backward_abandoned());
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/false); });
+  executor_.reductions_end(/*everywhere=*/false);
   for (auto& unit : units_) unit->gradients.take_late();
   machine_.backward_abandoned(/*lost=*/local_sums_);
   local_sums_ = false;

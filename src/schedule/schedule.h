@@ -68,7 +68,7 @@ class Schedule {
   // After that: waits for all reductions, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
   // A WaitBuffer that is not to be had (Reductions::stalls).
-  int reduction_stalls(UnitId unit) { return reductions_.stalls(unit); }
+  int reduction_stalls(UnitId unit, bool of_peer) { return reductions_.stalls(unit, of_peer); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
   void set_local(bool local) { reductions_.set_local(local); }
   // Waits for the reductions of what was open, outside of any backward: nothing is learnt from them.

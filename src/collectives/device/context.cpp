@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/device/unit.h"
 
 namespace fsdp::collectives::device {
 
@@ -35,6 +36,48 @@ Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   channels.reduce = channel(fmt::format("reduce/{}", shards), shard * groups + group, layout.ranks());
   if (groups > 1) channels.replicas = channel(fmt::format("replicas/{}/{}", shards, shard), group, groups);
   return channels;
+}
+
+void DeviceContext::add(int id, DeviceUnit& unit) {
+  units_[id] = &unit;
+  words_.open(2 * id + 1);
+}
+
+void DeviceContext::send(const std::vector<int>& units) {
+  for (int id : units) units_.at(id)->send();
+}
+
+void DeviceContext::begin_reduction(int id) {
+  send(order_.begin(id));
+  if (!order_.lacks_word()) return;
+  if (host_->rank() > 0) return hear_words();
+  words_.say(id);
+  send(order_.word(id));
+}
+
+// While rank 0 says them before this rank goes on.
+void DeviceContext::hear_words() {
+  while (order_.lacks_word()) {
+    const std::optional<int> unit = words_.hear();
+    if (!unit) return;
+    send(order_.word(*unit));
+  }
+}
+
+bool DeviceContext::held_back(int id) {
+  if (order_.held_back(id)) hear_words();
+  return order_.held_back(id);
+}
+
+void DeviceContext::flush(int id) {
+  if (!order_.held_back(id)) return;
+  while (order_.lacks_word()) hear_words();
+  send(order_.flush(id));
+}
+
+void DeviceContext::reductions_end(bool everywhere) {
+  if (everywhere) words_.end();
+  order_.end(everywhere);
 }
 
 // Work that the device is in the midst of would wait for peers that may never come.

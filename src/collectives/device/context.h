@@ -15,8 +15,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/failure_latch.h"
+#include "collectives/device/order_words.h"
 #include "collectives/device/reduction_order.h"
 #include "collectives/group.h"
 #include "layout/unit_layout.h"
@@ -44,14 +46,20 @@ class DeviceContext {
 
   Group& host() { return *host_; }
   const torch::Device& device() const { return device_; }
-  ReductionOrder& order() { return order_; }
   // All ranks, by their numbers.
   const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
 
-  void add(int id, DeviceUnit& unit) { units_[id] = &unit; }
+  // A unit's reductions go out in an order that all ranks have in common. A collective.
+  void add(int id, DeviceUnit& unit);
   void remove(int id) { units_.erase(id); }
-  DeviceUnit& unit(int id) { return *units_.at(id); }
+  // This rank has begun one of the unit.
+  void begin_reduction(int id);
+  // Whether the one under way is still to be sent.
+  bool held_back(int id);
+  // Sends it. Every rank begins every reduction by now that any begins.
+  void flush(int id);
+  void reductions_end(bool everywhere);
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
@@ -60,6 +68,8 @@ class DeviceContext {
   }
 
  private:
+  void send(const std::vector<int>& units);
+  void hear_words();
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
   // Of a failure: gives up what the device waits for, and returns what the caller is told.
   std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
@@ -70,6 +80,7 @@ class DeviceContext {
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
+  OrderWords words_{*host_};
   FailureLatch latch_;
 };
 

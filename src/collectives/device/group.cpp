@@ -59,16 +59,7 @@ torch::Tensor DeviceGroup::allocate(int64_t bytes) {
 }
 
 void DeviceGroup::reductions_end(bool everywhere) {
-  context_->guarded(message_prefix(), "end of backward", [&] {
-    ReductionOrder& order = context_->order();
-    if (everywhere && order.surprised()) {
-      torch::Tensor units = torch::tensor(order.begun_in_order(), torch::kInt32);
-      context_->host().broadcast_(units, 0);
-      const int* first = units.const_data_ptr<int>();
-      order.expect({first, first + units.numel()});
-    }
-    order.end();
-  });
+  context_->guarded(message_prefix(), "end of backward", [&] { context_->reductions_end(everywhere); });
 }
 
 std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor) {

@@ -35,13 +35,13 @@ DeviceUnit::DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSp
   check_ranks(context_->host().size(), spec_);
   context_->guarded(message_prefix(spec_.name), "open", [&] {
     channels_ = context_->channels(layout);
-    flags_ = context_->host().open_unit({.id = spec_.id, .name = spec_.name, .layout = flags_layout_});
+    flags_ = context_->host().open_unit({.id = 2 * spec_.id, .name = spec_.name, .layout = flags_layout_});
     const auto on_device = torch::TensorOptions(context_->device());
     shard_ = torch::zeros({layout.shard_numel()}, on_device.dtype(spec_.dtype));
     if (channels_.replicas) replica_sums_ = torch::zeros({layout.shard_numel()}, on_device);
+    context_->add(spec_.id, *this);
   });
   present_.values = torch::empty({0});
-  context_->add(spec_.id, *this);
 }
 
 DeviceUnit::~DeviceUnit() { context_->remove(spec_.id); }
@@ -82,7 +82,7 @@ void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
     present_.held.assign(layout_->parameters(), 0);
     const torch::Tensor nothing = context_->host().allocate(0).view(torch::kFloat32);
     flags_->begin_reduce({&flags_gradient_layout_, nothing, gradients_.present, nothing}, present_);
-    for (int id : context_->order().begin(spec_.id)) context_->unit(id).send();
+    context_->begin_reduction(spec_.id);
   });
 }
 
@@ -111,18 +111,16 @@ void DeviceUnit::send() {
   reduction_ = channels_.reduce->_reduce_scatter_base(output, input);
 }
 
-bool DeviceUnit::wait_begun() {
+Begun DeviceUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce",
-                           [&] { return !context_->order().held_back(spec_.id) && flags_->wait_begun(); });
+                           [&] { return context_->held_back(spec_.id) ? Begun::HeldBack : flags_->wait_begun(); });
 }
 
 void DeviceUnit::wait_reduce() {
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
     // flags meanwhile.
-    if (context_->order().held_back(spec_.id)) {
-      for (int id : context_->order().flush(spec_.id)) context_->unit(id).send();
-    }
+    context_->flush(spec_.id);
     flags_->wait_reduce();
     if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
     add_to_sum();

@@ -43,7 +43,7 @@ class DeviceUnit final : public UnitCollectives {
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override;
+  Begun wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override { return !channels_.replicas; }
