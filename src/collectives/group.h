@@ -50,6 +50,7 @@ struct Capabilities {
   bool into_buffer = true;  // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
   bool one_sided = false;   // a gather needs nothing of the peers but that they have published
   bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
+  bool joins = false;       // `join_gather` and `gather_stalls` are there
   // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
   // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
   bool sums_in_place = false;
@@ -111,6 +112,10 @@ class UnitCollectives {
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
   virtual void release() = 0;
+  // Takes part in a gather of peers, into `spare`, while this rank may hold the unit, or be gathering it: that stays.
+  virtual void join_gather(const torch::Tensor& spare);
+  // Waits until the gather under way is over. True where a peer does not take part before this rank goes on.
+  virtual bool gather_stalls() { return false; }
 
   // Starts to add every rank's gradients of this rank's shard to `sum`, in fp32. The gradients stay untouched until
   // `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
@@ -154,6 +159,8 @@ class Group {
   virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
+  // Whether ranks use different units from now on, and so begin reductions in different orders. All ranks say the same.
+  virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
   // Nothing happens where another thread is the one that uses this group.

@@ -23,7 +23,7 @@ class HostShardUnit final : public UnitCollectives {
 
   Capabilities capabilities() const override {
     const Capabilities host = unit_->capabilities();
-    return {.into_buffer = true, .one_sided = host.one_sided, .any_order = host.any_order};
+    return {.into_buffer = true, .one_sided = host.one_sided, .any_order = host.any_order, .joins = host.joins};
   }
   torch::Tensor shard() const override { return unit_->shard(); }
   UnitBytes bytes() const override;
@@ -33,6 +33,10 @@ class HostShardUnit final : public UnitCollectives {
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
+  void join_gather(const torch::Tensor&) override {
+    unit_->join_gather(torch::empty({full_numel_}, torch::dtype(dtype_)));
+  }
+  bool gather_stalls() override { return unit_->gather_stalls(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   Begun wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;

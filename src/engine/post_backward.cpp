@@ -4,8 +4,13 @@ namespace fsdp::engine {
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
 Account PostBackward::agree() {
-  if (alone() || (machine_.in_no_sync() && !agreement_.followed())) return account_at_end(schedule_);
-  return executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+  const bool together = !machine_.in_no_sync() || agreement_.followed() || agreement_.in_rounds();
+  if (alone() || !together) return account_at_end(schedule_);
+  for (;;) {
+    const auto round = executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+    executor_.take_part(round);
+    if (round.ended) return round.account;
+  }
 }
 
 void PostBackward::finish(const Account& account) {
@@ -16,6 +21,7 @@ void PostBackward::finish(const Account& account) {
   local_sums_ = machine_.in_no_sync();
   agreement_.backward_ends();
   schedule_.set_followed(false);
+  executor_.all_ended_backward();
   machine_.backward_ends();
 }
 

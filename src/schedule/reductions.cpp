@@ -115,8 +115,8 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
         state.state == State::Reducing && state.now.over && !state.now.stalled && state.now.begun == 1;
     if (under_way && (oldest < 0 || before(unit, oldest))) oldest = unit;
   }
-  if (oldest < 0 || buffers() <= most_open_) {
-    lent_ += any_stalled && buffers() > most_open_;
+  if (oldest < 0 || buffers() <= most_open_ || !alike_) {
+    lent_ += (any_stalled || !alike_) && buffers() > most_open_;
     occupants_.push_back(-1);
     return buffers() - 1;
   }
@@ -232,7 +232,7 @@ void Reductions::finish(std::span<const int64_t> account, std::span<const int> f
 // Buffers that are occupied, by gradients of no_sync scopes, stay.
 void Reductions::give_up_lent() {
   keeps_lent_ = std::exchange(peer_stalled_, false) ? kKeepsLent : std::max(keeps_lent_ - 1, 0);
-  if (keeps_lent_ > 0) return;
+  if (keeps_lent_ > 0 || !alike_) return;
   for (; lent_ > 0 && occupants_.back() < 0; --lent_) occupants_.pop_back();
   for (Unit& unit : units_) unit.stalls = false;
 }

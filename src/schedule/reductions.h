@@ -77,6 +77,9 @@ class Reductions {
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
+  // Whether ranks use the same units. Otherwise no reduction is waited for before the end of a backward: a unit takes
+  // one more buffer, which it keeps as long as they differ.
+  void set_alike(bool alike) { alike_ = alike; }
   // Forgets gradients that were not reduced.
   void abandon(Actions& actions);
 
@@ -143,6 +146,7 @@ class Reductions {
   std::vector<UnitId> order_;               // in which this backward began reductions
   std::vector<UnitId> last_order_;          // the last one that began any
   bool local_ = false;
+  bool alike_ = true;
   bool follows_ = false;
 };
 

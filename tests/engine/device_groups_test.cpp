@@ -125,6 +125,29 @@ TEST(ActivationsOnTheHost, HaveTheBitsOfOneProcess) {
 }
 
 #ifdef FSDP_WITH_GLOO
+// Each rank uses other experts, each of which is a unit. On more than two ranks the sums have an order of their own.
+TEST(DeviceModel, RanksMayUseOtherUnits) {
+  for (int ranks : {2, 4}) {
+    run_ranks(ranks, [](World& world) {
+      for (int shards : {1, 2, world.size()}) {
+        SCOPED_TRACE(shards);
+        const Training training{.steps = 5, .micro_batches = world.size()};
+        const TestModel model = testing_models::make_experts();
+        engine::ModelSpec spec{.units = unit_specs_of(*model.module),
+                               .group = testing::make_device_group_over_gloo(world),
+                               .shards = shards};
+        ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
+        testing_models::train(model, sharded, world, training);
+        const auto found = testing_models::whole_weights(*model.module, sharded);
+        const auto expected = testing_models::train_unsharded(testing_models::make_experts(), training);
+        if (world.size() == 2) EXPECT_THAT(testing_models::differences(expected, found), IsEmpty());
+        for (size_t i = 0; i < found.size(); ++i)
+          EXPECT_TRUE(found[i].second.allclose(expected[i].second, 1e-3, 1e-4)) << found[i].first;
+      }
+    });
+  }
+}
+
 // The columns of docs/memory.md's table that depend on the strategy.
 struct MemoryOfStrategy {
   const char* name;

@@ -69,9 +69,15 @@ std::optional<int> OrderWords::hear() {
   return finish(slot) - 1;
 }
 
-void OrderWords::end() {
-  if (std::ranges::none_of(slots_, &Slot::begun)) return;
+int OrderWords::hear_last() {
+  if (next_ == slots_.size()) return kNoWord - 1;
   begin_rest();
+  return finish(slots_[next_++]) - 1;
+}
+
+void OrderWords::end() {
+  const bool any = std::ranges::any_of(slots_, &Slot::begun);
+  if (any) begin_rest();
   next_ = slots_.size();
   begin_anew();
 }

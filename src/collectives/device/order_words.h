@@ -22,6 +22,10 @@ class OrderWords {
   void open(int id);
   // By rank 0.
   void say(int unit);
+  // By rank 0, once: there is no more in this backward.
+  void say_no_more() { begin_rest(); }
+  // By another rank, of what comes until then: the next word, or -1.
+  int hear_last();
   // By another rank: the next word. None where rank 0 does not say it before this rank goes on.
   std::optional<int> hear();
   // No more words for now. A collective where any rank has said or heard one.

@@ -28,6 +28,7 @@ std::vector<int> ReductionOrder::word(int unit) {
 
 std::vector<int> ReductionOrder::send_expected() {
   std::vector<int> sent;
+  if (holds_back_) return sent;
   while (next_ < expected_.size() && count_of(begun_, expected_[next_]) > 0) send(expected_[next_++], sent);
   return sent;
 }
@@ -53,7 +54,9 @@ bool ReductionOrder::surprised() const {
 }
 
 void ReductionOrder::end(bool everywhere) {
-  if (everywhere && !first_begun_.empty()) {
+  if (holds_back_) learns_ = true;
+  held_back_before_ = holds_back_;
+  if (everywhere && !first_begun_.empty() && !holds_back_) {
     surprises_ += surprised();
     learns_ = surprised() || surprises_ > 1;
   }

@@ -8,8 +8,8 @@
 //
 // The expected order is that in which rank 0 began its reductions in the last backward. In a backward that learns it,
 // the first and one after a surprise, it comes in words, unit by unit: rank 0 says which unit it begins next, and every
-// rank sends that one as soon as it has begun it. Models that surprise again learn in every backward. Pure; not for
-// concurrent use.
+// rank sends that one as soon as it has begun it. Models that surprise again learn in every backward. While ranks use
+// different units, all reductions are held back until the end. Pure; not for concurrent use.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,12 @@ class ReductionOrder {
   // Whether this backward learns the order.
   bool learns() const { return learns_; }
   // Whether it lacks a word: this rank has begun more units than rank 0 has named.
-  bool lacks_word() const { return learns_ && expected_.size() < first_begun_.size(); }
+  bool lacks_word() const { return learns_ && !holds_back_ && expected_.size() < first_begun_.size(); }
+  // From now on ranks use different units, or no more. All ranks say the same, after the same words of rank 0.
+  void hold_back(bool all) { holds_back_ = all; }
+  bool holds_back() const { return holds_back_; }
+  // Whether rank 0 may have said words in this backward.
+  bool may_have_words() const { return learns_ && !held_back_before_; }
   // Rank 0 begins `unit` next. The units whose reductions go out now.
   std::vector<int> word(int unit);
   // To be sent once a reduction that was held back is waited for: it, and all others that are to be sent before it.
@@ -47,7 +52,7 @@ class ReductionOrder {
   std::vector<int> send_expected();
   bool surprised() const;
 
-  bool learns_ = true;
+  bool learns_ = true, holds_back_ = false, held_back_before_ = false;
   int surprises_ = 0;
   std::vector<int> expected_;
   size_t next_ = 0;  // of those

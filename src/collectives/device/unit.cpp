@@ -60,7 +60,7 @@ void DeviceUnit::begin_gather(const torch::Tensor& buffer, Order) {
   buffer_ = buffer;
   if (buffer_.numel() == 0) return;
   context_->guarded(message_prefix(spec_.name), "gather",
-                    [&] { gather_ = channels_.gather->_allgather_base(buffer_, shard_); });
+                    [&] { gather_ = begun("gather", channels_.gather->_allgather_base(buffer_, shard_)); });
 }
 
 void* DeviceUnit::wait_gather() {
@@ -69,6 +69,20 @@ void* DeviceUnit::wait_gather() {
     if (const Work gather = std::exchange(gather_, {})) gather->wait();
   });
   return buffer_.mutable_data_ptr();
+}
+
+void DeviceUnit::join_gather(const torch::Tensor& spare) {
+  check_buffer(spare, spec_);
+  if (spare.numel() == 0) return;
+  context_->guarded(message_prefix(spec_.name), "gather", [&] {
+    if (gather_) gather_->wait();
+    torch::Tensor full = spare;
+    begun("gather", channels_.gather->_allgather_base(full, shard_))->wait();
+  });
+}
+
+bool DeviceUnit::gather_stalls() {
+  return gather_ && context_->guarded(message_prefix(spec_.name), "gather", [&] { return context_->stalls(*gather_); });
 }
 
 void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
@@ -100,7 +114,7 @@ void DeviceUnit::send() {
   const std::vector<uint8_t>& wanted = layout_->wanted();
   if (!std::all_of(wanted.begin(), wanted.end(), [](uint8_t one) { return one != 0; })) {
     std::vector<torch::Tensor> whole{values};
-    reduction_ = channels_.reduce->allreduce(whole);
+    reduction_ = begun("reduce", channels_.reduce->allreduce(whole));
     return;
   }
   const int64_t each = spec_.layout.slice_numel(), all = each * spec_.layout.ranks();
@@ -108,7 +122,7 @@ void DeviceUnit::send() {
   FSDP_INVARIANT(room >= all, "unit {}: the gradients have room for {} elements, expected {}", spec_.name, room, all);
   torch::Tensor input = values.as_strided({all}, {1});
   torch::Tensor output = input.narrow(0, spec_.layout.slice_of(rank()).begin, each);
-  reduction_ = channels_.reduce->_reduce_scatter_base(output, input);
+  reduction_ = begun("reduce", channels_.reduce->_reduce_scatter_base(output, input));
 }
 
 Begun DeviceUnit::wait_begun() {
@@ -179,7 +193,7 @@ void DeviceUnit::take_from_replicas() {
   const torch::Tensor ours = own_slice_of(sum_->values);
   torch::Tensor own = replica_sums_.narrow(0, unit.group_index(rank()) * each, each);
   own.narrow(0, 0, ours.numel()).copy_(ours);
-  channels_.replicas->_allgather_base(replica_sums_, own)->wait();
+  begun("reduce", channels_.replicas->_allgather_base(replica_sums_, own))->wait();
   for (int peer = 0; peer < unit.ranks(); ++peer) {
     if (peer == rank() || unit.shard_index(peer) != unit.shard_index(rank())) continue;
     const Range theirs = layout_->slice_of(peer);
