@@ -29,18 +29,22 @@ std::string store_file() {
 }  // namespace
 
 std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
+  return make_device_group_over_gloo(world, [](auto gloo, const std::string&) { return gloo; });
+}
+
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around) {
   const std::string file = store_file();
   if (world.rank() == 0) std::filesystem::remove(file);  // of killed ranks whose parent had the same number
   world.barrier();
   auto shared = c10::make_intrusive<c10d::FileStore>(file, world.size());
-  auto connect = [shared](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
+  auto connect = [shared, around](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
     auto options = ProcessGroupGloo::Options::create(std::chrono::seconds(20));
     options->threads = 1;  // one collective at a time, as NCCL runs them on one stream
     options->devices.push_back(ProcessGroupGloo::createDeviceForInterface("lo"));
     auto store = c10::make_intrusive<c10d::PrefixStore>(name, shared);
-    return c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options));
+    return around(c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options)), name);
   };
-  return collectives::device::make_group(world.state()->new_group(), std::move(connect), torch::kCPU);
+  return collectives::device::make_group(world.state()->new_host_group(), std::move(connect), world.device());
 }
 
 }  // namespace fsdp::testing

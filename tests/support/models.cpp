@@ -10,8 +10,11 @@ torch::Generator generator_for(int64_t micro_batch) {
   return torch::make_generator<at::CPUGeneratorImpl>(1000 + micro_batch);
 }
 
+torch::Device device_of_data = torch::kCPU;
+
 torch::Tensor tokens_for(int64_t micro_batch) {
-  return torch::randint(0, kVocabulary, {kBatch, kContext + 1}, generator_for(micro_batch), torch::kInt64);
+  return torch::randint(0, kVocabulary, {kBatch, kContext + 1}, generator_for(micro_batch), torch::kInt64)
+      .to(device_of_data);
 }
 
 struct BlockImpl : torch::nn::Module {
@@ -48,7 +51,7 @@ struct GptImpl : torch::nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& ids) {
-    auto x = tokens(ids) + positions(torch::arange(ids.size(1)));
+    auto x = tokens(ids) + positions(torch::arange(ids.size(1), ids.device()));
     for (const auto& block : *blocks) x = block->as<BlockImpl>()->forward(x);
     return torch::linear(norm(x), tokens->weight);
   }
@@ -93,7 +96,7 @@ TestModel make_convolutions() {
   auto model = std::make_shared<ConvolutionsImpl>();
   return {model, [model](int64_t b) {
             auto scores = model->forward(values_for(b, {4, 3, 6, 6}));
-            return torch::cross_entropy_loss(scores, torch::tensor({0, 1, 2, 3}));
+            return torch::cross_entropy_loss(scores, torch::tensor({0, 1, 2, 3}, data_device()));
           }};
 }
 
@@ -107,8 +110,12 @@ TestModel make_lstm() {
 
 }  // namespace
 
+torch::Device data_device() { return device_of_data; }
+OnDevice::OnDevice(torch::Device device) { device_of_data = device; }
+OnDevice::~OnDevice() { device_of_data = torch::kCPU; }
+
 torch::Tensor values_for(int64_t micro_batch, at::IntArrayRef sizes) {
-  return torch::randn(sizes, generator_for(micro_batch));
+  return torch::randn(sizes, generator_for(micro_batch)).to(device_of_data);
 }
 
 TestModel make_gpt(int64_t blocks, int64_t width) {

@@ -24,6 +24,16 @@ struct ModelKind {
 // GPT with a tied embedding, TransformerEncoder, convolutions with BatchNorm, LSTM.
 std::vector<ModelKind> model_kinds();
 
+// Where the data of these models lies: on the CPU, unless an OnDevice says otherwise.
+torch::Device data_device();
+class OnDevice {
+ public:
+  explicit OnDevice(torch::Device device);
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice();
+};
+
 // Normal values, equal for equal numbers.
 torch::Tensor values_for(int64_t micro_batch, at::IntArrayRef sizes);
 

@@ -1,0 +1,73 @@
+// Operators that have another kernel on a GPU than on the CPU: attention, dropout, softmax into fp32.
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "device/generator.h"
+#include "device/host_tensor.h"
+#include "device/streams.h"
+
+namespace fsdp::testing::device {
+
+namespace {
+
+using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
+
+// Above autograd: the CPU's choice among its kernels, for its bits.
+Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout,
+                 bool causal, std::optional<double> scale, bool grouped) {
+  const bool takes_mask = !mask || !mask->defined() || mask->scalar_type() != at::kBool;
+  const bool flash = query.dim() == 4 && dropout == 0 && !grouped && takes_mask && key.sizes() == value.sizes() &&
+                     query.size(3) == key.size(3) && at::isFloatingType(query.scalar_type()) &&
+                     query.scalar_type() != at::kHalf && query.numel() > 0 && key.numel() > 0;
+  if (flash)
+    return std::get<0>(
+        at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale));
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, std::nullopt,
+                                                            scale, grouped));
+}
+
+std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> training) {
+  if (p == 0 || !training.value_or(true)) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+  const Tensor kept = at::empty_like(input).bernoulli_(1 - p);
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return {input * kept * scale, kept.to(at::kBool)};
+}
+
+Tensor softmax(const Tensor& input, int64_t dim, bool to_float) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Tensor result = at::empty({0}, input.options().dtype(to_float ? at::kFloat : input.scalar_type()));
+  return at::_softmax_out(result, to_float ? input.to(at::kFloat) : input, dim, false);
+}
+
+Tensor log_softmax(const Tensor& input, int64_t dim, bool to_float) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Tensor result = at::empty({0}, input.options().dtype(to_float ? at::kFloat : input.scalar_type()));
+  return at::_log_softmax_out(result, to_float ? input.to(at::kFloat) : input, dim, false);
+}
+
+Tensor softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, at::ScalarType input) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Tensor result = at::empty({0}, output.options());
+  return at::_softmax_backward_data_out(result, gradient, output, dim, output.scalar_type()).to(input);
+}
+
+Tensor log_softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, at::ScalarType input) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Tensor result = at::empty({0}, output.options());
+  return at::_log_softmax_backward_data_out(result, gradient, output, dim, output.scalar_type()).to(input);
+}
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("native_dropout", dropout);
+  library.impl("_softmax", softmax);
+  library.impl("_log_softmax", log_softmax);
+  library.impl("_softmax_backward_data", softmax_backward);
+  library.impl("_log_softmax_backward_data", log_softmax_backward);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library) { library.impl("scaled_dot_product_attention", attention); }
+
+}  // namespace
+
+}  // namespace fsdp::testing::device

@@ -1,0 +1,16 @@
+// Where the program is, kept cheaply and shown rarely.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fsdp::testing::device {
+
+using Place = uint32_t;  // 0: none
+
+// Of the caller. Not for concurrent use.
+Place this_place();
+// The innermost functions of the program, one a line, without those of LibTorch and of the tests' device.
+std::string text_of(Place place);
+
+}  // namespace fsdp::testing::device
