@@ -87,7 +87,8 @@ void report(State& s, const Access& first, const Access& second, const Range& ra
                           std::to_string(first.place) + "/" + std::to_string(second.place);
   if (!s.found.insert(key).second) return;
   s.findings.push_back("missing wait: no wait orders two accesses to the same " +
-                       std::to_string(range.end - range.begin) + " bytes\n" + text_of_access(s, first) + text_of_access(s, second));
+                       std::to_string(range.end - range.begin) + " bytes\n" + text_of_access(s, first) +
+                       text_of_access(s, second));
 }
 
 // Cuts the piece that has `place` within it in two.
@@ -117,8 +118,7 @@ void note_read(State& s, const Range& range, const Access& access, const Clock& 
   std::vector<Range> gaps;
   for_pieces_in(s, range, [&](auto at) {
     Piece& piece = at->second;
-    if (piece.write.time != 0 && !covers(before, piece.write))
-      report(s, piece.write, access, {at->first, piece.end});
+    if (piece.write.time != 0 && !covers(before, piece.write)) report(s, piece.write, access, {at->first, piece.end});
     std::erase_if(piece.reads, [&](const Access& read) { return covers(before, read); });
     piece.reads.push_back(access);
     if (at->first > covered) gaps.push_back({covered, at->first});
@@ -147,7 +147,7 @@ void host_learns(State& s, const Clock& clock) {
 
 void note_wait(State& s, Event::Kind kind, const char* what, Number stream, const std::string& other) {
   if (!s.logging) return;
-  int64_t Counts::* const count = kind == Event::Kind::HostWait ? &Counts::host_waits : &Counts::stream_waits;
+  int64_t Counts::*const count = kind == Event::Kind::HostWait ? &Counts::host_waits : &Counts::stream_waits;
   ++(s.counts.*count);
   ++(s.streams[stream].counts.*count);
   s.log.push_back({kind, what, s.streams[stream].name, other, {}, {}});
@@ -164,6 +164,11 @@ void note_launch(const c10::Stream& stream, const char* what, std::vector<Range>
   if (facts.clock.size() <= number) facts.clock.resize(number + 1);
   const uint64_t time = ++facts.clock[number];
   if (!s.logging) return;
+  // What a kernel writes in place is a write.
+  std::erase_if(reads, [&](const Range& read) {
+    return std::ranges::any_of(writes,
+                               [&](const Range& write) { return write.begin == read.begin && write.end == read.end; });
+  });
   Access access{number, time, false, what, this_place()};
   for (const Range& range : reads) note_read(s, range, access, facts.clock);
   access.write = true;
@@ -188,8 +193,7 @@ void note_stream_wait(const c10::Stream& stream, const c10::Stream& other, const
   std::lock_guard lock(s.mutex);
   const Number number = number_of(s, stream), other_number = number_of(s, other);
   join(s.streams[number].clock, clock);
-  if (number != other_number)
-    note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
+  if (number != other_number) note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
 }
 
 void note_host_wait(const char* what, const c10::Stream& stream, const Clock& clock) {
@@ -207,7 +211,8 @@ void note_host_wait_for_device(c10::DeviceIndex device) {
   Clock all;
   for (const auto& [stream, number] : s.numbers)
     if (stream.device_index() == device) join(all, s.streams[number].clock);
-  note_wait(s, Event::Kind::HostWait, "synchronize", number_of(s, c10::Stream(c10::Stream::DEFAULT, {c10::kCUDA, device})), {});
+  note_wait(s, Event::Kind::HostWait, "synchronize",
+            number_of(s, c10::Stream(c10::Stream::DEFAULT, {c10::kCUDA, device})), {});
   host_learns(s, all);
 }
 
@@ -241,8 +246,8 @@ void note_host_access(const void* pointer, const char* copy, const std::string& 
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (!s.found.insert("host/" + std::to_string(reinterpret_cast<uintptr_t>(pointer) / 4096)).second) return;
-  s.findings.push_back("missing wait: the host uses pinned memory that a copy under way uses\n    " + std::string(copy) +
-                       ", on " + stream + "\n    the host, in\n" + text_of(this_place()));
+  s.findings.push_back("missing wait: the host uses pinned memory that a copy under way uses\n    " +
+                       std::string(copy) + ", on " + stream + "\n    the host, in\n" + text_of(this_place()));
 }
 
 std::string name_of(const c10::Stream& stream) {

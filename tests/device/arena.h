@@ -27,9 +27,7 @@ class Arena {
     return place >= begin_ && place < begin_ + kBytes;
   }
   // The place of these bytes in the second view.
-  char* alias(const void* pointer) const noexcept {
-    return alias_ + (reinterpret_cast<uintptr_t>(pointer) - begin_);
-  }
+  char* alias(const void* pointer) const noexcept { return alias_ + (reinterpret_cast<uintptr_t>(pointer) - begin_); }
   // The pages within hold no memory until they are written again.
   void discard(const void* pointer, size_t bytes);
 

@@ -11,7 +11,8 @@
 // Variables of the environment:
 //   FSDP_TEST_DEVICES        how many there are (1); CUDA_VISIBLE_DEVICES hides some, as for CUDA
 //   FSDP_TEST_DEVICE_MEMORY  bytes of each (8 GiB)
-//   FSDP_TEST_DEVICE_CHECK   if set, the process looks for missing waits from its start, prints them at its end and then
+//   FSDP_TEST_DEVICE_CHECK   if set, the process looks for missing waits from its start, prints them at its end and
+//   then
 //                            exits with 97: for programs that have the device preloaded
 #pragma once
 

@@ -34,7 +34,8 @@ TEST(TestDevice, IsCudaForLibTorch) {
 
 TEST(TestDevice, HasTheBitsOfTheCpu) {
   torch::manual_seed(1);
-  torch::nn::Sequential model(torch::nn::Linear(17, 33), torch::nn::GELU(), torch::nn::LayerNorm(torch::nn::LayerNormOptions({33})), torch::nn::Linear(33, 5));
+  torch::nn::Sequential model(torch::nn::Linear(17, 33), torch::nn::GELU(),
+                              torch::nn::LayerNorm(torch::nn::LayerNormOptions({33})), torch::nn::Linear(33, 5));
   const torch::Tensor input = torch::randn({7, 17});
   model->forward(input).square().mean().backward();
   std::vector<torch::Tensor> expected;
@@ -57,6 +58,7 @@ TEST(TestDevice, AHostThatReadsItsMemoryIsToldTheLine) {
   EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
   EXPECT_THAT(result.output, HasSubstr("the host uses memory of the device, at 0x"));
   EXPECT_THAT(result.output, HasSubstr("outside of the device's operators"));
+  EXPECT_THAT(result.output, HasSubstr("AHostThatReadsItsMemoryIsToldTheLine"));
 }
 
 TEST(TestDevice, TensorsOfTwoDevicesDoNotMix) {

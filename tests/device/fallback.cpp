@@ -19,13 +19,22 @@ namespace {
 using c10::IValue;
 
 // On CUDA too their shape is found by a wait for the device.
-const std::set<std::string> kValueShaped{"aten::nonzero",       "aten::masked_select", "aten::_unique",
-                                         "aten::_unique2",      "aten::unique_dim",    "aten::unique_consecutive",
-                                         "aten::unique_dim_consecutive",               "aten::repeat_interleave",
+const std::set<std::string> kValueShaped{"aten::nonzero",
+                                         "aten::masked_select",
+                                         "aten::_unique",
+                                         "aten::_unique2",
+                                         "aten::unique_dim",
+                                         "aten::unique_consecutive",
+                                         "aten::unique_dim_consecutive",
+                                         "aten::repeat_interleave",
                                          "aten::bincount"};
 // They take tensors of the CPU beside those of the device: numbers of elements, indices.
-const std::set<std::string> kMixed{"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::index",
-                                   "aten::index_put_",            "aten::_index_put_impl_",     "aten::_ctc_loss",
+const std::set<std::string> kMixed{"aten::_pack_padded_sequence",
+                                   "aten::_pad_packed_sequence",
+                                   "aten::index",
+                                   "aten::index_put_",
+                                   "aten::_index_put_impl_",
+                                   "aten::_ctc_loss",
                                    "aten::_index_put_impl"};
 // Arguments that are written although the schema does not say so: running mean and variance.
 const std::set<std::string> kBatchNorms{"aten::native_batch_norm", "aten::native_batch_norm.out"};
@@ -153,15 +162,32 @@ class CpuCall {
   bool returns_tensors_ = false, returns_values_ = false, draws_ = false;
 };
 
-// LibTorch has one kernel for all devices for these, made of calls of other operators. CUDA has one kernel for each of
-// them; and a convolution is the CPU's as a whole, for its bits.
+bool has_kernel(const c10::OperatorHandle& operation, c10::DispatchKey key) {
+  return operation.hasKernelForDispatchKey(key);
+}
+
+// LibTorch has kernels for all devices, made of calls of other operators, beside those of the CPU for these operators.
+// The CPU's are taken, for their bits, and those of lists of tensors, which are one kernel on CUDA.
+bool is_whole(const c10::OperatorHandle& operation) {
+  static const std::set<std::string> ours{"aten::copy_", "aten::_copy_from", "aten::empty.memory_format"};
+  const std::string& name = operation.operator_name().name;
+  if (name.starts_with("aten::_foreach_") || name == "aten::convolution" || name == "aten::convolution_backward")
+    return true;
+  return has_kernel(operation, c10::DispatchKey::CPU) &&
+         has_kernel(operation, c10::DispatchKey::CompositeExplicitAutograd) && !ours.contains(name);
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
 void register_whole_operators(torch::Library& library) {
-  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    const bool whole = name.name.starts_with("aten::_foreach_") || name.name == "aten::convolution" ||
-                       name.name == "aten::convolution_backward";
-    if (!whole) continue;
-    const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-    library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_device>());
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) continue;
+    const auto operation = dispatcher.findSchema(name);
+    if (operation && is_whole(*operation))
+      library.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_device>());
   }
 }
 

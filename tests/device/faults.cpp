@@ -11,6 +11,7 @@
 #include "device/arena.h"
 #include "device/operator_in_flight.h"
 #include "device/pinned.h"
+#include "device/places.h"
 
 namespace fsdp::testing::device {
 
@@ -32,10 +33,10 @@ void report_fault(const void* address) {
   say(number);
   say(operator_in_flight != nullptr ? ", inside of the operator " : ", outside of the device's operators");
   if (operator_in_flight != nullptr) say(operator_in_flight);
-  say(".\nOn a GPU this is signal 11. Copy the tensor to the CPU, or use an operator. It was used from here "
-      "(addr2line -Cfe PROGRAM 0xOFFSET names a line without a name):\n");
+  say(".\nOn a GPU this is signal 11. Copy the tensor to the CPU, or use an operator. It was used in\n");
   void* frames[kFrames];
-  backtrace_symbols_fd(frames, backtrace(frames, kFrames), STDERR_FILENO);
+  const int count = backtrace(frames, kFrames);
+  say(text_of_frames(frames, static_cast<size_t>(count)).c_str());  // the process ends: it may take memory
 }
 
 void pass_fault_on(int signal, siginfo_t* info, void* context) {

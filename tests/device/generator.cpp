@@ -23,7 +23,9 @@ class TestGenerator final : public c10::GeneratorImpl {
   uint64_t current_seed() const override { return inner_.current_seed(); }
   uint64_t seed() override { return inner_.seed(); }
   void set_state(const c10::TensorImpl& state) override { inner_.unsafeGetGeneratorImpl()->set_state(state); }
-  c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return inner_.unsafeGetGeneratorImpl()->get_state(); }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return inner_.unsafeGetGeneratorImpl()->get_state();
+  }
 
  private:
   TestGenerator* clone_impl() const override { return new TestGenerator(device().index(), inner_.clone()); }

@@ -4,13 +4,13 @@
 
 #include <array>
 
+#include "device/accesses.h"
 #include "device/arena.h"
 #include "device/fork_check.h"
 #include "device/generator.h"
 #include "device/pending.h"
 #include "device/pinned.h"
 #include "device/streams.h"
-#include "device/accesses.h"
 
 namespace fsdp::testing::device {
 

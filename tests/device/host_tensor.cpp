@@ -2,8 +2,8 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorUtils.h>
-#include <ATen/ops/as_strided_native.h>
 #include <ATen/native/TensorIterator.h>
+#include <ATen/ops/as_strided_native.h>
 
 #include <cstring>
 
@@ -91,8 +91,9 @@ at::Tensor HostTensors::of(const at::Tensor& tensor, bool written) {
 
 at::Tensor HostTensors::fresh(const at::Tensor& result, c10::Device device) {
   const c10::OptionalDeviceGuard guard(device);
-  at::Tensor made = at::detail::empty_strided_generic(result.sizes(), result.strides(), &device_allocator(),
-                                                      c10::DispatchKeySet(c10::DispatchKey::CUDA), result.scalar_type());
+  at::Tensor made =
+      at::detail::empty_strided_generic(result.sizes(), result.strides(), &device_allocator(),
+                                        c10::DispatchKeySet(c10::DispatchKey::CUDA), result.scalar_type());
   const size_t bytes = made.storage().nbytes();
   if (bytes > 0) {
     const auto* from = static_cast<const char*>(bytes_without_checks(result)) +

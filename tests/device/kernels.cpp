@@ -23,8 +23,8 @@ using Sizes = c10::SymIntArrayRef;
 
 const c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
 
-Tensor empty(Sizes size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device> device,
-             std::optional<bool>, std::optional<at::MemoryFormat> format) {
+Tensor empty(Sizes size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+             std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   const c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &device_allocator(), kKeys,
                                    c10::dtype_or_default(dtype), format);

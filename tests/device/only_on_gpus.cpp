@@ -23,12 +23,13 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
   if (flash)
     return std::get<0>(
         at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale));
-  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, std::nullopt,
-                                                            scale, grouped));
+  return std::get<0>(
+      at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, std::nullopt, scale, grouped));
 }
 
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> training) {
-  if (p == 0 || !training.value_or(true)) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+  if (p == 0 || !training.value_or(true))
+    return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
   const Tensor kept = at::empty_like(input).bernoulli_(1 - p);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   return {input * kept * scale, kept.to(at::kBool)};

@@ -20,7 +20,7 @@ struct Held {
 
 struct PinnedState {
   std::mutex mutex;
-  std::map<uintptr_t, size_t> blocks;               // those in use, by where they begin
+  std::map<uintptr_t, size_t> blocks;     // those in use, by where they begin
   std::multimap<size_t, uintptr_t> free;  // by their size
   std::vector<Held> held;
 };
@@ -33,8 +33,7 @@ PinnedState& pinned_state() {
 uintptr_t up(uintptr_t place) { return (place + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 void protect(const Range& pages, int protection) {
-  if (pages.begin < pages.end)
-    mprotect(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, protection);
+  if (pages.begin < pages.end) mprotect(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, protection);
 }
 
 // The pages of a range that nobody else's bytes are on.

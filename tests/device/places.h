@@ -1,6 +1,7 @@
 // Where the program is, kept cheaply and shown rarely.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,5 +13,6 @@ using Place = uint32_t;  // 0: none
 Place this_place();
 // The innermost functions of the program, one a line, without those of LibTorch and of the tests' device.
 std::string text_of(Place place);
+std::string text_of_frames(void* const* frames, size_t count);
 
 }  // namespace fsdp::testing::device

@@ -1,5 +1,5 @@
-// GRU and LSTM cells: without cuDNN LibTorch calls kernels for them that only CUDA has. (Cho et al. 2014; Hochreiter and
-// Schmidhuber 1997)
+// GRU and LSTM cells: without cuDNN LibTorch calls kernels for them that only CUDA has. (Cho et al. 2014; Hochreiter
+// and Schmidhuber 1997)
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -21,8 +21,7 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input, const Tensor& hidden, c
   const Tensor reset = (from_input[0] + from_hidden[0]).sigmoid();
   const Tensor update = (from_input[1] + from_hidden[1]).sigmoid();
   const Tensor candidate = (from_input[2] + reset * from_hidden[2]).tanh();
-  return {candidate + update * (before - candidate),
-          at::cat({reset, update, candidate, before, from_hidden[2]}, 1)};
+  return {candidate + update * (before - candidate), at::cat({reset, update, candidate, before, from_hidden[2]}, 1)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& gradient, const Tensor& workspace,
@@ -59,9 +58,9 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const MaybeTensor& to_outp
     total = total + *to_output * out * (1 - shown * shown);
     to_out = *to_output * shown * out * (1 - out);
   }
-  const Tensor gates = at::cat({total * cell * in * (1 - in), total * before * forget * (1 - forget),
-                                total * in * (1 - cell * cell), to_out},
-                               1);
+  const Tensor gates = at::cat(
+      {total * cell * in * (1 - in), total * before * forget * (1 - forget), total * in * (1 - cell * cell), to_out},
+      1);
   return {gates, total * forget, has_bias ? gates.sum(0) : Tensor()};
 }
 

@@ -63,7 +63,9 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, with_index(device)); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, with_index(device));
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
     return stream_from_pool(with_index(device).index(), high_priority);
   }
@@ -112,7 +114,9 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
  private:
-  static c10::Device with_index(c10::Device device) { return {kCuda, device.has_index() ? device.index() : this_device}; }
+  static c10::Device with_index(c10::Device device) {
+    return {kCuda, device.has_index() ? device.index() : this_device};
+  }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, TestDeviceGuard)

@@ -143,7 +143,8 @@ class Builder {
   std::function<Tensor(int64_t)> loss() const {
     return [net = net_, vocabulary = vocabulary_](int64_t micro_batch) {
       auto generator = torch::make_generator<at::CPUGeneratorImpl>(1000 + micro_batch);
-      const Tensor tokens = torch::randint(0, vocabulary, {kBatch, kLength + 1}, generator, torch::kInt64).to(testing_models::data_device());
+      const Tensor tokens = torch::randint(0, vocabulary, {kBatch, kLength + 1}, generator, torch::kInt64)
+                                .to(testing_models::data_device());
       torch::manual_seed(2000 + micro_batch);  // for dropout
       const Tensor scores = net->forward(tokens.slice(1, 0, kLength)).to(torch::kFloat32);
       return torch::cross_entropy_loss(scores.reshape({-1, vocabulary}), tokens.slice(1, 1).reshape({-1}));

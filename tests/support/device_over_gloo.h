@@ -17,8 +17,8 @@ std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world);
 
 // For a world on another device: `around` makes the process group of that device's tensors, with c10d's Gloo within, of
 // the group with that name.
-using AroundGloo = std::function<c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Backend> gloo,
-                                                                   const std::string& name)>;
+using AroundGloo =
+    std::function<c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name)>;
 std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around);
 
 }  // namespace fsdp::testing

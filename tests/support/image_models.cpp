@@ -90,7 +90,8 @@ TestModel make_vgg_of(int64_t pooled, int64_t hidden) {
   torch::manual_seed(22);
   Vgg model(pooled, hidden);
   return {model.ptr(), [model](int64_t b) mutable {
-            return torch::cross_entropy_loss(model->forward(values_for(b, {2, 3, 6, 6})), torch::tensor({0, 1}, data_device()));
+            return torch::cross_entropy_loss(model->forward(values_for(b, {2, 3, 6, 6})),
+                                             torch::tensor({0, 1}, data_device()));
           }};
 }
 
@@ -152,7 +153,8 @@ TestModel make_efficient_net() {
   torch::manual_seed(23);
   EfficientNet model;
   return {model.ptr(), [model](int64_t b) mutable {
-            return torch::cross_entropy_loss(model->forward(values_for(b, {2, 3, 6, 6})), torch::tensor({2, 3}, data_device()));
+            return torch::cross_entropy_loss(model->forward(values_for(b, {2, 3, 6, 6})),
+                                             torch::tensor({2, 3}, data_device()));
           }};
 }
 

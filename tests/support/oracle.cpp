@@ -29,7 +29,9 @@ std::span<const float> elements_of(const torch::Tensor& gradient) {
 double clip(const Tensors& gradients, double max_norm, double norm_type) {
   optim::NormSum sum(norm_type);
   for (const auto& gradient : gradients) {
-    if (gradient.defined()) sum.add(elements_of(gradient));
+    if (!gradient.defined()) continue;
+    const torch::Tensor values = gradient.cpu();
+    sum.add(elements_of(values));
   }
   const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);
   if (factor < 1) scale(gradients, static_cast<float>(factor));
@@ -140,7 +142,7 @@ Unsharded::Unsharded(std::shared_ptr<torch::nn::Module> module, const Training& 
     weights_.emplace_back(parameter.key(), weight);
     first_moments_.push_back(torch::zeros_like(weight).detach());
     second_moments_.push_back(torch::zeros_like(weight).detach());
-    step_counts_.push_back(torch::zeros({}));
+    step_counts_.push_back(torch::zeros({}, weight.device()));
   }
   sum_.resize(weights_.size());
   if (!training.param_dtype) return;
@@ -197,7 +199,7 @@ Weights train_unsharded(const TestModel& model, const Training& training) {
     unsharded.step();
   }
   Weights weights = unsharded.weights();
-  for (auto& weight : weights) weight.second = weight.second.detach().clone();
+  for (auto& weight : weights) weight.second = weight.second.detach().clone().cpu();
   return weights;
 }
 

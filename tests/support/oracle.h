@@ -62,7 +62,7 @@ class Unsharded {
   std::vector<torch::Tensor> sum_, first_moments_, second_moments_, step_counts_;  // one for each weight
 };
 
-// Trains to the end, and returns copies of the weights.
+// Trains to the end, and returns copies of the weights, on the CPU.
 Weights train_unsharded(const TestModel& model, const Training& training);
 
 // Names of the weights whose bits differ; empty when all are equal.
