@@ -25,9 +25,7 @@ class DeviceExactSum {
   torch::Tensor special_;
 };
 
-// The same sum with limbs below 2^33, of limbs that are not negative.
-torch::Tensor with_carries(const torch::Tensor& limbs);
-// [] of float64: ExactSum::value of limbs below 2^33.
+// [] of float64: ExactSum::value of limbs that are not negative.
 torch::Tensor exact_value(const torch::Tensor& limbs, const torch::Tensor& special);
 
 }  // namespace fsdp::optim

@@ -147,8 +147,9 @@ Tensor norm_words(const Tensors& pieces, double norm_type) {
 }
 
 Tensor add_norm_words(const Tensors& sums) {
+  if (sums.size() == 1) return sums[0];
   const Tensor all = torch::stack(sums);
-  return words_of(with_carries(limbs_of(all).sum(0)), special_of(all).sum(0), largest_of(all).amax(0));
+  return words_of(limbs_of(all).sum(0), special_of(all).sum(0), largest_of(all).amax(0));
 }
 
 Tensor norm_of_words(const Tensor& words, double norm_type) {

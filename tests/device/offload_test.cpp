@@ -49,9 +49,11 @@ std::set<std::string> streams_of_copies(const std::vector<device::Event>& events
 }
 
 void expect_bits(World& world, const Training& training, Options options) {
+  if (training.param_dtype) options.mixed_precision.param_dtype = *training.param_dtype;
   for (const auto& kind : testing_models::model_kinds()) {
     SCOPED_TRACE(kind.name);
-    if (training.param_dtype) options.mixed_precision.param_dtype = *training.param_dtype;
+    if (kind.name == "lstm") continue;  // without cuDNN its cells are no kernels of the CPU
+    if (training.param_dtype && kind.name != "gpt") continue;
     const Seen seen = train_on_device(kind, world, training, options);
     EXPECT_GE(streams_of_copies(seen.events).size(), 2u);
     if (world.rank() != 0) continue;

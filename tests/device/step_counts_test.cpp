@@ -115,8 +115,8 @@ TEST_P(StepCounts, APlainStepWaitsForNothing) {
   run_ranks(GetParam(), [](World& world) {
     const device::Counts counts = train_layers(world, bf16(), make_adamw, only_steps).third;
     EXPECT_EQ(counts.host_waits, 0);
-    // Per unit: the factor of the ranks, the kernel of the steps, the optimizer, the cast.
-    EXPECT_LE(counts.launches, 4 * kUnits);
+    // Per unit: the factor of the ranks, the counts of steps, the update, and a cast for each run of pieces.
+    EXPECT_LE(counts.launches, 5 * kUnits);
   });
 }
 
@@ -152,7 +152,7 @@ TEST_P(StepCounts, SgdWithMomentumWaitsForNothing) {
     const auto make_sgd = [](ShardedModel& sharded) { return SGD(sharded, {.lr = 1e-2, .momentum = 0.9}); };
     const device::Counts counts = train_layers(world, bf16(), make_sgd, only_steps).third;
     EXPECT_EQ(counts.host_waits, 0);
-    EXPECT_LE(counts.launches, 3 * kUnits);
+    EXPECT_LE(counts.launches, 4 * kUnits);
   });
 }
 
