@@ -21,6 +21,7 @@ Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& 
       agreement_(agreement),
       recorder_(recorder),
       arena_(std::move(arena)),
+      to_host_(units.empty() ? torch::Device(torch::kCPU) : units[0]->device()),
       gathered_ahead_(units.size()) {}
 
 void Executor::perform(const schedule::Actions& actions, std::string_view operation) {
@@ -185,7 +186,11 @@ void Executor::reduce(const Action& action) {
   ++communication_.reductions;
   recorder_.begins(Activity::Reduce, action.unit);
   communication_.all_reductions += unit.layout.shards() < group_.size();
-  if (alone()) return;
+  if (alone()) {
+    if (unit.shard.device() != unit.device()) unit.gradients.bring_to_host(to_host_);
+    return;
+  }
+  unit.gradients.settle();
   const layout::GradientLayout& layout = unit.sum.gradient_layout();
   if (sums_in_place(unit, action.buffer) && !unit.sum.has_memory()) {
     unit.sum.begin_in(unit.gradients.buffer());

@@ -83,6 +83,7 @@ class Executor {
   Agreement& agreement_;
   Recorder& recorder_;
   buffers::Arena arena_;
+  memory::SideStream to_host_;           // of one rank alone, for gradients whose shards lie there
   std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
   CommunicationReport communication_;
   FailureLatch latch_;

@@ -1,5 +1,7 @@
 #include "engine/post_backward.h"
 
+#include "interpose/piece_storage.h"
+
 namespace fsdp::engine {
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
@@ -18,11 +20,19 @@ void PostBackward::finish(const Account& account) {
   executor_.perform(schedule_.backward_ends(account));
   executor_.wait_sums();
   executor_.reductions_end(/*everywhere=*/true);
+  settle_open_units();
   local_sums_ = machine_.in_no_sync();
   agreement_.backward_ends();
   schedule_.set_followed(false);
   executor_.all_ended_backward();
   machine_.backward_ends();
+}
+
+// What waits to be copied to its place would be more memory until the next backward.
+void PostBackward::settle_open_units() {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  for (auto& unit : units_) unit->gradients.settle();
 }
 
 void PostBackward::reduce_rest(const Account& account) {
