@@ -128,8 +128,8 @@ TEST_P(StepCounts, ClippingWaitsOnceAndAsyncNever) {
     const Trained async = train_layers(world, bf16(), make_adamw, clips_async);
     EXPECT_EQ(clipped.third.host_waits, 1);
     EXPECT_EQ(async.third.host_waits, 0);
-    EXPECT_LE(clipped.third.launches, plain.third.launches + kUnits + 80);
-    EXPECT_LE(async.third.launches, plain.third.launches + kUnits + 170);
+    EXPECT_LE(clipped.third.launches, plain.third.launches + kUnits + 65);
+    EXPECT_LE(async.third.launches, plain.third.launches + kUnits + 145);
     expect_equal(clipped, async);
     EXPECT_FALSE(plain.weights[0].equal(clipped.weights[0]));
   });
