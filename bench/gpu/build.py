@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = {"test_cuda": "tests", "bench_gpu_models": "bench/gpu", "bench_gpu_speed": "bench/gpu", "fsdp-train": "apps"}
 LARGEST_MIB = 60
-# Every machine with a Python and a compiler's runtime has these.
-SYSTEM = re.compile(r"(ld-linux|libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+)[-.]")
+# The C library and the compilers' runtime, which every machine has.
+SYSTEM = re.compile(r"(ld-linux|lib(c|m|mvec|dl|rt|pthread|util|resolv|anl|gcc_s|stdc\+\+))[-.]")
 
 
 def main():

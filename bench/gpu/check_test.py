@@ -17,6 +17,7 @@ import unittest
 from unittest import mock
 
 from check import page, parts, read, runner
+from gpu import build
 from libtorch import matrix, wheels
 
 
@@ -56,6 +57,10 @@ class Runner(Folder):
     def test_figures_of_a_program_that_fails_in_the_end_are_kept(self):
         (result,) = self.run_parts(part("late", "print('RESULT {\"step_ms\": 1}'); raise SystemExit(3)"))
         self.assertEqual((result.state, result.figures), ("failed", {"step_ms": 1}))
+
+    def test_tests_that_are_skipped_are_no_failure(self):
+        skipped = part("skipped", "print('RESULT {}'); raise SystemExit(77)", accepted=(0, 77))
+        self.assertEqual([one.state for one in self.run_parts(skipped)], ["ok"])
 
     def test_a_part_that_hangs_ends_with_its_children(self):
         child = "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); " \
@@ -159,14 +164,23 @@ class WholeCheck(Folder):
     def test_without_torch_it_says_so(self):
         from check import __main__ as check
         with mock.patch("importlib.util.find_spec", return_value=None), self.assertRaises(SystemExit) as ended:
-            check.environment()
+            check.variables_of_programs()
         self.assertIn("has no torch", str(ended.exception))
 
     def test_parts_have_names_of_their_own_and_correctness_comes_first(self):
-        groups = runner.groups_of(parts.all_parts(self.folder, self.folder))
+        groups = runner.groups_of(parts.all_parts(self.folder, self.folder, {}))
         self.assertEqual(len(groups[0]), 4)
         names = [one.name for group in groups for one in group]
         self.assertEqual(len(names), len(set(names)))
+
+
+class Build(Folder):
+    def test_libraries_of_the_system_and_of_libtorch_are_left_out(self):
+        listed = f"libcrypto.so.3 => /lib/libcrypto.so.3 (0x1)\nlibutil.so.1 => /lib/libutil.so.1 (0x2)\n" \
+                 f"libstdc++.so.6 => /lib/libstdc++.so.6 (0x3)\nlibc10.so => {self.folder}/torch/lib/libc10.so (0x4)\n" \
+                 "libnccl.so.2 => not found\n"
+        with mock.patch("subprocess.run", return_value=mock.Mock(stdout=listed)):
+            self.assertEqual(build.libraries(self.folder, ["program"]), ["/lib/libcrypto.so.3"])
 
 
 class Wheels(unittest.TestCase):

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <ATen/Context.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>

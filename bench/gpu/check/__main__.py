@@ -30,13 +30,13 @@ def main():
     options = parser.parse_args()
     output = options.output or pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))
     output.mkdir(parents=True, exist_ok=True)
-    os.environ.update(environment())
+    variables = variables_of_programs()
     machine = describe_machine()
     print(*(f"{name}: {value}" for name, value in machine.items()), sep="\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
         scratch = pathlib.Path(scratch)
         write_tokens(scratch / "tokens.bin")
-        parts = [part for part in all_parts(FOLDER, scratch)
+        parts = [part for part in all_parts(FOLDER, scratch, variables)
                  if not options.only or any(words in part.name for words in options.only)]
         results = runner.run(parts, options.seconds, output, lambda text: print(text, file=sys.stderr, flush=True))
     (output / "results.json").write_text(page.as_json(results, machine))
@@ -45,15 +45,15 @@ def main():
     sys.exit(any(result.state != "ok" for result in results))
 
 
-def environment():
-    """Where the programs find LibTorch's libraries and those that lie beside them."""
+def variables_of_programs():
+    """With these the programs find LibTorch's libraries and those that lie beside them. PyTorch finds its own."""
     spec = importlib.util.find_spec("torch")
     if spec is None:
         sys.exit(f"run: {sys.executable} has no torch, whose libraries the programs need.")
     torch = pathlib.Path(spec.origin).parent
     places = [FOLDER / "lib", torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
     paths = [*map(str, places), os.environ.get("LD_LIBRARY_PATH", "")]
-    return {"LD_LIBRARY_PATH": ":".join(filter(None, paths)), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    return {"LD_LIBRARY_PATH": ":".join(filter(None, paths))}
 
 
 def describe_machine():
