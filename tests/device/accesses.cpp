@@ -200,8 +200,9 @@ void note_stream_wait(const c10::Stream& stream, const c10::Stream& other, const
   State& s = state();
   std::lock_guard lock(s.mutex);
   const Number number = number_of(s, stream), other_number = number_of(s, other);
-  join(s.streams[number].clock, clock);
-  if (number != other_number) note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
+  if (number == other_number) return;
+  note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
+  if (!leaves_out(s, s.streams[number].name, s.streams[other_number].name)) join(s.streams[number].clock, clock);
 }
 
 void note_host_wait(const char* what, const c10::Stream& stream, const Clock& clock) {

@@ -7,6 +7,7 @@
 #include "property/random_case.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -70,6 +71,18 @@ TEST(ModelOnDevice, OfRanksWithOneGpuHasTheBitsOfOneProcess) {
 TEST(ModelOnDevice, OnStreamsHasTheBitsOfOneProcess) {
   run_ranks(2, [](World& world) {
     expect_same_bits_of_all_kinds(world, {.steps = 3, .micro_batches = 2, .clip = 0.05}, true);
+  });
+}
+
+TEST(ModelOnDevice, OfRanksWithAGpuEachHasTheBitsOfOneProcess) {
+  const testing::Variable devices("FSDP_TEST_DEVICES", "2");
+  run_ranks(2, [](World& world) {
+    EXPECT_EQ(world.device(), torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(world.rank())));
+    const Training training{.steps = 3, .micro_batches = 2, .clip = 0.05};
+    for (const bool on_streams : {false, true})
+      expect_same_bits(
+          world, [] { return testing_models::make_gpt(); }, [] { return testing_models::make_gpt(); }, training, {},
+          on_streams);
   });
 }
 

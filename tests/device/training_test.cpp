@@ -3,12 +3,13 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
-#include <cstdlib>
+#include <optional>
 
 #include "device/device.h"
 #include "device/on_streams.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -88,18 +89,13 @@ void expect_equal_files(const fs::path& one, const fs::path& other) {
 
 // `on_cpu`: of ranks that see no device.
 void run_ranks_on(bool on_cpu, int ranks, const std::function<void(World&)>& body) {
-  const auto checked = [&](World& world) {
+  std::optional<testing::Variable> hidden;
+  if (on_cpu) hidden.emplace("CUDA_VISIBLE_DEVICES", "");
+  testing::run_ranks(ranks, [&](World& world) {
     EXPECT_EQ(world.device().is_cpu(), on_cpu);
     body(world);
     EXPECT_THAT(testing::device::missing_waits(), IsEmpty());
-    if (::testing::Test::HasFailure()) throw std::runtime_error("an assertion of the test failed in this rank");
-  };
-  LaunchOptions options = testing::test_options();
-  options.ranks = ranks;
-  const std::vector<std::string> variables =
-      on_cpu ? std::vector<std::string>{"CUDA_VISIBLE_DEVICES="} : std::vector<std::string>{};
-  const auto result = testing::run_process([&] { return launch(options, checked); }, variables);
-  EXPECT_EQ(result.exit_code, 0) << result.output;
+  });
 }
 
 TEST(TrainingOnDevice, HasTheBitsOfTheCpuWithEveryOptimizer) {
