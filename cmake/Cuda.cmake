@@ -18,10 +18,10 @@ file(GLOB cuda_packages ${python_packages}/nvidia/cu[0-9]* ${python_packages}/nv
 set(cuda_places ${cuda_packages} $ENV{CUDA_HOME} /usr/local/cuda)
 set(missing "")
 set(cuda_include "")
-# crt/host_defines.h is what CUDA's headers include in their turn.
-foreach(header nccl.h cuda_runtime_api.h crt/host_defines.h cublas_v2.h cublasLt.h cusparse.h cusolverDn.h)
+# crt/host_defines.h and nv/target are what CUDA's headers include in their turn.
+foreach(header nccl.h cuda_runtime_api.h crt/host_defines.h nv/target cublas_v2.h cublasLt.h cusparse.h cusolverDn.h)
   string(MAKE_C_IDENTIFIER FSDP_INCLUDE_${header} place)
-  find_path(${place} ${header} HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_path(${place} ${header} HINTS ${cuda_places} PATH_SUFFIXES include include/cccl)
   mark_as_advanced(${place})
   list(APPEND cuda_include ${${place}})
   if(NOT ${place})

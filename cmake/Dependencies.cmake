@@ -21,6 +21,13 @@ if(NOT Torch_FOUND)
   message(FATAL_ERROR "LibTorch was not found. Run scripts/setup, or pass -DCMAKE_PREFIX_PATH=<your libtorch>.")
 endif()
 message(STATUS "LibTorch ${Torch_VERSION}: ${TORCH_INSTALL_PREFIX}")
+# The versions that src/interpose/libtorch_versions.h knows and scripts/matrix tries.
+option(FSDP_ANY_LIBTORCH "Try a LibTorch of another version than 2.11 to 2.15" OFF)
+if(NOT FSDP_ANY_LIBTORCH AND (Torch_VERSION VERSION_LESS 2.11 OR Torch_VERSION VERSION_GREATER_EQUAL 2.16))
+  message(FATAL_ERROR "Found LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}, expected 2.11 to 2.15: the library uses "
+                      "internals of LibTorch, which differ between versions. Install one of these (scripts/setup does), "
+                      "or try this one: -DFSDP_ANY_LIBTORCH=ON.")
+endif()
 include(${CMAKE_CURRENT_LIST_DIR}/Cuda.cmake)
 
 if(NOT TARGET nlohmann_json::nlohmann_json)  # another project may have brought it

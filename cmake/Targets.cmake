@@ -18,6 +18,12 @@ add_library(fsdp_torch INTERFACE)
 target_include_directories(fsdp_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(fsdp_torch INTERFACE ${TORCH_LIBRARIES})
 
+# LibTorch is built with GCC 13. Clang has had other names since 18 for templates with conditions, as those of
+# `const_data_ptr<T>` are before 2.12, and would not find them.
+if(Torch_VERSION VERSION_LESS 2.12 AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 18)
+  target_compile_options(fsdp_torch INTERFACE -fclang-abi-compat=17)
+endif()
+
 target_include_directories(fsdp_torch SYSTEM INTERFACE ${FSDP_FMT_INCLUDE})
 target_compile_definitions(fsdp_torch INTERFACE FMT_HEADER_ONLY)
 

@@ -45,4 +45,9 @@ Batch make_batch(const TokenSource& source, const std::vector<int64_t>& starts, 
   return batch;
 }
 
+// A copy from pinned memory is queued behind the device's kernels.
+torch::Tensor to_device(const torch::Tensor& tensor, const torch::Device& device) {
+  return device.is_cpu() ? tensor : tensor.pin_memory().to(device, /*non_blocking=*/true);
+}
+
 }  // namespace data

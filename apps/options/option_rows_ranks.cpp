@@ -69,6 +69,10 @@ std::vector<Group> rank_groups() {
          "Memory of activations per rank, such as 1.5GB. The first step measures; from the second on each layer keeps "
          "all that its backward needs, the results of its products, or its input, so that the least time is lost "
          "within it. The same bits."},
+        {"--cpu-offload", &O::cpu_offload, Anything{}, kTrain, "", "",
+         "Ranks on GPUs keep the shards of the model, the sums of the gradients and the optimizer's state in the "
+         "host's "
+         "memory, and update the weights on the CPU. The GPU holds the layers in use. On CPUs nothing changes."},
         {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
          "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
          "memory only while a layer uses them; the weights are the same to the bit."},

@@ -95,6 +95,7 @@ struct Options {
   int64_t prefetch = 1;
   std::string activation_checkpoint = "none";          // or all, selective, or a number of layers
   std::optional<double> activation_memory;             // bytes that a rank's activations may take; none: any
+  bool cpu_offload = false;                            // of ranks on GPUs: shards and optimizer on the CPU
   std::string offload = "none";                        // to files; one of kOffloads
   bool offload_activations = false;                    // to files
   std::string offload_directory;                       // of them all; empty: a folder of the run's

@@ -137,6 +137,7 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
       options.strategy + (options.shard_group_size == 0
                               ? std::string()
                               : fmt::format(" in groups of {}", counted(options.shard_group_size, "rank"))));
+  if (options.cpu_offload) row("of GPUs", "shards and the optimizer's state in the host's memory");
   if (options.offloads())
     row("in files", options.offload == "all" ? "the model and the optimizer's state" : "the optimizer's state");
   if (options.offload_activations) row(options.offloads() ? "" : "in files", "activations");

@@ -49,7 +49,8 @@ std::string activation_text(const RunPlan& plan) {
 std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   const HostMemory memory = host_memory(plan, parts);
   const char* scope = plan.hosts == 1 ? "all ranks" : "per host";
-  std::string text = fmt::format("{:<24}{:>16}{:>16}\n", "memory", "per rank at most", scope);
+  const char* where = plan.host.on_gpus ? "memory of GPUs" : "memory";
+  std::string text = fmt::format("{:<24}{:>16}{:>16}\n", where, "per rank at most", scope);
   auto line = [&](const char* part, double most, double sum) {
     text += fmt::format("  {:<22}{:>16}{:>16}\n", part, plan_bytes(most), plan_bytes(sum));
   };
@@ -77,13 +78,15 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   if (plan.options.offload_activations)
     line("activations in files", memory.offloaded_activations, ranks * memory.offloaded_activations);
   line("other tensors, about", memory.temporary, ranks * memory.temporary);
-  line("program and LibTorch", memory.process + memory.program, ranks * memory.process + memory.program);
+  if (!plan.host.on_gpus)
+    line("program and LibTorch", memory.process + memory.program, ranks * memory.process + memory.program);
   line("in all, about", memory.largest_rank(), memory.total());
   if (memory.model.front().copies > 0) {
     text += fmt::format("  where ranks find gathers by copies faster: {} more per rank\n",
                         plan_bytes(static_cast<double>(memory.model.front().copies)));
   }
   text += activation_text(plan);
+  if (plan.host.on_gpus) return text;
   const std::string hosts = plan.hosts == 1 ? "ranks of one host, which share memory"
                                             : fmt::format("{} hosts of {} that share memory", plan.hosts,
                                                           counted(plan.ranks_of_host(), "rank"));

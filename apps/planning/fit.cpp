@@ -38,7 +38,7 @@ std::string memory_line(const RunPlan& plan, double needed) {
       available ? fmt::format("{}: {} needed, {} {}", verdict(needed, *available), plan_bytes(needed),
                               plan_bytes(*available), plan.options.memory ? "given" : "available")
                 : fmt::format("{} needed; --memory says how much there is, such as --memory 64GB", plan_bytes(needed));
-  return plan_line("memory", text);
+  return plan_line(plan.host.on_gpus ? "memory of GPUs" : "memory", text);
 }
 
 std::string disk_line(const RunPlan& plan, double available) {

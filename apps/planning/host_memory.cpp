@@ -9,13 +9,17 @@ namespace trainer {
 
 namespace {
 
+// Of those that linear_cross_entropy makes again.
+double logits_again_bytes(const Host& host) { return most_logits_bytes(host) / 4; }
+
 // Beside the activations, when they are most: the gradient of what the head is given, which is in fp32, and the logits
 // that are made again, where not all are among the activations. The gradients of the layers come later.
-double logits_bytes(const Options& options) {
+double logits_bytes(const RunPlan& plan, const Options& options) {
   const double element = options.param_dtype == "fp32" ? 4 : 2;
   const auto tokens = static_cast<double>(options.batch * options.model.context);
   const double logits = element * tokens * static_cast<double>(options.model.vocabulary);
-  return 4 * tokens * static_cast<double>(options.model.width) + (logits > kLogitsBytes ? kLogitsAgainBytes : 0);
+  return 4 * tokens * static_cast<double>(options.model.width) +
+         (logits > most_logits_bytes(plan.host) ? logits_again_bytes(plan.host) : 0);
 }
 
 PlannedOffload::Bytes activations_of(const RunPlan& plan, const Options& options) {
@@ -25,8 +29,8 @@ PlannedOffload::Bytes activations_of(const RunPlan& plan, const Options& options
 
 // Of tensors that are no activations: what there is of all in memory beside the most of these.
 double temporary_bytes(const RunPlan& plan, const Options& options) {
-  if (!plan.tensors.is_known()) return logits_bytes(options);
-  const double all = plan.tensors.bytes(options, kLogitsBytes + kLogitsAgainBytes);
+  if (!plan.tensors.is_known()) return logits_bytes(plan, options);
+  const double all = plan.tensors.bytes(options, most_logits_bytes(plan.host) + logits_again_bytes(plan.host));
   return std::max(0.0, all - activations_of(plan, options).in_memory);
 }
 
@@ -60,7 +64,7 @@ double temporary_bytes_of_steps(const RunPlan& plan) {
 double temporary_bytes(const RunPlan& plan) {
   const double of_steps = temporary_bytes_of_steps(plan);
   if (!plan.tensors.is_known()) return of_steps;
-  const double of_validation = plan.tensors.bytes(validation_of(plan.options), kLogitsBytes);
+  const double of_validation = plan.tensors.bytes(validation_of(plan.options), most_logits_bytes(plan.host));
   return std::max(of_steps, of_validation - activations_of(plan, plan.options).in_memory);
 }
 
@@ -94,7 +98,7 @@ double HostMemory::in_files() const {
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
   const PlannedOffload::Bytes activations = activations_of(plan, plan.options);
-  return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts)),
+  return {.model = plan_memory(parts.units, planned_sharding(plan.options, plan.hosts, plan.host.on_gpus)),
           .activations = activations.in_memory,
           .offloaded_activations = activations.in_files,
           .temporary = temporary_bytes(plan),

@@ -9,9 +9,9 @@
 
 namespace trainer {
 
-// As many bytes of logits as fsdp::linear_cross_entropy lets be there at a time (LinearCrossEntropyOptions), and of
-// those that it makes again.
-constexpr double kLogitsBytes = 64 << 20, kLogitsAgainBytes = kLogitsBytes / 4;
+// As many bytes of logits as fsdp::linear_cross_entropy lets be there at a time (LinearCrossEntropyOptions).
+constexpr double kLogitsBytes = int64_t{64} << 20, kGpuLogitsBytes = int64_t{1} << 30;
+inline double most_logits_bytes(const Host& host) { return host.on_gpus ? kGpuLogitsBytes : kLogitsBytes; }
 
 // In bytes; of all ranks they may be more than 64 bits hold.
 struct HostMemory {

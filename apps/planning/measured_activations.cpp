@@ -1,42 +1,22 @@
 #include "planning/measured_activations.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <fsdp/activations.h>
 #include <fsdp/loss.h>
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "models/language_model.h"
 #include "options/frozen.h"
+#include "planning/generator_kept.h"
 #include "planning/live_tensors.h"
 #include "run/sharding.h"
 
 namespace trainer {
 
 namespace {
-
-// Puts the default generator back to where it was.
-class GeneratorKept {
- public:
-  GeneratorKept() : generator_(at::detail::getDefaultCPUGenerator()) {
-    const std::lock_guard lock(generator_.mutex());
-    state_ = generator_.get_state();
-  }
-  ~GeneratorKept() {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
-  GeneratorKept(const GeneratorKept&) = delete;
-  GeneratorKept& operator=(const GeneratorKept&) = delete;
-
- private:
-  at::Generator generator_;
-  torch::Tensor state_;
-};
 
 // Threads would wait longer for each other than they compute.
 class OneThread {
@@ -77,9 +57,11 @@ auto previewed_step(const Options& tiny, const Preview& preview) {
   });
 }
 
-int64_t kept_logits(const Options& options) {
-  return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
-                                compute_dtype_of(options));
+KeptLogitBytes kept_logits_on(const torch::Device& device) {
+  return [device](const Options& options) {
+    return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
+                                  compute_dtype_of(options), {}, device);
+  };
 }
 
 std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) {
@@ -102,14 +84,14 @@ PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
 
 }  // namespace
 
-PlannedActivations measured_activations() {
+PlannedActivations measured_activations(const torch::Device& device) {
   return PlannedActivations(
-      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits,
+      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits_on(device),
       {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
        .plan = fsdp::plan_activations});
 }
 
-PlannedOffload measured_offload() {
+PlannedOffload measured_offload(const torch::Device& device) {
   return PlannedOffload(
       [](const Options& tiny) {
         std::vector<PlannedOffload::Moment> moments;
@@ -117,7 +99,7 @@ PlannedOffload measured_offload() {
           moments.push_back({numbers_by_bytes(moment.in_memory), numbers_by_bytes(moment.offloaded)});
         return moments;
       },
-      kept_logits);
+      kept_logits_on(device));
 }
 
 PlannedTensors measured_tensors() { return PlannedTensors(tensors_in_a_step); }

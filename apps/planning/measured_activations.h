@@ -1,6 +1,8 @@
 // The activations of planned runs, from steps of tiny models.
 #pragma once
 
+#include <torch/types.h>
+
 #include "planning/planned_activations.h"
 #include "planning/planned_offload.h"
 #include "planning/planned_tensors.h"
@@ -8,9 +10,10 @@
 namespace trainer {
 
 // A tiny model is made and run, in milliseconds, when the first run of its kind is asked about. LibTorch's default
-// generator is left as it was. Options that are asked about are resolved.
-PlannedActivations measured_activations();
-PlannedOffload measured_offload();
+// generator is left as it was. Options that are asked about are resolved. `device`: of the run, whose loss keeps more
+// logits on a GPU.
+PlannedActivations measured_activations(const torch::Device& device = torch::kCPU);
+PlannedOffload measured_offload(const torch::Device& device = torch::kCPU);
 PlannedTensors measured_tensors();
 
 }  // namespace trainer

@@ -35,7 +35,7 @@ UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
   }
   auto slice_of = [&](int64_t numel) { return rounded_up((numel + sharding.ranks - 1) / sharding.ranks); };
   sizes.slice = slice_of(sizes.used);
-  sizes.passing = (sharding.hosts - 1) * slice_of(sizes.trained);
+  if (!sharding.on_gpus) sizes.passing = (sharding.hosts - 1) * slice_of(sizes.trained);
   sizes.full = sizes.slice * sharding.ranks;
   sizes.shard = sizes.full / sharding.group;
   return sizes;
@@ -103,14 +103,20 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
     plan.full_gradients = sharding.full_for_the_step ? all_gradients : buffers * largest_gradients;
-  if (sharding.group > 1 && sharding.hosts == 1) {
-    const int64_t copied = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
-    plan.copies = sharding.param_bytes * copied;
+  const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
+  if (sharding.on_gpus) {
+    if (sharding.group > 1) plan.full_parameters = sharding.param_bytes * in_buffers;
+    // Sums that replicas of a shard exchange.
+    if (sharding.group < sharding.ranks) plan.full_gradients += kFloatBytes * all_full / sharding.group;
+  } else if (sharding.group > 1 && sharding.hosts == 1) {
+    plan.copies = sharding.param_bytes * in_buffers;
   }
   return plan;
 }
 
-bool spans_hosts(const PlannedSharding& sharding) { return sharding.ranks / sharding.hosts % sharding.group != 0; }
+bool spans_hosts(const PlannedSharding& sharding) {
+  return !sharding.on_gpus && sharding.ranks / sharding.hosts % sharding.group != 0;
+}
 
 // A unit that comes over the network lies in memory that the ranks of a host share: in the first one's buffers, or,
 // where it stays full, in a part of each.
@@ -178,7 +184,7 @@ std::vector<EqualUnits> equal_units(const std::vector<PlannedUnit>& units, const
 
 }  // namespace
 
-PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
+PlannedSharding planned_sharding(const Options& options, int64_t hosts, bool on_gpus) {
   const bool whole_step = options.strategy == "shard-optimizer" || options.strategy == "no-shard";
   const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
   const bool replicas_only = options.strategy == "no-shard";
@@ -191,12 +197,14 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts) {
           .hosts = hosts,
           .group = replicas_only ? 1 : group,
           .full_for_the_step = whole_step,
-          .sums_in_place = replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1 && hosts == 1,
+          .sums_in_place =
+              replicas_only && options.reduce_dtype == "fp32" && options.micro_batches == 1 && hosts == 1 && !on_gpus,
           .one_micro_batch = options.micro_batches == 1,
           .param_bytes = bytes_of(options.param_dtype),
           .reduce_bytes = bytes_of(options.reduce_dtype),
           .buffers = options.buffers,
           .shares_buffers = !whole_step && !until_backward_ends,
+          .on_gpus = on_gpus,
           .muon = options.optimizer == "muon",
           .moment = moment,
           .offloads_state = options.offloads(),
@@ -212,7 +220,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
   std::vector<MemoryPlan> plans(static_cast<size_t>(ranks_of_host), common_part(sizes, sharding));
   for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
-    plan.full_parameters = sharding.param_bytes * fetched_numel(sizes, sharding, rank);
+    plan.full_parameters += sharding.param_bytes * fetched_numel(sizes, sharding, rank);
     if (sharding.offloads_shards && !sharding.shares_buffers) plan.offloaded = plan.full_parameters;
     int64_t largest = 0;
     for (const auto& [unit, unit_sizes, count] : kinds) {

@@ -29,14 +29,15 @@ struct PlannedSharding {
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
   int64_t buffers = 2;             // full units at once where gathers copy or fetch, for strategies that share them
   bool shares_buffers = true;
-  bool muon = false;  // its matrices have one tensor of state in fp32, all else two moments
+  bool on_gpus = false;  // gathers fill buffers of each rank, and gradients are added up in place
+  bool muon = false;     // its matrices have one tensor of state in fp32, all else two moments
   PlannedMoment moment = {};
   bool offloads_state = false;   // of the optimizer, to files
   bool offloads_shards = false;  // and the sums of their gradients
   bool copies_for_saves = false;
 };
 
-PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1);
+PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1, bool on_gpus = false);
 
 // In bytes; but for `copies`, `save_copy`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a
 // backward, in the same order.

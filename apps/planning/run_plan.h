@@ -11,15 +11,24 @@
 
 namespace trainer {
 
+// On a rank's device, in seconds.
+struct PassTimes {
+  double layer = 0;                // forward and backward of one layer for a micro-batch
+  double rest = 0;                 // of embedding, head and loss
+  double update_of_parameter = 0;  // the optimizer's, for one parameter
+};
+
 // What is known of a host without training on it.
 struct Host {
+  bool on_gpus = false;                             // the ranks compute on GPUs, and `memory` is that of these
   std::optional<double> memory = std::nullopt;      // bytes that are left for the ranks; none: not known
   std::optional<double> disk = std::nullopt;        // bytes that are free where offloaded state lies; none: not known
   std::optional<int64_t> cores = std::nullopt;      // that the ranks may use; none: not known
   int64_t threads = 1;                              // per rank
-  double process_bytes = 0;                         // that a rank takes before its model is made
+  double process_bytes = 0;                         // that a rank takes before its model is made; on GPUs 0
   double program_bytes = 0;                         // that the ranks of a host take together, once: the program's files
   std::optional<double> peak_flops = std::nullopt;  // operations per second and rank; none: not measured
+  std::optional<PassTimes> passes = std::nullopt;   // none: not measured
 };
 
 // Of --memory and --peak-flops, which are in `options`, neither is in `host`: they are another's.

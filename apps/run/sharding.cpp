@@ -50,6 +50,7 @@ fsdp::Options sharding_of(const Options& options) {
           .mixed_precision = precision,
           .buffers = static_cast<int>(options.buffers),
           .prefetch = static_cast<int>(options.prefetch),
+          .cpu_offload = options.cpu_offload,
           .offload_directory = offload_folder_of(options),
           .offload = offload_of(options.offload),
           .initialise = false,

@@ -11,6 +11,7 @@
 #include "options/resolve.h"
 #include "planning/assumed.h"
 #include "planning/dry_run.h"
+#include "planning/measured_passes.h"
 #include "planning/peak_flops.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
@@ -44,6 +45,7 @@ void measure_work(fsdp::World& world, RunPlan& plan) {
   torch::set_num_threads(static_cast<int>(host.threads));
   const double together = measured_peak_flops(world, compute_dtype_of(plan.options));
   host.peak_flops = together / static_cast<double>(plan.options.ranks);
+  if (host.on_gpus) host.passes = measured_passes(world.device(), plan.options);
 }
 
 }  // namespace

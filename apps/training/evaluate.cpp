@@ -46,14 +46,51 @@ class Passes {
   int64_t rest_;  // tokens after the last window
 };
 
-// The sum of the losses of its tokens.
-double sum_of(const Evaluation& evaluation, const Pass& pass) {
+// The mean loss of its tokens, on the device.
+torch::Tensor loss_of(const Evaluation& evaluation, const Pass& pass) {
   const data::Batch batch =
       data::make_batch(evaluation.tokens, pass.starts, pass.length, evaluation.model.config().vocabulary);
   const torch::Device device = evaluation.world.device();
-  const auto loss = evaluation.model.loss(batch.tokens.to(device), batch.targets.to(device));
-  return loss.item<double>() * static_cast<double>(pass.tokens());
+  return evaluation.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
 }
+
+// Over the passes of all ranks, in the passes' order. The host reads the losses of many passes at once: it does not
+// wait for a GPU, or for other ranks, in between.
+class LossSum {
+ public:
+  LossSum(fsdp::World& world, const Passes& passes) : world_(world), passes_(passes) {}
+
+  void add(const torch::Tensor& own) {
+    constexpr size_t kAtOnce = 256;
+    losses_.push_back(own);
+    if (losses_.size() == kAtOnce) read();
+  }
+  MeanLoss mean() {
+    if (!losses_.empty()) read();
+    return {.nats = sum_ / static_cast<double>(tokens_), .tokens = tokens_};
+  }
+
+ private:
+  void read() {
+    const auto of_ranks = world_.all_gather(torch::stack(losses_).to(torch::kFloat64).cpu());
+    for (int64_t round = 0; round < static_cast<int64_t>(losses_.size()); ++round) {
+      for (const torch::Tensor& losses : of_ranks) {
+        if (next_ == passes_.count()) break;  // the last pass once more
+        const int64_t tokens = passes_.at(next_++).tokens();
+        sum_ += losses[round].item<double>() * static_cast<double>(tokens);
+        tokens_ += tokens;
+      }
+    }
+    losses_.clear();
+  }
+
+  fsdp::World& world_;
+  const Passes& passes_;
+  std::vector<torch::Tensor> losses_;  // this rank's, not read yet
+  int64_t next_ = 0;                   // pass
+  double sum_ = 0;
+  int64_t tokens_ = 0;
+};
 
 }  // namespace
 
@@ -63,21 +100,14 @@ std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
   if (count < 1) return std::nullopt;
   torch::NoGradGuard no_grad;
   evaluation.model.eval();
-  double sum = 0;  // in the order of the passes
-  int64_t tokens = 0;
+  LossSum sum(evaluation.world, passes);
   // A rank for which nothing is left computes the last pass once more: gathers need all ranks.
   for (int64_t first = 0; first < count; first += ranks) {
-    const double own = sum_of(evaluation, passes.at(std::min(first + evaluation.world.rank(), count - 1)));
-    const auto all = evaluation.world.all_gather(torch::tensor({own}, torch::kFloat64));
-    const int64_t here = std::min(ranks, count - first);
-    for (int64_t rank = 0; rank < here; ++rank) {
-      sum += all[rank].item<double>();
-      tokens += passes.at(first + rank).tokens();
-    }
-    if (evaluation.on_progress) evaluation.on_progress(first + here, count);
+    sum.add(loss_of(evaluation, passes.at(std::min(first + evaluation.world.rank(), count - 1))));
+    if (evaluation.on_progress) evaluation.on_progress(std::min(first + ranks, count), count);
   }
   evaluation.model.train();
-  return MeanLoss{.nats = sum / static_cast<double>(tokens), .tokens = tokens};
+  return sum.mean();
 }
 
 std::optional<double> validation_loss(Training& training) {

@@ -74,7 +74,7 @@ std::string data_text(const Options& options, const data::Corpus& corpus) {
   return fmt::format("{}: {} tokens to validate with", text, grouped(corpus.validation->size()));
 }
 
-std::string text_of(const EvaluationRecord& record, const Options& options, const data::Corpus& corpus) {
+std::string text_of_evaluation(const EvaluationRecord& record, const Options& options, const data::Corpus& corpus) {
   std::string text;
   auto row = [&](const char* name, const std::string& value) { text += fmt::format("  {:<14}{}\n", name, value); };
   row("weights", record.weights + (record.step > 0 ? fmt::format(", step {}", record.step) : ""));
@@ -102,7 +102,7 @@ int evaluate_command(const Options& given, const data::Corpus& corpus, const New
     try {
       const EvaluationRecord record = evaluate(world, options, corpus, checkpoint);
       if (world.rank() != 0) return;
-      print(options.json ? line_of(to_json(record)) + "\n" : text_of(record, options, corpus));
+      print(options.json ? line_of(to_json(record)) + "\n" : text_of_evaluation(record, options, corpus));
     } catch (const AgreedError& error) {
       if (world.rank() == 0) print_problems({error.what()});
       refused.set();

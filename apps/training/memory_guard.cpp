@@ -41,8 +41,9 @@ void check_memory(fsdp::World& world, const Options& options, const FreeMemory& 
           offload_folder_of(options).string()));
     }
     throw fsdp::Error(
-        "the run needs more memory than this host has left for it, as the table says. Take one of the changes there, "
-        "end other programs, or train all the same with --ignore-memory.");
+        fmt::format("the run needs more memory than {} left for it, as the table says. Take one of the changes there, "
+                    "end other programs, or train all the same with --ignore-memory.",
+                    plan.host.on_gpus ? "the GPUs of this host have" : "this host has"));
   });
   if (found == kBarely) keep_heap_small();
 }

@@ -1,5 +1,8 @@
 #include "training/this_host.h"
 
+#include <ATen/DeviceAccelerator.h>
+#include <torch/cuda.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -22,6 +25,13 @@ std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan)
   const double ranks = static_cast<double>(plan.ranks_of_host());
   const double limited = ranks * (*free.rank + host.process_bytes) + host.program_bytes;
   return std::min(limited, free.host.value_or(limited));
+}
+
+// GPUs are taken to be alike. The context of CUDA is there by then.
+std::optional<double> free_on_gpus(const torch::Device& device, int64_t ranks) {
+  const auto gpus = static_cast<int64_t>(torch::cuda::device_count());
+  const size_t free = at::accelerator::getMemoryInfo(device.index()).first;
+  return static_cast<double>(free) * static_cast<double>(std::min(ranks, gpus));
 }
 
 // Of the disk that the folder is on, or will be.
@@ -50,17 +60,23 @@ FreeMemory free_memory() {
 RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free) {
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
-  plan.activations = measured_activations();
+  const torch::Device device = world.device();
+  plan.host.on_gpus = device.is_cuda();
+  plan.activations = measured_activations(device);
   if (layers_are_alike(options) || options.model.layers <= kMostLayersOfSteps) {
-    plan.offload = measured_offload();
+    plan.offload = measured_offload(device);
     plan.tensors = measured_tensors();
   }
-  plan.tensors.bytes(options, kLogitsBytes);  // runs a step: then the code that a step needs is in memory
+  plan.tensors.bytes(options, most_logits_bytes(plan.host));  // runs a step: the code of a step is in memory then
+  plan.host.disk = free_on_disk_of(offload_folder_of(options));
+  if (plan.host.on_gpus) {
+    plan.host.memory = free_on_gpus(device, plan.ranks_of_host());
+    return plan;
+  }
   const ProcessMemory process = process_memory();
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
   plan.host.program_bytes = static_cast<double>(process.shared_bytes);
-  plan.host.disk = free_on_disk_of(offload_folder_of(options));
-  if (!world.device().is_cuda()) plan.host.memory = for_all_ranks(free, plan);
+  plan.host.memory = for_all_ranks(free, plan);
   return plan;
 }
 

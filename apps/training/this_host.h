@@ -17,7 +17,7 @@ struct FreeMemory {
 FreeMemory free_memory();
 
 // A plan of the run for this host, with its memory and the activations of its model, in a rank of the job: `options`
-// are resolved for it. Memory is not known where the ranks' is their GPUs'.
+// are resolved for it. The memory of ranks on GPUs is that of the GPUs.
 RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free);
 
 }  // namespace trainer

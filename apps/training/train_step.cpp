@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fsdp/random.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -23,10 +24,12 @@ bool has_dropout(const models::ModelConfig& model) {
          (model.lora && model.lora->dropout > 0);
 }
 
-// Operators of a GPU run on after the call: what they still have to do belongs to this step's time, not to the next's.
-void finish_work(const torch::Device& device) {
-  if (device.is_cuda()) torch::cuda::synchronize(device.index());
-}
+// This rank's passes of a step.
+struct Passes {
+  std::vector<torch::Tensor> losses;  // of its micro-batches, on its device
+  double data_seconds = 0;            // of reading data
+  double wait_seconds = 0;            // for other ranks
+};
 
 // Of the whole job's, by its number in the step.
 data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
@@ -36,22 +39,21 @@ data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64
   return data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
 }
 
-// Its forward and backward. Returns the seconds that went into reading data.
-double run_micro_batch(Training& training, int64_t steps_done, int64_t number, StepFacts& own) {
+// Its forward and backward. Does not wait for a GPU.
+void run_micro_batch(Training& training, int64_t steps_done, int64_t number, Passes& passes) {
   const Options& options = training.options;
-  const Clock::time_point begin = Clock::now();
   training.phase.enter("forward and backward", steps_done + 1, number + 1);
+  const Clock::time_point begin = Clock::now();
   const data::Batch batch = read_micro_batch(training, steps_done, number);
-  const double data_seconds = seconds_since(begin);
+  passes.data_seconds += seconds_since(begin);
   if (has_dropout(options.model)) {
     fsdp::seed_micro_batch(static_cast<uint64_t>(options.seed), steps_done + 1, number);
   }
   const torch::Device device = training.world.device();
-  auto loss = training.model.loss(batch.tokens.to(device), batch.targets.to(device));  // the module itself, as ever
-  training.scaler.scale(loss).backward();
-  own.losses.push_back(loss.item<float>());  // waits for a GPU's passes
-  own.seconds += seconds_since(begin);
-  return data_seconds;
+  const torch::Tensor loss =
+      training.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
+  training.scaler.scale(loss).backward();  // the module itself, as ever
+  passes.losses.push_back(loss.detach());
 }
 
 // Micro-batches are dealt out to the ranks in turn. In the last round some ranks may have none.
@@ -60,23 +62,31 @@ int64_t rounds_of(const Training& training) {
   return (training.options.micro_batches_of_step() + ranks - 1) / ranks;
 }
 
-// Adds up the gradients of this rank's micro-batches; returns the seconds that went into reading data.
-double run_micro_batches(Training& training, int64_t steps_done, StepFacts& own) {
+// Adds up the gradients of this rank's micro-batches.
+Passes run_micro_batches(Training& training, int64_t steps_done) {
   const int64_t ranks = training.world.size(), all = training.options.micro_batches_of_step();
   const double waited_before = training.sharded.communication().wait_seconds;
-  double data_seconds = 0;
+  Passes passes;
   for (int64_t round = 0; round < rounds_of(training); ++round) {
     const int64_t number = round * ranks + training.world.rank();
     const bool is_whole = (round + 1) * ranks <= all, has_one = number < all;
     if (!is_whole) training.sharded.any_rank_has_batch(has_one);
     if (has_one) {
-      data_seconds += run_micro_batch(training, steps_done, number, own);
+      run_micro_batch(training, steps_done, number, passes);
     } else {
       training.sharded.backward_without_batch();
     }
   }
-  own.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
-  return data_seconds;
+  passes.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
+  return passes;
+}
+
+// Waits for a GPU, once for all losses.
+std::vector<float> read_losses(const std::vector<torch::Tensor>& losses) {
+  if (losses.empty()) return {};
+  const torch::Tensor on_host = torch::stack(losses).to(torch::kFloat32).cpu();
+  const auto* first = on_host.const_data_ptr<float>();
+  return {first, first + on_host.numel()};
 }
 
 // Which gradient is not finite. A collective.
@@ -95,18 +105,18 @@ std::string not_finite_text(Training& training) {
                   step, problem));
 }
 
-// Clips and updates, or passes over the step; returns what a person should know.
-std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
-  const bool scaled = training.options.scales_loss();  // then the scaler finds gradients that are not finite
+// Why the step is to change no parameter; empty: it is to.
+std::string problem_of(const Training& training, const StepRecord& record, const std::vector<StepFacts>& ranks) {
   const int rank = rank_with_loss_not_finite(ranks);
-  if (rank < 0) training.scaler.unscale_(training.sharded);
-  record.grad_norm = training.sharded.clip_grad_norm_(training.options.clip);
-  std::string problem;
-  if (rank >= 0) {
-    problem = fmt::format("the loss of rank {} is not finite", rank);
-  } else if (!scaled && !std::isfinite(record.grad_norm)) {
-    problem = "the losses are finite, and the norm of the gradient is not";
-  }
+  if (rank >= 0) return fmt::format("the loss of rank {} is not finite", rank);
+  const bool scaled = training.options.scales_loss();  // then the scaler finds gradients that are not finite
+  if (!scaled && !std::isfinite(record.grad_norm)) return "the losses are finite, and the norm of the gradient is not";
+  return "";
+}
+
+// Updates, or passes over the step; returns what a person should know.
+std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
+  std::string problem = problem_of(training, record, ranks);
   if (!problem.empty()) {
     problem += fmt::format("; {}", not_finite_text(training));
     if (training.options.on_nonfinite == "stop") stop_at(training, record.step, problem);
@@ -114,15 +124,15 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
     record.grad_norm = std::numeric_limits<double>::quiet_NaN();
   } else {
     record.skipped = !training.scaler.step(training.optimizer.optimizer());
-    training.scaler.update();
   }
+  training.scaler.update();
   training.optimizer.optimizer().zero_grad();
   return problem.empty() ? "" : problem + "; no parameter was changed";
 }
 
 }  // namespace
 
-StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
+StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, StepClock& clock) {
   const Clock::time_point begin = Clock::now();
   const Options& options = training.options;
   StepOutcome outcome{.record = {.step = steps_done + 1}, .ranks = {}, .event = {}};
@@ -132,19 +142,29 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own) {
   if (const auto lr = training.optimizer.muon_lr()) record.learning_rates = {{"matrices", *lr}, {"others", record.lr}};
   if (options.scales_loss()) record.loss_scale = training.scaler.scale_value();
   const double waited_before = training.sharded.communication().wait_seconds;
-  record.data_seconds = run_micro_batches(training, steps_done, own);
-  record.forward_backward_seconds = own.seconds - *record.data_seconds;
+  clock.mark(StepMoment::Begin);
+  const Passes passes = run_micro_batches(training, steps_done);
+  clock.mark(StepMoment::PassesEnd);
+  training.phase.enter("clips the gradients", steps_done + 1);
+  training.scaler.unscale_(training.sharded);
+  record.grad_norm = training.sharded.clip_grad_norm_(options.clip);
+  clock.mark(StepMoment::Clipped);
+  own.losses = read_losses(passes.losses);
+  own.seconds = clock.passes_seconds();
+  own.wait_seconds = passes.wait_seconds;
   training.phase.enter("tells the other ranks its losses", steps_done + 1);
   outcome.ranks = exchange_facts(training.world, own, rounds_of(training));
   record.loss = mean_loss(outcome.ranks);
-  const Clock::time_point update_begin = Clock::now();
-  training.phase.enter("clips the gradients and updates the weights", steps_done + 1);
+  clock.mark(StepMoment::Decided);
+  training.phase.enter("updates the weights", steps_done + 1);
   outcome.event = update(training, record, outcome.ranks);
-  finish_work(training.world.device());
-  record.optimizer_seconds = seconds_since(update_begin);
+  clock.mark(StepMoment::Updated);
+  record.data_seconds = std::min(passes.data_seconds, own.seconds);
+  record.forward_backward_seconds = own.seconds - *record.data_seconds;
+  record.optimizer_seconds = clock.update_seconds();
   record.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
   record.step_seconds = seconds_since(begin);
-  record.other_seconds = record.step_seconds - own.seconds - *record.optimizer_seconds;
+  record.other_seconds = std::max(0.0, record.step_seconds - own.seconds - *record.optimizer_seconds);
   return outcome;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "metrics/step_record.h"
+#include "training/step_clock.h"
 #include "training/step_facts.h"
 #include "training/training.h"
 
@@ -18,6 +19,7 @@ struct StepOutcome {
 
 // `own` is filled in and told to the other ranks. A step whose loss or gradient is not finite changes no parameter;
 // with --on-nonfinite stop it throws fsdp::Error, the same on every rank. A collective.
-StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own);
+// The host waits for a GPU once, before it decides.
+StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, StepClock& clock);
 
 }  // namespace trainer

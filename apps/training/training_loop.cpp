@@ -33,6 +33,7 @@ TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* r
       save_timer_(training.options.minutes_between_saves()),
       outstanding_(resumed.outstanding),
       unsaved_(resumed.unsaved),
+      clock_(training.world.device()),
       slow_ranks_(training.world.size()),
       trace_(training.options) {}
 
@@ -49,7 +50,8 @@ void TrainingLoop::step() {
   trace_.begin_step(training_.sharded, steps_done_ + 1);
   training_.tensor_memory.begin_step();
   training_.sharded.reset_peak_memory();
-  StepOutcome outcome = train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save()});
+  StepOutcome outcome =
+      train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save()}, clock_);
   ++steps_done_;
   hold(&outcome);
   finish_step(std::move(outcome));

@@ -8,6 +8,7 @@
 #include "training/run_resume.h"
 #include "training/run_saves.h"
 #include "training/slow_rank.h"
+#include "training/step_clock.h"
 #include "training/step_facts.h"
 #include "training/stop_request.h"
 #include "training/traced_steps.h"
@@ -76,6 +77,7 @@ class TrainingLoop {
   SaveTimer save_timer_;
   std::optional<StepOutcome> outstanding_;  // of the step that ranks before these did
   int64_t unsaved_;                         // the step of a checkpoint that is begun and not there; 0: none is
+  StepClock clock_;
   SlowRankFinder slow_ranks_;
   double report_seconds_ = 0;  // that reporting on the step before took
   TracedSteps trace_;

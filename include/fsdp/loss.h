@@ -22,14 +22,19 @@ struct LinearCrossEntropyOptions {
   LossReduction reduction = LossReduction::Mean;
   // Of logits that are there at a time, between forward and backward too; at least one entry's, for all rows.
   int64_t chunk_bytes = 64 << 20;
+  // The same for logits on a GPU, where small chunks leave the device idle between kernels.
+  int64_t gpu_chunk_bytes = int64_t{1} << 30;
+  // false: the caller has checked that targets are in the vocabulary, and a GPU is not waited for. A target outside of
+  // it then counts as an entry whose logit is 0, and moves no weight of its own.
+  bool check_targets = true;
 };
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
 // [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time ("cut cross
 // entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks
-// as fit in `chunk_bytes` are kept; the backward uses these up, and makes the others once more. So the memory of logits
-// is bounded, for at most one product more of the head's three: none where all logits fit. Where nothing requires a
-// gradient, one chunk is there at a time.
+// as fit in `chunk_bytes` (on a GPU `gpu_chunk_bytes`) are kept; the backward uses these up, and makes the others once
+// more. So the memory of logits is bounded, for at most one product more of the head's three: none where all logits
+// fit. Where nothing requires a gradient, one chunk is there at a time.
 //
 // `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their
 // exponentials and all sums are fp32, or fp64 for fp64. So is the result: a scalar, or of the shape of `targets`.
@@ -38,8 +43,8 @@ struct LinearCrossEntropyOptions {
 // bits are those of one process. They are not those of cross_entropy, which adds in another order.
 //
 // Throws `Error` for shapes and dtypes other than these, for a target outside of [0, vocabulary) that is not
-// `ignore_index`, which it names with its position (on a GPU this waits for the targets), for options that cannot be,
-// and for a backward with create_graph: it has no second derivative.
+// `ignore_index`, which it names with its position (on a GPU this waits for the targets: see check_targets), for
+// options that cannot be, and for a backward with create_graph: it has no second derivative.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
 

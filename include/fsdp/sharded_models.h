@@ -31,6 +31,8 @@ class ShardedModels {
   // returns the norm before. It does not depend on the number of ranks, nor on the order of the models. A collective of
   // each model. Throws `Error` when a model has no gradient, and as ShardedModel::clip_grad_norm_ does.
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
+  // As ShardedModel::clip_grad_norm_async_, over all models.
+  torch::Tensor clip_grad_norm_async_(double max_norm, double norm_type = 2.0);
   void zero_grad();
 
   // The sum over the models.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace fsdp {
@@ -15,13 +16,15 @@ using torch::Tensor;
 namespace {
 
 constexpr int64_t kEvenColumns = 64;  // products are faster by these
-// Larger chunks make no product faster, and leave less room for those that are kept; a quarter of it is for one.
+// On a CPU larger chunks make no product faster, and leave less room for those that are kept. On a GPU the room alone
+// bounds a chunk: a few long kernels are faster than many short ones. A quarter of the room is for one chunk.
 constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
 constexpr int64_t kChunksInRoom = 4;
 
 // The sizes that the division into chunks depends on.
 struct HeadShape {
   int64_t rows, vocabulary, bytes_of_logit, bytes_beside, room;
+  bool on_cpu;
 };
 
 HeadShape shape_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
@@ -30,7 +33,8 @@ HeadShape shape_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, co
           .vocabulary = vocabulary,
           .bytes_of_logit = static_cast<int64_t>(c10::elementSize(dtype)),
           .bytes_beside = bytes_beside_logit(dtype, device),
-          .room = chunk_bytes};
+          .room = chunk_bytes,
+          .on_cpu = device.is_cpu()};
 }
 
 struct HeadDivision {
@@ -39,15 +43,17 @@ struct HeadDivision {
   int64_t kept;     // of these, for the backward
 };
 
-int64_t columns_of_chunk(int64_t bytes_of_column, int64_t room) {
-  const int64_t enough = std::max(kManyColumns, kLargeChunk / bytes_of_column);
-  const int64_t columns = std::clamp<int64_t>(room / kChunksInRoom / bytes_of_column, 1, enough);
+int64_t columns_of_chunk(const HeadShape& head) {
+  const int64_t bytes_of_column = (head.bytes_of_logit + head.bytes_beside) * head.rows;
+  const int64_t enough =
+      head.on_cpu ? std::max(kManyColumns, kLargeChunk / bytes_of_column) : std::numeric_limits<int64_t>::max();
+  const int64_t columns = std::clamp<int64_t>(head.room / kChunksInRoom / bytes_of_column, 1, enough);
   return columns < kEvenColumns ? columns : columns / kEvenColumns * kEvenColumns;
 }
 
 HeadDivision division_of(const HeadShape& head) {
-  const auto& [rows, vocabulary, own, beside, room] = head;
-  const int64_t columns = std::min(columns_of_chunk((own + beside) * rows, room), vocabulary);
+  const auto& [rows, vocabulary, own, beside, room, on_cpu] = head;
+  const int64_t columns = std::min(columns_of_chunk(head), vocabulary);
   const int64_t count = (vocabulary + columns - 1) / columns;
   const int64_t fit = (room - beside * rows * columns) / (own * rows * columns);
   return {.columns = columns, .count = count, .kept = count <= fit ? count : std::max<int64_t>(fit - 1, 0)};

@@ -1,5 +1,7 @@
 #include "api/logit_passes.h"
 
+#include <ATen/ops/add.h>
+#include <ATen/ops/mul.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -89,23 +91,33 @@ struct TargetColumns {
   Tensor column;   // [rows, 1]; any where it is not here
 };
 
+// An operator that takes 16-bit logits and fp32 numbers computes in fp32: logits need no pass of their own for that.
 void add_by_operators(RowStatistics& rows, const LogitChunk& chunk) {
   auto& [largest, sum] = rows.exponentials;
-  const Tensor values = chunk.logits.to(sum.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  const torch::ScalarType dtype = sum.scalar_type();
   const TargetColumns targets(chunk);
-  rows.of_target = torch::where(targets.is_here, values.gather(1, targets.column).squeeze(1), rows.of_target);
-  if (rows.total.defined()) rows.total.add_(values.sum(1));
-  const Tensor before = std::exchange(largest, torch::maximum(largest, values.amax(1)));
-  sum.mul_((before - largest).exp_()).add_(values.sub_(largest.unsqueeze(1)).exp_().sum(1));
+  const Tensor of_target = chunk.logits.gather(1, targets.column).squeeze(1).to(dtype);
+  rows.of_target = torch::where(targets.is_here, of_target, rows.of_target);
+  if (rows.total.defined()) rows.total.add_(chunk.logits.sum(1, /*keepdim=*/false, dtype));
+  const Tensor before = std::exchange(largest, torch::maximum(largest, chunk.logits.amax(1)));
+  sum.mul_((before - largest).exp_()).add_(torch::sub(chunk.logits, largest.unsqueeze(1)).exp_().sum(1));
 }
 
+// The target's entry is rounded to the logits' dtype once, as all others are.
 void make_gradient_by_operators(const LogitChunk& chunk, const LogitGradient& of) {
-  const Tensor values = chunk.logits.to(of.largest.scalar_type());
   const TargetColumns targets(chunk);
-  values.sub_(of.largest.unsqueeze(1)).exp_().mul_(of.factor.unsqueeze(1));
-  if (of.everywhere.defined()) values.add_(of.everywhere.unsqueeze(1));
-  values.scatter_add_(1, targets.column, (of.at_target * targets.is_here).unsqueeze(1));
-  if (!values.is_same(chunk.logits)) chunk.logits.copy_(values);
+  Tensor values = torch::sub(chunk.logits, of.largest.unsqueeze(1)).exp_();
+  const Tensor factor = of.factor.unsqueeze(1);
+  Tensor at_target = values.gather(1, targets.column).mul_(factor);
+  if (of.everywhere.defined()) at_target.add_(of.everywhere.unsqueeze(1));
+  at_target.add_((of.at_target * targets.is_here).unsqueeze(1));
+  Tensor logits = chunk.logits;
+  if (of.everywhere.defined()) {
+    at::add_out(logits, values.mul_(factor), of.everywhere.unsqueeze(1));
+  } else {
+    at::mul_out(logits, values, factor);
+  }
+  logits.scatter_(1, targets.column, at_target.to(logits.scalar_type()));
 }
 
 }  // namespace

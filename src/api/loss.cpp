@@ -30,6 +30,10 @@ struct LossCall : torch::CustomClassHolder {
   KeptLogits kept;
 };
 
+int64_t chunk_bytes_on(const torch::Device& device, const LinearCrossEntropyOptions& options) {
+  return device.is_cpu() ? options.chunk_bytes : options.gpu_chunk_bytes;
+}
+
 Tensor is_counted(const Tensor& targets, const LinearCrossEntropyOptions& options) {
   return targets != options.ignore_index;
 }
@@ -41,7 +45,8 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                         const LinearCrossEntropyOptions& options, Keep keep) {
     const double spread = options.label_smoothing;
-    HeadStatistics found = head_statistics({hidden, weight, targets, options.chunk_bytes}, spread > 0, keep);
+    HeadStatistics found =
+        head_statistics({hidden, weight, targets, chunk_bytes_on(hidden.device(), options)}, spread > 0, keep);
     const RowStatistics& rows = found.rows;
     const auto& [largest, sum] = rows.exponentials;
     context->save_for_backward({hidden, weight, targets, largest, sum});
@@ -68,7 +73,7 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
     HeadGradients into;
     if (context->needs_input_grad(0)) into.of_hidden = torch::zeros_like(hidden, dtype_of_sums(hidden));
     if (context->needs_input_grad(1)) into.of_weight = place_of_gradient(weight);
-    write_gradients({hidden, weight, targets, options.chunk_bytes},
+    write_gradients({hidden, weight, targets, chunk_bytes_on(hidden.device(), options)},
                     of_logits(gradients[0], {.largest = saved[3], .sum = saved[4]}, targets, weight.size(0), options),
                     std::exchange(call->kept, {}), into);
     if (into.of_hidden.defined()) into.of_hidden = into.of_hidden.to(hidden.scalar_type());
@@ -102,6 +107,8 @@ void check_options(const LinearCrossEntropyOptions& options) {
              "linear_cross_entropy: found z_loss {}, expected 0 or a positive factor", options.z_loss);
   FSDP_CHECK(options.chunk_bytes > 0, "linear_cross_entropy: found chunk_bytes {}, expected 1 or more",
              options.chunk_bytes);
+  FSDP_CHECK(options.gpu_chunk_bytes > 0, "linear_cross_entropy: found gpu_chunk_bytes {}, expected 1 or more",
+             options.gpu_chunk_bytes);
 }
 
 void check_tensors(const Tensor& hidden, const Tensor& weight, const Tensor& targets) {
@@ -154,7 +161,7 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   check_options(options);
   const Tensor activations = cast_to_unit(hidden, weight);
   check_tensors(activations, weight, targets);
-  check_targets(targets, weight.size(0), options);
+  if (options.check_targets) check_targets(targets, weight.size(0), options);
   const Tensor losses = losses_of_rows(activations, weight, targets, options);
   switch (options.reduction) {
     case LossReduction::Mean:
@@ -173,7 +180,7 @@ int64_t kept_logit_bytes(int64_t targets, int64_t vocabulary, torch::ScalarType 
   FSDP_CHECK(targets >= 0 && vocabulary > 0,
              "kept_logit_bytes: found {} targets and {} entries of a vocabulary, expected 0 or more, and 1 or more",
              targets, vocabulary);
-  return bytes_of_kept_logits(targets, vocabulary, dtype, device, options.chunk_bytes);
+  return bytes_of_kept_logits(targets, vocabulary, dtype, device, chunk_bytes_on(device, options));
 }
 
 }  // namespace fsdp

@@ -56,8 +56,9 @@ std::shared_ptr<memory::Backing> held_backing_of(const Options& options, World& 
 
 Backings backings_of(const Options& options, World& world) {
   const auto plain = options.cpu_offload ? memory::host_backing() : memory::plain_backing();
+  const auto copied = is_offloaded_to_cpu(options, world) ? memory::host_backing(/*pinned=*/true) : plain;
   Backings backings{
-      .shards = plain, .sums = plain, .states = plain, .activations = activation_store_of(options, world)};
+      .shards = copied, .sums = plain, .states = plain, .activations = activation_store_of(options, world)};
   if (world.state()->held()) backings.shards = backings.states = held_backing_of(options, world);
   if (options.offload_directory.empty()) return backings;
   memory::return_freed_memory();

@@ -55,6 +55,11 @@ double ShardedModel::clip_grad_norm_(double max_norm, double norm_type) {
   return optim::clip_gradients({&model, 1}, max_norm, norm_type);
 }
 
+torch::Tensor ShardedModel::clip_grad_norm_async_(double max_norm, double norm_type) {
+  engine::Model* const model = &*model_;
+  return optim::clip_gradients_async({&model, 1}, max_norm, norm_type);
+}
+
 void ShardedModel::set_gradient_divisor(double divisor) { model_->set_gradient_divisor(divisor); }
 
 NoSync::NoSync(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { model_->begin_no_sync(); }

@@ -21,10 +21,22 @@ void ShardedModels::set_gradient_divisor(double divisor) {
   for (const auto& model : models_.get()) model->set_gradient_divisor(divisor);
 }
 
+namespace {
+
+std::vector<engine::Model*> pointers(const std::vector<std::shared_ptr<engine::Model>>& models) {
+  std::vector<engine::Model*> all;
+  for (const auto& model : models) all.push_back(model.get());
+  return all;
+}
+
+}  // namespace
+
 double ShardedModels::clip_grad_norm_(double max_norm, double norm_type) {
-  std::vector<engine::Model*> models;
-  for (const auto& model : models_.get()) models.push_back(model.get());
-  return optim::clip_gradients(models, max_norm, norm_type);
+  return optim::clip_gradients(pointers(models_.get()), max_norm, norm_type);
+}
+
+torch::Tensor ShardedModels::clip_grad_norm_async_(double max_norm, double norm_type) {
+  return optim::clip_gradients_async(pointers(models_.get()), max_norm, norm_type);
 }
 
 void ShardedModels::zero_grad() {

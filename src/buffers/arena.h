@@ -41,6 +41,10 @@ class Pool {
   bool is_shared(int index) const { return index < shared_; }
   // The contents of buffer `from` stay where they are and are buffer `to` from now on, which was none before.
   void move(int from, int to);
+  // Frees all buffers but the first `count`.
+  void keep(int count) {
+    if (count < static_cast<int>(buffers_.size())) buffers_.resize(count);
+  }
   int64_t bytes() const;
 
  private:

@@ -50,6 +50,7 @@ struct Capabilities {
   bool into_buffer = true;  // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
   bool one_sided = false;   // a gather needs nothing of the peers but that they have published
   bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
+  bool joins = false;       // `join_gather` and `gather_stalls` are there
   // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
   // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
   bool sums_in_place = false;
@@ -58,6 +59,13 @@ struct Capabilities {
 // The order in which the ranks begin an operation on their units: one that they have in common, which the watchdog
 // checks where the backend needs it, or any.
 enum class Order { Common, Any };
+
+// Whether a reduction under way can be waited for before this rank goes on.
+enum class Begun {
+  Yes,         // every rank has begun it
+  HeldBack,    // this rank has not sent its part: others go out before it
+  PeerStalls,  // a rank does not begin it before this rank goes on: it waits for others itself, or its backward is over
+};
 
 // How a write treats the ranks that still read the shard. Wait: it waits for them, and all ranks write their units in
 // one order. WaitInAnyOrder: it waits, and they write them in any. Ask: it waits for nothing that a peer has yet to
@@ -104,13 +112,16 @@ class UnitCollectives {
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
   virtual void release() = 0;
+  // Takes part in a gather of peers, into `spare`, while this rank may hold the unit, or be gathering it: that stays.
+  virtual void join_gather(const torch::Tensor& spare);
+  // Waits until the gather under way is over. True where a peer does not take part before this rank goes on.
+  virtual bool gather_stalls() { return false; }
 
   // Starts to add every rank's gradients of this rank's shard to `sum`, in fp32. The gradients stay untouched until
   // `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
-  // Waits until every rank has begun the reduction under way. False when one of them does not before this rank goes
-  // on: it waits for others itself, or is done with its backward.
-  virtual bool wait_begun() = 0;
+  // Waits until every rank has begun the reduction under way, or says why it does not.
+  virtual Begun wait_begun() = 0;
   // Ends the reduction under way.
   virtual void wait_reduce() = 0;
   // Completes the sum: until then it may lack what replicas of the shard add up, and they may read it.
@@ -148,6 +159,8 @@ class Group {
   virtual int64_t buffer_bytes() const { return 0; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
   virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
+  // Whether ranks use different units from now on, and so begin reductions in different orders. All ranks say the same.
+  virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
   // Nothing happens where another thread is the one that uses this group.

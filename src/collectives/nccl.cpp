@@ -29,12 +29,12 @@ std::string name_of_gpu(torch::Device device) {
 std::unique_ptr<Group> make_nccl_group(const GroupSpec& spec, std::unique_ptr<Group> host) {
   auto connect = [spec](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
     auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
-    options->timeout = spec.timeout;
+    options->timeout = 2 * spec.timeout;  // LibTorch ends the process then; the group's own watch comes first
     options->group_name = name;
     auto store = c10::make_intrusive<c10d::PrefixStore>("nccl/" + name, spec.store);
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(std::move(store), rank, size, std::move(options));
   };
-  return device::make_group(std::move(host), std::move(connect), spec.device);
+  return device::make_group(std::move(host), std::move(connect), spec.device, spec.timeout);
 }
 
 }  // namespace fsdp::collectives

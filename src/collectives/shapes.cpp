@@ -5,6 +5,9 @@
 
 namespace fsdp::collectives {
 
+// For backends without `joins`.
+void UnitCollectives::join_gather(const torch::Tensor&) { FSDP_INVARIANT(false, "a gather that cannot be joined"); }
+
 void check_number(const GroupUnitSpec& unit) {
   FSDP_CHECK_UNIT(
       unit.id < kMostUnits, unit.name,

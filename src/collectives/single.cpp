@@ -31,7 +31,7 @@ class SingleUnit final : public UnitCollectives {
     add_in_order(sum.values.mutable_data_ptr<float>(), sum.held, segments, {&addend, 1},
                  element_type_of(gradients.values.scalar_type()));
   }
-  bool wait_begun() override { return true; }
+  Begun wait_begun() override { return Begun::Yes; }
   void wait_reduce() override {}
   void wait_sum() override {}
   bool sum_is_complete() override { return true; }

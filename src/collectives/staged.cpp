@@ -24,7 +24,7 @@ class StagedUnit final : public UnitCollectives {
 
   Capabilities capabilities() const override {
     const Capabilities host = unit_->capabilities();
-    return {.into_buffer = copies(), .one_sided = host.one_sided, .any_order = host.any_order};
+    return {.into_buffer = copies(), .one_sided = host.one_sided, .any_order = host.any_order, .joins = host.joins};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override;
@@ -34,8 +34,12 @@ class StagedUnit final : public UnitCollectives {
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
+  void join_gather(const torch::Tensor&) override {
+    unit_->join_gather(torch::empty({layout_.full_numel()}, torch::dtype(dtype_)));
+  }
+  bool gather_stalls() override { return unit_->gather_stalls(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override { return unit_->wait_begun(); }
+  Begun wait_begun() override { return unit_->wait_begun(); }
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override { return shown_; }

@@ -54,15 +54,35 @@ void UnitExchange::begin_gather(const torch::Tensor& buffer, Order order) {
       wire_->begins(fmt::format("gathers unit {}", spec_.name), of_all ? Among::All : Among::Some);
     wire_->wait_all(gather_sends_);
     buffer_ = buffer;
-    auto place = [&](int rank) {
-      return static_cast<char*>(buffer_.mutable_data_ptr()) + spec_.layout.shard_index(rank) * shard_bytes();
-    };
-    for (int peer : shard_peers_)
-      gather_receives_.push_back(wire_->receive(place(peer), shard_bytes(), peer, tag(UnitMessage::Gather)));
-    for (int peer : shard_peers_)
-      gather_sends_.push_back(wire_->send(shard_.const_data_ptr(), shard_bytes(), peer, tag(UnitMessage::Gather)));
-    if (shard_bytes() > 0) std::memcpy(place(rank()), shard_.const_data_ptr(), shard_bytes());
+    exchange_shards(buffer_);
   });
+}
+
+void UnitExchange::exchange_shards(const torch::Tensor& buffer) {
+  auto place = [&](int rank) {
+    return static_cast<char*>(buffer.mutable_data_ptr()) + spec_.layout.shard_index(rank) * shard_bytes();
+  };
+  for (int peer : shard_peers_)
+    gather_receives_.push_back(wire_->receive(place(peer), shard_bytes(), peer, tag(UnitMessage::Gather)));
+  for (int peer : shard_peers_)
+    gather_sends_.push_back(wire_->send(shard_.const_data_ptr(), shard_bytes(), peer, tag(UnitMessage::Gather)));
+  if (shard_bytes() > 0) std::memcpy(place(rank()), shard_.const_data_ptr(), shard_bytes());
+}
+
+// Messages of one kind match in their order: the own gather is over first.
+void UnitExchange::join_gather(const torch::Tensor& spare) {
+  check_buffer(spare, spec_);
+  wire_->guarded(message_prefix(spec_.name), "gather", [&] {
+    wire_->wait_all(gather_receives_);
+    wire_->wait_all(gather_sends_);
+    exchange_shards(spare);
+    wire_->wait_all(gather_receives_);
+  });
+}
+
+bool UnitExchange::gather_stalls() {
+  return wire_->guarded(message_prefix(spec_.name), "gather",
+                        [&] { return !wire_->wait_unless_stalled(gather_receives_, shard_peers_); });
 }
 
 void* UnitExchange::wait_gather() {
@@ -114,8 +134,9 @@ void UnitExchange::exchange_slices(int peer, int slice_tag) {
   messages.push_back(wire_->send(own_part(peer), slice_bytes(peer), peer, slice_tag));
 }
 
-bool UnitExchange::wait_begun() {
-  return wire_->guarded(message_prefix(spec_.name), "reduce", [&] { return wire_->wait_unless_stalled(flags_); });
+Begun UnitExchange::wait_begun() {
+  return wire_->guarded(message_prefix(spec_.name), "reduce",
+                        [&] { return wire_->wait_unless_stalled(flags_) ? Begun::Yes : Begun::PeerStalls; });
 }
 
 void UnitExchange::wait_reduce() {

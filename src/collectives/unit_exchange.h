@@ -26,7 +26,8 @@ class UnitExchange final : public UnitCollectives {
   ~UnitExchange() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = true, .sums_in_place = true};
+    return {
+        .into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = true, .joins = true, .sums_in_place = true};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override { return {}; }
@@ -39,8 +40,10 @@ class UnitExchange final : public UnitCollectives {
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override;
+  void join_gather(const torch::Tensor& spare) override;
+  bool gather_stalls() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override;
+  Begun wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override { return !replica_sums_.under_way(); }
@@ -59,6 +62,7 @@ class UnitExchange final : public UnitCollectives {
   const void* own_part(int rank) const;  // of our gradients: the rank's slice
   void* staged_part(int peer) const;     // where the peer's part of our slice arrives
   int tag(UnitMessage kind) const;
+  void exchange_shards(const torch::Tensor& buffer);
   void exchange_slices(int peer, int slice_tag);
   void add_up();
 

@@ -40,10 +40,10 @@ void Wire::wait_all(Messages& messages) {
   messages.clear();
 }
 
-bool Wire::wait_unless_stalled(Messages& messages) {
+bool Wire::wait_unless_stalled(Messages& messages, const std::vector<int>& senders) {
   while (!messages.empty()) {
     const size_t place = messages.size() - 1;
-    const WaitScope waiting(*this, {&messages.back(), 1}, peers()[place]);
+    const WaitScope waiting(*this, {&messages.back(), 1}, senders[place]);
     try {
       messages.back()->wait();
     } catch (const TransportFailure&) {

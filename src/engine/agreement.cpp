@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "base/error.h"
 
@@ -12,35 +13,35 @@ namespace fsdp::engine {
 
 namespace {
 
-// Activities of a rank, as numbers in its messages. Any other number is the unit that it gathers.
-constexpr int64_t kEndsBackward = -1;
-constexpr int64_t kFollows = -2;
+// A message: the kind of activity, its unit, the operator's name, of which the last bytes may be cut off, how often
+// shards have changed, how many gathers were begun since the last round, a hash of what the plans will be, and the
+// account.
+constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
+                 kPlans = kBegun + 1, kHeaderWords = kPlans + 1;
 
-// A message: the activity, the operator's name, of which the last bytes may be cut off, and the account.
-constexpr size_t kNameWords = 6, kHeaderWords = 1 + kNameWords;
+const int64_t* words_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>(); }
 
 Account largest(Account account, const std::vector<torch::Tensor>& messages) {
   for (const torch::Tensor& message : messages) {
-    const auto* theirs = message.const_data_ptr<int64_t>() + kHeaderWords;
+    const auto* theirs = words_of(message) + kHeaderWords;
     for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
   }
   return account;
 }
 
-int64_t activity_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>()[0]; }
-
-void write_operation(torch::Tensor& message, std::string_view operation) {
-  auto* words = message.mutable_data_ptr<int64_t>() + 1;
-  std::fill_n(words, kNameWords, 0);
-  std::memcpy(words, operation.data(), std::min(operation.size(), kNameWords * sizeof(int64_t)));
+void write_operation(int64_t* words, std::string_view operation) {
+  std::fill_n(words + kName, kNameWords, 0);
+  std::memcpy(words + kName, operation.data(), std::min(operation.size(), kNameWords * sizeof(int64_t)));
 }
 
 std::string operation_of(const torch::Tensor& message) {
-  const auto* name = reinterpret_cast<const char*>(message.const_data_ptr<int64_t>() + 1);
+  const auto* name = reinterpret_cast<const char*>(words_of(message) + kName);
   return {name, strnlen(name, kNameWords * sizeof(int64_t))};
 }
 
-bool leads(const torch::Tensor& message) { return activity_of(message) != kFollows; }
+int64_t hash_of(const std::vector<int>& numbers) {
+  return static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(numbers, " "))));
+}
 
 }  // namespace
 
@@ -65,8 +66,7 @@ std::optional<int> changed_too_early(const Account& account) {
 }
 
 bool Agreement::any_has_batch(bool here, const std::vector<int>& plans) {
-  const auto hash = static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(plans, " "))));
-  const torch::Tensor own = torch::tensor({int64_t{here}, hash});
+  const torch::Tensor own = torch::tensor({int64_t{here}, hash_of(plans)});
   const auto wait = [&] { return group_.all_gather(own, "asks whether any rank has a batch"); };
   const std::vector<torch::Tensor> all = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
   const auto has = [](const torch::Tensor& one) { return one.const_data_ptr<int64_t>()[0] != 0; };
@@ -80,55 +80,136 @@ bool Agreement::any_has_batch(bool here, const std::vector<int>& plans) {
   return any;
 }
 
-void Agreement::gathers(int unit, std::string_view operation, const Account& account) {
-  exchange(unit, operation, account);
+bool Agreement::in_rounds() const {
+  if (units_.empty() || !schedule_.shares_buffers()) return false;
+  const collectives::Capabilities capabilities = units_[0]->collectives->capabilities();
+  return capabilities.joins && !capabilities.one_sided;
 }
 
-Account Agreement::ends_backward(const Account& account) {
-  return largest(account, exchange(kEndsBackward, "", account));
+Agreement::Round Agreement::gathers(int unit, std::string_view operation, const Account& account) {
+  return exchange({Kind::Gathers, unit, operation}, account);
 }
 
-Agreement::Leaders Agreement::follow(const Account& account) {
-  const std::vector<torch::Tensor> messages = exchange(kFollows, "", account);
-  const auto leader = std::find_if(messages.begin(), messages.end(), leads);
-  FSDP_CHECK(leader != messages.end(),
+Agreement::Round Agreement::waits(int unit, const Account& account) { return exchange({Kind::Waits, unit}, account); }
+
+Agreement::Round Agreement::ends_backward(const Account& account) { return exchange({Kind::EndsBackward}, account); }
+
+Agreement::Round Agreement::follow(const Account& account) {
+  const Round round = exchange({Kind::Follows}, account);
+  FSDP_CHECK(leaders_ > 0,
              "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
              "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
-  const int64_t activity = activity_of(*leader);
-  const auto unit = activity == kEndsBackward ? std::nullopt : std::optional(static_cast<int>(activity));
-  return {unit, largest(account, messages)};
+  return round;
+}
+
+Agreement::Messages Agreement::all_gather(const torch::Tensor& message, const std::string& purpose) {
+  const auto wait = [&] { return group_.all_gather(message, purpose); };
+  return recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
+}
+
+bool Agreement::leads(const torch::Tensor& message) const { return Kind(words_of(message)[0]) != Kind::Follows; }
+
+bool Agreement::shares_shards_with(int rank) const {
+  const layout::UnitLayout& layout = units_[0]->layout;
+  return layout.group_index(rank) == layout.group_index(group_.rank());
 }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
-std::vector<torch::Tensor> Agreement::exchange(int64_t activity, std::string_view operation, const Account& account) {
+Agreement::Round Agreement::exchange(const Doing& activity, const Account& account) {
   torch::Tensor message = torch::empty({static_cast<int64_t>(kHeaderWords + account.size())}, torch::kInt64);
   auto* words = message.mutable_data_ptr<int64_t>();
-  words[0] = activity;
-  write_operation(message, operation);
+  words[0] = static_cast<int64_t>(activity.kind);
+  words[kUnit] = activity.unit;
+  write_operation(words, activity.operation);
+  words[kChanges] = schedule_.changes();
+  words[kBegun] = static_cast<int64_t>(begun_.size());
+  words[kPlans] = in_rounds() ? hash_of(schedule_.learnt()) : 0;
   std::copy(account.begin(), account.end(), words + kHeaderWords);
-  const std::string purpose = followed_ ? "takes part in a step in which some ranks have no batch" : describe(message);
-  const auto wait = [&] { return group_.all_gather(message, purpose); };
-  std::vector<torch::Tensor> messages = recorder_.waits(Activity::WaitAgreement, kNoUnit, wait);
-  check_same_activity(messages);
-  return messages;
+  const std::string purpose = followed_     ? "takes part in a step in which some ranks have no batch"
+                              : in_rounds() ? "takes part in gathers outside of a plan, or has ended its backward"
+                                            : describe(message);
+  const Messages messages = all_gather(message, purpose);
+  check_can_go_on(messages);
+  Round round;
+  round.account = largest(account, messages);
+  leaders_ = std::ranges::count_if(messages, [this](const torch::Tensor& one) { return leads(one); });
+  std::set<int> gathered;
+  const torch::Tensor* first = nullptr;
+  round.ended = true;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const auto* theirs = words_of(messages[rank]);
+    if (!leads(messages[rank])) continue;
+    const auto kind = Kind(theirs[0]);
+    round.ended &= kind == Kind::EndsBackward;
+    if (kind == Kind::Gathers && shares_shards_with(rank)) gathered.insert(static_cast<int>(theirs[kUnit]));
+    if (first == nullptr) first = &messages[rank];
+    for (size_t word : {size_t{0}, kUnit, kBegun, kPlans}) round.alike &= theirs[word] == words_of(*first)[word];
+  }
+  round.gathered.assign(gathered.begin(), gathered.end());
+  round.missed = find_missed(messages);
+  begun_.clear();
+  return round;
+}
+
+// Gathers that ranks with the same shards have begun, and this one has not: the plan was the same, so they are the end
+// of the longest list.
+std::vector<int> Agreement::find_missed(const Messages& messages) {
+  int64_t most = 0;
+  bool differ = false;
+  for (const torch::Tensor& message : messages) {
+    most = std::max(most, words_of(message)[kBegun]);
+    differ |= words_of(message)[kBegun] != words_of(messages[0])[kBegun];
+  }
+  if (!differ) return {};
+  torch::Tensor own = torch::full({most}, -1, torch::kInt64);
+  std::copy(begun_.begin(), begun_.end(), own.mutable_data_ptr<int64_t>());
+  const Messages lists = all_gather(own, "says which gathers it has begun");
+  const size_t here = begun_.size();
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (!shares_shards_with(rank)) continue;
+    const auto* theirs = words_of(lists[rank]);
+    const auto count = static_cast<size_t>(words_of(messages[rank])[kBegun]);
+    for (size_t i = 0; i < count; ++i) {
+      if (i == begun_.size()) begun_.push_back(static_cast<int>(theirs[i]));
+      FSDP_CHECK(
+          begun_[i] == theirs[i],
+          "rank {} gathers unit {} where another gathers unit {}, each as its plan says. Every rank must run the "
+          "same part of the model where units are gathered ahead; does its control flow depend on the data?",
+          rank, units_.at(theirs[i])->name, units_.at(begun_[i])->name);
+    }
+  }
+  return {begun_.begin() + static_cast<std::ptrdiff_t>(here), begun_.end()};
 }
 
 std::string Agreement::describe(const torch::Tensor& message) const {
-  if (activity_of(message) == kEndsBackward) return "has ended its backward";
+  const auto kind = Kind(words_of(message)[0]);
+  if (kind == Kind::EndsBackward) return "has ended its backward";
+  if (kind == Kind::Follows) return "has no batch";
+  const std::string& unit = units_.at(words_of(message)[kUnit])->name;
+  if (kind == Kind::Waits) return fmt::format("waits for unit {}", unit);
   const std::string operation = operation_of(message);
-  return fmt::format("gathers unit {} outside of a plan{}", units_.at(activity_of(message))->name,
-                     operation.empty() ? "" : ", for " + operation);
+  return fmt::format("gathers unit {} outside of a plan{}", unit, operation.empty() ? "" : ", for " + operation);
 }
 
-void Agreement::check_same_activity(const std::vector<torch::Tensor>& messages) const {
-  const auto leader = leads(messages[group_.rank()]) ? messages.begin() + group_.rank()
-                                                     : std::find_if(messages.begin(), messages.end(), leads);
+// Shards that have changed are not what a peer asks for that has not come so far.
+void Agreement::check_can_go_on(const Messages& messages) const {
+  const auto leader =
+      leads(messages[group_.rank()])
+          ? messages.begin() + group_.rank()
+          : std::find_if(messages.begin(), messages.end(), [this](const torch::Tensor& one) { return leads(one); });
   for (auto other = messages.begin(); other != messages.end(); ++other) {
-    FSDP_CHECK(!leads(*other) || activity_of(*other) == activity_of(*leader),
-               "rank {} {} where rank {} {}. Every rank must run the same part of the model; does its control flow "
+    if (leader == messages.end() || !leads(*other)) continue;
+    const auto *ours = words_of(*leader), *theirs = words_of(*other);
+    const bool same_activity = ours[0] == theirs[0] && ours[kUnit] == theirs[kUnit];
+    const int64_t ahead = theirs[kChanges] - ours[kChanges];
+    FSDP_CHECK(ahead == 0 && (in_rounds() || same_activity),
+               "rank {} {} where rank {} {}{}. Every rank must run the same part of the model; does its control flow "
                "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
                "rank do it.",
-               other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader));
+               other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader),
+               ahead == 0  ? ""
+               : ahead < 0 ? ", after a step that the first has not taken"
+                           : ", before a step that the first has taken");
   }
 }
 

@@ -1,10 +1,11 @@
-// Messages among the ranks while a step runs: which unit each gathers where no plan says it, how much is left to reduce
+// Rounds among the ranks while a step runs: which unit each gathers where no plan says it, how much is left to reduce
 // at the end of a backward, and which ranks have a batch.
 //
-// A message is an all-gather of a few numbers per unit. Each says which activity its rank is at, and for which
-// operator; ranks that have a batch must be at the same activity: otherwise every rank throws an Error that names two
-// of them and what they do. A rank without a batch follows the others, and learns from their messages which activity
-// comes next.
+// A round is an all-gather of a few numbers per unit. Each rank says which activity it is at, and for which operator.
+// Ranks may be at different ones: every rank then takes part in all gathers that any rank with the same shards asks
+// for, also one that has ended its backward, or has no batch. A rank that left the plan first makes up for the gathers
+// that its peers have begun meanwhile. Where the backend cannot do so, ranks that have a batch must be at the same
+// activity. What cannot go on is an Error on every rank, which names two of them and what they do.
 //
 // Owned by the model, whose lock covers all calls. Calls that are collectives say so; the caller runs them in
 // Executor::guarded, as nothing can be exchanged after one that failed.
@@ -43,8 +44,8 @@ std::optional<int> changed_too_early(const Account& account);
 class Agreement {
  public:
   // All outlive it.
-  Agreement(collectives::Group& group, const Units& units, Recorder& recorder)
-      : group_(group), units_(units), recorder_(recorder) {}
+  Agreement(collectives::Group& group, const Units& units, const schedule::Schedule& schedule, Recorder& recorder)
+      : group_(group), units_(units), schedule_(schedule), recorder_(recorder) {}
 
   // Whether any rank has a batch for the next backward; `plans` are this rank's. Ranks without one follow the others
   // until that backward ends. A collective.
@@ -55,27 +56,51 @@ class Agreement {
   // Whether all ranks had the same plans then: one may have gone another way.
   bool plans_alike() const { return plans_alike_; }
 
-  // This rank gathers the unit outside of a plan, for an operator of this name, or for none. A collective.
-  void gathers(int unit, std::string_view operation, const Account& account);
-  // This rank has ended its backward. Returns the largest of the ranks' accounts, number by number. A collective.
-  Account ends_backward(const Account& account);
-
-  // The next activity of the ranks that have a batch.
-  struct Leaders {
-    std::optional<int> gathered_unit;  // none: they have ended their backward
-    Account account;                   // the largest of all ranks
+  // What ranks do next.
+  struct Round {
+    std::vector<int> missed;    // units whose gathers this rank has yet to take part in, in this order
+    std::vector<int> gathered;  // then those that ranks with the same shards ask for, in the order of their numbers
+    bool ended = false;         // all that have a batch have ended their backward
+    bool alike = true;          // all of them did the same until now, and are at the same activity
+    Account account;            // the largest of all ranks, number by number
   };
-  // This rank has no batch, and waits for the others' next activity. A collective.
-  Leaders follow(const Account& account);
+  // This rank gathers the unit outside of a plan, for an operator of this name, or for none. A collective, as are the
+  // others.
+  Round gathers(int unit, std::string_view operation, const Account& account);
+  // It waits for the unit, which a peer does not gather.
+  Round waits(int unit, const Account& account);
+  // It has ended its backward.
+  Round ends_backward(const Account& account);
+  // It has no batch.
+  Round follow(const Account& account);
+  // It has begun a gather that the plan foresaw.
+  void has_begun(int unit) { begun_.push_back(unit); }
+  // Whether gathers are rounds where no plan foresaw them, also at the end of a backward that is not reduced.
+  bool in_rounds() const;
 
  private:
-  std::vector<torch::Tensor> exchange(int64_t activity, std::string_view operation, const Account& account);
+  enum class Kind : int64_t { Gathers, Waits, EndsBackward, Follows };
+  struct Doing {
+    Kind kind;
+    int unit = -1;
+    std::string_view operation = {};
+  };
+  using Messages = std::vector<torch::Tensor>;
+
+  Round exchange(const Doing& activity, const Account& account);
+  Messages all_gather(const torch::Tensor& message, const std::string& purpose);
+  bool leads(const torch::Tensor& message) const;
   std::string describe(const torch::Tensor& message) const;
-  void check_same_activity(const std::vector<torch::Tensor>& messages) const;
+  void check_can_go_on(const Messages& messages) const;
+  bool shares_shards_with(int rank) const;
+  std::vector<int> find_missed(const Messages& messages);
 
   collectives::Group& group_;
   const Units& units_;
+  const schedule::Schedule& schedule_;
   Recorder& recorder_;
+  int64_t leaders_ = 0;     // in the last round
+  std::vector<int> begun_;  // gathers that the plan foresaw, since the last round
   bool followed_ = false;
   bool follows_ = false;
   bool plans_alike_ = true;

@@ -158,7 +158,8 @@ void Events::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
 bool Events::comes_late(int id) {
   if (!parts_.schedule.reduction_under_way(id)) return false;
   ShardedUnit& unit = *parts_.units[id];
-  return unit.gradients.has_late() || !parts_.executor.guarded([&] { return unit.collectives->wait_begun(); });
+  const auto begun = [&] { return unit.collectives->wait_begun() == collectives::Begun::Yes; };
+  return unit.gradients.has_late() || !parts_.executor.guarded(begun);
 }
 
 void Events::backward_ends(int task) {

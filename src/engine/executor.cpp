@@ -21,6 +21,7 @@ Executor::Executor(Units& units, collectives::Group& group, schedule::Schedule& 
       agreement_(agreement),
       recorder_(recorder),
       arena_(std::move(arena)),
+      to_host_(units.empty() ? torch::Device(torch::kCPU) : units[0]->device()),
       gathered_ahead_(units.size()) {}
 
 void Executor::perform(const schedule::Actions& actions, std::string_view operation) {
@@ -66,12 +67,40 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
 
 void Executor::gather(const Action& action, Order order, std::string_view operation) {
   ShardedUnit& unit = *units_[action.unit];
+  if (unit.collectives->capabilities().one_sided) return begin_gather(action, order);
+  // While there is no plan to rely on, ranks tell each other what they gather.
+  if (!action.foreseen) {
+    const Agreement::Round round = agreement_.gathers(action.unit, operation, account_so_far(schedule_));
+    return take_part(round, &action);
+  }
+  begin_gather(action, order);
+  if (order == Order::Common) agreement_.has_begun(action.unit);
+}
+
+// The watchdog need not compare gathers where ranks may begin different ones.
+void Executor::begin_gather(const Action& action, Order order) {
+  ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
-  // While there is no plan to rely on, ranks tell each other what they gather: one that went another way is found at
-  // once.
-  if (!action.foreseen && !unit.collectives->capabilities().one_sided)
-    agreement_.gathers(action.unit, operation, account_so_far(schedule_));
-  unit.collectives->begin_gather(buffer_for(unit, action.buffer), order);
+  unit.collectives->begin_gather(buffer_for(unit, action.buffer), agreement_.in_rounds() ? Order::Any : order);
+}
+
+void Executor::take_part(const Agreement::Round& round, const Action* own) {
+  guarded([&] {
+    if (!round.alike && agreement_.in_rounds()) {
+      schedule_.ranks_differ();
+      group_.ranks_differ(true);
+    }
+    for (int unit : round.missed) gather_for_others(unit);
+    for (int unit : round.gathered) {
+      own != nullptr && own->unit == unit ? begin_gather(*own, Order::Common) : gather_for_others(unit);
+    }
+  });
+}
+
+void Executor::all_ended_backward() {
+  if (!agreement_.in_rounds()) return;
+  schedule_.all_ended_backward();
+  group_.ranks_differ(!schedule_.ranks_are_alike());
 }
 
 torch::Tensor Executor::buffer_for(const ShardedUnit& unit, int buffer) {
@@ -83,10 +112,17 @@ void* Executor::wait_gather(int id) {
   ShardedUnit& unit = *units_[id];
   const auto wait = [&] { return unit.collectives->wait_gather(); };
   if (!unit.is_divided()) return wait();
+  if (agreement_.in_rounds()) await_peers(id);
   void* bytes = recorder_.waits(Activity::WaitGather, id, wait);
   recorder_.ends(Activity::Gather, id);
   if (std::exchange(gathered_ahead_[id], 0)) count_gather(unit, /*foreseen=*/true);
   return bytes;
+}
+
+// A peer that left the plan waits in a round for this rank, which tells it there what it missed.
+void Executor::await_peers(int id) {
+  const auto stalls = [&] { return units_[id]->collectives->gather_stalls(); };
+  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, account_so_far(schedule_)));
 }
 
 void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
@@ -98,16 +134,22 @@ void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
   });
 }
 
+// This rank may hold the unit, or be gathering it.
 void Executor::gather_for_others(int id) {
   ShardedUnit& unit = *units_[id];
   count_gather(unit, /*foreseen=*/false);
-  guarded([&] {
-    recorder_.begins(Activity::Gather, id);
-    unit.collectives->begin_gather(buffer_for(unit, 0), Order::Common);
+  recorder_.begins(Activity::Gather, id);
+  const int spare = schedule_.spare_buffer();
+  const torch::Tensor buffer = buffer_for(unit, spare);
+  if (unit.collectives->capabilities().joins) {
+    recorder_.waits(Activity::WaitGather, id, [&] { unit.collectives->join_gather(buffer); });
+    recorder_.ends(Activity::Gather, id);
+  } else {
+    unit.collectives->begin_gather(buffer, Order::Common);
     wait_gather(id);
     unit.collectives->release();
-  });
-  if (unit.collectives->capabilities().into_buffer) arena_.full.release(0);
+  }
+  if (buffer.defined()) arena_.full.release(spare);
 }
 
 void Executor::open_gradient(const Action& action) {
@@ -144,7 +186,11 @@ void Executor::reduce(const Action& action) {
   ++communication_.reductions;
   recorder_.begins(Activity::Reduce, action.unit);
   communication_.all_reductions += unit.layout.shards() < group_.size();
-  if (alone()) return;
+  if (alone()) {
+    if (unit.shard.device() != unit.device()) unit.gradients.bring_to_host(to_host_);
+    return;
+  }
+  unit.gradients.settle();
   const layout::GradientLayout& layout = unit.sum.gradient_layout();
   if (sums_in_place(unit, action.buffer) && !unit.sum.has_memory()) {
     unit.sum.begin_in(unit.gradients.buffer());
@@ -184,13 +230,20 @@ void Executor::finish_reduction(const Action& action) {
   unit.gradients.close();
 }
 
-// Where a peer does not begin the reduction, that keeps its memory, and its place in the arena is made anew.
+// A reduction that does not end before this rank goes on keeps its memory, and its place in the arena is made anew.
 void Executor::wait_buffer(const Action& action) {
-  const auto begun = [&] { return units_[action.unit]->collectives->wait_begun(); };
-  if (recorder_.waits(Activity::WaitReduce, action.unit, begun)) return wait_reduction(action);
-  const int kept = schedule_.reduction_stalls(action.unit);
+  const auto wait = [&] { return units_[action.unit]->collectives->wait_begun(); };
+  const collectives::Begun begun = recorder_.waits(Activity::WaitReduce, action.unit, wait);
+  if (begun == collectives::Begun::Yes) return wait_reduction(action);
+  const int kept = schedule_.reduction_stalls(action.unit, begun == collectives::Begun::PeerStalls);
   arena_.gradients.move(action.buffer, kept);
   arena_.staging.move(action.buffer, kept);
+}
+
+void Executor::reductions_end(bool everywhere) {
+  guarded([&] { group_.reductions_end(everywhere); });
+  arena_.gradients.keep(schedule_.gradient_buffers());
+  arena_.staging.keep(schedule_.gradient_buffers());
 }
 
 void Executor::wait_sums() {

@@ -30,10 +30,14 @@ class Executor {
   void perform(const schedule::Actions& actions, std::string_view operation = {});
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
   void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
-  // Takes part in a gather of ranks that have a batch, which this one has not.
-  void gather_for_others(int unit);
+  // Takes part in what the ranks do next. `own`: the gather of this rank, if it asked for one.
+  void take_part(const Agreement::Round& round, const schedule::Action* own = nullptr);
+  // Where gathers are rounds, all ranks have ended a backward.
+  void all_ended_backward();
   // Stores or adds a gradient where the unit's are completed.
   void write_gradient(int unit, int parameter, torch::Tensor gradient);
+  // A backward's reductions are over (Group::reductions_end): buffers that it has given up are freed.
+  void reductions_end(bool everywhere);
   // Waits for what replicas of the shards add up.
   void wait_sums();
 
@@ -55,6 +59,9 @@ class Executor {
   void perform(const schedule::Action& action, std::string_view operation);
   void release(const schedule::Action& action);
   void gather(const schedule::Action& action, collectives::Order order, std::string_view operation = {});
+  void begin_gather(const schedule::Action& action, collectives::Order order);
+  void gather_for_others(int unit);
+  void await_peers(int unit);
   void* wait_gather(int unit);
   // Where a gather of the unit goes: undefined where the backend hands out memory of its own.
   torch::Tensor buffer_for(const ShardedUnit& unit, int buffer);
@@ -76,6 +83,7 @@ class Executor {
   Agreement& agreement_;
   Recorder& recorder_;
   buffers::Arena arena_;
+  memory::SideStream to_host_;           // of one rank alone, for gradients whose shards lie there
   std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
   CommunicationReport communication_;
   FailureLatch latch_;

@@ -5,9 +5,13 @@
 #include <torch/types.h>
 
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace fsdp::engine {
+
+// A number, or [] of float32 on the gradients' device: a factor that the host has not waited for.
+using GradientFactor = std::variant<float, torch::Tensor>;
 
 class GradientFactors {
  public:
@@ -16,14 +20,14 @@ class GradientFactors {
     Apart,  // the gradients stay as they are: they lie in files, and what is not written there needs no disk
   };
 
-  explicit GradientFactors(std::vector<float> factors = {}, Product product = Product::InPlace)
+  explicit GradientFactors(std::vector<GradientFactor> factors = {}, Product product = Product::InPlace)
       : factors_(std::move(factors)), product_(product) {}
 
   // The gradients [any] times the factors; the gradients themselves where these are none, or multiplied in place.
   std::vector<torch::Tensor> times(std::vector<torch::Tensor> gradients) const;
 
  private:
-  std::vector<float> factors_;
+  std::vector<GradientFactor> factors_;
   Product product_;
 };
 

@@ -24,10 +24,10 @@ Account Join::follow() {
 // Takes part in what the others do until the end of their backward.
 Account Join::listen() {
   for (;;) {
-    const Agreement::Leaders leaders = executor_.guarded([&] { return agreement_.follow(account_at_end(schedule_)); });
-    if (!leaders.gathered_unit) return leaders.account;
-    executor_.gather_for_others(*leaders.gathered_unit);
-    post_backward_.reduce_rest(leaders.account);
+    const auto round = executor_.guarded([&] { return agreement_.follow(account_at_end(schedule_)); });
+    executor_.take_part(round);
+    if (round.ended) return round.account;
+    post_backward_.reduce_rest(round.account);
   }
 }
 

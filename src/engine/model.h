@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/events.h"
@@ -62,7 +63,7 @@ class Model {
   // Ends the sum of the gradients, which are to be multiplied by factors then. Throws Error when no rank has a
   // gradient.
   void close_gradients(std::string_view what);
-  void scale_gradients(float factor) { parts_.gradients.scale(factor); }
+  void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
   GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
   void scale_now() { parts_.gradients.scale_now(parts_.parameters); }
   void zero_grad();

@@ -26,9 +26,10 @@ void ModelGradients::close(bool stepped) {
   if (!any() && !stepped) refuse(Misuse::NoGradient, "");
   if (machine_.sum() == SumPhase::Closed) return;
   machine_.close_sum();
-  factors_ = closing_factors();
-  if (factors_.empty() || !any_partly_ended()) return;
-  for (auto& unit : units_) unit->sum.scale_open(factors_[0]);
+  const std::vector<float> factors = closing_factors();
+  factors_.assign(factors.begin(), factors.end());
+  if (factors.empty() || !any_partly_ended()) return;
+  for (auto& unit : units_) unit->sum.scale_open(factors[0]);
   factors_.clear();
 }
 
@@ -82,12 +83,12 @@ GradientFactors ModelGradients::closing_factors_of(ShardedUnit& unit) const {
     factors.clear();
   }
   unit.sum.end();
-  return GradientFactors(std::move(factors), product());
+  return GradientFactors({factors.begin(), factors.end()}, product());
 }
 
-void ModelGradients::scale(float factor) {
-  if (factor == 1.0f) return;
-  factors_.push_back(factor);
+void ModelGradients::scale(GradientFactor factor) {
+  if (const float* number = std::get_if<float>(&factor); number != nullptr && *number == 1.0f) return;
+  factors_.push_back(std::move(factor));
   for (auto& unit : units_) unit->sum.refuse_access_until_scaled();
 }
 
@@ -111,11 +112,12 @@ void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) 
   interpose::Unwatched ours;
   if (machine_.sum() != SumPhase::Closed) return;
   for (auto& unit : units_) unit->sum.end();
-  const GradientFactors factors(std::exchange(factors_, {}));
+  std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : parameters) {
     const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
-    if (gradient.defined()) factors.times({gradient});
+    if (gradient.defined()) gradients.push_back(gradient);
   }
+  GradientFactors(std::exchange(factors_, {})).times(std::move(gradients));
 }
 
 }  // namespace fsdp::engine

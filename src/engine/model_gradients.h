@@ -38,7 +38,7 @@ class ModelGradients {
   // An operator is about to use these gradients, which are complete from now on, or zero.
   void end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed);
   // Scaling is put off until the values are read, or until `scale_now`. Until then their bytes are refused.
-  void scale(float factor);
+  void scale(GradientFactor factor);
   // For whoever uses every gradient now, which is complete. Sums in memory are to be multiplied in place, and their
   // bytes may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
   GradientFactors factors_for_use();
@@ -53,7 +53,7 @@ class ModelGradients {
   Units& units_;
   schedule::StepMachine& machine_;
   double divisor_ = 1;
-  std::vector<float> factors_;
+  std::vector<GradientFactor> factors_;
 };
 
 }  // namespace fsdp::engine

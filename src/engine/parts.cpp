@@ -78,7 +78,7 @@ Parts::Parts(ModelSpec spec)
       units(make_units(spec, link, parameters)),
       recorder(units.size()),
       schedule(limits_of(spec)),
-      agreement(*spec.group, units, recorder),
+      agreement(*spec.group, units, schedule, recorder),
       executor(units, *spec.group, schedule, machine, agreement, recorder, arena_for(units, spec, *spec.group)),
       gradients(units, machine, spec.group->size()),
       writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),

@@ -1,22 +1,38 @@
 #include "engine/post_backward.h"
 
+#include "interpose/piece_storage.h"
+
 namespace fsdp::engine {
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
 Account PostBackward::agree() {
-  if (alone() || (machine_.in_no_sync() && !agreement_.followed())) return account_at_end(schedule_);
-  return executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+  const bool together = !machine_.in_no_sync() || agreement_.followed() || agreement_.in_rounds();
+  if (alone() || !together) return account_at_end(schedule_);
+  for (;;) {
+    const auto round = executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+    executor_.take_part(round);
+    if (round.ended) return round.account;
+  }
 }
 
 void PostBackward::finish(const Account& account) {
   reduce_rest(account);
   executor_.perform(schedule_.backward_ends(account));
   executor_.wait_sums();
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  executor_.reductions_end(/*everywhere=*/true);
+  settle_open_units();
   local_sums_ = machine_.in_no_sync();
   agreement_.backward_ends();
   schedule_.set_followed(false);
+  executor_.all_ended_backward();
   machine_.backward_ends();
+}
+
+// What waits to be copied to its place would be more memory until the next backward.
+void PostBackward::settle_open_units() {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  for (auto& unit : units_) unit->gradients.settle();
 }
 
 void PostBackward::reduce_rest(const Account& account) {
@@ -29,13 +45,13 @@ void PostBackward::reduce_local_sums() {
   reduce_rest(account);
   executor_.perform(schedule_.open_ends());
   executor_.wait_sums();
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/true); });
+  executor_.reductions_end(/*everywhere=*/true);
   local_sums_ = false;
 }
 
 void PostBackward::abandon() {
   executor_.perform(schedule_.backward_abandoned());
-  executor_.guarded([&] { group_.reductions_end(/*everywhere=*/false); });
+  executor_.reductions_end(/*everywhere=*/false);
   for (auto& unit : units_) unit->gradients.take_late();
   machine_.backward_abandoned(/*lost=*/local_sums_);
   local_sums_ = false;

@@ -46,6 +46,7 @@ class PostBackward {
 
  private:
   bool alone() const { return group_.size() == 1; }
+  void settle_open_units();
 
   Executor& executor_;
   collectives::Group& group_;

@@ -1,5 +1,7 @@
 #include "engine/unit_gradient_sum.h"
 
+#include <ATen/ops/_foreach_add.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -174,12 +176,15 @@ void UnitGradientSum::end() {
 }
 
 void UnitGradientSum::add_kept(UnitGradients& gradients) {
+  gradients.settle();
+  std::vector<torch::Tensor> sums, added;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const torch::Tensor kept = gradients.take_kept(static_cast<int>(i));
     if (!kept.defined()) continue;
     const torch::Tensor flat = kept.as_strided({kept.numel()}, {1}).to(pieces_[i].device());
     if (interpose::PieceStorage* storage = storage_of(i)) {
-      torch::Tensor(storage->memory()).add_(flat);
+      sums.push_back(storage->memory());
+      added.push_back(flat);
       add_again(i);
     } else if (gradient_of(i).defined()) {
       gradient_of(i).add_(flat);
@@ -187,6 +192,7 @@ void UnitGradientSum::add_kept(UnitGradients& gradients) {
       set_gradient(i, flat.to(torch::kFloat32), Sum::Open);
     }
   }
+  if (!sums.empty()) at::_foreach_add_(sums, added);
 }
 
 void UnitGradientSum::drop() {

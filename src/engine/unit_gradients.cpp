@@ -1,7 +1,10 @@
 #include "engine/unit_gradients.h"
 
+#include <ATen/ops/_foreach_copy.h>
+
 #include <algorithm>
 
+#include "base/checked.h"
 #include "collectives/presence.h"
 
 namespace fsdp::engine {
@@ -39,6 +42,12 @@ void UnitGradients::write(int parameter, torch::Tensor gradient) {
   if (gradient.layout() != torch::kStrided) gradient = gradient.to_dense();
   ParameterGradient& one = parameters_[parameter];
   const bool first = !one.present;
+  if (first && may_wait(parameter, gradient)) {
+    one.waiting = std::move(gradient);
+    one.present = true;
+    return;
+  }
+  if (one.waiting.defined()) settle();
   if (first && !layout_) {
     one.kept = own(gradient, shapes_[parameter]);
     one.present = true;
@@ -58,6 +67,76 @@ void UnitGradients::write(int parameter, torch::Tensor gradient) {
     if (late.parameter == parameter) target.add_(late.gradient);
     return late.parameter == parameter;
   });
+}
+
+// Its bytes are its own, and there is no other gradient of the parameter.
+bool UnitGradients::may_wait(int parameter, const torch::Tensor& gradient) const {
+  const ParameterGradient& one = parameters_[parameter];
+  if (gradient.is_cpu() || !one.placed.expired() || !unshared(gradient)) return false;
+  if (!layout_) return gradient.dtype() != options_.dtype();  // otherwise it is kept
+  const bool in_place = gradient.const_data_ptr() == view(parameter).const_data_ptr();
+  return !in_place &&
+         std::ranges::none_of(late_, [&](const LateGradient& late) { return late.parameter == parameter; });
+}
+
+void UnitGradients::settle() {
+  const auto waits = [](const ParameterGradient& one) { return one.waiting.defined(); };
+  if (std::ranges::none_of(parameters_, waits)) return;
+  if (!layout_) make_places();
+  std::vector<torch::Tensor> places, gradients;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!waits(parameters_[i])) continue;
+    const torch::Tensor gradient = std::exchange(parameters_[i].waiting, {});
+    const torch::Tensor place = layout_ ? view(static_cast<int>(i)) : parameters_[i].kept;
+    // One whose elements lie in another order would make a kernel for each of them all.
+    if (gradient.strides() != place.strides() || (!gradients.empty() && gradient.dtype() != gradients[0].dtype())) {
+      place.copy_(gradient);
+      continue;
+    }
+    places.push_back(place);
+    gradients.push_back(gradient);
+  }
+  if (!places.empty()) at::_foreach_copy_(places, gradients);
+}
+
+void UnitGradients::bring_to_host(const memory::SideStream& stream) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    ParameterGradient& one = parameters_[i];
+    const torch::Tensor gradient = std::exchange(one.waiting.defined() ? one.waiting : one.kept, {});
+    if (!gradient.defined()) continue;
+    leaving_.push_back(gradient);
+    one.kept =
+        torch::empty_strided(shapes_[i].sizes, shapes_[i].strides, torch::dtype(gradient.dtype()).pinned_memory(true));
+  }
+  arrived_ = stream.run(memory::Moment::of(memory::current_stream(options_.device())), [&] {
+    auto next = leaving_.begin();
+    for (ParameterGradient& one : parameters_) {
+      if (one.kept.defined()) one.kept.copy_(*next++, /*non_blocking=*/true);
+    }
+  });
+}
+
+torch::Tensor UnitGradients::take_kept(int parameter) {
+  if (!leaving_.empty()) {
+    arrived_.wait_on_host();
+    leaving_.clear();
+  }
+  return std::exchange(parameters_[parameter].kept, {});
+}
+
+// One piece of memory for the gradients of one rank alone that wait.
+void UnitGradients::make_places() {
+  std::vector<int64_t> offsets;
+  int64_t numel = 0;
+  for (const ParameterGradient& one : parameters_) {
+    offsets.push_back(numel);
+    if (one.waiting.defined()) numel += round_up(one.waiting.numel(), layout::kAlignmentNumel);
+  }
+  const torch::Tensor places = torch::empty({numel}, options_);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].waiting.defined()) continue;
+    parameters_[i].kept = places.as_strided(shapes_[i].sizes, shapes_[i].strides, offsets[i]);
+  }
 }
 
 void UnitGradients::add_late(int parameter, const torch::Tensor& gradient) {

@@ -1,7 +1,8 @@
 // The gradients of a unit in one backward: from autograd into the memory that they are reduced from.
 //
 // Each parameter's is completed in its place in a buffer, where autograd may write it itself. One rank alone needs no
-// buffer: its gradients are their own sum, and stay where autograd made them. Not for concurrent use.
+// buffer: its gradients are their own sum, and stay where autograd made them. On a device other than the CPU gradients
+// wait to be copied to their places, all of a unit's by one kernel. Not for concurrent use.
 #pragma once
 
 #include <torch/types.h>
@@ -14,6 +15,7 @@
 
 #include "engine/shape.h"
 #include "layout/gradient_layout.h"
+#include "memory/side_stream.h"
 
 namespace fsdp::engine {
 
@@ -44,8 +46,12 @@ class UnitGradients {
   bool has_place(int parameter) const { return !layout_ || layout_->wanted()[parameter]; }
   // Where autograd can write the parameter's gradient; undefined where it cannot.
   torch::Tensor place_of(int parameter);
-  // Stores the first gradient of a parameter, and adds those that follow.
+  // Stores the first gradient of a parameter, and adds those that follow. It may wait until `settle`.
   void write(int parameter, torch::Tensor gradient);
+  // Copies the gradients that wait to their places.
+  void settle();
+  // Of one rank alone: what it kept is copied to the host, beside the computation.
+  void bring_to_host(const memory::SideStream& stream);
 
   void keep_late(int parameter, torch::Tensor gradient) { late_.push_back({parameter, std::move(gradient)}); }
   bool has_late() const { return !late_.empty(); }
@@ -56,16 +62,20 @@ class UnitGradients {
   std::vector<uint8_t> presence() const;  // per parameter: a collectives::Presence
   // Whether autograd still adds to what it wrote into the buffer.
   bool held_by_autograd() const;
-  torch::Tensor take_kept(int parameter) { return std::exchange(parameters_[parameter].kept, {}); }
+  // Waits for copies to the host.
+  torch::Tensor take_kept(int parameter);
 
  private:
   struct ParameterGradient {
     bool present = false;
-    torch::Tensor kept;  // by one rank alone
+    torch::Tensor waiting;  // to be copied to its place
+    torch::Tensor kept;     // by one rank alone
     // Alive while autograd holds a gradient that it was told to write to its place.
     std::weak_ptr<const torch::Tensor> placed;
   };
 
+  bool may_wait(int parameter, const torch::Tensor& gradient) const;
+  void make_places();
   torch::Tensor view(int parameter) const;
   torch::Tensor own(const torch::Tensor& gradient, const Shape& shape) const;
   void add_late(int parameter, const torch::Tensor& gradient);
@@ -76,6 +86,8 @@ class UnitGradients {
   torch::Tensor buffer_;
   std::vector<ParameterGradient> parameters_;
   std::vector<LateGradient> late_;
+  std::vector<torch::Tensor> leaving_;  // copies of them to the host are under way
+  memory::Moment arrived_;
   int trainable_ = 0;
 };
 

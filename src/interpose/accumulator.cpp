@@ -4,17 +4,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <unordered_set>
 
 #include "base/error.h"
-
-// Since 2.13 nodes count their own references; before, they were held by shared pointers.
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
-#define FSDP_NODES_COUNT_THEMSELVES
-#endif
+#include "interpose/libtorch_versions.h"
 
 namespace fsdp::interpose {
 
@@ -22,10 +17,10 @@ namespace {
 
 using torch::autograd::Node;
 
-class GradientAccumulator final : public Node {
+class GradientAccumulator final : public OwnNode {
  public:
   GradientAccumulator(torch::Tensor parameter, c10::intrusive_ptr<UnitStorage> storage, int index)
-      : Node(/*sequence_nr=*/UINT64_MAX),  // the engine runs accumulators as early as it can
+      : OwnNode(/*sequence_nr=*/UINT64_MAX),  // the engine runs accumulators as early as it can
         parameter_(std::move(parameter)),
         storage_(std::move(storage)),
         index_(index) {
@@ -66,40 +61,16 @@ class GradientAccumulator final : public Node {
     return {};
   }
 
-#ifdef FSDP_NODES_COUNT_THEMSELVES
-  // When the last owner goes, and not in the destructor: that waits for the parameter, which observes this.
-  void release_resources() override {
+ private:
+  void release_members() override {
     parameter_.reset();
     storage_.reset();
-    Node::release_resources();
   }
-#endif
 
- private:
   torch::Tensor parameter_;
   c10::intrusive_ptr<UnitStorage> storage_;
   int index_;
 };
-
-#ifdef FSDP_NODES_COUNT_THEMSELVES
-using NodeOwner = c10::intrusive_ptr<Node>;
-using NodeObserver = c10::weak_intrusive_ptr<Node>;
-template <typename... Arguments>
-NodeOwner make_node(Arguments&&... arguments) {
-  return c10::make_intrusive<GradientAccumulator>(std::forward<Arguments>(arguments)...);
-}
-#else
-using NodeOwner = std::shared_ptr<Node>;
-using NodeObserver = std::weak_ptr<Node>;
-template <typename... Arguments>
-NodeOwner make_node(Arguments&&... arguments) {
-  return std::make_shared<GradientAccumulator>(std::forward<Arguments>(arguments)...);
-}
-#endif
-
-}  // namespace
-
-namespace {
 
 bool has_hooks(Node& node) {
   return !node.tensor_pre_hooks().empty() || node.tensor_post_acc_grad_hooks() || !node.pre_hooks().empty() ||
@@ -161,7 +132,7 @@ torch::Tensor gradient_destination(const torch::Tensor& parameter) {
 
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
                                           const c10::intrusive_ptr<UnitStorage>& storage, int index) {
-  auto owner = std::make_shared<NodeOwner>(make_node(parameter, storage, index));
+  auto owner = std::make_shared<NodeOwner>(make_node<GradientAccumulator>(parameter, storage, index));
   torch::autograd::impl::set_grad_accumulator(parameter, NodeObserver(*owner));
   return owner;
 }

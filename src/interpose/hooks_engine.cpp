@@ -43,7 +43,7 @@ torch::autograd::variable_list HooksEngine::execute(const torch::autograd::edge_
 }
 
 c10::intrusive_ptr<at::ivalue::Future> HooksEngine::execute_with_graph_task(
-    const std::shared_ptr<torch::autograd::GraphTask>& graph_task, c10::intrusive_ptr<torch::autograd::Node> graph_root,
+    const std::shared_ptr<torch::autograd::GraphTask>& graph_task, NodeOwner graph_root,
     torch::autograd::InputBuffer&& input_buffer) {
   return behind().execute_with_graph_task(graph_task, std::move(graph_root), std::move(input_buffer));
 }

@@ -7,6 +7,8 @@
 
 #include <torch/csrc/autograd/engine.h>
 
+#include "interpose/libtorch_versions.h"
+
 namespace fsdp::interpose {
 
 class HooksEngine final : public torch::autograd::Engine {
@@ -24,8 +26,8 @@ class HooksEngine final : public torch::autograd::Engine {
                                          bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override;
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
-      const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
-      c10::intrusive_ptr<torch::autograd::Node> graph_root, torch::autograd::InputBuffer&& input_buffer) override;
+      const std::shared_ptr<torch::autograd::GraphTask>& graph_task, NodeOwner graph_root,
+      torch::autograd::InputBuffer&& input_buffer) override;
   std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override;
   SavedTensorHooks get_default_saved_variable_hooks() override;
 };

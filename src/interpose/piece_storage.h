@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "interpose/key.h"
+#include "interpose/libtorch_versions.h"
 #include "interpose/listener.h"
 
 namespace fsdp::interpose {
@@ -38,7 +39,7 @@ class PieceStorage final : public c10::StorageImpl {
   // Access that nobody is told of (data_ptr, accessor) throws this message, until it is allowed again. As operators get
   // at the bytes in this way, too, the listener allows it before one runs.
   void refuse_access(std::string message) { release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message)); }
-  void allow_access() { clear_data_ptr_access_error_msg_(); }
+  void allow_access() { allow_data_access(*this); }
 
   Sum sum() const { return sum_; }
   void set_sum(Sum sum) { sum_ = sum; }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "interpose/key.h"
+#include "interpose/libtorch_versions.h"
 #include "interpose/listener.h"
 #include "interpose/write_fault.h"
 
@@ -35,7 +36,7 @@ class UnitStorage final : public c10::StorageImpl {
   // The message goes to and fro, since every operator allows and forbids: no copy, no allocation.
   void allow_access() {
     if (auto& message = get_extra_meta().custom_data_ptr_error_msg_) refusal_ = std::move(*message);
-    clear_data_ptr_access_error_msg_();
+    allow_data_access(*this);
   }
   void forbid_access() {
     auto& message = get_extra_meta().custom_data_ptr_error_msg_;

@@ -33,8 +33,8 @@ class Backing {
 
 // Memory of the device that is asked for.
 std::shared_ptr<Backing> plain_backing();
-// The host's memory, whatever the device.
-std::shared_ptr<Backing> host_backing();
+// The host's memory, whatever the device. `pinned`: for copies to and from a device beside its computation.
+std::shared_ptr<Backing> host_backing(bool pinned = false);
 // Files in the folder, mapped into memory; tensors on the CPU.
 std::shared_ptr<Backing> file_backing(std::shared_ptr<const OffloadFolder> folder);
 // The host's memory, held by the launcher (held_memory.h); tensors on the CPU.

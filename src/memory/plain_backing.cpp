@@ -16,16 +16,21 @@ class PlainBacking : public Backing {
   }
 };
 
+// Files that ranks share are not pinned.
 class HostBacking final : public PlainBacking {
  public:
+  explicit HostBacking(bool pinned) : pinned_(pinned) {}
   torch::Tensor zeros(int64_t numel, const torch::TensorOptions& options) override {
-    return PlainBacking::zeros(numel, options.device(torch::kCPU));
+    return PlainBacking::zeros(numel, options.device(torch::kCPU).pinned_memory(pinned_));
   }
+
+ private:
+  bool pinned_;
 };
 
 }  // namespace
 
 std::shared_ptr<Backing> plain_backing() { return std::make_shared<PlainBacking>(); }
-std::shared_ptr<Backing> host_backing() { return std::make_shared<HostBacking>(); }
+std::shared_ptr<Backing> host_backing(bool pinned) { return std::make_shared<HostBacking>(pinned); }
 
 }  // namespace fsdp::memory

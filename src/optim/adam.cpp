@@ -39,6 +39,7 @@ optim::Rule adam_rule(const AdamOptions& options) {
                        .weight_decay = options.weight_decay},
           .states = states_of(options),
           .takes_kept = options.state_dtype == StateDtype::Block8,
+          .kernels_read_steps = true,
           .update = [options](const UpdateBatch& batch, const Settings& with) { update(batch, with, options); }};
 }
 

@@ -34,6 +34,7 @@ Rule adamw_rule(const std::string& name, const AdamWOptions& options) {
                        .weight_decay = options.weight_decay},
           .states = adam_moments(options.state_dtype),
           .takes_kept = block8,
+          .kernels_read_steps = true,
           .update = block8 ? update_in_blocks : update};
 }
 

@@ -1,7 +1,9 @@
 #include "optim/clip.h"
 
 #include <ATen/Parallel.h>
+#include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -15,14 +17,19 @@ namespace fsdp::optim {
 
 namespace {
 
+constexpr double kNotZero = 1e-6;  // as torch.nn.utils.clip_grad_norm_
+
+bool lies_on_cpu(const engine::Model& model) {
+  const auto& parameters = model.parameters();
+  return parameters.empty() || parameters[0].piece.is_cpu();
+}
+
 // Of the gradients times their factors, a part at a time, which is read while it is in a cache.
 NormSum own_norm(engine::Model& model, double norm_type) {
   const engine::GradientFactors factors = model.gradient_factors_for_use();
   NormSum norm(norm_type);
-  std::vector<torch::Tensor> elsewhere;
   const auto add = [&](const torch::Tensor& gradient) {
     if (!gradient.defined()) return;
-    if (!gradient.is_cpu()) return elsewhere.push_back(factors.times({gradient})[0]);
     for (const torch::Tensor& part : interpose::plain(gradient).split(int64_t{1 << 17} * at::get_num_threads())) {
       const torch::Tensor scaled = factors.times({part})[0];
       norm.add({scaled.const_data_ptr<float>(), static_cast<size_t>(scaled.numel())});
@@ -37,31 +44,63 @@ NormSum own_norm(engine::Model& model, double norm_type) {
     }
     memory::put_away(unit.sum.values());
   }
-  if (!elsewhere.empty()) norm.add(norm_on_device(elsewhere, norm_type));
   return norm;
 }
 
-NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
-  if (model.shards() == 1) return own;
-  // Limbs, then what no limb can hold, in the bits of int64.
-  torch::Tensor message = torch::empty({ExactSum::kLimbs + 2}, torch::kInt64);
-  auto* words = message.mutable_data_ptr<int64_t>();
-  std::copy(own.sum().limbs().begin(), own.sum().limbs().end(), words);
-  words[ExactSum::kLimbs] = std::bit_cast<int64_t>(own.sum().special());
-  words[ExactSum::kLimbs + 1] = std::bit_cast<int64_t>(own.largest());
+// As norm_words, of the gradients times their factors.
+torch::Tensor own_norm_words(engine::Model& model, double norm_type) {
+  std::vector<torch::Tensor> gradients;
+  for (const ShardedParameter& parameter : model.parameters()) {
+    const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
+    if (gradient.defined()) gradients.push_back(interpose::plain(gradient));
+  }
+  // This rank may have none where others do.
+  if (gradients.empty()) gradients.push_back(torch::empty({0}, model.parameters()[0].piece.options()));
+  return norm_words(model.gradient_factors_for_use().times(std::move(gradients)), norm_type);
+}
+
+NormSum::Words on_host(const torch::Tensor& words) {
+  const torch::Tensor here = words.cpu();
+  NormSum::Words values;
+  std::copy_n(here.const_data_ptr<int64_t>(), values.size(), values.begin());
+  return values;
+}
+
+NormSum norm_of_all_ranks(engine::Model& model, double norm_type) {
+  const NormSum::Words own =
+      lies_on_cpu(model) ? own_norm(model, norm_type).words() : on_host(own_norm_words(model, norm_type));
   NormSum all(norm_type);
+  if (model.shards() == 1) {
+    all.add(own);
+    return all;
+  }
+  torch::Tensor message = torch::empty({NormSum::kWords}, torch::kInt64);
+  std::ranges::copy(own, message.mutable_data_ptr<int64_t>());
   const auto messages = model.group().all_gather(message);
   // The first shard group holds the whole model once.
-  for (int rank = 0; rank < model.shards(); ++rank) {
-    const auto* received = messages[rank].const_data_ptr<int64_t>();
-    ExactSum::Limbs limbs;
-    std::copy_n(received, ExactSum::kLimbs, limbs.begin());
-    NormSum part(norm_type);
-    part.sum() = ExactSum::from(limbs, std::bit_cast<double>(received[ExactSum::kLimbs]));
-    part.largest() = std::bit_cast<double>(received[ExactSum::kLimbs + 1]);
-    all.add(part);
-  }
+  for (int rank = 0; rank < model.shards(); ++rank) all.add(on_host(messages[rank]));
   return all;
+}
+
+torch::Tensor words_of_all_ranks(engine::Model& model, double norm_type) {
+  const torch::Tensor own = own_norm_words(model, norm_type);
+  if (model.shards() == 1) return own;
+  std::vector<torch::Tensor> all = model.group().all_gather(own);
+  all.resize(model.shards());
+  return add_norm_words(all);
+}
+
+void close(std::span<engine::Model* const> models, double max_norm, double norm_type) {
+  FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
+  FSDP_CHECK(max_norm >= 0, "clip_grad_norm_: found max_norm {}, expected 0 or more", max_norm);
+  for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
+  for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
+}
+
+// [] of float32: clip_gradients' factor, or 1.
+torch::Tensor factor_of(const torch::Tensor& norm, double max_norm) {
+  const torch::Tensor factor = torch::full({}, max_norm, norm.options()) / (norm + kNotZero);
+  return torch::where(factor.ge(1.0), torch::ones({}, norm.options()), factor).to(torch::kFloat32);
 }
 
 }  // namespace
@@ -69,15 +108,29 @@ NormSum norm_of_all_ranks(engine::Model& model, NormSum own, double norm_type) {
 double clip_gradients(std::span<engine::Model* const> models, double max_norm, double norm_type) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
-  FSDP_CHECK(max_norm >= 0, "clip_grad_norm_: found max_norm {}, expected 0 or more", max_norm);
-  for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
-  for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
+  close(models, max_norm, norm_type);
   NormSum sum(norm_type);  // exact, so that neither the models' order nor their ranks show
-  for (engine::Model* model : models) sum.add(norm_of_all_ranks(*model, own_norm(*model, norm_type), norm_type));
-  const double norm = sum.norm(), factor = max_norm / (norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
+  for (engine::Model* model : models) sum.add(norm_of_all_ranks(*model, norm_type));
+  const double norm = sum.norm(), factor = max_norm / (norm + kNotZero);
   if (!(factor >= 1.0)) {
     for (engine::Model* model : models) model->scale_gradients(static_cast<float>(factor));
+  }
+  return norm;
+}
+
+torch::Tensor clip_gradients_async(std::span<engine::Model* const> models, double max_norm, double norm_type) {
+  if (std::ranges::any_of(models, [](const engine::Model* model) { return lies_on_cpu(*model); })) {
+    return torch::full({}, clip_gradients(models, max_norm, norm_type), torch::kFloat64);
+  }
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  close(models, max_norm, norm_type);
+  std::vector<torch::Tensor> sums;
+  for (engine::Model* model : models) sums.push_back(words_of_all_ranks(*model, norm_type));
+  const torch::Tensor norm = norm_of_words(add_norm_words(sums), norm_type), factor = factor_of(norm, max_norm);
+  for (engine::Model* model : models) {
+    model->scale_gradients(factor);
+    if (std::isinf(max_norm)) model->scale_now();  // usually by 1: their bytes may be read
   }
   return norm;
 }

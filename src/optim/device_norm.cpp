@@ -1,97 +1,161 @@
 #include "optim/device_norm.h"
 
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_norm.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "optim/device_exact_sum.h"
 
 namespace fsdp::optim {
 
 namespace {
 
 using torch::Tensor;
+using Tensors = std::vector<Tensor>;
 
-constexpr int64_t kBlock = 64, kLanes = 8;              // as norm.cpp's
-constexpr int64_t kChunkNumel = int64_t{1} << 24;       // at once, so that what is made on the way stays small
-constexpr int64_t kMantissaBits = 53, kLowest = -1074;  // of a double, and the exponent of the smallest one's bit
-constexpr int64_t kLimbMask = 0xffffffff;
+constexpr int64_t kBlock = 64, kLanes = 8;          // as norm.cpp's
+constexpr int64_t kChunkNumel = int64_t{1} << 25;   // at once, so that the tensors made on the way stay small
+constexpr int64_t kCopiedNumel = int64_t{1} << 22;  // shorter runs are copied together: a copy costs less than kernels
 
-// Some pieces' elements, blocks padded with zeros, which add nothing.
-std::vector<Tensor> chunks_of(const std::vector<Tensor>& pieces) {
-  std::vector<Tensor> chunks, parts;
-  int64_t numel = 0;
-  const auto finish = [&] {
-    if (!parts.empty()) chunks.push_back(torch::cat(std::exchange(parts, {})));
-    numel = 0;
-  };
-  for (const Tensor& piece : pieces) {
-    for (const Tensor& part : piece.split(kChunkNumel)) {
-      if (part.numel() == 0) continue;
-      if (numel + part.numel() > kChunkNumel) finish();
-      parts.push_back(torch::constant_pad_nd(part, {0, (kBlock - part.numel() % kBlock) % kBlock}));
-      numel += parts.back().numel();
-    }
-  }
-  finish();
-  return chunks;
+int64_t whole_blocks(int64_t numel) { return (numel + kBlock - 1) / kBlock; }
+
+bool follows(const Tensor& run, const Tensor& piece) {
+  return run.is_alias_of(piece) && run.numel() % kBlock == 0 &&
+         run.storage_offset() + run.numel() == piece.storage_offset();
 }
 
-// [blocks] of double: element i of a block goes to lane i % kLanes, and the lanes are added in order.
-Tensor block_sums(const Tensor& chunk, double norm_type) {
-  const Tensor elements = chunk.to(torch::kFloat64);
-  const Tensor powers = norm_type == 2.0 ? elements * elements : elements.abs().pow(norm_type);
-  const Tensor rows = powers.view({-1, kBlock / kLanes, kLanes});
-  Tensor lanes = rows.select(1, 0).clone();
-  for (int64_t row = 1; row < rows.size(1); ++row) lanes.add_(rows.select(1, row));
+// The pieces, and as one those that lie one behind the other.
+Tensors runs_of(const Tensors& pieces) {
+  Tensors runs;
+  for (const Tensor& piece : pieces) {
+    if (piece.numel() == 0) continue;
+    if (!runs.empty() && follows(runs.back(), piece)) {
+      runs.back() = runs.back().as_strided({runs.back().numel() + piece.numel()}, {1});
+    } else {
+      runs.push_back(piece);
+    }
+  }
+  return runs;
+}
+
+// Copies, each at a block's start. Zeros behind them add nothing.
+Tensor copied_together(const Tensors& parts) {
+  std::vector<int64_t> offsets;
+  int64_t blocks = 0;
+  for (const Tensor& part : parts) {
+    offsets.push_back(blocks * kBlock);
+    blocks += whole_blocks(part.numel());
+  }
+  Tensor together = torch::zeros({blocks * kBlock}, parts[0].options());
+  Tensors places;
+  for (size_t i = 0; i < parts.size(); ++i) places.push_back(together.narrow(0, offsets[i], parts[i].numel()));
+  at::_foreach_copy_(places, parts);
+  return together;
+}
+
+// The runs' elements in tensors of whole blocks, of at most kChunkNumel each.
+Tensors blocks_of(const Tensors& runs) {
+  Tensors all, short_ones;
+  int64_t numel = 0;
+  const auto copy = [&] {
+    if (!short_ones.empty()) all.push_back(copied_together(std::exchange(short_ones, {})));
+    numel = 0;
+  };
+  for (const Tensor& run : runs) {
+    for (const Tensor& part : run.split(kChunkNumel)) {
+      const int64_t whole = part.numel() / kBlock * kBlock;
+      const bool is_long = whole >= kCopiedNumel;
+      if (is_long) all.push_back(part.narrow(0, 0, whole));
+      const Tensor rest = is_long ? part.narrow(0, whole, part.numel() - whole) : part;
+      if (rest.numel() == 0) continue;
+      if (numel + rest.numel() > kChunkNumel) copy();
+      short_ones.push_back(rest);
+      numel += whole_blocks(rest.numel()) * kBlock;
+    }
+  }
+  copy();
+  return all;
+}
+
+// Element i of a block goes to lane i % kLanes. A square of a float is exact in double.
+void add_lanes(const Tensor& elements, const Tensor& lanes, double norm_type) {
+  const Tensor rows = elements.view({-1, kBlock / kLanes, kLanes});
+  for (int64_t i = 0; i < rows.size(1); ++i) {
+    const Tensor row = rows.select(1, i);
+    Tensor into = lanes;
+    norm_type == 2.0 ? into.addcmul_(row, row) : into.add_(row.to(torch::kFloat64).abs_().pow_(norm_type));
+  }
+}
+
+// [blocks] of double: the lanes of each are added in order.
+Tensor block_sums(const Tensors& chunk, double norm_type) {
+  int64_t blocks = 0;
+  for (const Tensor& part : chunk) blocks += part.numel() / kBlock;
+  const Tensor lanes = torch::zeros({blocks, kLanes}, chunk[0].options().dtype(torch::kFloat64));
+  int64_t begin = 0;
+  for (const Tensor& part : chunk) {
+    const int64_t count = part.numel() / kBlock;
+    add_lanes(part, lanes.narrow(0, begin, count), norm_type);
+    begin += count;
+  }
   Tensor sums = lanes.select(1, 0).clone();
   for (int64_t lane = 1; lane < kLanes; ++lane) sums.add_(lanes.select(1, lane));
   return sums;
 }
 
-// Adds finite terms to the limbs of an ExactSum. Whole numbers have no order.
-void add_terms(Tensor& limbs, const Tensor& terms) {
-  const auto [fraction, exponent] = torch::frexp(terms);
-  const Tensor mantissa = (fraction * std::ldexp(1.0, kMantissaBits)).to(torch::kInt64);
-  const Tensor position = exponent.to(torch::kInt64) - (kMantissaBits + kLowest);
-  const Tensor integer = torch::bitwise_right_shift(mantissa, (-position).clamp_min(0));
-  const Tensor at = position.clamp_min(0);
-  const Tensor limb = torch::bitwise_right_shift(at, 5), shift = torch::bitwise_and(at, 31);
-  const Tensor low = torch::bitwise_left_shift(torch::bitwise_and(integer, kLimbMask), shift);
-  const Tensor high =
-      torch::bitwise_left_shift(torch::bitwise_right_shift(integer, 32), shift) + torch::bitwise_right_shift(low, 32);
-  limbs.index_add_(0, limb, torch::bitwise_and(low, kLimbMask));
-  limbs.index_add_(0, limb + 1, torch::bitwise_and(high, kLimbMask));
-  limbs.index_add_(0, limb + 2, torch::bitwise_right_shift(high, 32));
+Tensor words_of(const Tensor& limbs, const Tensor& special, const Tensor& largest) {
+  return torch::cat({limbs, special.view({1}).view(torch::kInt64), largest.view({1}).view(torch::kInt64)});
 }
 
-NormSum largest_on_device(const std::vector<Tensor>& pieces, double norm_type) {
-  std::vector<Tensor> largest;
-  for (const Tensor& piece : pieces) {
-    if (piece.numel() > 0) largest.push_back(piece.abs().max());
-  }
-  NormSum norm(norm_type);
-  if (!largest.empty()) norm.largest() = torch::stack(largest).max().item<float>();
-  return norm;
+Tensor limbs_of(const Tensor& words) { return words.narrow(-1, 0, ExactSum::kLimbs); }
+Tensor special_of(const Tensor& words) { return words.select(-1, NormSum::kSpecialWord).view(torch::kFloat64); }
+Tensor largest_of(const Tensor& words) { return words.select(-1, NormSum::kLargestWord).view(torch::kFloat64); }
+
+Tensor largest(const Tensors& pieces) {
+  Tensors some;
+  std::ranges::copy_if(pieces, std::back_inserter(some), [](const Tensor& piece) { return piece.numel() > 0; });
+  if (some.empty()) return torch::zeros({}, pieces[0].options().dtype(torch::kFloat64));
+  const auto infinity = std::numeric_limits<double>::infinity();
+  return torch::stack(at::_foreach_norm(some, infinity)).max().to(torch::kFloat64);
 }
 
 }  // namespace
 
-NormSum norm_on_device(const std::vector<Tensor>& pieces, double norm_type) {
-  if (std::isinf(norm_type)) return largest_on_device(pieces, norm_type);
-  NormSum norm(norm_type);
-  if (pieces.empty()) return norm;
-  const auto options = torch::TensorOptions(pieces[0].device());
-  Tensor limbs = torch::zeros({ExactSum::kLimbs}, options.dtype(torch::kInt64));
-  Tensor special = torch::zeros({}, options.dtype(torch::kFloat64));
-  for (const Tensor& chunk : chunks_of(pieces)) {
-    const Tensor sums = block_sums(chunk, norm_type), finite = torch::isfinite(sums);
-    special.add_(sums.masked_fill(finite, 0).sum());
-    add_terms(limbs, sums.masked_fill(finite.logical_not(), 0));
+Tensor norm_words(const Tensors& pieces, double norm_type) {
+  const auto options = pieces.at(0).options();
+  const Tensor zero = torch::zeros({}, options.dtype(torch::kFloat64));
+  if (std::isinf(norm_type)) {
+    return words_of(torch::zeros({ExactSum::kLimbs}, options.dtype(torch::kInt64)), zero, largest(pieces));
   }
-  const Tensor on_host = limbs.cpu();
-  ExactSum::Limbs values;
-  std::copy_n(on_host.const_data_ptr<int64_t>(), values.size(), values.begin());
-  norm.sum() = ExactSum::from(values, special.item<double>());
-  return norm;
+  DeviceExactSum sum(options.device());
+  Tensors chunk;
+  int64_t numel = 0;
+  const auto add = [&] {
+    if (!chunk.empty()) sum.add(block_sums(std::exchange(chunk, {}), norm_type));
+    numel = 0;
+  };
+  for (const Tensor& blocks : blocks_of(runs_of(pieces))) {
+    if (numel + blocks.numel() > kChunkNumel) add();
+    chunk.push_back(blocks);
+    numel += blocks.numel();
+  }
+  add();
+  return words_of(sum.limbs(), sum.special(), zero);
+}
+
+Tensor add_norm_words(const Tensors& sums) {
+  if (sums.size() == 1) return sums[0];
+  const Tensor all = torch::stack(sums);
+  return words_of(limbs_of(all).sum(0), special_of(all).sum(0), largest_of(all).amax(0));
+}
+
+Tensor norm_of_words(const Tensor& words, double norm_type) {
+  if (std::isinf(norm_type)) return largest_of(words).clone();
+  const Tensor sum = exact_value(limbs_of(words), special_of(words));
+  return norm_type == 2.0 ? sum.sqrt() : sum.pow(1.0 / norm_type);
 }
 
 }  // namespace fsdp::optim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 namespace fsdp::optim {
@@ -45,6 +46,21 @@ void NormSum::add(std::span<const float> piece) {
 void NormSum::add(const NormSum& other) {
   sum_.add(other.sum_);
   largest_ = larger(largest_, other.largest_);
+}
+
+NormSum::Words NormSum::words() const {
+  Words words{};
+  std::ranges::copy(sum_.limbs(), words.begin());
+  words[kSpecialWord] = std::bit_cast<int64_t>(sum_.special());
+  words[kLargestWord] = std::bit_cast<int64_t>(largest_);
+  return words;
+}
+
+void NormSum::add(const Words& words) {
+  ExactSum::Limbs limbs;
+  std::copy_n(words.begin(), limbs.size(), limbs.begin());
+  sum_.add(ExactSum::from(limbs, std::bit_cast<double>(words[kSpecialWord])));
+  largest_ = larger(largest_, std::bit_cast<double>(words[kLargestWord]));
 }
 
 double NormSum::norm() const {

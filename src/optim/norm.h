@@ -5,6 +5,7 @@
 // which has no order. Pure; free to call from any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -21,8 +22,11 @@ class NormSum {
   void add(const NormSum& other);
   double norm() const;
 
-  ExactSum& sum() { return sum_; }
-  double& largest() { return largest_; }
+  // For sending a sum to another rank or device: limbs, then the bits of two doubles for what no limb can hold.
+  static constexpr int kSpecialWord = ExactSum::kLimbs, kLargestWord = kSpecialWord + 1, kWords = kLargestWord + 1;
+  using Words = std::array<int64_t, kWords>;
+  Words words() const;
+  void add(const Words& words);
 
  private:
   double norm_type_;

@@ -28,6 +28,8 @@ struct Rule {
   std::vector<RuleState> states;  // zero at first
   // `update` is given the tensors that keep the states, one state's after the other's, and not the states in fp32.
   bool takes_kept = false;
+  // Whether `update` gives its steps to kernels, which read them where the pieces lie. Otherwise the host reads them.
+  bool kernels_read_steps = false;
   // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
   bool element_wise = true;
   std::function<void(const UpdateBatch&, const Settings&)> update;

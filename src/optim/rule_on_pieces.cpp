@@ -114,7 +114,8 @@ void RuleOnPieces::make_state(size_t parameter) {
     states_[i][parameter] = model_->new_state(parameter, kept_[i].numel_for(piece.numel()), kept_[i].type);
     bytes += static_cast<int64_t>(states_[i][parameter].nbytes());
   }
-  steps_[parameter] = torch::zeros({}, torch::TensorOptions(piece.device()));
+  steps_[parameter] =
+      torch::zeros({}, torch::dtype(torch::kFloat32).device(rule_.kernels_read_steps ? piece.device() : torch::kCPU));
   bytes_.add(bytes);
 }
 

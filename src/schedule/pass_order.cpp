@@ -47,6 +47,12 @@ void PassOrder::forget_recording() {
   lag_ = repeated_ = 0;
 }
 
+void PassOrder::forget_all() {
+  set_plan({});
+  forget_recording();
+  forget_place();
+}
+
 void PassOrder::finish() {
   if (!recorded_.empty() && !suspended() && !on_plan()) {
     if (recorded_.size() > 1 && recorded_.front() == recorded_.back()) recorded_.pop_back();

@@ -18,6 +18,7 @@ class PassOrder final : public UseOrder {
   // Other periods follow. The recording is the plan from now on, unless a plan was followed: then it ends where the
   // caller stopped and not where a pass does.
   void finish();
+  void forget_all();
   // A training micro-batch goes on with `next`, with gradients. Where its forward began without any, as that of a
   // checkpointed block does, these uses are taken from the present pass, which is not whole; else none.
   std::vector<UnitId> take_beginning_of_training(UnitId next);

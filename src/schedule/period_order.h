@@ -29,7 +29,7 @@ class PeriodOrder final : public UseOrder {
   // The next period is the first of a step.
   void end_step();
 
-  // All that plans are made from, as numbers: equal where the plans will be.
+  // All that plans are made from, this period's uses among it, as numbers: equal where the plans will be.
   std::vector<int> learnt() const;
   void forget_all();
 

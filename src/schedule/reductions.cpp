@@ -10,6 +10,9 @@ namespace {
 // Where the number of uses depends on the data, there is always another.
 constexpr size_t kMostForecasts = 8;
 
+// A peer that stalls may do so in every step, and finding that out takes time.
+constexpr int kKeepsLent = 8;
+
 }  // namespace
 
 Reductions::Reductions(int units, int buffers)
@@ -104,13 +107,16 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   const auto before = [this](UnitId a, UnitId b) {
     return std::pair(units_[a].stalls, units_[a].begun_at) < std::pair(units_[b].stalls, units_[b].begun_at);
   };
+  bool any_stalled = false;
   for (UnitId unit : occupants_) {
     const Unit& state = units_[unit];
+    any_stalled |= state.now.stalled;
     const bool under_way =
         state.state == State::Reducing && state.now.over && !state.now.stalled && state.now.begun == 1;
     if (under_way && (oldest < 0 || before(unit, oldest))) oldest = unit;
   }
-  if (oldest < 0 || buffers() <= most_open_) {
+  if (oldest < 0 || buffers() <= most_open_ || !alike_) {
+    lent_ += (any_stalled || !alike_) && buffers() > most_open_;
     occupants_.push_back(-1);
     return buffers() - 1;
   }
@@ -119,10 +125,13 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   return buffer;
 }
 
-int Reductions::stalls(UnitId unit) {
+int Reductions::stalls(UnitId unit, bool of_peer) {
   Unit& state = units_[unit];
   state.state = State::Reducing;
-  state.now.stalled = state.stalls = true;
+  state.now.stalled = true;
+  state.stalls |= of_peer;
+  peer_stalled_ |= of_peer;
+  ++lent_;
   state.buffer = buffers();
   occupants_.push_back(unit);
   return state.buffer;
@@ -220,7 +229,16 @@ void Reductions::finish(std::span<const int64_t> account, std::span<const int> f
   begin_backward();
 }
 
+// Buffers that are occupied, by gradients of no_sync scopes, stay.
+void Reductions::give_up_lent() {
+  keeps_lent_ = std::exchange(peer_stalled_, false) ? kKeepsLent : std::max(keeps_lent_ - 1, 0);
+  if (keeps_lent_ > 0 || !alike_) return;
+  for (; lent_ > 0 && occupants_.back() < 0; --lent_) occupants_.pop_back();
+  for (Unit& unit : units_) unit.stalls = false;
+}
+
 void Reductions::begin_backward() {
+  give_up_lent();
   uses_ = 0;
   due_.clear();
   if (!order_.empty() && !follows_) last_order_ = std::move(order_);

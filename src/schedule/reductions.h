@@ -14,9 +14,10 @@
 //
 // Buffers. Where units share them, a gradient buffer is taken from a reduction that is under way and over: it alone
 // ends without waiting for what this rank does next. Where there is none, there is one more buffer from then on. Ranks
-// that use units freely may stall each other all the same: who finds that out leaves the reduction its buffer, takes
-// one more and goes on. Where each unit has a buffer, nothing is waited for before the end of the backward, and it does
-// not matter which units a rank uses, and when.
+// that use units freely may stall each other all the same: the waiting rank then leaves its buffer to that reduction,
+// takes another and goes on. That one is given up at the end of the backward, or, where a peer stalled, after some
+// backwards in which none did. Where each unit has a buffer, nothing is waited for before the end of the backward, and
+// it does not matter which units a rank uses, and when.
 //
 // The end of a backward. Each rank gives its `account`; all take the largest, number by number, begin what is missing
 // (`begin_next` until nothing comes) and `finish`.
@@ -70,12 +71,15 @@ class Reductions {
   // after all others.
   void keep_late(UnitId unit);
   bool under_way(UnitId unit) const { return units_[unit].state == State::Reducing; }
-  // A WaitBuffer found that a peer does not begin the unit's reduction. The buffer that the reduction keeps from now
-  // on.
-  int stalls(UnitId unit);
+  // A WaitBuffer found that the unit's reduction does not end before this rank goes on; `of_peer`: because a peer has
+  // not begun it. The buffer that the reduction keeps from now on.
+  int stalls(UnitId unit, bool of_peer);
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
+  // Whether ranks use the same units. Otherwise no reduction is waited for before the end of a backward: a unit takes
+  // one more buffer, which it keeps as long as they differ.
+  void set_alike(bool alike) { alike_ = alike; }
   // Forgets gradients that were not reduced.
   void abandon(Actions& actions);
 
@@ -114,7 +118,7 @@ class Reductions {
     std::vector<Forecast> forecasts;  // of different numbers of uses; the latest is the last
     int most_gradients = 0;           // of any backward, on any rank; 0: not known
     int trainable = 0;                // parameters that wanted gradients then
-    bool stalls = false;              // its reduction did so in some backward: others are waited for first
+    bool stalls = false;              // its reduction did so lately at a peer: others are waited for first
   };
 
   static Forecast forecast_of(const Unit& unit, int forward_uses);
@@ -125,12 +129,16 @@ class Reductions {
   void reduce(UnitId unit, Actions& actions);
   void wait(UnitId unit, Actions& actions, Action::Kind kind = Action::Kind::WaitReduce);
   int take_buffer(UnitId unit, Actions& actions);
+  void give_up_lent();
 
   std::vector<Unit> units_;
   bool shares_buffers_;
   std::vector<int> occupants_;  // unit in each gradient buffer, -1 for none
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
+  int lent_ = 0;                // the last buffers: there because of reductions that stalled
+  bool peer_stalled_ = false;   // in this backward
+  int keeps_lent_ = 0;          // for so many backwards without a peer that stalls
   uint64_t clock_ = 0;
   int uses_ = 0;                            // in this backward
   bool recorded_ = false;                   // whether there was a backward before
@@ -138,6 +146,7 @@ class Reductions {
   std::vector<UnitId> order_;               // in which this backward began reductions
   std::vector<UnitId> last_order_;          // the last one that began any
   bool local_ = false;
+  bool alike_ = true;
   bool follows_ = false;
 };
 

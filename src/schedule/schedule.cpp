@@ -101,21 +101,41 @@ void Schedule::end_period() {
 }
 
 void Schedule::set_followed(bool followed) {
-  training_.suspend(followed);
-  backward_alone_.suspend(followed);
-  evaluation_.suspend(followed);  // a checkpointed block's forward may come before anything else
+  followed_ = followed;
+  suspend_plans();
+}
+
+void Schedule::suspend_plans() {
+  const bool suspended = followed_ || !trust_.trusted();
+  training_.suspend(suspended);
+  backward_alone_.suspend(suspended);
+  evaluation_.suspend(suspended);  // a checkpointed block's forward may come before anything else
+  reductions_.set_alike(trust_.trusted());
+}
+
+void Schedule::ranks_differ() {
+  forget_plans();
+  trust_.ranks_differ();
+  suspend_plans();
+}
+
+void Schedule::all_ended_backward() {
+  trust_.backward_ends();
+  suspend_plans();
 }
 
 std::vector<int> Schedule::learnt() const {
   std::vector<int> learnt = training_.learnt();
   const std::vector<int> alone = backward_alone_.learnt();
   learnt.insert(learnt.end(), alone.begin(), alone.end());
+  learnt.insert(learnt.end(), evaluation_.plan().begin(), evaluation_.plan().end());
   return learnt;
 }
 
 void Schedule::forget_plans() {
   training_.forget_all();
   backward_alone_.forget_all();
+  evaluation_.forget_all();
 }
 
 Actions Schedule::gradient_begins(UnitId unit) {
@@ -213,6 +233,7 @@ Actions Schedule::shards_change() {
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
+  ++changes_;
   changed_.assign(changed_.size(), 0);
   return actions;
 }

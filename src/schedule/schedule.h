@@ -18,6 +18,7 @@
 #include "schedule/action.h"
 #include "schedule/pass_order.h"
 #include "schedule/period_order.h"
+#include "schedule/plan_trust.h"
 #include "schedule/record.h"
 #include "schedule/reductions.h"
 #include "schedule/residency.h"
@@ -68,14 +69,24 @@ class Schedule {
   // After that: waits for all reductions, and nothing is full for longer than it may be.
   Actions backward_ends(std::span<const int64_t> account);
   // A WaitBuffer that is not to be had (Reductions::stalls).
-  int reduction_stalls(UnitId unit) { return reductions_.stalls(unit); }
+  int reduction_stalls(UnitId unit, bool of_peer) { return reductions_.stalls(unit, of_peer); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).
   void set_local(bool local) { reductions_.set_local(local); }
   // Waits for the reductions of what was open, outside of any backward: nothing is learnt from them.
   Actions open_ends();
-  // The plans of periods with gradients, as numbers: ranks can rely on them while they are the same on all.
+  // The plans and what this period used so far, as numbers: ranks can rely on plans while these are the same on all.
   std::vector<int> learnt() const;
   void forget_plans();
+  // Where gathers need all ranks: some use other units than others. Units are gathered on demand from now on,
+  // unforeseen, nothing is learnt, and no reduction is waited for before the end of a backward (PlanTrust).
+  void ranks_differ();
+  // All ranks have ended a backward.
+  void all_ended_backward();
+  bool ranks_are_alike() const { return trust_.trusted(); }
+  // How often shards have changed.
+  int64_t changes() const { return changes_; }
+  // A buffer for a unit that this rank does not use, for a moment.
+  int spare_buffer() const { return residency_.spare_buffer(); }
   // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen, and nothing
   // is learnt.
   void set_followed(bool followed);
@@ -125,6 +136,7 @@ class Schedule {
     Undecided,      // Training so far, by its plan, though without gradients: it may be an Evaluation
   };
 
+  void suspend_plans();
   void enter(Mode mode, std::span<const UnitId> units);
   void begin_training(Mode mode, UnitId first);
   void turn_into_evaluation();
@@ -151,6 +163,9 @@ class Schedule {
   Residency residency_;
   Reductions reductions_;
   Record record_;
+  PlanTrust trust_;
+  bool followed_ = false;
+  int64_t changes_ = 0;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   bool runs_again_ = false;

@@ -24,4 +24,10 @@ torch::Device take_device(const std::string& backend, int local_rank) {
   return device;
 }
 
+std::string place_of_gpu(const std::string& backend, const std::string& machine, const std::string& gpu,
+                         const char* nccl_host) {
+  const bool is_named = backend == "nccl" && nccl_host != nullptr && *nccl_host != '\0';
+  return fmt::format("{} {}", is_named ? nccl_host : machine, gpu);
+}
+
 }  // namespace fsdp::world

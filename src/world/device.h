@@ -16,4 +16,10 @@ torch::Device choose_device(const std::string& backend, int local_rank, int gpus
 // As above, for the GPUs that this process sees. A GPU becomes the thread's current one.
 torch::Device take_device(const std::string& backend, int local_rank);
 
+// Two ranks with equal texts have one GPU between them, which NCCL refuses. NCCL takes ranks with different NCCL_HOSTID
+// (`nccl_host`; null: not set) for ranks of different hosts, and gives them one GPU. That serves tests, so it holds for
+// backend nccl alone: `auto` takes the faster way through the host's memory.
+std::string place_of_gpu(const std::string& backend, const std::string& machine, const std::string& gpu,
+                         const char* nccl_host);
+
 }  // namespace fsdp::world

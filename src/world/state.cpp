@@ -5,6 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -134,7 +135,8 @@ int State::ask_ranks_of_every_host() const {
 bool State::ask_whether_devices_are_shared() const {
   if (!store_ || device_.is_cpu() || identity_.size == 1) return false;
   const std::vector<std::string> all =
-      tell_every_rank("which GPU it has", machine() + collectives::name_of_gpu(device_));
+      tell_every_rank("which GPU it has",
+                      place_of_gpu(backend_, machine(), collectives::name_of_gpu(device_), std::getenv("NCCL_HOSTID")));
   return std::set<std::string>(all.begin(), all.end()).size() < all.size();
 }
 

@@ -43,6 +43,7 @@ TEST(LinearCrossEntropy, RefusesWhatItCannotTake) {
   EXPECT_THAT(message(in.hidden, in.weight, in.targets, {.label_smoothing = NAN}), HasSubstr("label_smoothing nan"));
   EXPECT_THAT(message(in.hidden, in.weight, in.targets, {.z_loss = -1}), HasSubstr("z_loss -1"));
   EXPECT_THAT(message(in.hidden, in.weight, in.targets, {.chunk_bytes = 0}), HasSubstr("chunk_bytes 0"));
+  EXPECT_THAT(message(in.hidden, in.weight, in.targets, {.gpu_chunk_bytes = 0}), HasSubstr("gpu_chunk_bytes 0"));
 }
 
 }  // namespace

@@ -96,6 +96,16 @@ TEST(LinearCrossEntropy, TellsTheLogitsThatItKeeps) {
   EXPECT_THAT(message_of<Error>([] { kept_logit_bytes(1, 0, torch::kFloat32); }), HasSubstr("kept_logit_bytes: found"));
 }
 
+// 8 sequences of 1,024 tokens with GPT-2's vocabulary: all are kept, in chunks of some thousand columns.
+TEST(LinearCrossEntropy, HasALargerRoomOnAGpu) {
+  constexpr int64_t kTargets = 8 * 1024, kVocabulary = 50304;
+  EXPECT_EQ(kept_logit_bytes(kTargets, kVocabulary, torch::kBFloat16, {}, torch::kCUDA), kTargets * kVocabulary * 2);
+  EXPECT_LT(kept_logit_bytes(kTargets, kVocabulary, torch::kBFloat16), int64_t{64} << 20);
+  // A sixth of 6 MB for a chunk of 170 columns, of which 128 are even; of 2 bytes each, and 4 bytes beside one chunk.
+  EXPECT_EQ(kept_logit_bytes(1024, kVocabulary, torch::kBFloat16, {.gpu_chunk_bytes = 1024 * 1024 * 4}, torch::kCUDA),
+            1024 * 128 * 2 * 13);
+}
+
 // Logits that were kept are used up, also where the graph stays.
 TEST_P(LinearCrossEntropyMemory, OfLogitsIsGoneAfterTheBackward) {
   Tensor made;

@@ -38,6 +38,7 @@ Calls calls_of(ShardedModel& model) {
           {"units", [&] { model.units(); }},
           {"shards", [&] { model.shards(); }},
           {"clip_grad_norm_", [&] { model.clip_grad_norm_(1); }},
+          {"clip_grad_norm_async_", [&] { model.clip_grad_norm_async_(1); }},
           {"set_gradient_divisor", [&] { model.set_gradient_divisor(1); }},
           {"no_sync", [&] { model.no_sync(); }},
           {"any_rank_has_batch", [&] { model.any_rank_has_batch(true); }},
@@ -173,6 +174,7 @@ TEST(MovedFrom, HandlesOfSeveralModelsOfASaveAndOfAScale) {
     ShardedModels models({sharded}), other_models = std::move(models);
     expect_refused("ShardedModels", {{"set_gradient_divisor", [&] { models.set_gradient_divisor(1); }},
                                      {"clip_grad_norm_", [&] { models.clip_grad_norm_(1); }},
+                                     {"clip_grad_norm_async_", [&] { models.clip_grad_norm_async_(1); }},
                                      {"zero_grad", [&] { models.zero_grad(); }},
                                      {"memory", [&] { models.memory(); }}});
     other_models.zero_grad();

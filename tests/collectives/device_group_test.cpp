@@ -2,11 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +21,7 @@
 #include "support/device_over_gloo.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
+#include "world/state.h"
 
 namespace fsdp {
 namespace {
@@ -126,6 +132,112 @@ TEST(DeviceGroup, RepeatsAFailureOfWhatTravelsByTheHost) {
           << "call " << later << " after a failure of call " << first;
     }
   }
+}
+
+// A group on the CPU that says nothing.
+class Silent final : public collectives::Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 4; }
+  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
+  void barrier() override {}
+  void all_reduce_(torch::Tensor&) override {}
+  void broadcast_(torch::Tensor&, int) override {}
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
+    return std::vector<torch::Tensor>(size(), tensor);
+  }
+};
+
+// Process groups in which nothing moves. As on a device with streams, no wait makes the host wait.
+struct StandIn {
+  std::map<std::string, std::set<std::string>> calls;  // by channel
+  bool hangs = false;
+  std::atomic<bool> aborted = false;
+
+  struct Work final : c10d::Work {
+    explicit Work(const StandIn& of) : of_(of) {}
+    bool isCompleted() override { return !of_.hangs || of_.aborted; }
+    bool wait(std::chrono::milliseconds) override { return true; }
+    const StandIn& of_;
+  };
+  struct Channel final : c10d::Backend {
+    Channel(StandIn& of, std::string name, int rank, int size) : Backend(rank, size), of_(of), name_(std::move(name)) {}
+    c10::intrusive_ptr<c10d::Work> called(const char* call) {
+      of_.calls[name_].insert(call);
+      return c10::make_intrusive<StandIn::Work>(of_);
+    }
+    const std::string getBackendName() const override { return "stand-in"; }
+    c10::intrusive_ptr<c10d::Work> _allgather_base(torch::Tensor&, torch::Tensor&,
+                                                   const c10d::AllgatherOptions&) override {
+      return called("gather");
+    }
+    c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(torch::Tensor&, torch::Tensor&,
+                                                        const c10d::ReduceScatterOptions&) override {
+      return called("reduce");
+    }
+    c10::intrusive_ptr<c10d::Work> allreduce(std::vector<torch::Tensor>&, const c10d::AllreduceOptions&) override {
+      return called("reduce");
+    }
+    void abort() override { of_.aborted = true; }
+    StandIn& of_;
+    std::string name_;
+  };
+  std::unique_ptr<collectives::Group> make_group(std::unique_ptr<collectives::Group> host,
+                                                 std::chrono::milliseconds timeout) {
+    const auto connect = [this](const std::string& name, int rank, int size) -> c10::intrusive_ptr<c10d::Backend> {
+      return c10::make_intrusive<Channel>(*this, name, rank, size);
+    };
+    return collectives::device::make_group(std::move(host), connect, torch::kCPU, timeout);
+  }
+};
+
+TEST(DeviceGroup, GathersAndReducesOverDifferentProcessGroups) {
+  run_ranks(4, [](World& world) {
+    StandIn stand_in;
+    auto group = stand_in.make_group(world.state()->new_group(), std::chrono::minutes(1));
+    std::vector<std::unique_ptr<collectives::UnitCollectives>> units;
+    for (int shards : {1, 2, 4}) {
+      const layout::UnitLayout layout({1000, 50}, 4, shards);
+      units.push_back(group->open_unit({shards, "unit", layout}));
+      units.back()->begin_gather(torch::zeros({layout.full_numel()}), collectives::Order::Common);
+      units.back()->wait_gather();
+      for (const std::vector<uint8_t>& wanted : {std::vector<uint8_t>{1, 1}, {0, 1}}) {
+        const layout::GradientLayout gradients(layout, wanted);
+        collectives::GradientSum sum{torch::zeros({gradients.shard_of(world.rank()).numel()}), {0, 0}};
+        torch::Tensor values = group->allocate(gradients.full_numel() * 4).view(torch::kFloat32);
+        units.back()->begin_reduce({&gradients, values, {wanted[0] ? uint8_t{1} : uint8_t{2}, 1}, {}}, sum);
+        units.back()->wait_reduce();
+        units.back()->wait_sum();
+        group->reductions_end(/*everywhere=*/true);
+      }
+    }
+    int gathering = 0, reducing = 0;
+    for (const auto& [name, calls] : stand_in.calls) {
+      if (name.starts_with("replicas")) continue;  // they exchange sums
+      EXPECT_EQ(calls.size(), 1) << name;
+      gathering += calls.contains("gather");
+      reducing += calls.contains("reduce");
+    }
+    EXPECT_EQ(gathering, 2);
+    EXPECT_EQ(reducing, 3);
+  });
+}
+
+// No call waits for it, as on a device with streams.
+TEST(DeviceGroup, GivesUpAndNamesWhatHangsOnTheDevice) {
+  StandIn stand_in;
+  stand_in.hangs = true;
+  auto group = stand_in.make_group(std::make_unique<Silent>(), std::chrono::milliseconds(200));
+  const layout::UnitLayout layout({1000}, 4, 4);
+  auto unit = group->open_unit({0, "blocks.4", layout});
+  unit->begin_gather(torch::zeros({layout.full_numel()}), collectives::Order::Common);
+  unit->wait_gather();
+  std::string message = "no error";
+  while (message == "no error") message = testing::message_of<Error>([&] { group->barrier(); });
+  EXPECT_THAT(message, ::testing::AllOf(HasSubstr("unit=blocks.4"), HasSubstr("gather: it was not over on the device"),
+                                        HasSubstr("after 200 ms")));
+  EXPECT_TRUE(stand_in.aborted);
+  EXPECT_EQ(testing::message_of<Error>([&] { unit->begin_write(collectives::Readers::Wait); }), message);
 }
 
 TEST(DeviceGroup, NamesARankThatDiverged) {

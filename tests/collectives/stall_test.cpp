@@ -28,7 +28,7 @@ class Reduction {
   }
 
   void begin() { unit_->begin_reduce({&layout_, values_, {1}, staging_}, sum_); }
-  bool wait_begun() { return unit_->wait_begun(); }
+  bool wait_begun() { return unit_->wait_begun() == Begun::Yes; }
   void end(float expected) {
     unit_->wait_reduce();
     const bool same = rank_ > 0 || sum_.values.equal(torch::full({64}, expected));  // the others own padding

@@ -198,7 +198,7 @@ TEST_P(Stalls, AReductionOfWhichAPeerWaitsForThisRank) {
     if (rank == 1 && peer_waits) self.group.barrier();
     if (rank == 1 && !peer_waits) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
     self.first->begin_reduce({&layout, values, {1}, staging}, sum);
-    if (rank == 0) begun = self.first->wait_begun();
+    if (rank == 0) begun = self.first->wait_begun() == Begun::Yes;
     if (rank == 0 && peer_waits) self.group.barrier();
     self.first->wait_reduce();
     const bool same = rank == 1 || sum.values.equal(torch::full({64}, 2.0));  // rank 0 owns all 64 elements

@@ -1,5 +1,6 @@
 // Tests that need a GPU; skipped where there is none. tests/device/ runs them on a device of its own. The models have
 // no kernels that add with atomics, as the backward of an embedding does: one process would not equal itself.
+#include <c10/util/signal_handler.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>
@@ -30,6 +31,7 @@ int gpus_for_the_test() {
 
 struct Cuda : ::testing::Test {
   void SetUp() override {
+    c10::FatalSignalHandler::getInstance().setPrintStackTracesOnFatalSignal(true);  // a GPU is seldom near a debugger
     if (gpus_for_the_test() == 0) GTEST_SKIP() << "found no GPU that CUDA can use";
   }
 };
@@ -105,7 +107,7 @@ void expect_plain_bits(World& world) {
 
 TEST_F(Cuda, OneRankHasTheBitsOfPlainLibTorch) { run_ranks(1, expect_plain_bits); }
 
-// Through the host's memory: NCCL takes no two ranks on one GPU.
+// Through the host's memory: NCCL takes no two ranks of one host on one GPU.
 TEST_F(Cuda, TwoRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
   const auto result = run_on_one_gpu(2, expect_plain_bits, "auto");
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -119,6 +121,17 @@ TEST_F(Cuda, NcclRefusesToShareAGpu) {
   EXPECT_THAT(result.output, HasSubstr("have one GPU between them"));
 }
 
+// Two ranks as a launcher starts them. NCCL takes them for ranks of two hosts, which talk over loopback. A sum of two
+// has one order, NCCL's too.
+TEST_F(Cuda, TwoNcclRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
+  LaunchOptions options = testing::test_options();
+  options.backend = "nccl";
+  testing::run_on_hosts({.hosts = 1, .ranks = 2}, expect_plain_bits, options, [](int rank) {
+    return std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0", "NCCL_HOSTID=" + std::to_string(rank),
+                                    "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"};
+  });
+}
+
 // A sum of two has one order, NCCL's too.
 TEST_F(Cuda, TwoRanksWithAGpuEachHaveTheBitsOfPlainLibTorch) {
   if (gpus_for_the_test() < 2) GTEST_SKIP() << "found one GPU, expected two or more";
@@ -127,23 +140,40 @@ TEST_F(Cuda, TwoRanksWithAGpuEachHaveTheBitsOfPlainLibTorch) {
   run_ranks(2, expect_plain_bits, options);
 }
 
-TEST_F(Cuda, ClipsScalesStepsAndSaves) {
+void step_scaled(World& world, ShardedModel& sharded, AdamW& optimizer, torch::nn::Sequential& model) {
+  GradScaler scaler;
+  scaler.scale(loss_of(model, world.device(), 0, 0)).backward();
+  scaler.unscale_(sharded);
+  EXPECT_GT(sharded.clip_grad_norm_(1.0), 0);
+  EXPECT_TRUE(scaler.step(optimizer));
+  scaler.update();
+  optimizer.zero_grad();
+}
+
+TEST_F(Cuda, ScalesClipsAndSteps) {
   run_ranks(1, [](World& world) {
     auto model = make_model(world.device());
     auto sharded = shard(*model, world);
     AdamW optimizer(sharded);
-    GradScaler scaler;
-    scaler.scale(loss_of(model, world.device(), 0, 0)).backward();
-    scaler.unscale_(sharded);
-    EXPECT_GT(sharded.clip_grad_norm_(1.0), 0);
-    EXPECT_TRUE(scaler.step(optimizer));
-    scaler.update();
-    optimizer.zero_grad();
+    step_scaled(world, sharded, optimizer, model);
     EXPECT_GT(sharded.memory().total_bytes(), 0);
+  });
+}
+
+TEST_F(Cuda, SavesAndLoadsWhatItHasStepped) {
+  run_ranks(1, [](World& world) {
+    auto model = make_model(world.device());
+    auto sharded = shard(*model, world);
+    AdamW optimizer(sharded);
+    step_scaled(world, sharded, optimizer, model);
     const testing::ScratchDirectory scratch;
     const Checkpoint checkpoint{.model = &sharded, .optimizer = &optimizer, .step = 1};
     save_checkpoint(scratch.path() / "step-1", checkpoint);
+    const NamedTensors saved = sharded.full_state();
+    step_scaled(world, sharded, optimizer, model);
     EXPECT_EQ(load_checkpoint(scratch.path() / "step-1", checkpoint), 1);
+    const NamedTensors loaded = sharded.full_state();
+    for (size_t i = 0; i < saved.size(); ++i) EXPECT_TRUE(loaded[i].second.equal(saved[i].second)) << saved[i].first;
   });
 }
 

@@ -1,6 +1,7 @@
 #include "device/streams.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <chrono>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +40,7 @@ long visible_devices() {
 struct RecordedEvent {
   c10::Stream stream;
   Clock clock;
+  std::chrono::steady_clock::time_point at;
 };
 
 RecordedEvent* recorded(void* event) { return static_cast<RecordedEvent*>(event); }
@@ -91,8 +93,8 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
-    if (*event == nullptr) *event = new RecordedEvent{stream, {}};
-    *recorded(*event) = {stream, clock_of(stream)};
+    if (*event == nullptr) *event = new RecordedEvent{stream, {}, {}};
+    *recorded(*event) = {stream, clock_of(stream), std::chrono::steady_clock::now()};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) note_stream_wait(stream, recorded(event)->stream, recorded(event)->clock);
@@ -107,7 +109,9 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     note_host_wait("synchronize event", recorded(event)->stream, recorded(event)->clock);
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete recorded(event); }
-  double elapsedTime(void*, void*, const c10::DeviceIndex) const override { return 1e-3; }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    return std::chrono::duration<double, std::milli>(recorded(to)->at - recorded(from)->at).count();
+  }
 
   void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
     use_on_stream(pointer.get(), stream);

@@ -62,6 +62,19 @@ TEST_F(TrainerOnDevice, HasTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_EQ(losses("grad-op", "--ranks 2 --strategy shard-grad-op --activation-checkpoint 1"), expected);
 }
 
+// Gloo is in NCCL's place, and the ranks' gathers and reductions are on streams.
+TEST_F(TrainerOnDevice, HasTheSameBitsOnRanksWithAGpuEach) {
+  const auto expected = losses("one", "--micro-batches 2");
+  setenv("FSDP_TEST_DEVICES", "2", 1);
+  for (const std::string more : {"", " --activation-checkpoint all", " --strategy no-shard"}) {
+    const std::string run = "nccl" + std::to_string(more.size());
+    const Ending ending = run_command(FSDP_TRAIN_ON_DEVICE " " + tiny_arguments(run, "--steps 4 --ranks 2" + more));
+    EXPECT_EQ(ending.code, 0) << more << "\n" << ending.output;
+    EXPECT_EQ(losses_of(folder_ / run), expected) << more;
+  }
+  unsetenv("FSDP_TEST_DEVICES");
+}
+
 TEST_F(TrainerOnDevice, TrainsInSixteenBits) {
   expect_near(losses("bf16", "--param-dtype bf16"), losses_on_cpu("--param-dtype bf16"), 1e-2);
   for (const std::string more :

@@ -76,6 +76,8 @@ ELSEWHERE = {
     ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is a test",
     ("docs/cuda.md", "cmake --preset release"): "wants LibTorch with CUDA",
     ("CONTRIBUTING.md", "cmake --preset asan"): "compiles all tests twice more, and runs them",
+    ("CONTRIBUTING.md", "scripts/matrix"): "fetches gigabytes; bench.gpu_check runs its parts",
+    ("CONTRIBUTING.md", "scripts/gpu-check"): "fetches gigabytes, and wants a GPU; bench.gpu_check runs its parts",
     ("bench/README.md", "scripts/setup"): "measures for hours; bench.same_losses runs its parts",
 }
 

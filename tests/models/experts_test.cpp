@@ -1,7 +1,11 @@
 // Mixtures of experts: each rank's data chooses the parts of a block that run there.
+#include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "support/experts.h"
 #include "support/run_ranks.h"
@@ -78,6 +82,97 @@ TEST_P(ExpertUnits, InSharedMemoryHoldNoRankUp) {
 TEST_P(ExpertUnits, ThatAreCopiedIntoTwoBuffersHoldNoRankUp) {
   const testing::CopyingGathers copying;
   run_ranks(Job{GetParam(), "shm"}, train_with_expert_units);
+}
+
+TEST_P(ExpertUnits, OverGlooAreGatheredByAllRanks) { run_ranks(Job{GetParam(), "gloo"}, train_with_expert_units); }
+
+// The numbers of the experts that a micro-batch uses: of six layers, the first and the last are used by all.
+using Choose = std::function<std::vector<int>(int64_t step, int64_t micro_batch)>;
+
+enum class Way { Plain, Checkpointed, EvaluatesBefore };
+
+TestModel make_chosen(int64_t micro_batches, const Choose& choose, Way way) {
+  torch::manual_seed(6);
+  torch::nn::Sequential layers;
+  for (int i = 0; i < 6; ++i) layers->push_back(torch::nn::Linear(8, 8));
+  auto layer = [layers](int i, const torch::Tensor& x) mutable {
+    return torch::tanh(layers->at<torch::nn::LinearImpl>(i).forward(x));
+  };
+  return {layers.ptr(), [=](int64_t b) mutable {
+            const std::vector<int> chosen = choose(b / micro_batches, b % micro_batches);
+            auto experts = [=](torch::Tensor x) mutable {
+              for (int expert : chosen) x = layer(expert, x);
+              return x;
+            };
+            auto loss = [&] {
+              const torch::Tensor x = layer(0, testing_models::values_for(b, {4, 8}));
+              return layer(5, way == Way::Checkpointed ? activation_checkpoint(experts, x) : experts(x)).pow(2).mean();
+            };
+            if (way == Way::EvaluatesBefore) {
+              const torch::NoGradGuard no_grad;
+              loss();
+            }
+            return loss();
+          }};
+}
+
+const std::vector<std::pair<const char*, Choose>>& choices() {
+  static const std::vector<std::pair<const char*, Choose>> all{
+      {"one each", [](int64_t, int64_t b) { return std::vector<int>{1 + static_cast<int>(b % 4)}; }},
+      {"none on some ranks",
+       [](int64_t, int64_t b) {
+         return b % 2 == 0 ? std::vector<int>{1, 2} : std::vector<int>();
+       }},
+      {"others in each step",
+       [](int64_t step, int64_t b) { return std::vector<int>{1 + static_cast<int>((step + b) % 4)}; }},
+      {"at times the same",
+       [](int64_t step, int64_t b) { return std::vector<int>{1 + static_cast<int>(step % 3 == 0 ? b % 4 : 0)}; }},
+      {"after regular steps", [](int64_t step, int64_t b) { return std::vector<int>{step < 3 || b == 0 ? 1 : 3}; }},
+      {"in another order", [](int64_t step, int64_t b) {
+         return step == 3 && b == 1 ? std::vector<int>{3, 2, 1} : std::vector<int>{1, 2, 3};
+       }}};
+  return all;
+}
+
+TEST_P(ExpertUnits, OverGlooMayBeChosenInAnyWay) {
+  run_ranks(Job{GetParam(), "gloo"}, [](World& world) {
+    for (const auto& [name, choose] : choices()) {
+      for (Way way : {Way::Plain, Way::Checkpointed, Way::EvaluatesBefore}) {
+        SCOPED_TRACE(name + std::string(way == Way::Plain          ? ""
+                                        : way == Way::Checkpointed ? ", checkpointed"
+                                                                   : ", evaluated"));
+        const int64_t micro_batches = world.size();
+        const auto make = [&] { return make_chosen(micro_batches, choose, way); };
+        Options options{.units = units_of<torch::nn::LinearImpl>()};
+        if (world.size() == 4) options.strategy = Strategy::HybridShard, options.shard_group_size = 2;
+        expect_same_bits(make, world, {.steps = 6, .micro_batches = micro_batches}, options);
+      }
+    }
+  });
+}
+
+// NoShard's units are not gathered; the sums have the same order.
+TEST_P(ExpertUnits, OverGlooGoWithBackwardsThatAreNotReduced) {
+  run_ranks(Job{GetParam(), "gloo"}, [](World& world) {
+    std::vector<testing_models::Weights> found;
+    for (Strategy strategy : {Strategy::NoShard, Strategy::FullShard}) {
+      const TestModel model = make_chosen(2 * world.size(), choices()[2].second, Way::Plain);
+      auto sharded = shard(*model.module, world, {.strategy = strategy, .units = units_of<torch::nn::LinearImpl>()});
+      AdamW optimizer(sharded, {.lr = 1e-2});
+      for (int64_t step = 0; step < 4; ++step) {
+        const int64_t first = (step * world.size() + world.rank()) * 2;
+        {
+          const auto no_sync = sharded.no_sync();
+          model.loss(first).backward();
+        }
+        model.loss(first + 1).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      found.push_back(testing_models::whole_weights(*model.module, sharded));
+    }
+    EXPECT_THAT(testing_models::differences(found[0], found[1]), ::testing::IsEmpty());
+  });
 }
 
 }  // namespace

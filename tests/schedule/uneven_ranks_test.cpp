@@ -92,7 +92,7 @@ TEST(Schedule, AReductionThatStallsKeepsItsMemoryUntilTheEndOfBackward) {
   };
   ASSERT_EQ(player.count(Kind::WaitBuffer, 4), 1);
   EXPECT_EQ(buffer_of(Kind::WaitBuffer, 4), buffer_of(Kind::OpenGradient, 2));
-  EXPECT_EQ(player.schedule.reduction_stalls(4), 2);
+  EXPECT_EQ(player.schedule.reduction_stalls(4, /*of_peer=*/true), 2);
   EXPECT_EQ(player.schedule.gradient_buffers(), 3);
 
   player.backward(1);

@@ -223,7 +223,7 @@ std::string free_port() {
 }
 
 std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,
-                                           LaunchOptions options) {
+                                           LaunchOptions options, const VariablesOf& more) {
   const std::string port = free_port();
   std::vector<std::vector<std::string>> variables;
   for (int rank = 0; rank < hosts.size(); ++rank) {
@@ -231,12 +231,15 @@ std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::functi
                          "LOCAL_RANK=" + std::to_string(rank % hosts.ranks),
                          "LOCAL_WORLD_SIZE=" + std::to_string(hosts.ranks), "MASTER_ADDR=127.0.0.1",
                          "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=hosts", "GLOO_SOCKET_IFNAME=lo"});
+    if (!more) continue;
+    for (std::string& one : more(rank)) variables.back().push_back(std::move(one));
   }
   return run_processes([&] { return launch(options, body); }, variables);
 }
 
-void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options) {
-  const std::vector<RunResult> results = run_on_hosts_to_end(hosts, body, options);
+void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options,
+                  const VariablesOf& more) {
+  const std::vector<RunResult> results = run_on_hosts_to_end(hosts, body, options, more);
   if (std::getenv(kCall)) return;  // another call's process
   for (size_t rank = 0; rank < results.size(); ++rank)
     EXPECT_EQ(results[rank].exit_code, 0) << "rank " << rank << " wrote:\n" << results[rank].output;

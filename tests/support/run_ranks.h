@@ -70,10 +70,13 @@ struct Hosts {
 
   friend void PrintTo(const Hosts& hosts, std::ostream* out) { *out << hosts.hosts << "x" << hosts.ranks; }
 };
+// More variables of a rank's process, as run_process takes them.
+using VariablesOf = std::function<std::vector<std::string>(int rank)>;
 // Expects that every rank succeeds.
-void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+void run_on_hosts(const Hosts& hosts, const std::function<void(World&)>& body, LaunchOptions options = test_options(),
+                  const VariablesOf& more = {});
 // Runs ranks that may fail; results by rank.
 std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,
-                                           LaunchOptions options = test_options());
+                                           LaunchOptions options = test_options(), const VariablesOf& more = {});
 
 }  // namespace fsdp::testing

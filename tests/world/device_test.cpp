@@ -41,6 +41,18 @@ TEST(ChooseDevice, WithoutGpusAutoTakesTheCpuAndNcclIsAnError) {
   EXPECT_THAT(testing::message_of([] { choose_device("nccl", 0, 0); }), HasSubstr("found no GPU that CUDA can use"));
 }
 
+TEST(PlaceOfGpu, RanksOfAMachineWithOneGpuShareIt) {
+  EXPECT_EQ(place_of_gpu("nccl", "machine", "gpu", nullptr), place_of_gpu("nccl", "machine", "gpu", ""));
+  EXPECT_NE(place_of_gpu("nccl", "machine", "gpu", nullptr), place_of_gpu("nccl", "machine", "other gpu", nullptr));
+  EXPECT_EQ(place_of_gpu("nccl", "machine", "gpu", "host"), place_of_gpu("nccl", "machine", "gpu", "host"));
+}
+
+// As NCCL sees it. By name alone: auto goes through the host's memory, which is faster.
+TEST(PlaceOfGpu, RanksWithANcclHostEachDoNotShareOne) {
+  EXPECT_NE(place_of_gpu("nccl", "machine", "gpu", "a"), place_of_gpu("nccl", "machine", "gpu", "b"));
+  EXPECT_EQ(place_of_gpu("auto", "machine", "gpu", "a"), place_of_gpu("auto", "machine", "gpu", "b"));
+}
+
 // Two hosts of one rank each, one of them with a device of another kind. Neither waits until the timeout.
 TEST(ChooseDevice, HostsOfDifferentKindsOfDevicesAreToldSoAtOnce) {
   const files::Descriptor file = make_anonymous_file();

@@ -1,13 +1,23 @@
 #include "collectives/device/context.h"
 
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/patience.h"
+#include "collectives/device/unit.h"
 
 namespace fsdp::collectives::device {
 
-DeviceContext::DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device)
-    : host_(std::move(host)), connect_(std::move(connect)), device_(device) {}
+namespace {
+
+constexpr std::chrono::milliseconds kStalled{1000}, kBetweenLooks{1};
+
+}  // namespace
+
+DeviceContext::DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device,
+                             std::chrono::milliseconds timeout)
+    : host_(std::move(host)), connect_(std::move(connect)), device_(device), watch_(timeout, [this] { abort(); }) {}
 
 DeviceContext::~DeviceContext() {
   const bool in_order = !latch_.failed() && std::uncaught_exceptions() == 0;
@@ -21,9 +31,23 @@ DeviceContext::~DeviceContext() {
 }
 
 const c10::intrusive_ptr<c10d::Backend>& DeviceContext::channel(const std::string& name, int rank, int size) {
-  c10::intrusive_ptr<c10d::Backend>& channel = channels_[name];
-  if (!channel) channel = connect_(name, rank, size);
-  return channel;
+  const auto known = channels_.find(name);
+  if (known != channels_.end()) return known->second;
+  auto connected = connect_(name, rank, size);
+  const std::lock_guard lock(channels_mutex_);
+  return channels_[name] = std::move(connected);
+}
+
+// Also from the thread that watches.
+void DeviceContext::abort() {
+  const std::lock_guard lock(channels_mutex_);
+  for (auto& [name, channel] : channels_) {
+    try {
+      channel->abort();
+    } catch (const std::exception&) {
+      // It is the first failure that counts.
+    }
+  }
 }
 
 Channels DeviceContext::channels(const layout::UnitLayout& layout) {
@@ -37,15 +61,65 @@ Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   return channels;
 }
 
+void DeviceContext::add(int id, DeviceUnit& unit) {
+  units_[id] = &unit;
+  words_.open(2 * id + 1);
+}
+
+void DeviceContext::send(const std::vector<int>& units) {
+  for (int id : units) units_.at(id)->send();
+}
+
+void DeviceContext::begin_reduction(int id) {
+  send(order_.begin(id));
+  if (!order_.lacks_word()) return;
+  if (host_->rank() > 0) return hear_words();
+  words_.say(id);
+  send(order_.word(id));
+}
+
+// While rank 0 says them before this rank goes on.
+void DeviceContext::hear_words() {
+  while (order_.lacks_word()) {
+    const std::optional<int> unit = words_.hear();
+    if (!unit) return;
+    send(order_.word(*unit));
+  }
+}
+
+bool DeviceContext::held_back(int id) {
+  if (order_.held_back(id)) hear_words();
+  return order_.held_back(id);
+}
+
+void DeviceContext::flush(int id) {
+  // Rank 0 may have said words before it began to hold back.
+  const bool ends_words = order_.holds_back() && order_.may_have_words();
+  if (ends_words && host_->rank() == 0) words_.say_no_more();
+  if (!order_.held_back(id)) return;
+  for (int unit = 0; ends_words && host_->rank() > 0 && unit >= 0;) {
+    unit = words_.hear_last();
+    if (unit >= 0) send(order_.word(unit));
+  }
+  while (order_.lacks_word()) hear_words();
+  send(order_.flush(id));
+}
+
+void DeviceContext::reductions_end(bool everywhere) {
+  if (everywhere) words_.end();
+  order_.end(everywhere);
+}
+
+bool DeviceContext::stalls(c10d::Work& work) const {
+  if (!device_.is_cpu()) return false;
+  for (Patience patience(kStalled); !work.isCompleted() && !patience.is_over();)
+    std::this_thread::sleep_for(kBetweenLooks);
+  return !work.isCompleted();
+}
+
 // Work that the device is in the midst of would wait for peers that may never come.
 std::exception_ptr DeviceContext::explain(const std::string& start, const std::exception_ptr& failure) {
-  for (auto& [name, channel] : channels_) {
-    try {
-      channel->abort();
-    } catch (const std::exception&) {
-      // It is the first failure that counts.
-    }
-  }
+  abort();
   try {
     std::rethrow_exception(failure);
   } catch (const Error&) {

@@ -4,20 +4,26 @@
 // Process groups move the device's tensors: each runs on a stream of its own, which waits for the caller's current one
 // when something is begun; waiting makes the current stream wait, and not the host. The group on the CPU carries what
 // ranks tell each other: so a rank that died or diverged is named, as on every other backend. A failure gives up what
-// the device still waits for; every later call throws it again. One thread at a time.
+// the device still waits for; every later call throws it again. So does what hangs on the device for longer than the
+// timeout, while the host goes on or waits for the device. One thread at a time.
 #pragma once
 
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/failure_latch.h"
+#include "collectives/device/order_words.h"
 #include "collectives/device/reduction_order.h"
+#include "collectives/device/work_watch.h"
 #include "collectives/group.h"
 #include "layout/unit_layout.h"
 
@@ -38,39 +44,66 @@ struct Channels {
 
 class DeviceContext {
  public:
-  DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device);
+  DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device, std::chrono::milliseconds timeout);
   // Ends the process groups: after a failure at once, otherwise when the peers do as well.
   ~DeviceContext();
 
   Group& host() { return *host_; }
   const torch::Device& device() const { return device_; }
-  ReductionOrder& order() { return order_; }
   // All ranks, by their numbers.
   const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
 
-  void add(int id, DeviceUnit& unit) { units_[id] = &unit; }
+  // `work` is under way from now on; `prefix` and `name` as of `guarded`.
+  c10::intrusive_ptr<c10d::Work> begun(const std::string& prefix, const char* name,
+                                       c10::intrusive_ptr<c10d::Work> work) {
+    watch_.begins(prefix + name, work);
+    return work;
+  }
+
+  // A unit's reductions go out in an order that all ranks have in common. A collective.
+  void add(int id, DeviceUnit& unit);
   void remove(int id) { units_.erase(id); }
-  DeviceUnit& unit(int id) { return *units_.at(id); }
+  // This rank has begun one of the unit.
+  void begin_reduction(int id);
+  // Whether the one under way is still to be sent.
+  bool held_back(int id);
+  // Sends it. Every rank begins every reduction by now that any begins.
+  void flush(int id);
+  void reductions_end(bool everywhere);
+  void ranks_differ(bool differ) { order_.hold_back(differ); }
+
+  // Where a wait makes the host wait, as on a CPU in a device's place: whether the work is not over within a second.
+  bool stalls(c10d::Work& work) const;
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
   auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
-    return latch_.run(operation, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
+    const auto checked = [&] {
+      watch_.check();
+      return operation();
+    };
+    return latch_.run(checked, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
   }
 
  private:
+  void send(const std::vector<int>& units);
+  void hear_words();
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
+  void abort();
   // Of a failure: gives up what the device waits for, and returns what the caller is told.
   std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
 
   std::shared_ptr<Group> host_;
   Connect connect_;
   torch::Device device_;
+  std::mutex channels_mutex_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
+  OrderWords words_{*host_};
   FailureLatch latch_;
+  WorkWatch watch_;  // ends before the process groups
 };
 
 }  // namespace fsdp::collectives::device

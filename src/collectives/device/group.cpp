@@ -23,8 +23,8 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).v
 
 class DeviceGroup final : public Group {
  public:
-  DeviceGroup(std::unique_ptr<Group> host, Connect connect, torch::Device device)
-      : context_(std::make_shared<DeviceContext>(std::move(host), std::move(connect), device)) {}
+  DeviceGroup(std::unique_ptr<Group> host, Connect connect, torch::Device device, std::chrono::milliseconds timeout)
+      : context_(std::make_shared<DeviceContext>(std::move(host), std::move(connect), device, timeout)) {}
 
   int rank() const override { return context_->host().rank(); }
   int size() const override { return context_->host().size(); }
@@ -33,6 +33,7 @@ class DeviceGroup final : public Group {
   }
   torch::Tensor allocate(int64_t bytes) override;
   void reductions_end(bool everywhere) override;
+  void ranks_differ(bool differ) override { context_->ranks_differ(differ); }
 
   void note_call(const WorldCall* call) override { context_->host().note_call(call); }
   void barrier() override {
@@ -48,6 +49,9 @@ class DeviceGroup final : public Group {
   // Every rank says what it is about to do on the device, where nobody would find out that a peer does another thing.
   void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
   std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
+  c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
+    return context_->begun(message_prefix(), "exchange of whole tensors", std::move(work));
+  }
 
   std::shared_ptr<DeviceContext> context_;
 };
@@ -59,23 +63,14 @@ torch::Tensor DeviceGroup::allocate(int64_t bytes) {
 }
 
 void DeviceGroup::reductions_end(bool everywhere) {
-  context_->guarded(message_prefix(), "end of backward", [&] {
-    ReductionOrder& order = context_->order();
-    if (everywhere && order.surprised()) {
-      torch::Tensor units = torch::tensor(order.begun_in_order(), torch::kInt32);
-      context_->host().broadcast_(units, 0);
-      const int* first = units.const_data_ptr<int>();
-      order.expect({first, first + units.numel()});
-    }
-    order.end();
-  });
+  context_->guarded(message_prefix(), "end of backward", [&] { context_->reductions_end(everywhere); });
 }
 
 std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor) {
   torch::NoGradGuard no_grad;
   torch::Tensor own = bytes_of(tensor.detach());
   torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
-  if (own.numel() > 0) context_->everyone()->_allgather_base(all, own)->wait();
+  if (own.numel() > 0) begun(context_->everyone()->_allgather_base(all, own))->wait();
   std::vector<torch::Tensor> parts;
   for (int rank = 0; rank < size(); ++rank)
     parts.push_back(all.narrow(0, rank * own.numel(), own.numel()).view(tensor.scalar_type()).view(tensor.sizes()));
@@ -97,7 +92,7 @@ void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
     std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
     c10d::BroadcastOptions options;
     options.rootRank = source;
-    if (bytes[0].numel() > 0) context_->everyone()->broadcast(bytes, options)->wait();
+    if (bytes[0].numel() > 0) begun(context_->everyone()->broadcast(bytes, options))->wait();
   });
 }
 
@@ -115,8 +110,9 @@ void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
 
 }  // namespace
 
-std::unique_ptr<Group> make_group(std::unique_ptr<Group> host, Connect connect, torch::Device device) {
-  return std::make_unique<DeviceGroup>(std::move(host), std::move(connect), device);
+std::unique_ptr<Group> make_group(std::unique_ptr<Group> host, Connect connect, torch::Device device,
+                                  std::chrono::milliseconds timeout) {
+  return std::make_unique<DeviceGroup>(std::move(host), std::move(connect), device, timeout);
 }
 
 }  // namespace fsdp::collectives::device

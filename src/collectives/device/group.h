@@ -12,8 +12,9 @@
 
 namespace fsdp::collectives::device {
 
-// `host` is of the same ranks.
+// `host` is of the same ranks. What is not over on the device after `timeout` is given up.
 std::unique_ptr<collectives::Group> make_group(std::unique_ptr<collectives::Group> host, Connect connect,
-                                               torch::Device device);
+                                               torch::Device device,
+                                               std::chrono::milliseconds timeout = std::chrono::minutes(10));
 
 }  // namespace fsdp::collectives::device

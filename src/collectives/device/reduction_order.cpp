@@ -18,7 +18,17 @@ void ReductionOrder::send(int unit, std::vector<int>& sent) {
 std::vector<int> ReductionOrder::begin(int unit) {
   add_one(begun_, unit);
   if (begun_[unit] == 1) first_begun_.push_back(unit);
+  return send_expected();
+}
+
+std::vector<int> ReductionOrder::word(int unit) {
+  expected_.push_back(unit);
+  return send_expected();
+}
+
+std::vector<int> ReductionOrder::send_expected() {
   std::vector<int> sent;
+  if (holds_back_) return sent;
   while (next_ < expected_.size() && count_of(begun_, expected_[next_]) > 0) send(expected_[next_++], sent);
   return sent;
 }
@@ -38,12 +48,19 @@ std::vector<int> ReductionOrder::flush(int unit) {
   return sent;
 }
 
+// The same answer on every rank at the end of a backward.
 bool ReductionOrder::surprised() const {
-  if (first_begun_.empty()) return false;  // nothing was reduced: there is nothing to learn
   return std::set<int>(first_begun_.begin(), first_begun_.end()) != std::set<int>(expected_.begin(), expected_.end());
 }
 
-void ReductionOrder::end() {
+void ReductionOrder::end(bool everywhere) {
+  if (holds_back_) learns_ = true;
+  held_back_before_ = holds_back_;
+  if (everywhere && !first_begun_.empty() && !holds_back_) {
+    surprises_ += surprised();
+    learns_ = surprised() || surprises_ > 1;
+  }
+  if (learns_) expected_.clear();
   next_ = 0;
   begun_.clear();
   sent_.clear();

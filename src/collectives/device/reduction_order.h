@@ -1,14 +1,18 @@
 // In which order the reductions of a backward go out where all ranks have to send them in the same one, as NCCL wants
-// it: from what each rank knows by itself, without a word.
+// it.
 //
 // Ranks begin their reductions in nearly the same order: one that lacks a gradient begins that unit later. So each
 // sends them in the order that is expected, and holds back what comes too early; a unit that the backward does not
 // reduce holds up those behind it until the end of the backward, when every rank has begun the same ones and sends the
-// rest. A unit that is reduced again in one backward goes then too. Pure; not for concurrent use.
+// rest. A unit that is reduced again in one backward goes then too.
+//
+// The expected order is that in which rank 0 began its reductions in the last backward. In a backward that learns it,
+// the first and one after a surprise, it comes in words, unit by unit: rank 0 says which unit it begins next, and every
+// rank sends that one as soon as it has begun it. Models that surprise again learn in every backward. While ranks use
+// different units, all reductions are held back until the end. Pure; not for concurrent use.
 #pragma once
 
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 namespace fsdp::collectives::device {
@@ -17,20 +21,25 @@ class ReductionOrder {
  public:
   // This rank has begun a reduction of `unit`. The units whose reductions go out now, in order.
   std::vector<int> begin(int unit);
+  // Whether this backward learns the order.
+  bool learns() const { return learns_; }
+  // Whether it lacks a word: this rank has begun more units than rank 0 has named.
+  bool lacks_word() const { return learns_ && !holds_back_ && expected_.size() < first_begun_.size(); }
+  // From now on ranks use different units, or no more. All ranks say the same, after the same words of rank 0.
+  void hold_back(bool all) { holds_back_ = all; }
+  bool holds_back() const { return holds_back_; }
+  // Whether rank 0 may have said words in this backward.
+  bool may_have_words() const { return learns_ && !held_back_before_; }
+  // Rank 0 begins `unit` next. The units whose reductions go out now.
+  std::vector<int> word(int unit);
   // To be sent once a reduction that was held back is waited for: it, and all others that are to be sent before it.
   // This rank has begun every reduction that any rank begins in the same round: the first of each unit, then the second
-  // of each that has one.
+  // of each that has one. No word is lacking.
   std::vector<int> flush(int unit);
   bool held_back(int unit) const { return count_of(sent_, unit) < count_of(begun_, unit); }
 
-  // Whether this backward reduced other units than were expected: the same answer on every rank at the end of it.
-  bool surprised() const;
-  // The units as this rank began them. As many on every rank, at the end.
-  const std::vector<int>& begun_in_order() const { return first_begun_; }
-  // The order to expect from now on: one for all ranks.
-  void expect(std::vector<int> units) { expected_ = std::move(units); }
-  // The backward is over.
-  void end();
+  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one.
+  void end(bool everywhere);
 
  private:
   using Counts = std::vector<int>;  // by unit
@@ -40,7 +49,11 @@ class ReductionOrder {
   }
   static void add_one(Counts& counts, int unit);
   void send(int unit, std::vector<int>& sent);
+  std::vector<int> send_expected();
+  bool surprised() const;
 
+  bool learns_ = true, holds_back_ = false, held_back_before_ = false;
+  int surprises_ = 0;
   std::vector<int> expected_;
   size_t next_ = 0;  // of those
   Counts begun_, sent_;

@@ -35,13 +35,13 @@ DeviceUnit::DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSp
   check_ranks(context_->host().size(), spec_);
   context_->guarded(message_prefix(spec_.name), "open", [&] {
     channels_ = context_->channels(layout);
-    flags_ = context_->host().open_unit({.id = spec_.id, .name = spec_.name, .layout = flags_layout_});
+    flags_ = context_->host().open_unit({.id = 2 * spec_.id, .name = spec_.name, .layout = flags_layout_});
     const auto on_device = torch::TensorOptions(context_->device());
     shard_ = torch::zeros({layout.shard_numel()}, on_device.dtype(spec_.dtype));
     if (channels_.replicas) replica_sums_ = torch::zeros({layout.shard_numel()}, on_device);
+    context_->add(spec_.id, *this);
   });
   present_.values = torch::empty({0});
-  context_->add(spec_.id, *this);
 }
 
 DeviceUnit::~DeviceUnit() { context_->remove(spec_.id); }
@@ -60,7 +60,7 @@ void DeviceUnit::begin_gather(const torch::Tensor& buffer, Order) {
   buffer_ = buffer;
   if (buffer_.numel() == 0) return;
   context_->guarded(message_prefix(spec_.name), "gather",
-                    [&] { gather_ = channels_.gather->_allgather_base(buffer_, shard_); });
+                    [&] { gather_ = begun("gather", channels_.gather->_allgather_base(buffer_, shard_)); });
 }
 
 void* DeviceUnit::wait_gather() {
@@ -69,6 +69,20 @@ void* DeviceUnit::wait_gather() {
     if (const Work gather = std::exchange(gather_, {})) gather->wait();
   });
   return buffer_.mutable_data_ptr();
+}
+
+void DeviceUnit::join_gather(const torch::Tensor& spare) {
+  check_buffer(spare, spec_);
+  if (spare.numel() == 0) return;
+  context_->guarded(message_prefix(spec_.name), "gather", [&] {
+    if (gather_) gather_->wait();
+    torch::Tensor full = spare;
+    begun("gather", channels_.gather->_allgather_base(full, shard_))->wait();
+  });
+}
+
+bool DeviceUnit::gather_stalls() {
+  return gather_ && context_->guarded(message_prefix(spec_.name), "gather", [&] { return context_->stalls(*gather_); });
 }
 
 void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
@@ -82,7 +96,7 @@ void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
     present_.held.assign(layout_->parameters(), 0);
     const torch::Tensor nothing = context_->host().allocate(0).view(torch::kFloat32);
     flags_->begin_reduce({&flags_gradient_layout_, nothing, gradients_.present, nothing}, present_);
-    for (int id : context_->order().begin(spec_.id)) context_->unit(id).send();
+    context_->begin_reduction(spec_.id);
   });
 }
 
@@ -100,7 +114,7 @@ void DeviceUnit::send() {
   const std::vector<uint8_t>& wanted = layout_->wanted();
   if (!std::all_of(wanted.begin(), wanted.end(), [](uint8_t one) { return one != 0; })) {
     std::vector<torch::Tensor> whole{values};
-    reduction_ = channels_.reduce->allreduce(whole);
+    reduction_ = begun("reduce", channels_.reduce->allreduce(whole));
     return;
   }
   const int64_t each = spec_.layout.slice_numel(), all = each * spec_.layout.ranks();
@@ -108,21 +122,19 @@ void DeviceUnit::send() {
   FSDP_INVARIANT(room >= all, "unit {}: the gradients have room for {} elements, expected {}", spec_.name, room, all);
   torch::Tensor input = values.as_strided({all}, {1});
   torch::Tensor output = input.narrow(0, spec_.layout.slice_of(rank()).begin, each);
-  reduction_ = channels_.reduce->_reduce_scatter_base(output, input);
+  reduction_ = begun("reduce", channels_.reduce->_reduce_scatter_base(output, input));
 }
 
-bool DeviceUnit::wait_begun() {
+Begun DeviceUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce",
-                           [&] { return !context_->order().held_back(spec_.id) && flags_->wait_begun(); });
+                           [&] { return context_->held_back(spec_.id) ? Begun::HeldBack : flags_->wait_begun(); });
 }
 
 void DeviceUnit::wait_reduce() {
   context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
     // flags meanwhile.
-    if (context_->order().held_back(spec_.id)) {
-      for (int id : context_->order().flush(spec_.id)) context_->unit(id).send();
-    }
+    context_->flush(spec_.id);
     flags_->wait_reduce();
     if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
     add_to_sum();
@@ -181,7 +193,7 @@ void DeviceUnit::take_from_replicas() {
   const torch::Tensor ours = own_slice_of(sum_->values);
   torch::Tensor own = replica_sums_.narrow(0, unit.group_index(rank()) * each, each);
   own.narrow(0, 0, ours.numel()).copy_(ours);
-  channels_.replicas->_allgather_base(replica_sums_, own)->wait();
+  begun("reduce", channels_.replicas->_allgather_base(replica_sums_, own))->wait();
   for (int peer = 0; peer < unit.ranks(); ++peer) {
     if (peer == rank() || unit.shard_index(peer) != unit.shard_index(rank())) continue;
     const Range theirs = layout_->slice_of(peer);

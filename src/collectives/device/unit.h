@@ -29,7 +29,7 @@ class DeviceUnit final : public UnitCollectives {
   ~DeviceUnit() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers()};
+    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers(), .joins = has_peers()};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override {
@@ -42,8 +42,10 @@ class DeviceUnit final : public UnitCollectives {
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
+  void join_gather(const torch::Tensor& spare) override;
+  bool gather_stalls() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override;
+  Begun wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override { return !channels_.replicas; }
@@ -54,6 +56,7 @@ class DeviceUnit final : public UnitCollectives {
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
+  Work begun(const char* name, Work work) { return context_->begun(message_prefix(spec_.name), name, std::move(work)); }
   int rank() const { return context_->host().rank(); }
   bool has_peers() const { return spec_.layout.shards() > 1; }  // with whom this rank owns the whole unit
   void clear_missing();

@@ -37,7 +37,7 @@ class HostsUnit final : public UnitCollectives {
   void* wait_gather() override { return parameters_->wait_gather(); }
   void release() override { parameters_->release(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override { return reduction_.wait_begun(); }
+  Begun wait_begun() override { return reduction_.wait_begun() ? Begun::Yes : Begun::PeerStalls; }
   void wait_reduce() override { reduction_.wait(); }
   void wait_sum() override { reduction_.wait_sum(); }
   bool sum_is_complete() override { return spec_.layout.shards() == spec_.layout.ranks(); }

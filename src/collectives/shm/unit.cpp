@@ -81,8 +81,9 @@ void SharedMemoryUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   });
 }
 
-bool SharedMemoryUnit::wait_begun() {
-  return context_->guarded(prefix_, "reduce", [&] { return reduction_.wait_begun(); });
+Begun SharedMemoryUnit::wait_begun() {
+  const bool begun = context_->guarded(prefix_, "reduce", [&] { return reduction_.wait_begun(); });
+  return begun ? Begun::Yes : Begun::PeerStalls;
 }
 
 void SharedMemoryUnit::wait_reduce() {

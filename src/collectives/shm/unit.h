@@ -33,7 +33,7 @@ class SharedMemoryUnit final : public UnitCollectives {
   void* wait_gather() override;
   void release() override;
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
-  bool wait_begun() override;
+  Begun wait_begun() override;
   void wait_reduce() override;
   void wait_sum() override;
   bool sum_is_complete() override;

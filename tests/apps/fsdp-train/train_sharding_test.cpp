@@ -44,6 +44,16 @@ TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithRecomputation) {
   EXPECT_EQ(json::parse(read_bytes(folder_ / "2/config.json"))["activation_checkpoint"], "2");
 }
 
+// On CPUs nothing changes.
+TEST_F(TrainSharding, GivesTheSameLossesWithItsStateOnTheCpu) {
+  const std::vector<double> expected = losses("plain", "--ranks 2 --steps 4");
+  const Ending ending = tiny("offloaded", "--ranks 2 --steps 4 --cpu-offload");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("shards and the optimizer's state in the host's memory"));
+  EXPECT_EQ(losses_of(folder_ / "offloaded"), expected);
+  EXPECT_EQ(json::parse(read_bytes(folder_ / "offloaded/config.json"))["cpu_offload"], true);
+}
+
 TEST_F(TrainSharding, GivesTheSameLossesWithinABudgetOfActivations) {
   const std::string job = "--ranks 2 --steps 4 --layers 3 --dropout 0.1 --export ";
   const auto peaks = [&](const std::string& run) {

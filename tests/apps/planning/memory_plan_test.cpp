@@ -41,6 +41,25 @@ TEST(MemoryPlan, OfFullShard) {
   EXPECT_EQ(plans[0].copies, 4 * 2 * 1024);
 }
 
+// On GPUs a gather fills a buffer, also between ranks of one host, and nothing passes through for other hosts.
+TEST(MemoryPlan, OfGpus) {
+  for (const int64_t hosts : {1, 2}) {
+    const std::vector<MemoryPlan> plans =
+        plan_memory(kUnits, {.ranks = 2, .hosts = hosts, .group = 2, .on_gpus = true});
+    EXPECT_EQ(plans[0].full_parameters, 4 * 2 * 1024);
+    EXPECT_EQ(plans[0].full_gradients, 4 * 3 * 1024);
+    EXPECT_EQ(plans[0].copies, 0);
+  }
+}
+
+// Replicas of a shard exchange their sums in one more copy of it.
+TEST(MemoryPlan, OfReplicasOnGpus) {
+  const std::vector<MemoryPlan> plans =
+      plan_memory(kUnits, {.ranks = 2, .group = 1, .full_for_the_step = true, .on_gpus = true});
+  EXPECT_EQ(plans[0].full_parameters, 0);
+  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024) + 4 * (128 + 128 + 1024));
+}
+
 TEST(MemoryPlan, OfReplicas) {
   const std::vector<MemoryPlan> plans = plan_memory(kUnits, {.ranks = 2, .group = 1, .full_for_the_step = true});
   EXPECT_EQ(plans[0].parameters, 4 * (128 + 128 + 1024));

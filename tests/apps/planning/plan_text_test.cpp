@@ -119,6 +119,20 @@ TEST(RunTime, SaysItsAssumptions) {
   EXPECT_THAT(time_text(plan), AllOf(HasSubstr("  a step              2.0 s\n"), Not(HasSubstr("measured here"))));
 }
 
+TEST(RunTime, IsThatOfThePassesWhereTheyWereMeasured) {
+  RunPlan plan;
+  plan.options.micro_batches = 3;
+  plan.options.model.layers = 4;
+  plan.host.passes = {.layer = 0.5, .rest = 2, .update_of_parameter = 0};
+  plan.host.peak_flops = 1e12;
+  EXPECT_DOUBLE_EQ(step_seconds(plan.options, *plan.host.passes), 3 * (2 + 4 * 0.5));
+  EXPECT_THAT(time_text(plan),
+              AllOf(HasSubstr("a step              12 s\n"), HasSubstr("passes of 1 and of 2 layers")));
+  plan.options.ranks = 2;
+  plan.host.passes->update_of_parameter = 2 / static_cast<double>(models::parameter_numel(plan.options.model));
+  EXPECT_DOUBLE_EQ(step_seconds(plan.options, *plan.host.passes), 12 + 1);
+}
+
 TEST(RunTime, OfEpochsOfUnknownDataIsThatOfAStep) {
   RunPlan plan;
   plan.options.epochs = 1;

@@ -239,6 +239,7 @@ TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
 
 TEST(PlannedMemoryOf, LogitsIsTheRoomOfTheLoss) {
   EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
+  EXPECT_EQ(kGpuLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.gpu_chunk_bytes));
 }
 
 }  // namespace

@@ -15,9 +15,14 @@ using ::testing::IsEmpty;
 
 using Units = std::vector<int>;
 
-ReductionOrder expecting(Units units) {
+// Rank 0's order of the last backward.
+ReductionOrder expecting(const Units& units) {
   ReductionOrder order;
-  order.expect(std::move(units));
+  for (int unit : units) {
+    order.begin(unit);
+    order.word(unit);
+  }
+  order.end(/*everywhere=*/true);
   return order;
 }
 
@@ -27,7 +32,8 @@ TEST(ReductionOrder, SendsWhatComesAsExpectedAtOnce) {
   EXPECT_THAT(order.begin(1), ElementsAre(1));
   EXPECT_THAT(order.begin(2), ElementsAre(2));
   EXPECT_FALSE(order.held_back(2));
-  EXPECT_FALSE(order.surprised());
+  order.end(/*everywhere=*/true);
+  EXPECT_FALSE(order.learns());
 }
 
 TEST(ReductionOrder, HoldsBackWhatComesTooEarly) {
@@ -38,14 +44,51 @@ TEST(ReductionOrder, HoldsBackWhatComesTooEarly) {
   EXPECT_FALSE(order.held_back(1));
 }
 
-TEST(ReductionOrder, WithoutAnExpectationSendsAllAtTheEndOfBackward) {
+TEST(ReductionOrder, IsLearntWordByWord) {
   ReductionOrder order;
+  EXPECT_TRUE(order.learns());
+  EXPECT_FALSE(order.lacks_word());
   EXPECT_THAT(order.begin(0), IsEmpty());
+  EXPECT_TRUE(order.lacks_word());
+  EXPECT_THAT(order.word(0), ElementsAre(0));
   EXPECT_THAT(order.begin(2), IsEmpty());
-  EXPECT_THAT(order.begin(1), IsEmpty());
-  EXPECT_THAT(order.flush(0), ElementsAre(2, 1, 0));
-  EXPECT_TRUE(order.surprised());
-  EXPECT_THAT(order.begun_in_order(), ElementsAre(0, 2, 1));
+  EXPECT_THAT(order.word(1), IsEmpty());  // not begun here
+  EXPECT_TRUE(order.held_back(2));
+  EXPECT_FALSE(order.lacks_word());
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
+  EXPECT_THAT(order.word(2), ElementsAre(2));
+  EXPECT_FALSE(order.held_back(2));
+  order.end(/*everywhere=*/true);
+  EXPECT_FALSE(order.learns());
+  EXPECT_THAT(order.begin(2), IsEmpty());
+  EXPECT_THAT(order.begin(0), ElementsAre(0));
+}
+
+TEST(ReductionOrder, IsLearntAnewAfterASurprise) {
+  ReductionOrder order = expecting({1, 0});
+  order.begin(1);
+  order.flush(1);
+  order.end(/*everywhere=*/true);
+  EXPECT_TRUE(order.learns());
+  order.begin(1);
+  order.word(1);
+  order.end(/*everywhere=*/true);
+  EXPECT_FALSE(order.learns());
+}
+
+TEST(ReductionOrder, IsLearntInEachBackwardWhereTheyTakeTurns) {
+  ReductionOrder order = expecting({1, 0});
+  for (int backward = 0; backward < 6; ++backward) {
+    const Units units = backward % 2 == 0 ? Units{2, 0} : Units{1, 0};
+    for (int unit : units) {
+      order.begin(unit);
+      if (order.lacks_word()) order.word(unit);
+    }
+    if (backward > 2) EXPECT_FALSE(order.held_back(units[0])) << backward;
+    order.flush(units[0]);
+    order.end(/*everywhere=*/true);
+  }
+  EXPECT_TRUE(order.learns());
 }
 
 TEST(ReductionOrder, PassesOverAUnitThatTheBackwardDoesNotReduce) {
@@ -53,7 +96,6 @@ TEST(ReductionOrder, PassesOverAUnitThatTheBackwardDoesNotReduce) {
   EXPECT_THAT(order.begin(3), ElementsAre(3));
   EXPECT_THAT(order.begin(1), IsEmpty());
   EXPECT_THAT(order.flush(1), ElementsAre(1));
-  EXPECT_TRUE(order.surprised());
 }
 
 TEST(ReductionOrder, SendsSecondReductionsAfterAllFirstOnes) {
@@ -69,14 +111,16 @@ TEST(ReductionOrder, SendsSecondReductionsAfterAllFirstOnes) {
 TEST(ReductionOrder, StartsAnewWithTheNextBackward) {
   ReductionOrder order = expecting({1, 0});
   order.begin(1);
-  order.end();
+  order.end(/*everywhere=*/false);
   EXPECT_THAT(order.begin(1), ElementsAre(1));
   EXPECT_THAT(order.begin(0), ElementsAre(0));
 }
 
 TEST(ReductionOrder, LearnsNothingFromABackwardWithoutReductions) {
   ReductionOrder order = expecting({1, 0});
-  EXPECT_FALSE(order.surprised());
+  order.end(/*everywhere=*/true);
+  EXPECT_FALSE(order.learns());
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
 }
 
 // The reductions that one rank sends in a backward in which it begins `begun`, and then waits for all.

@@ -1,0 +1,53 @@
+// Copies beside the computation: a stream of their own on a device, and the moments by which streams wait for each
+// other.
+//
+// On the CPU there are no streams: work is done at once, and every moment is over. Any thread, one at a time.
+#pragma once
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
+#include <torch/types.h>
+
+#include <memory>
+#include <optional>
+
+namespace fsdp::memory {
+
+// The stream that this thread computes on; none on the CPU.
+std::optional<c10::Stream> current_stream(const torch::Device& device);
+
+// The end of all that was queued on a stream. A value.
+class Moment {
+ public:
+  Moment() = default;  // over
+  // What the stream has been given by now.
+  static Moment of(const std::optional<c10::Stream>& stream);
+
+  bool is_over() const { return !event_ || event_->query(); }
+  // What the stream gets from now on comes after. The host goes on.
+  void hold(const std::optional<c10::Stream>& stream) const;
+  void wait_on_host() const;
+
+ private:
+  std::shared_ptr<c10::Event> event_;
+};
+
+class SideStream {
+ public:
+  explicit SideStream(const torch::Device& device);
+
+  // Queues `work` behind `before` and all earlier work of this stream; returns its end.
+  template <typename Work>
+  Moment run(const Moment& before, Work work) const {
+    before.hold(stream_);
+    const c10::OptionalStreamGuard here(stream_);
+    work();
+    return Moment::of(stream_);
+  }
+
+ private:
+  std::optional<c10::Stream> stream_;
+};
+
+}  // namespace fsdp::memory
