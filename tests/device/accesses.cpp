@@ -226,6 +226,14 @@ void note_host_wait_for_device(c10::DeviceIndex device) {
   host_learns(s, all);
 }
 
+bool host_has_waited_for(const Clock& clock) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  for (size_t i = 0; i < clock.size(); ++i)
+    if (clock[i] > (i < s.host.size() ? s.host[i] : 0)) return false;
+  return true;
+}
+
 void note_host_knows(const Clock& clock) {
   State& s = state();
   std::lock_guard lock(s.mutex);

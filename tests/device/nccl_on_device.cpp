@@ -1,5 +1,5 @@
-// Stands in for src/collectives/nccl.cpp in programs of the tests' device: c10d's Gloo in NCCL's place, for ranks with a
-// GPU each. What comes before and after it is the library's own.
+// Stands in for src/collectives/nccl.cpp in programs of the tests' device: c10d's Gloo in NCCL's place, for ranks with
+// a GPU each. What comes before and after it is the library's own.
 #ifndef USE_C10D_GLOO  // LibTorch's own CMake files may say so already
 #define USE_C10D_GLOO
 #endif
