@@ -81,11 +81,12 @@ Passes run_micro_batches(Training& training, int64_t steps_done) {
   return passes;
 }
 
-// Waits for a GPU, once for all losses.
-std::vector<float> read_losses(const std::vector<torch::Tensor>& losses) {
-  if (losses.empty()) return {};
-  const torch::Tensor on_host = torch::stack(losses).to(torch::kFloat32).cpu();
-  const auto* first = on_host.const_data_ptr<float>();
+// Scalars on the host. Waits for the first one's device, once for all of them.
+std::vector<double> read_numbers(std::vector<torch::Tensor> scalars) {
+  for (torch::Tensor& scalar : scalars)
+    scalar = scalar.to(scalars.front().device(), torch::kFloat64, /*non_blocking=*/true);
+  const torch::Tensor on_host = torch::stack(scalars).cpu();
+  const auto* first = on_host.const_data_ptr<double>();
   return {first, first + on_host.numel()};
 }
 
@@ -103,6 +104,14 @@ std::string not_finite_text(Training& training) {
       fmt::format("step {}: {}. Go on from an earlier checkpoint with a lower --lr or --clip, or pass over such steps "
                   "with --on-nonfinite skip.",
                   step, problem));
+}
+
+void read_step(const Passes& passes, const torch::Tensor& norm, StepFacts& own, StepRecord& record) {
+  std::vector<torch::Tensor> scalars = passes.losses;
+  scalars.push_back(norm);
+  const std::vector<double> numbers = read_numbers(std::move(scalars));
+  own.losses.assign(numbers.begin(), numbers.end() - 1);
+  record.grad_norm = numbers.back();
 }
 
 // Why the step is to change no parameter; empty: it is to.
@@ -147,9 +156,9 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, St
   clock.mark(StepMoment::PassesEnd);
   training.phase.enter("clips the gradients", steps_done + 1);
   training.scaler.unscale_(training.sharded);
-  record.grad_norm = training.sharded.clip_grad_norm_(options.clip);
+  const torch::Tensor norm = training.sharded.clip_grad_norm_async_(options.clip);
   clock.mark(StepMoment::Clipped);
-  own.losses = read_losses(passes.losses);
+  read_step(passes, norm, own, record);
   own.seconds = clock.passes_seconds();
   own.wait_seconds = passes.wait_seconds;
   training.phase.enter("tells the other ranks its losses", steps_done + 1);
