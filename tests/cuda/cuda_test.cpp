@@ -1,5 +1,5 @@
-// Tests that need a GPU; skipped where there is none. The models have no kernels that add with atomics, as the backward
-// of an embedding does: one process would not equal itself.
+// Tests that need a GPU; skipped where there is none. tests/device/ runs them on a device of its own. The models have
+// no kernels that add with atomics, as the backward of an embedding does: one process would not equal itself.
 #include <c10/util/signal_handler.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
@@ -9,6 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "collectives/backends.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -113,6 +114,7 @@ TEST_F(Cuda, TwoRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
 }
 
 TEST_F(Cuda, NcclRefusesToShareAGpu) {
+  if (!collectives::has_nccl()) GTEST_SKIP() << "this build has no NCCL";
   const auto result = run_on_one_gpu(
       2, [](World&) {}, "nccl");
   EXPECT_NE(result.exit_code, 0);

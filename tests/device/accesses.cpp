@@ -49,7 +49,8 @@ struct State {
   std::vector<Event> log;
   Counts counts;
   std::vector<std::string> findings;
-  std::set<std::string> found;  // those of a pair of operators that were reported
+  std::set<std::string> found;                                // those of a pair of operators that were reported
+  std::vector<std::pair<std::string, std::string>> left_out;  // waits: who waits, and for whom
 };
 
 State& state() {
@@ -145,6 +146,13 @@ void host_learns(State& s, const Clock& clock) {
   release_pinned([&](uint32_t stream, uint64_t time) { return stream < s.host.size() && s.host[stream] >= time; });
 }
 
+constexpr char kHost[] = "host";
+
+bool leaves_out(const State& s, const std::string& waiting, const std::string& other) {
+  return std::ranges::any_of(
+      s.left_out, [&](const auto& pair) { return waiting.starts_with(pair.first) && other.starts_with(pair.second); });
+}
+
 void note_wait(State& s, Event::Kind kind, const char* what, Number stream, const std::string& other) {
   if (!s.logging) return;
   int64_t Counts::*const count = kind == Event::Kind::HostWait ? &Counts::host_waits : &Counts::stream_waits;
@@ -192,15 +200,17 @@ void note_stream_wait(const c10::Stream& stream, const c10::Stream& other, const
   State& s = state();
   std::lock_guard lock(s.mutex);
   const Number number = number_of(s, stream), other_number = number_of(s, other);
-  join(s.streams[number].clock, clock);
-  if (number != other_number) note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
+  if (number == other_number) return;
+  note_wait(s, Event::Kind::StreamWait, "event", number, s.streams[other_number].name);
+  if (!leaves_out(s, s.streams[number].name, s.streams[other_number].name)) join(s.streams[number].clock, clock);
 }
 
 void note_host_wait(const char* what, const c10::Stream& stream, const Clock& clock) {
   State& s = state();
   std::lock_guard lock(s.mutex);
-  note_wait(s, Event::Kind::HostWait, what, number_of(s, stream), {});
-  host_learns(s, clock);
+  const Number number = number_of(s, stream);
+  note_wait(s, Event::Kind::HostWait, what, number, kHost);
+  if (!leaves_out(s, kHost, s.streams[number].name)) host_learns(s, clock);
 }
 
 void note_host_wait(const char* what, const c10::Stream& stream) { note_host_wait(what, stream, clock_of(stream)); }
@@ -212,8 +222,16 @@ void note_host_wait_for_device(c10::DeviceIndex device) {
   for (const auto& [stream, number] : s.numbers)
     if (stream.device_index() == device) join(all, s.streams[number].clock);
   note_wait(s, Event::Kind::HostWait, "synchronize",
-            number_of(s, c10::Stream(c10::Stream::DEFAULT, {c10::kCUDA, device})), {});
+            number_of(s, c10::Stream(c10::Stream::DEFAULT, {c10::kCUDA, device})), kHost);
   host_learns(s, all);
+}
+
+bool host_has_waited_for(const Clock& clock) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  for (size_t i = 0; i < clock.size(); ++i)
+    if (clock[i] > (i < s.host.size() ? s.host[i] : 0)) return false;
+  return true;
 }
 
 void note_host_knows(const Clock& clock) {
@@ -260,6 +278,18 @@ void name_stream(const c10::Stream& stream, const std::string& name) {
   State& s = state();
   std::lock_guard lock(s.mutex);
   s.streams[number_of(s, stream)].name = name;
+}
+
+void leave_out_waits(const std::string& waiting, const std::string& other) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  s.left_out.emplace_back(waiting, other);
+}
+
+void leave_out_no_waits() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  s.left_out.clear();
 }
 
 void start_log() {

@@ -31,6 +31,7 @@ void note_host_wait(const char* what, const c10::Stream& stream);  // for all th
 void note_host_wait_for_device(c10::DeviceIndex device);
 // The host knows that this is over, but has not waited: an event says so when it is asked.
 void note_host_knows(const Clock& clock);
+bool host_has_waited_for(const Clock& clock);
 
 // The allocator hands the bytes out again, and waits for the streams that it was told about before it does.
 void forget_accesses(const Range& range, const std::vector<c10::Stream>& streams);

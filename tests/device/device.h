@@ -58,6 +58,11 @@ Counts counts(const std::string& stream);  // of one stream
 // Pairs of accesses since start_log that nothing orders: both operators, their streams, where they were called from.
 std::vector<std::string> missing_waits();
 
+// From now on the search takes these waits for left out: those of streams whose name begins with `waiting` for streams
+// whose name begins with `other`. The host's name is "host". For tests that the search finds such a fault.
+void leave_out_waits(const std::string& waiting, const std::string& other);
+void leave_out_no_waits();
+
 // A name for logs and reports, as "gather".
 void name_stream(const c10::Stream& stream, const std::string& name);
 

@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 #include <torch/cuda.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include "support/run_ranks.h"
+#include "support/scratch_directory.h"
 
 namespace fsdp::testing {
 namespace {
@@ -131,6 +133,27 @@ TEST(MissingWait, OfAnEventRecordedTooEarlyIsFound) {
   c10::Event event(torch::kCUDA);
   event.record(guard().getStream(kDevice));
   EXPECT_EQ(found_after([&](const c10::Stream& other) { event.block(other); }).size(), 1u);
+}
+
+// A program that has the device preloaded ends so, a rank by _exit as well.
+TEST(MissingWait, EndsAProgramThatIsChecked) {
+  const ScratchDirectory scratch;
+  const std::string file = scratch.path() / "report";
+  for (const bool waits : {false, true}) {
+    const auto result = run_process(
+        [waits] {
+          const torch::Tensor a = on_device({4});
+          const c10::StreamGuard in_other(new_stream());
+          if (waits) torch::cuda::synchronize();
+          a.mul_(2);
+          _exit(0);
+          return 0;
+        },
+        {"FSDP_TEST_DEVICE_CHECK=" + file, "TORCH_READ_EARLY="});
+    EXPECT_EQ(result.exit_code, waits ? 0 : 97) << result.output;
+    if (!waits) EXPECT_THAT(result.output, HasSubstr("mul writes, on cuda:0 stream"));
+    EXPECT_EQ(std::filesystem::remove(file), true);
+  }
 }
 
 // Memory that another stream still reads goes to the next tensor of its own stream.

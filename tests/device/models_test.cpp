@@ -1,13 +1,13 @@
-// Sharded models on the tests' device have the bits of one process on the CPU.
+// Sharded models on the tests' device have the bits of one process, whatever the options, and wait where they have to.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
-#include "api/shard_over.h"
 #include "device/device.h"
-#include "device/process_group.h"
-#include "support/device_over_gloo.h"
+#include "device/on_streams.h"
+#include "property/random_case.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -17,36 +17,26 @@ using ::testing::IsEmpty;
 using testing_models::TestModel;
 using testing_models::Training;
 
-// Groups whose gathers and reductions are on streams of their own, as with NCCL.
-std::unique_ptr<collectives::Group> group_of_streams(World& world) {
-  return testing::make_device_group_over_gloo(world, testing::device::make_process_group);
-}
-
-TestModel made_on_device(const testing_models::ModelKind& kind, const torch::Device& device) {
-  TestModel model = kind.make();
-  model.module->to(device);
-  return model;
-}
-
-void expect_bits_of_one_process(World& world, const Training& training, const Options& options, bool over_streams) {
+// Trains what `make` makes, and expects the bits of what `make_unsharded` makes. A collective.
+void expect_same_bits(World& world, const std::function<TestModel()>& make,
+                      const std::function<TestModel()>& make_unsharded, const Training& training,
+                      const Options& options, bool on_streams) {
   ASSERT_TRUE(world.device().is_cuda());
-  const testing_models::OnDevice on_device(world.device());
-  for (const auto& kind : testing_models::model_kinds()) {
-    SCOPED_TRACE(kind.name);
-    const TestModel model = made_on_device(kind, world.device());
-    ShardedModel sharded = over_streams
-                               ? shard_over([&] { return group_of_streams(world); }, *model.module, world, options)
-                               : shard(*model.module, world, options);
-    testing::device::start_log();
-    testing_models::train(model, sharded, world, training);
-    const auto found = testing_models::whole_weights(*model.module, sharded);
-    testing::device::stop_log();
-    EXPECT_THAT(testing::device::missing_waits(), IsEmpty());
-    if (world.rank() != 0) continue;
-    const auto expected = testing_models::train_unsharded(made_on_device(kind, world.device()), training);
-    EXPECT_THAT(testing_models::differences(expected, found), IsEmpty());
-  }
+  const testing_models::OnDevice data_on_device(world.device());
+  const TestModel model = testing::on_device(make(), world.device());
+  ShardedModel sharded =
+      on_streams ? testing::shard_on_streams(*model.module, world, options) : shard(*model.module, world, options);
+  testing::device::start_log();
+  testing_models::train(model, sharded, world, training);
+  const auto found = testing_models::whole_weights(*model.module, sharded);
+  testing::device::stop_log();
+  EXPECT_THAT(testing::device::missing_waits(), IsEmpty());
+  if (world.rank() != 0) return;
+  const auto expected = testing_models::train_unsharded(testing::on_device(make_unsharded(), world.device()), training);
+  EXPECT_THAT(testing_models::differences(expected, found), IsEmpty());
 }
+
+Training training_of(const World& world) { return {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05}; }
 
 // The CPU's, but for recurrent layers, which have kernels of their own on a GPU.
 TEST(ModelOnDevice, HasTheBitsOfTheCpu) {
@@ -56,28 +46,106 @@ TEST(ModelOnDevice, HasTheBitsOfTheCpu) {
     SCOPED_TRACE(kind.name);
     const auto expected = testing_models::train_unsharded(kind.make(), training);
     const testing_models::OnDevice on_device(torch::kCUDA);
-    const auto found = testing_models::train_unsharded(made_on_device(kind, torch::kCUDA), training);
+    const auto found = testing_models::train_unsharded(testing::on_device(kind.make(), torch::kCUDA), training);
     EXPECT_THAT(testing_models::differences(expected, found), IsEmpty());
   }
 }
 
+void expect_same_bits_of_all_kinds(World& world, const Training& training, bool on_streams) {
+  for (const auto& kind : testing_models::model_kinds()) {
+    SCOPED_TRACE(kind.name);
+    expect_same_bits(world, kind.make, kind.make, training, {}, on_streams);
+  }
+}
+
 TEST(ModelOnDevice, OfOneRankHasTheBitsOfOneProcess) {
-  run_ranks(1, [](World& world) {
-    expect_bits_of_one_process(world, {.steps = 3, .micro_batches = 2, .clip = 0.05}, {}, false);
+  run_ranks(1, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
+}
+
+TEST(ModelOnDevice, OfRanksWithOneGpuHasTheBitsOfOneProcess) {
+  for (int ranks : {2, 3})
+    run_ranks(ranks, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
+}
+
+// A sum of two has one order.
+TEST(ModelOnDevice, OnStreamsHasTheBitsOfOneProcess) {
+  run_ranks(2, [](World& world) {
+    expect_same_bits_of_all_kinds(world, {.steps = 3, .micro_batches = 2, .clip = 0.05}, true);
   });
 }
 
-TEST(ModelOnDevice, OfStagedRanksHasTheBitsOfOneProcess) {
-  for (int ranks : {2, 3})
+TEST(ModelOnDevice, OfRanksWithAGpuEachHasTheBitsOfOneProcess) {
+  const testing::Variable devices("FSDP_TEST_DEVICES", "2");
+  run_ranks(2, [](World& world) {
+    EXPECT_EQ(world.device(), torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(world.rank())));
+    const Training training{.steps = 3, .micro_batches = 2, .clip = 0.05};
+    for (const bool on_streams : {false, true})
+      expect_same_bits(
+          world, [] { return testing_models::make_gpt(); }, [] { return testing_models::make_gpt(); }, training, {},
+          on_streams);
+  });
+}
+
+std::vector<std::pair<std::string, Options>> every_option(const World& world) {
+  auto all = testing_models::every_strategy(world.size());
+  all.push_back({"offload_activations", {.offload_activations = true, .offload_activations_from = 0}});
+  all.push_back({"cpu_offload", {.cpu_offload = true}});
+  all.push_back({"bf16", {.mixed_precision = {.param_dtype = torch::kBFloat16}}});
+  return all;
+}
+
+void expect_same_bits_with_every_option(World& world, bool on_streams) {
+  for (const auto& [name, options] : every_option(world)) {
+    if (on_streams && options.cpu_offload) continue;  // its groups are others
+    SCOPED_TRACE(name);
+    Training training{.steps = 3, .micro_batches = world.size(), .clip = 0.05};
+    training.param_dtype = options.mixed_precision.param_dtype;
+    const auto make = [] { return testing_models::make_gpt(); };
+    expect_same_bits(world, make, make, training, options, on_streams);
+  }
+}
+
+TEST(ModelOnDevice, HasTheBitsOfOneProcessWithEveryOption) {
+  for (int ranks : {1, 2})
     run_ranks(ranks, [](World& world) {
-      expect_bits_of_one_process(world, {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05}, {}, false);
+      expect_same_bits_with_every_option(world, false);
+      if (world.size() == 2) expect_same_bits_with_every_option(world, true);
     });
 }
 
-TEST(ModelOnDevice, OverStreamsHasTheBitsOfOneProcess) {
-  run_ranks(2, [](World& world) {
-    expect_bits_of_one_process(world, {.steps = 3, .micro_batches = 2, .clip = 0.05}, {}, true);
-  });
+// The property test, on the device. It has no files of shards and no moments in 8 bits.
+property::RandomCase random_case_on_device(uint64_t seed) {
+  property::RandomCase drawn = property::make_random_case(seed);
+  if (drawn.training.state_dtype == StateDtype::Block8) drawn.training.state_dtype = StateDtype::Float32;
+  drawn.options.offload_activations = drawn.offloads_activations;
+  drawn.options.offload_activations_from = 0;
+  return drawn;
+}
+
+std::vector<uint64_t> seeds_of(int ranks, size_t count) {
+  std::vector<uint64_t> seeds;
+  for (uint64_t seed = 0; seed < property::number_of_cases() && seeds.size() < count; seed += 3)
+    if (property::cell_of(seed).ranks == ranks) seeds.push_back(seed);
+  return seeds;
+}
+
+void expect_same_bits_of_random_models(World& world, bool on_streams) {
+  for (const uint64_t seed : seeds_of(world.size(), 4)) {
+    property::RandomCase drawn = random_case_on_device(seed);
+    if (on_streams) drawn.training.micro_batches = world.size();
+    SCOPED_TRACE(drawn.words);
+    expect_same_bits(
+        world, [&] { return drawn.make_on_ranks(world.rank()).model; }, [&] { return drawn.make_unsharded().model; },
+        drawn.training, drawn.options, on_streams);
+  }
+}
+
+TEST(RandomModelOnDevice, HasTheBitsOfOneProcess) {
+  for (int ranks : {1, 2, 3}) run_ranks(ranks, [](World& world) { expect_same_bits_of_random_models(world, false); });
+}
+
+TEST(RandomModelOnDevice, OnStreamsHasTheBitsOfOneProcess) {
+  run_ranks(2, [](World& world) { expect_same_bits_of_random_models(world, true); });
 }
 
 }  // namespace

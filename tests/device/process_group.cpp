@@ -21,15 +21,6 @@ using c10d::Work;
 using WorkPtr = c10::intrusive_ptr<Work>;
 using Tensors = std::vector<at::Tensor>;
 
-std::mutex left_out_mutex;
-LeftOut left_out = LeftOut::Nothing;
-std::string left_out_by;
-
-bool leaves_out(LeftOut wait, const std::string& group) {
-  std::lock_guard lock(left_out_mutex);
-  return left_out == wait && group.starts_with(left_out_by);
-}
-
 // The bytes of one exchange, which whoever comes first waits for.
 class Bytes {
  public:
@@ -51,10 +42,9 @@ class Bytes {
 
 class DeviceWork final : public Work {
  public:
-  DeviceWork(std::shared_ptr<Bytes> bytes, c10::Stream stream, std::string group)
+  DeviceWork(std::shared_ptr<Bytes> bytes, c10::Stream stream)
       : bytes_(std::move(bytes)),
         stream_(stream),
-        group_(std::move(group)),
         end_(c10::kCUDA),
         pending_([bytes = bytes_] { bytes->wait(kNoTimeout); }) {
     end_.record(stream_);
@@ -74,8 +64,7 @@ class DeviceWork final : public Work {
   void synchronize() override { wait(kNoTimeout); }
   bool wait(std::chrono::milliseconds timeout) override {
     bytes_->wait(timeout);
-    const c10::Stream current = current_stream(stream_.device_index());
-    if (!leaves_out(LeftOut::WaitAtEnd, group_)) end_.block(current);
+    end_.block(current_stream(stream_.device_index()));
     return true;
   }
   void blockCurrentStream() override { wait(kNoTimeout); }
@@ -83,7 +72,6 @@ class DeviceWork final : public Work {
  private:
   std::shared_ptr<Bytes> bytes_;
   c10::Stream stream_;
-  std::string group_;
   c10::Event end_;
   PendingWork pending_;
 };
@@ -171,11 +159,9 @@ class DeviceProcessGroup final : public c10d::Backend {
     const at::Tensor& one = inputs.empty() ? outputs.at(0) : inputs[0];
     TORCH_CHECK(one.is_cuda(), name_, ": a tensor of ", one.device(), ", expected one of the device");
     const c10::Stream stream = stream_on(one.device().index());
-    if (!leaves_out(LeftOut::WaitAtBegin, name_)) {
-      c10::Event before(c10::kCUDA);
-      before.record(current_stream(stream.device_index()));
-      before.block(stream);
-    }
+    c10::Event before(c10::kCUDA);
+    before.record(current_stream(stream.device_index()));
+    before.block(stream);
     HostTensors host;
     WorkPtr gloo = begin(host);
     std::vector<Range> reads, writes;
@@ -183,7 +169,7 @@ class DeviceProcessGroup final : public c10d::Backend {
     for (const at::Tensor& tensor : outputs) add_ranges(tensor, writes);
     note_launch(stream, what, std::move(reads), std::move(writes));
     auto bytes = std::make_shared<Bytes>(std::move(gloo), std::move(host));
-    return c10::make_intrusive<DeviceWork>(std::move(bytes), stream, name_);
+    return c10::make_intrusive<DeviceWork>(std::move(bytes), stream);
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
@@ -195,12 +181,6 @@ class DeviceProcessGroup final : public c10d::Backend {
 
 c10::intrusive_ptr<c10d::Backend> make_process_group(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name) {
   return c10::make_intrusive<DeviceProcessGroup>(std::move(gloo), name);
-}
-
-void leave_out(LeftOut wait, const std::string& name) {
-  std::lock_guard lock(left_out_mutex);
-  left_out = wait;
-  left_out_by = name;
 }
 
 }  // namespace fsdp::testing::device

@@ -14,9 +14,4 @@ namespace fsdp::testing::device {
 // `gloo` carries the bytes. `name` is the stream's, in logs.
 c10::intrusive_ptr<c10d::Backend> make_process_group(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name);
 
-// A wait that the process groups leave out, for tests of the search for missing waits.
-enum class LeftOut { Nothing, WaitAtBegin, WaitAtEnd };
-// From now on, in groups whose name begins with `name`.
-void leave_out(LeftOut wait, const std::string& name);
-
 }  // namespace fsdp::testing::device

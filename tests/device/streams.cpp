@@ -41,6 +41,7 @@ struct RecordedEvent {
   c10::Stream stream;
   Clock clock;
   std::chrono::steady_clock::time_point at;
+  bool was_asked = false;  // whether it is over
 };
 
 RecordedEvent* recorded(void* event) { return static_cast<RecordedEvent*>(event); }
@@ -93,14 +94,17 @@ class TestDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
-    if (*event == nullptr) *event = new RecordedEvent{stream, {}, {}};
-    *recorded(*event) = {stream, clock_of(stream), std::chrono::steady_clock::now()};
+    if (*event == nullptr) *event = new RecordedEvent{.stream = stream, .clock = {}, .at = {}};
+    *recorded(*event) = {.stream = stream, .clock = clock_of(stream), .at = std::chrono::steady_clock::now()};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) note_stream_wait(stream, recorded(event)->stream, recorded(event)->clock);
   }
   bool queryEvent(void* event) const override {
-    if (event != nullptr) note_host_knows(recorded(event)->clock);
+    if (event == nullptr || host_has_waited_for(recorded(event)->clock)) return true;
+    // As on a device that takes its time: so a program goes both ways.
+    if (!std::exchange(recorded(event)->was_asked, true)) return false;
+    note_host_knows(recorded(event)->clock);
     return true;
   }
   void synchronizeEvent(void* event) const override {

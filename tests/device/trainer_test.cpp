@@ -1,0 +1,108 @@
+// fsdp-train with the tests' device preloaded: it trains to its end with each of its options, reads nothing that lies
+// on the device, and waits where it has to (FSDP_TEST_DEVICE_CHECK).
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "apps/fsdp-train/train_program.h"
+
+namespace {
+
+using ::testing::MatchesRegex;
+
+class TrainerOnDevice : public TrainProgram {
+ protected:
+  TrainerOnDevice() { setenv("FSDP_TEST_DEVICE_CHECK", (folder_ / "report").c_str(), 1); }
+
+  // The losses of a training that has to succeed.
+  std::vector<double> losses(const std::string& run, const std::string& more = "") const {
+    const Ending ending = tiny(run, "--steps 4 " + more);
+    EXPECT_EQ(ending.code, 0) << more << "\n" << ending.output;
+    return losses_of(folder_ / run);
+  }
+  std::vector<double> losses_on_cpu(const std::string& more = "") const {
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    auto all = losses("cpu", more);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    return all;
+  }
+};
+
+// The products and the sums of a loss have another order on a GPU than in the loops for the CPU.
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance);
+}
+
+TEST_F(TrainerOnDevice, TrainsByDefault) {
+  const Ending ending = tiny("default", "--steps 4");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  std::ifstream report(std::getenv("FSDP_TEST_DEVICE_CHECK"));
+  std::string line;
+  std::getline(report, line);
+  EXPECT_THAT(line, MatchesRegex("[0-9]+ launches, [0-9]+ waits of the host, 0 missing waits"));
+  expect_near(losses_of(folder_ / "default"), losses_on_cpu(), 1e-4);
+}
+
+TEST_F(TrainerOnDevice, HasTheSameBitsHoweverItSavesMemory) {
+  const auto expected = losses("plain");
+  ASSERT_EQ(expected.size(), 4u);
+  EXPECT_EQ(losses("all", "--activation-checkpoint all"), expected);
+  EXPECT_EQ(losses("selective", "--activation-checkpoint selective"), expected);
+  EXPECT_EQ(losses("budget", "--activation-memory 60kB"), expected);
+  EXPECT_EQ(losses("offload", "--offload-activations"), expected);
+  EXPECT_EQ(losses("ignore", "--ignore-memory --no-save"), expected);
+}
+
+TEST_F(TrainerOnDevice, HasTheSameBitsOnAnyNumberOfRanks) {
+  const auto expected = losses("one", "--micro-batches 2");
+  EXPECT_EQ(losses("two", "--ranks 2"), expected);
+  EXPECT_EQ(losses("grad-op", "--ranks 2 --strategy shard-grad-op --activation-checkpoint 1"), expected);
+}
+
+// Gloo is in NCCL's place, and the ranks' gathers and reductions are on streams.
+TEST_F(TrainerOnDevice, HasTheSameBitsOnRanksWithAGpuEach) {
+  const auto expected = losses("one", "--micro-batches 2");
+  setenv("FSDP_TEST_DEVICES", "2", 1);
+  for (const std::string more : {"", " --activation-checkpoint all", " --strategy no-shard"}) {
+    const std::string run = "nccl" + std::to_string(more.size());
+    const Ending ending = run_command(FSDP_TRAIN_ON_DEVICE " " + tiny_arguments(run, "--steps 4 --ranks 2" + more));
+    EXPECT_EQ(ending.code, 0) << more << "\n" << ending.output;
+    EXPECT_EQ(losses_of(folder_ / run), expected) << more;
+  }
+  unsetenv("FSDP_TEST_DEVICES");
+}
+
+TEST_F(TrainerOnDevice, TrainsInSixteenBits) {
+  expect_near(losses("bf16", "--param-dtype bf16"), losses_on_cpu("--param-dtype bf16"), 1e-2);
+  for (const std::string more :
+       {"--param-dtype fp16", "--param-dtype bf16 --reduce-dtype bf16 --ranks 2", "--optimizer-state bf16 --clip 0.1"})
+    EXPECT_EQ(losses("run" + std::to_string(more.size()), more).size(), 4u);
+}
+
+TEST_F(TrainerOnDevice, GoesOnFromACheckpointWithTheSameBits) {
+  const auto expected = losses("straight", "--save-every 2");
+  EXPECT_EQ(losses("copied", "--resume never --save-every 2"), expected);
+  const Ending ending =
+      run_train("--resume " + (folder_ / "straight") + "/step-2 --run " + (folder_ / "resumed") + " --threads 1");
+  EXPECT_EQ(ending.code, 0) << ending.output;
+  EXPECT_EQ(losses_of(folder_ / "resumed"), (std::vector<double>{expected[2], expected[3]}));
+}
+
+TEST_F(TrainerOnDevice, EvaluatesSamplesAndExports) {
+  losses("run", "--validate-every 2 --sample-every 2 --export --trace-steps 2..3 --dropout 0.1");
+  EXPECT_GT(evaluated("--run " + (folder_ / "run"))["validation_loss"], 0);
+  const Ending sample = run_train("sample --checkpoint " + (folder_ / "run") + " --sample-length 10 --prompt word");
+  EXPECT_EQ(sample.code, 0) << sample.output;
+}
+
+TEST_F(TrainerOnDevice, TrainsWithOtherOptimizersAndParts) {
+  for (const std::string more : {"--optimizer muon", "--lora 2", "--freeze transformer.wte", "--schedule wsd"})
+    EXPECT_EQ(losses("run" + std::to_string(more.size()), more).size(), 4u) << more;
+  const Ending planned = run_train("--dry-run --width 16 --layers 2 --heads 2");
+  EXPECT_EQ(planned.code, 0) << planned.output;
+}
+
+}  // namespace
