@@ -28,7 +28,7 @@ std::string store_file() {
 
 }  // namespace
 
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const WrapHost& host) {
   const std::string file = store_file();
   if (world.rank() == 0) std::filesystem::remove(file);  // of killed ranks whose parent had the same number
   world.barrier();
@@ -40,7 +40,9 @@ std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
     auto store = c10::make_intrusive<c10d::PrefixStore>(name, shared);
     return c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options));
   };
-  return collectives::device::make_group(world.state()->new_group(), std::move(connect), torch::kCPU);
+  std::unique_ptr<collectives::Group> group = world.state()->new_group();
+  if (host) group = host(std::move(group));
+  return collectives::device::make_group(std::move(group), std::move(connect), torch::kCPU);
 }
 
 }  // namespace fsdp::testing

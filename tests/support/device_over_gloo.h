@@ -1,6 +1,7 @@
 // A group as on GPUs, for tests where there are none: the CPU stands for the device, and c10d's Gloo for NCCL.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "collectives/group.h"
@@ -8,7 +9,8 @@
 
 namespace fsdp::testing {
 
-// A collective.
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world);
+// A collective. `host` makes what stands for the group on the CPU of one.
+using WrapHost = std::function<std::unique_ptr<collectives::Group>(std::unique_ptr<collectives::Group>)>;
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const WrapHost& host = {});
 
 }  // namespace fsdp::testing

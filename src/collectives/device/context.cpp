@@ -105,9 +105,34 @@ void DeviceContext::flush(int id) {
   send(order_.flush(id));
 }
 
-void DeviceContext::reductions_end(bool everywhere) {
+// Of the units that were reduced without flags, as on every rank: which gradients there were.
+std::vector<int> DeviceContext::correct_flags() {
+  std::vector<DeviceUnit*> units;
+  std::vector<uint8_t> flags;
+  for (const auto& [id, unit] : units_) {
+    if (!unit->lacks_flags()) continue;
+    units.push_back(unit);
+    flags.insert(flags.end(), unit->present().begin(), unit->present().end());
+  }
+  if (units.empty()) return {};
+  const torch::Tensor own = torch::tensor(flags, torch::kUInt8);
+  const std::vector<torch::Tensor> all = host_->all_gather(own, "says which gradients it had");
+  std::vector<int> corrected;
+  size_t begin = 0;
+  for (DeviceUnit* unit : units) {
+    if (unit->correct_flags(all, begin)) corrected.push_back(unit->id());
+    begin += unit->present().size();
+  }
+  return corrected;
+}
+
+std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) {
   if (everywhere) words_.end();
   order_.end(everywhere);
+  const std::vector<int> corrected = everywhere && !as_before ? correct_flags() : std::vector<int>();
+  backwards_.end(everywhere, as_before);
+  for (const auto& [id, unit] : units_) unit->backward_ends(everywhere);
+  return corrected;
 }
 
 bool DeviceContext::stalls(c10d::Work& work) const {
