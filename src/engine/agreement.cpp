@@ -128,7 +128,7 @@ Agreement::Round Agreement::exchange(const Doing& activity, const Account& accou
   words[kAsBefore] = group_.reductions_as_before();
   std::copy(account.begin(), account.end(), words + kHeaderWords);
   const std::string purpose = followed_     ? "takes part in a step in which some ranks have no batch"
-                              : in_rounds() ? "takes part in gathers outside of a plan, or has ended its backward"
+                              : in_rounds() ? "has ended its backward or gathers outside of a plan"
                                             : describe(message);
   const Messages messages = all_gather(message, purpose);
   check_can_go_on(messages);

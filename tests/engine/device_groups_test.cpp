@@ -129,13 +129,16 @@ TEST(ActivationsOnTheHost, HaveTheBitsOfOneProcess) {
 TEST(DeviceModel, RanksMayUseOtherUnits) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](World& world) {
-      for (int shards : {1, 2, world.size()}) {
+      using enum schedule::FullUntil;
+      for (const auto& [shards, full_until] :
+           {std::pair(world.size(), BufferNeeded), {2, BufferNeeded}, {2, ShardsChange}, {1, ShardsChange}}) {
         SCOPED_TRACE(shards);
         const Training training{.steps = 5, .micro_batches = world.size()};
         const TestModel model = testing_models::make_experts();
         engine::ModelSpec spec{.units = unit_specs_of(*model.module),
                                .group = testing::make_device_group_over_gloo(world),
-                               .shards = shards};
+                               .shards = shards,
+                               .full_until = full_until};
         ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
         testing_models::train(model, sharded, world, training);
         const auto found = testing_models::whole_weights(*model.module, sharded);

@@ -11,7 +11,7 @@ namespace fsdp::collectives::device {
 
 namespace {
 
-constexpr std::chrono::milliseconds kStalled{1000}, kBetweenLooks{1};
+constexpr std::chrono::milliseconds kStalled{1000}, kStalledAgain{20}, kBetweenLooks{1};
 
 }  // namespace
 
@@ -129,16 +129,18 @@ std::vector<int> DeviceContext::correct_flags() {
 std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) {
   if (everywhere) words_.end();
   order_.end(everywhere);
+  stalled_ = false;
   const std::vector<int> corrected = everywhere && !as_before ? correct_flags() : std::vector<int>();
   backwards_.end(everywhere, as_before);
   for (const auto& [id, unit] : units_) unit->backward_ends(everywhere);
   return corrected;
 }
 
-bool DeviceContext::stalls(c10d::Work& work) const {
+bool DeviceContext::stalls(c10d::Work& work) {
   if (!device_.is_cpu()) return false;
-  for (Patience patience(kStalled); !work.isCompleted() && !patience.is_over();)
+  for (Patience patience(stalled_ ? kStalledAgain : kStalled); !work.isCompleted() && !patience.is_over();)
     std::this_thread::sleep_for(kBetweenLooks);
+  stalled_ |= !work.isCompleted();
   return !work.isCompleted();
 }
 

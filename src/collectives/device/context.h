@@ -76,7 +76,8 @@ class DeviceContext {
   void ranks_differ(bool differ) { order_.hold_back(differ); }
 
   // Where a wait makes the host wait, as on a CPU in a device's place: whether the work is not over within a second.
-  bool stalls(c10d::Work& work) const;
+  // After one that was not, others are given less time until the end of the backward.
+  bool stalls(c10d::Work& work);
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
@@ -100,6 +101,7 @@ class DeviceContext {
   std::shared_ptr<Group> host_;
   Connect connect_;
   torch::Device device_;
+  bool stalled_ = false;
   std::mutex channels_mutex_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live

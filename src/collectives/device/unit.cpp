@@ -163,9 +163,7 @@ void DeviceUnit::send() {
 Begun DeviceUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     if (context_->held_back(spec_.id)) return Begun::HeldBack;
-    const Begun begun = flagged_ ? flags_->wait_begun() : Begun::Yes;
-    const bool sent = begun == Begun::Yes && !(reduction_ && context_->stalls(*reduction_));  // by all ranks
-    return begun == Begun::Yes && !sent ? Begun::PeerStalls : begun;
+    return flagged_ ? flags_->wait_begun() : Begun::Yes;
   });
 }
 
