@@ -157,8 +157,14 @@ class Group {
   virtual torch::Tensor allocate_sum(int64_t bytes) { return allocate(bytes); }
   // Of the buffers for full units that this rank has allocated for itself and others.
   virtual int64_t buffer_bytes() const { return 0; }
+  // At the end of a backward: whether this rank's reductions had the same gradients, in the same order, as in the last.
+  virtual bool reductions_as_before() { return true; }
   // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
-  virtual void reductions_end(bool everywhere) { static_cast<void>(everywhere); }
+  // `as_before`: all ranks said so. Units whose sums hold gradients of other parameters than `wait_reduce` said.
+  virtual std::vector<int> reductions_end(bool everywhere, bool as_before = false) {
+    static_cast<void>(everywhere), static_cast<void>(as_before);
+    return {};
+  }
   // Whether ranks use different units from now on, and so begin reductions in different orders. All ranks say the same.
   virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 

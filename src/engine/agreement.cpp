@@ -1,10 +1,7 @@
 #include "engine/agreement.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -14,10 +11,10 @@ namespace fsdp::engine {
 namespace {
 
 // A message: the kind of activity, its unit, the operator's name, of which the last bytes may be cut off, how often
-// shards have changed, how many gathers were begun since the last round, a hash of what the plans will be, and the
-// account.
+// shards have changed, how many gathers were begun since the last round, a hash of what the plans will be, whether the
+// reductions were as in the last backward, and the account.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
-                 kPlans = kBegun + 1, kHeaderWords = kPlans + 1;
+                 kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
 
 const int64_t* words_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>(); }
 
@@ -40,7 +37,9 @@ std::string operation_of(const torch::Tensor& message) {
 }
 
 int64_t hash_of(const std::vector<int>& numbers) {
-  return static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}", fmt::join(numbers, " "))));
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const int number : numbers) hash = (hash ^ static_cast<uint32_t>(number)) * 1099511628211u;
+  return static_cast<int64_t>(hash);
 }
 
 }  // namespace
@@ -57,10 +56,12 @@ Account account_so_far(const schedule::Schedule& schedule) {
   return account;
 }
 
+bool changed(const Account& account, int unit) { return account[3 * account.size() / 4 + unit] > 0; }
+
 std::optional<int> changed_too_early(const Account& account) {
   const size_t units = account.size() / 4;
   for (size_t unit = 0; unit < units; ++unit) {
-    if (account[3 * units + unit] > 0 && account[unit] > 1) return static_cast<int>(unit);
+    if (changed(account, static_cast<int>(unit)) && account[unit] > 1) return static_cast<int>(unit);
   }
   return std::nullopt;
 }
@@ -123,16 +124,18 @@ Agreement::Round Agreement::exchange(const Doing& activity, const Account& accou
   write_operation(words, activity.operation);
   words[kChanges] = schedule_.changes();
   words[kBegun] = static_cast<int64_t>(begun_.size());
-  words[kPlans] = in_rounds() ? hash_of(schedule_.learnt()) : 0;
+  words[kPlans] = in_rounds() ? hash_of(schedule_.all_learnt()) : 0;
+  words[kAsBefore] = group_.reductions_as_before();
   std::copy(account.begin(), account.end(), words + kHeaderWords);
   const std::string purpose = followed_     ? "takes part in a step in which some ranks have no batch"
-                              : in_rounds() ? "takes part in gathers outside of a plan, or has ended its backward"
+                              : in_rounds() ? "has ended its backward or gathers outside of a plan"
                                             : describe(message);
   const Messages messages = all_gather(message, purpose);
   check_can_go_on(messages);
   Round round;
   round.account = largest(account, messages);
   leaders_ = std::ranges::count_if(messages, [this](const torch::Tensor& one) { return leads(one); });
+  as_before_ = std::ranges::all_of(messages, [](const torch::Tensor& one) { return words_of(one)[kAsBefore] != 0; });
   std::set<int> gathered;
   const torch::Tensor* first = nullptr;
   round.ended = true;

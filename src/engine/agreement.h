@@ -37,6 +37,8 @@ using Account = std::vector<int64_t>;
 Account account_at_end(const schedule::Schedule& schedule);
 // In its midst, where only the reductions that were begun count.
 Account account_so_far(const schedule::Schedule& schedule);
+// Whether the unit changed before the end of the backward on some rank.
+bool changed(const Account& account, int unit);
 // A unit that changed before the end of the backward on some rank, and of which some rank has more gradients than were
 // reduced by then.
 std::optional<int> changed_too_early(const Account& account);
@@ -73,6 +75,8 @@ class Agreement {
   Round ends_backward(const Account& account);
   // It has no batch.
   Round follow(const Account& account);
+  // Whether all ranks said in the last round that their reductions were as in the last backward.
+  bool reductions_as_before() const { return as_before_; }
   // It has begun a gather that the plan foresaw.
   void has_begun(int unit) { begun_.push_back(unit); }
   // Whether gathers are rounds where no plan foresaw them, also at the end of a backward that is not reduced.
@@ -99,6 +103,7 @@ class Agreement {
   const Units& units_;
   const schedule::Schedule& schedule_;
   Recorder& recorder_;
+  bool as_before_ = false;
   int64_t leaders_ = 0;     // in the last round
   std::vector<int> begun_;  // gathers that the plan foresaw, since the last round
   bool followed_ = false;

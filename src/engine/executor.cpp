@@ -240,10 +240,13 @@ void Executor::wait_buffer(const Action& action) {
   arena_.staging.move(action.buffer, kept);
 }
 
-void Executor::reductions_end(bool everywhere) {
-  guarded([&] { group_.reductions_end(everywhere); });
+std::vector<int> Executor::reductions_end(bool everywhere) {
+  const auto end = [&] { return group_.reductions_end(everywhere, agreement_.reductions_as_before()); };
+  const std::vector<int> corrected = guarded(end);
+  for (int unit : corrected) units_[unit]->sum.correct();
   arena_.gradients.keep(schedule_.gradient_buffers());
   arena_.staging.keep(schedule_.gradient_buffers());
+  return corrected;
 }
 
 void Executor::wait_sums() {

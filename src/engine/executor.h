@@ -37,7 +37,8 @@ class Executor {
   // Stores or adds a gradient where the unit's are completed.
   void write_gradient(int unit, int parameter, torch::Tensor gradient);
   // A backward's reductions are over (Group::reductions_end): buffers that it has given up are freed.
-  void reductions_end(bool everywhere);
+  // Units of which other parameters have gradients than was thought.
+  std::vector<int> reductions_end(bool everywhere);
   // Waits for what replicas of the shards add up.
   void wait_sums();
 

@@ -137,9 +137,12 @@ void Parts::finish_backward(const Account& account) {
   if (any) gradients.check_open("a gradient");  // this rank may have got none itself
   optimizer_step.backward_finishes(account);
   const bool together = is_together();
-  post_backward.finish(account);
+  std::optional<int> too_early = changed_too_early(account);
+  for (int unit : post_backward.finish(account)) {
+    if (changed(account, unit)) too_early = unit;
+  }
   executor.guarded([&] { buffers.backward_ends(together); });
-  optimizer_step.backward_ended(any, changed_too_early(account));
+  optimizer_step.backward_ended(any, too_early);
   if (together) executor.guarded([&] { activation_budget.backward_ends(*group); });
 }
 

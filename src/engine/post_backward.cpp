@@ -15,17 +15,18 @@ Account PostBackward::agree() {
   }
 }
 
-void PostBackward::finish(const Account& account) {
+std::vector<int> PostBackward::finish(const Account& account) {
   reduce_rest(account);
   executor_.perform(schedule_.backward_ends(account));
   executor_.wait_sums();
-  executor_.reductions_end(/*everywhere=*/true);
+  std::vector<int> corrected = executor_.reductions_end(/*everywhere=*/true);
   settle_open_units();
   local_sums_ = machine_.in_no_sync();
   agreement_.backward_ends();
   schedule_.set_followed(false);
   executor_.all_ended_backward();
   machine_.backward_ends();
+  return corrected;
 }
 
 // What waits to be copied to its place would be more memory until the next backward.

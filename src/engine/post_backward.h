@@ -32,8 +32,9 @@ class PostBackward {
 
   // This rank has come to the end. The largest of the ranks' accounts, number by number. A collective.
   Account agree();
-  // Reduces what any rank has to, and ends the backward.
-  void finish(const Account& account);
+  // Reduces what any rank has to, and ends the backward. Units of which other parameters have gradients than was
+  // thought while it ran.
+  std::vector<int> finish(const Account& account);
   // Takes part in the reductions that are begun by now.
   void reduce_rest(const Account& account);
   // Reduces what the backwards of no_sync scopes left with each rank, where none outside of them followed. A collective

@@ -103,6 +103,13 @@ void UnitGradientSum::show() {
   }
 }
 
+void UnitGradientSum::correct() {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (!sum_.held[i] && storage_of(i) != nullptr) gradient_of(i).reset();
+  }
+  show();
+}
+
 void UnitGradientSum::set_gradient(size_t parameter, const torch::Tensor& gradient, Sum sum) {
   gradient_of(parameter) = interpose::watched(gradient, interpose::PieceStorage::Holds::Gradients, link_);
   storage_of(parameter)->set_sum(sum);

@@ -121,7 +121,6 @@ std::vector<int> PeriodOrder::learnt() const {
   }
   add(first_);
   add(previous_);
-  numbers.insert(numbers.end(), recorded_.begin(), recorded_.end());
   return numbers;
 }
 

@@ -29,9 +29,11 @@ class PeriodOrder final : public UseOrder {
   // The next period is the first of a step.
   void end_step();
 
-  // All that plans are made from, this period's uses among it, as numbers: equal where the plans will be.
+  // All that plans are made from, as numbers: equal where the plans will be.
   std::vector<int> learnt() const;
   void forget_all();
+  // What this period used so far.
+  const std::vector<UnitId>& recording() const { return recorded_; }
 
   // Whether the plan's next use is this one, without gradients, at the beginning of a forward: that of a checkpointed
   // block.

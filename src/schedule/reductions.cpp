@@ -34,7 +34,7 @@ void Reductions::goes_on(std::span<const int> forward_uses, Actions& actions) {
   std::vector<UnitId> due;
   for (; !due_.empty() && due_.begin()->first <= uses_; due_.erase(due_.begin()))
     due.insert(due.end(), due_.begin()->second.begin(), due_.begin()->second.end());
-  if (local_) return;
+  if (local_ || !alike_) return;
   std::ranges::sort(due);
   for (UnitId unit : due) {
     Unit& state = units_[unit];

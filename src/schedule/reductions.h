@@ -77,8 +77,8 @@ class Reductions {
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
-  // Whether ranks use the same units. Otherwise no reduction is waited for before the end of a backward: a unit takes
-  // one more buffer, which it keeps as long as they differ.
+  // Whether ranks use the same units. Otherwise a unit that lacks gradients is reduced at the end of the backward, and
+  // no reduction is waited for before: a unit takes one more buffer, which it keeps as long as they differ.
   void set_alike(bool alike) { alike_ = alike; }
   // Forgets gradients that were not reduced.
   void abandon(Actions& actions);

@@ -115,6 +115,7 @@ void Schedule::suspend_plans() {
 
 void Schedule::ranks_differ() {
   forget_plans();
+  evaluation_.forget_all();
   trust_.ranks_differ();
   suspend_plans();
 }
@@ -128,14 +129,19 @@ std::vector<int> Schedule::learnt() const {
   std::vector<int> learnt = training_.learnt();
   const std::vector<int> alone = backward_alone_.learnt();
   learnt.insert(learnt.end(), alone.begin(), alone.end());
-  learnt.insert(learnt.end(), evaluation_.plan().begin(), evaluation_.plan().end());
   return learnt;
+}
+
+std::vector<int> Schedule::all_learnt() const {
+  std::vector<int> all = learnt();
+  for (const auto& part : {evaluation_.plan(), training_.recording(), backward_alone_.recording()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 void Schedule::forget_plans() {
   training_.forget_all();
   backward_alone_.forget_all();
-  evaluation_.forget_all();
 }
 
 Actions Schedule::gradient_begins(UnitId unit) {

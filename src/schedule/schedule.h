@@ -74,8 +74,10 @@ class Schedule {
   void set_local(bool local) { reductions_.set_local(local); }
   // Waits for the reductions of what was open, outside of any backward: nothing is learnt from them.
   Actions open_ends();
-  // The plans and what this period used so far, as numbers: ranks can rely on plans while these are the same on all.
+  // The plans of periods with gradients, as numbers: ranks can rely on them while they are the same on all.
   std::vector<int> learnt() const;
+  // These, the plan of evaluations, and what this period used so far.
+  std::vector<int> all_learnt() const;
   void forget_plans();
   // Where gathers need all ranks: some use other units than others. Units are gathered on demand from now on,
   // unforeseen, nothing is learnt, and no reduction is waited for before the end of a backward (PlanTrust).

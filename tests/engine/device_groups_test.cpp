@@ -129,13 +129,16 @@ TEST(ActivationsOnTheHost, HaveTheBitsOfOneProcess) {
 TEST(DeviceModel, RanksMayUseOtherUnits) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](World& world) {
-      for (int shards : {1, 2, world.size()}) {
+      using enum schedule::FullUntil;
+      for (const auto& [shards, full_until] :
+           {std::pair(world.size(), BufferNeeded), {2, BufferNeeded}, {2, ShardsChange}, {1, ShardsChange}}) {
         SCOPED_TRACE(shards);
         const Training training{.steps = 5, .micro_batches = world.size()};
         const TestModel model = testing_models::make_experts();
         engine::ModelSpec spec{.units = unit_specs_of(*model.module),
                                .group = testing::make_device_group_over_gloo(world),
-                               .shards = shards};
+                               .shards = shards,
+                               .full_until = full_until};
         ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
         testing_models::train(model, sharded, world, training);
         const auto found = testing_models::whole_weights(*model.module, sharded);
@@ -146,6 +149,156 @@ TEST(DeviceModel, RanksMayUseOtherUnits) {
       }
     });
   }
+}
+
+// A group on the CPU that counts what it exchanges.
+class Counting final : public collectives::Group {
+ public:
+  struct Counts {
+    int reductions = 0, gathers = 0;
+  };
+  Counting(std::unique_ptr<collectives::Group> group, Counts& counts) : group_(std::move(group)), counts_(counts) {}
+
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec& spec) override {
+    return std::make_unique<Unit>(group_->open_unit(spec), counts_);
+  }
+  torch::Tensor allocate(int64_t bytes) override { return group_->allocate(bytes); }
+  void barrier() override { group_->barrier(); }
+  void all_reduce_(torch::Tensor& tensor) override { group_->all_reduce_(tensor); }
+  void broadcast_(torch::Tensor& tensor, int source) override { group_->broadcast_(tensor, source); }
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
+    ++counts_.gathers;
+    return group_->all_gather(tensor, purpose);
+  }
+
+ private:
+  struct Unit final : collectives::UnitCollectives {
+    Unit(std::unique_ptr<collectives::UnitCollectives> of, Counts& counts) : unit(std::move(of)), counts(counts) {}
+    collectives::Capabilities capabilities() const override { return unit->capabilities(); }
+    torch::Tensor shard() const override { return unit->shard(); }
+    collectives::UnitBytes bytes() const override { return unit->bytes(); }
+    int64_t staging_numel(const layout::GradientLayout& layout) const override { return unit->staging_numel(layout); }
+    bool begin_write(collectives::Readers readers) override { return unit->begin_write(readers); }
+    void publish() override { unit->publish(); }
+    void begin_gather(const torch::Tensor& buffer, collectives::Order order) override {
+      unit->begin_gather(buffer, order);
+    }
+    void* wait_gather() override { return unit->wait_gather(); }
+    void release() override { unit->release(); }
+    void begin_reduce(collectives::Gradients gradients, collectives::GradientSum& sum) override {
+      ++counts.reductions;
+      unit->begin_reduce(std::move(gradients), sum);
+    }
+    collectives::Begun wait_begun() override { return unit->wait_begun(); }
+    void wait_reduce() override { unit->wait_reduce(); }
+    void wait_sum() override { unit->wait_sum(); }
+    bool sum_is_complete() override { return unit->sum_is_complete(); }
+
+    std::unique_ptr<collectives::UnitCollectives> unit;
+    Counts& counts;
+  };
+
+  std::unique_ptr<collectives::Group> group_;
+  Counts& counts_;
+};
+
+// Two layers of one unit, and one of another. `uses` says whether a micro-batch uses the second and the third.
+using Uses = std::function<std::pair<bool, bool>(int64_t step, int64_t rank)>;
+
+struct TwoUnits {
+  std::shared_ptr<torch::nn::SequentialImpl> layers;
+  std::vector<engine::UnitSpec> units;
+  TestModel model;
+};
+
+TwoUnits make_two_units(const Uses& uses, int64_t ranks) {
+  torch::manual_seed(9);
+  torch::nn::Sequential layers;
+  for (int i = 0; i < 3; ++i) layers->push_back(torch::nn::Linear(8, 8));
+  NamedUnit two{"two", {}, {}}, one{"one", {}, {}};
+  for (const auto& parameter : layers->named_parameters())
+    (parameter.key()[0] == '2' ? one : two).parameters.emplace_back(parameter.key(), parameter.value());
+  const auto loss = [=](int64_t b) mutable {
+    const auto layer = [&](int i, const torch::Tensor& x) {
+      return torch::tanh(layers->at<torch::nn::LinearImpl>(i).forward(x));
+    };
+    const auto [second, third] = uses(b / ranks, b % ranks);
+    torch::Tensor x = layer(0, testing_models::values_for(b, {4, 8}));
+    if (second) x = layer(1, x);
+    if (third) x = layer(2, x);
+    return x.pow(2).mean();
+  };
+  return {layers.ptr(), {{two}, {one}}, {layers.ptr(), loss}};
+}
+
+// The exchanges on the CPU in the backward of each step. Expects the bits of one process.
+std::vector<Counting::Counts> exchanges_of(World& world, const Uses& uses, int shards, int steps) {
+  Counting::Counts counts;
+  const TwoUnits layers = make_two_units(uses, world.size());
+  const auto wrap = [&](std::unique_ptr<collectives::Group> host) {
+    return std::make_unique<Counting>(std::move(host), counts);
+  };
+  engine::ModelSpec spec{
+      .units = layers.units, .group = testing::make_device_group_over_gloo(world, wrap), .shards = shards};
+  if (shards > 1) spec.full_until = schedule::FullUntil::EndOfBackward;
+  ShardedModel sharded(std::make_shared<engine::Model>(std::move(spec)));
+  const Training training{.steps = steps, .micro_batches = world.size()};
+  AdamW optimizer(sharded, {.lr = training.lr});
+  sharded.set_gradient_divisor(static_cast<double>(world.size()));
+  std::vector<Counting::Counts> all;
+  for (int64_t step = 0; step < steps; ++step) {
+    const torch::Tensor loss = layers.model.loss(step * world.size() + world.rank());
+    counts = {};
+    loss.backward();
+    all.push_back(counts);
+    for (const auto& parameter : sharded.parameters()) {
+      const bool second = parameter.name[0] == '1', third = parameter.name[0] == '2';
+      bool any = !second && !third;
+      for (int rank = 0; rank < world.size(); ++rank) {
+        const auto [uses_second, uses_third] = uses(step, rank);
+        any |= (second && uses_second) || (third && uses_third);
+      }
+      EXPECT_EQ(parameter.piece.grad().defined(), any) << parameter.name << " in step " << step;
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const auto found = testing_models::whole_weights(*layers.layers, sharded);
+  const auto expected = testing_models::train_unsharded(make_two_units(uses, world.size()).model, training);
+  EXPECT_THAT(testing_models::differences(expected, found), IsEmpty());
+  return all;
+}
+
+TEST(DeviceModel, ExchangesNothingOnTheHostForARegularReduction) {
+  run_ranks(2, [](World& world) {
+    for (int shards : {1, 2}) {
+      const auto always = [](int64_t, int64_t) { return std::pair(true, true); };
+      const auto counts = exchanges_of(world, always, shards, 6);
+      EXPECT_GT(counts[0].reductions, 0);
+      for (int step = 2; step < 6; ++step) {
+        EXPECT_EQ(counts[step].reductions, 0) << step;
+        EXPECT_EQ(counts[step].gathers, 1) << step;  // the end of the backward
+      }
+    }
+  });
+}
+
+// A parameter's gradients go away on one rank and on all, and come back, while none of that is expected.
+TEST(DeviceModel, FindsGradientsThatAreOthersThanExpected) {
+  run_ranks(2, [](World& world) {
+    for (int shards : {1, 2}) {
+      const std::vector<Uses> all{
+          [](int64_t step, int64_t rank) { return std::pair(step < 4 || rank == 0, true); },
+          [](int64_t step, int64_t) { return std::pair(step < 4 || step > 8, true); },
+          [](int64_t step, int64_t) { return std::pair(step > 4 && step < 9, true); },
+          [](int64_t step, int64_t rank) { return std::pair(step > 4 && rank == 1, true); },
+          [](int64_t step, int64_t rank) { return std::pair(true, step % 5 != 4 || rank == 0); },
+          [](int64_t step, int64_t) { return std::pair(true, step % 6 < 4); }};
+      for (const Uses& uses : all) exchanges_of(world, uses, shards, 14);
+    }
+  });
 }
 
 // The columns of docs/memory.md's table that depend on the strategy.
@@ -234,7 +387,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DeviceMemory, ::testing::Values(2, 4), ::testing
 TEST(DeviceModel, HasTheBitsOfOneProcess) {
   run_ranks(2, [](World& world) {
     for (int shards : {1, 2})
-      expect_same_bits(world, testing::make_device_group_over_gloo, shards,
+      expect_same_bits(world, [](World& w) { return testing::make_device_group_over_gloo(w); }, shards,
                        {.steps = 4, .micro_batches = 2, .clip = 0.05});
   });
 }

@@ -327,14 +327,14 @@ TEST(Guards, AModelThatDiffersBetweenRanksIsAnErrorThatNamesRankAndUnit) {
   });
 }
 
-TEST(Guards, ARankThatRunsAnotherPartOfTheModelIsAnErrorOnEveryRank) {
+TEST(Guards, ARankThatRunsAnotherPartOfTheModelHasItsUnitsGathered) {
   run_ranks(2,
             [](World& world) {
               auto first = torch::ones({3}, torch::requires_grad()), second = torch::ones({3}, torch::requires_grad());
               auto sharded =
                   shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}, {"b", {{"second", second}}, {}}}, world);
-              EXPECT_THAT(message_of([&] { (world.rank() == 0 ? first : second).sum().backward(); }),
-                          AllOf(HasSubstr("rank 1 gathers unit b"), HasSubstr("rank 0 gathers unit a")));
+              (world.rank() == 0 ? first : second).sum().backward();
+              for (const auto& parameter : sharded.parameters()) EXPECT_TRUE(parameter.piece.grad().defined());
             },
             {.backend = "gloo"});
 }

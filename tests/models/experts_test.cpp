@@ -84,7 +84,15 @@ TEST_P(ExpertUnits, ThatAreCopiedIntoTwoBuffersHoldNoRankUp) {
   run_ranks(Job{GetParam(), "shm"}, train_with_expert_units);
 }
 
-TEST_P(ExpertUnits, OverGlooAreGatheredByAllRanks) { run_ranks(Job{GetParam(), "gloo"}, train_with_expert_units); }
+TEST_P(ExpertUnits, OverGlooAreGatheredByAllRanks) {
+  run_ranks(Job{GetParam(), "gloo"}, [](World& world) {
+    testing_models::Expected expected(make_experts, {.steps = 6, .micro_batches = 2 * world.size()});
+    for (Options options : {Options{}, Options{.strategy = Strategy::HybridShard, .shard_group_size = 2}}) {
+      options.units = each_expert();
+      expect_same_bits(expected, world, options);
+    }
+  });
+}
 
 // The numbers of the experts that a micro-batch uses: of six layers, the first and the last are used by all.
 using Choose = std::function<std::vector<int>(int64_t step, int64_t micro_batch)>;

@@ -112,6 +112,57 @@ TEST(Schedule, AReductionThatStallsKeepsItsMemoryUntilTheEndOfBackward) {
   EXPECT_EQ(player.count(Kind::WaitReduce, 4), 1);
 }
 
+// The buffers that it grew by are given up after some backwards without such a peer.
+TEST(Schedule, BuffersOfReductionsThatStalledAreGivenUpInTheEnd) {
+  constexpr int kBlocks = 5;
+  for (bool of_peer : {false, true}) {
+    Player player({.units = kBlocks});
+    block_step(player, kBlocks);
+    for (UnitId block = 0; block < kBlocks; ++block) player.forward({block});
+    for (UnitId block = kBlocks - 1; block >= 0; --block) {
+      player.backward(block);
+      player.gradients(block, 2, 2);
+      if (block == 2) EXPECT_EQ(player.schedule.reduction_stalls(4, of_peer), 2);
+    }
+    player.end_backward();
+    EXPECT_EQ(player.schedule.gradient_buffers(), of_peer ? 3 : 2);
+    for (int step = 0; step < 8; ++step) block_step(player, kBlocks);
+    EXPECT_EQ(player.schedule.gradient_buffers(), 2);
+  }
+}
+
+// Where gathers need all ranks.
+TEST(Schedule, RanksThatDifferGatherOnDemandAndReduceWithoutAWait) {
+  constexpr int kBlocks = 5;
+  Player player({.units = kBlocks});
+  for (int step = 0; step < 3; ++step) block_step(player, kBlocks);
+  player.actions.clear();
+  player.schedule.ranks_differ();
+  EXPECT_FALSE(player.schedule.ranks_are_alike());
+  block_step(player, kBlocks);
+  for (const Action& action : player.actions) {
+    EXPECT_FALSE(action.foreseen) << to_string(action);
+    EXPECT_NE(action.kind, Kind::WaitBuffer) << to_string(action);
+  }
+  player.schedule.all_ended_backward();
+  EXPECT_EQ(player.schedule.gradient_buffers(), kBlocks);
+  // After some backwards in which they were alike, plans are made and followed again, and buffers given up.
+  int steps = 0;
+  for (; !player.schedule.ranks_are_alike(); ++steps) {
+    block_step(player, kBlocks);
+    player.schedule.all_ended_backward();
+  }
+  EXPECT_GT(steps, 1);
+  for (int step = 0; step < 2; ++step) block_step(player, kBlocks);
+  EXPECT_EQ(player.schedule.gradient_buffers(), 2);
+  EXPECT_TRUE(player.schedule.training().planned());
+  // The more often they differ, the longer it takes.
+  player.schedule.ranks_differ();
+  int again = 0;
+  for (; !player.schedule.ranks_are_alike(); ++again) player.schedule.all_ended_backward();
+  EXPECT_GT(again, steps);
+}
+
 // Kept aside, while the unit's reduction waits for a peer: reduced after all others.
 TEST(Schedule, AGradientThatIsKeptAsideIsCountedAndReducedAtTheEnd) {
   Player player({.units = 2});

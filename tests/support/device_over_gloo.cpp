@@ -28,11 +28,13 @@ std::string store_file() {
 
 }  // namespace
 
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world) {
-  return make_device_group_over_gloo(world, [](auto gloo, const std::string&) { return gloo; });
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const WrapHost& host) {
+  return make_device_group_over_gloo(
+      world, [](auto gloo, const std::string&) { return gloo; }, host);
 }
 
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around) {
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around,
+                                                                const WrapHost& host) {
   const std::string file = store_file();
   if (world.rank() == 0) std::filesystem::remove(file);  // of killed ranks whose parent had the same number
   world.barrier();
@@ -44,7 +46,9 @@ std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, co
     auto store = c10::make_intrusive<c10d::PrefixStore>(name, shared);
     return around(c10::make_intrusive<ProcessGroupGloo>(std::move(store), rank, size, std::move(options)), name);
   };
-  return collectives::device::make_group(world.state()->new_host_group(), std::move(connect), world.device());
+  std::unique_ptr<collectives::Group> on_host = world.state()->new_host_group();
+  if (host) on_host = host(std::move(on_host));
+  return collectives::device::make_group(std::move(on_host), std::move(connect), world.device());
 }
 
 }  // namespace fsdp::testing

@@ -12,13 +12,15 @@
 
 namespace fsdp::testing {
 
-// A collective.
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world);
+// A collective. `host` makes what stands for the group on the CPU of one.
+using WrapHost = std::function<std::unique_ptr<collectives::Group>(std::unique_ptr<collectives::Group>)>;
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const WrapHost& host = {});
 
 // For a world on another device: `around` makes the process group of that device's tensors, with c10d's Gloo within, of
 // the group with that name.
 using AroundGloo =
     std::function<c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name)>;
-std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around);
+std::unique_ptr<collectives::Group> make_device_group_over_gloo(World& world, const AroundGloo& around,
+                                                                const WrapHost& host = {});
 
 }  // namespace fsdp::testing

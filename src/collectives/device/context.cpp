@@ -11,7 +11,7 @@ namespace fsdp::collectives::device {
 
 namespace {
 
-constexpr std::chrono::milliseconds kStalled{1000}, kBetweenLooks{1};
+constexpr std::chrono::milliseconds kStalled{1000}, kStalledAgain{20}, kBetweenLooks{1};
 
 }  // namespace
 
@@ -105,15 +105,42 @@ void DeviceContext::flush(int id) {
   send(order_.flush(id));
 }
 
-void DeviceContext::reductions_end(bool everywhere) {
-  if (everywhere) words_.end();
-  order_.end(everywhere);
+// Of the units that were reduced without flags, as on every rank: which gradients there were.
+std::vector<int> DeviceContext::correct_flags() {
+  std::vector<DeviceUnit*> units;
+  std::vector<uint8_t> flags;
+  for (const auto& [id, unit] : units_) {
+    if (!unit->lacks_flags()) continue;
+    units.push_back(unit);
+    flags.insert(flags.end(), unit->present().begin(), unit->present().end());
+  }
+  if (units.empty()) return {};
+  const torch::Tensor own = torch::tensor(flags, torch::kUInt8);
+  const std::vector<torch::Tensor> all = host_->all_gather(own, "says which gradients it had");
+  std::vector<int> corrected;
+  size_t begin = 0;
+  for (DeviceUnit* unit : units) {
+    if (unit->correct_flags(all, begin)) corrected.push_back(unit->id());
+    begin += unit->present().size();
+  }
+  return corrected;
 }
 
-bool DeviceContext::stalls(c10d::Work& work) const {
+std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) {
+  if (everywhere) words_.end();
+  order_.end(everywhere);
+  stalled_ = false;
+  const std::vector<int> corrected = everywhere && !as_before ? correct_flags() : std::vector<int>();
+  backwards_.end(everywhere, as_before);
+  for (const auto& [id, unit] : units_) unit->backward_ends(everywhere);
+  return corrected;
+}
+
+bool DeviceContext::stalls(c10d::Work& work) {
   if (!device_.is_cpu()) return false;
-  for (Patience patience(kStalled); !work.isCompleted() && !patience.is_over();)
+  for (Patience patience(stalled_ ? kStalledAgain : kStalled); !work.isCompleted() && !patience.is_over();)
     std::this_thread::sleep_for(kBetweenLooks);
+  stalled_ |= !work.isCompleted();
   return !work.isCompleted();
 }
 

@@ -23,6 +23,7 @@
 #include "base/failure_latch.h"
 #include "collectives/device/order_words.h"
 #include "collectives/device/reduction_order.h"
+#include "collectives/device/regular_backwards.h"
 #include "collectives/device/work_watch.h"
 #include "collectives/group.h"
 #include "layout/unit_layout.h"
@@ -70,11 +71,13 @@ class DeviceContext {
   bool held_back(int id);
   // Sends it. Every rank begins every reduction by now that any begins.
   void flush(int id);
-  void reductions_end(bool everywhere);
+  RegularBackwards& backwards() { return backwards_; }
+  std::vector<int> reductions_end(bool everywhere, bool as_before);
   void ranks_differ(bool differ) { order_.hold_back(differ); }
 
   // Where a wait makes the host wait, as on a CPU in a device's place: whether the work is not over within a second.
-  bool stalls(c10d::Work& work) const;
+  // After one that was not, others are given less time until the end of the backward.
+  bool stalls(c10d::Work& work);
 
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
@@ -88,6 +91,7 @@ class DeviceContext {
 
  private:
   void send(const std::vector<int>& units);
+  std::vector<int> correct_flags();
   void hear_words();
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
   void abort();
@@ -97,11 +101,13 @@ class DeviceContext {
   std::shared_ptr<Group> host_;
   Connect connect_;
   torch::Device device_;
+  bool stalled_ = false;
   std::mutex channels_mutex_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
   OrderWords words_{*host_};
+  RegularBackwards backwards_;
   FailureLatch latch_;
   WorkWatch watch_;  // ends before the process groups
 };

@@ -32,7 +32,8 @@ class DeviceGroup final : public Group {
     return std::make_unique<DeviceUnit>(context_, spec);
   }
   torch::Tensor allocate(int64_t bytes) override;
-  void reductions_end(bool everywhere) override;
+  bool reductions_as_before() override { return context_->backwards().as_before(); }
+  std::vector<int> reductions_end(bool everywhere, bool as_before) override;
   void ranks_differ(bool differ) override { context_->ranks_differ(differ); }
 
   void note_call(const WorldCall* call) override { context_->host().note_call(call); }
@@ -62,8 +63,9 @@ torch::Tensor DeviceGroup::allocate(int64_t bytes) {
   return torch::empty({bytes + size() * kSliceRoundingBytes}, options).narrow(0, 0, bytes);
 }
 
-void DeviceGroup::reductions_end(bool everywhere) {
-  context_->guarded(message_prefix(), "end of backward", [&] { context_->reductions_end(everywhere); });
+std::vector<int> DeviceGroup::reductions_end(bool everywhere, bool as_before) {
+  return context_->guarded(message_prefix(), "end of backward",
+                           [&] { return context_->reductions_end(everywhere, as_before); });
 }
 
 std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor) {

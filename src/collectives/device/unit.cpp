@@ -93,18 +93,53 @@ void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
     sum_ = &sum;
     layout_ = gradients_.layout;
     clear_missing();
-    present_.held.assign(layout_->parameters(), 0);
-    const torch::Tensor nothing = context_->host().allocate(0).view(torch::kFloat32);
-    flags_->begin_reduce({&flags_gradient_layout_, nothing, gradients_.present, nothing}, present_);
+    const bool first = !std::exchange(reduced_, true);
+    flagged_ = !first || !context_->backwards().regular() || learned_own_.empty();
+    context_->backwards().begin(spec_.id, first && gradients_.present == learned_own_);
+    if (first) own_ = gradients_.present;
+    flagged_ ? exchange_flags() : expect_flags();
     context_->begin_reduction(spec_.id);
   });
+}
+
+void DeviceUnit::exchange_flags() {
+  present_.held.assign(layout_->parameters(), 0);
+  const torch::Tensor nothing = context_->host().allocate(0).view(torch::kFloat32);
+  flags_->begin_reduce({&flags_gradient_layout_, nothing, gradients_.present, nothing}, present_);
+}
+
+void DeviceUnit::expect_flags() {
+  present_.held = learned_any_;
+  held_ = sum_->held;
+}
+
+bool DeviceUnit::correct_flags(const std::vector<torch::Tensor>& all, size_t begin) {
+  bool corrected = false;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    any_[i] = std::ranges::any_of(
+        all, [&](const torch::Tensor& one) { return one.const_data_ptr<uint8_t>()[begin + i] == kPresent; });
+    if (any_[i] == learned_any_[i]) continue;
+    sum_->held[i] = held_[i] | any_[i];
+    corrected = true;
+  }
+  return corrected;
+}
+
+void DeviceUnit::backward_ends(bool everywhere) {
+  if (!everywhere) learned_own_.clear();
+  if (everywhere && reduced_) {
+    learned_own_ = own_;
+    learned_any_ = any_;
+  }
+  any_.clear();
+  reduced_ = lacks_flags_ = false;
 }
 
 // Gradients that this rank lacks add nothing to the peers'.
 void DeviceUnit::clear_missing() {
   for (size_t i = 0; i < layout_->parameters(); ++i) {
     if (!layout_->wanted()[i] || gradients_.present[i] != kMissing) continue;
-    gradients_.values.narrow(0, layout_->offset_of(i), spec_.layout.numel_of(i)).zero_();
+    gradients_.values.narrow(0, layout_->offset_of(i), spec_.layout.numel_of(i)).fill_(-0.0);
   }
 }
 
@@ -126,8 +161,10 @@ void DeviceUnit::send() {
 }
 
 Begun DeviceUnit::wait_begun() {
-  return context_->guarded(message_prefix(spec_.name), "reduce",
-                           [&] { return context_->held_back(spec_.id) ? Begun::HeldBack : flags_->wait_begun(); });
+  return context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+    if (context_->held_back(spec_.id)) return Begun::HeldBack;
+    return flagged_ ? flags_->wait_begun() : Begun::Yes;
+  });
 }
 
 void DeviceUnit::wait_reduce() {
@@ -135,7 +172,7 @@ void DeviceUnit::wait_reduce() {
     // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
     // flags meanwhile.
     context_->flush(spec_.id);
-    flags_->wait_reduce();
+    if (flagged_) flags_->wait_reduce();
     if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
     add_to_sum();
   });
@@ -163,7 +200,8 @@ void DeviceUnit::add_to_sum() {
   for (size_t i = 0; i < layout_->parameters(); ++i) {
     const Range segment = layout_->segment_of(i, rank());
     if (segment.numel() == 0) continue;
-    const Addition addition = addition_of(present_.held[i], sum_->held[i]);
+    const bool comes = flagged_ ? present_.held[i] : layout_->wanted()[i];
+    const Addition addition = addition_of(comes, sum_->held[i] || lacks_flags_);
     if (addition != of_run) {
       finish();
       of_run = addition;
@@ -172,7 +210,12 @@ void DeviceUnit::add_to_sum() {
     run.end = segment.end;
   }
   finish();
-  for (size_t i = 0; i < layout_->parameters(); ++i) sum_->held[i] |= present_.held[i];
+  for (size_t i = 0; i < layout_->parameters(); ++i) {
+    sum_->held[i] |= present_.held[i];
+    if (lacks_flags_) held_[i] |= present_.held[i];
+  }
+  if (any_.empty()) any_ = present_.held;
+  lacks_flags_ |= !flagged_;
   replicas_differ_ = channels_.replicas != nullptr;
 }
 

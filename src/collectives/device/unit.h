@@ -7,8 +7,11 @@
 // end of a backward replicas give each other the slices of their shard's sum.
 //
 // Which gradients there are travels by the host's group, as a reduction of no elements: it says when every rank has
-// begun, finds ranks that diverged and names those that are gone. Reductions go out in the order that ReductionOrder
-// finds. The sum over ranks is in the order that the process group adds them in, and in the wire's dtype.
+// begun, finds ranks that diverged and names those that are gone. While backwards repeat themselves (RegularBackwards)
+// that is known from the last one, and nothing travels; should a rank have other gradients after all, the ranks find it
+// out at the end of the backward and correct the flags of the sum. Its values are right already: a gradient that a rank
+// lacks is -0, which changes no sum. Reductions go out in the order that ReductionOrder finds. The sum over ranks is in
+// the order that the process group adds them in, and in the wire's dtype.
 //
 // It has more members than most classes: a reduction is two exchanges at once, the gradients' on the device and their
 // flags' on the host, and either needs its own layout, values and sum.
@@ -53,6 +56,15 @@ class DeviceUnit final : public UnitCollectives {
   // Its reduction goes out now.
   void send();
 
+  int id() const { return spec_.id; }
+  // Whether it was reduced without flags in this backward.
+  bool lacks_flags() const { return lacks_flags_; }
+  // This rank's gradients of the first reduction in this backward.
+  const std::vector<uint8_t>& present() const { return own_; }
+  // Those of all ranks, from `begin` on. Whether any flag of the sum was wrong.
+  bool correct_flags(const std::vector<torch::Tensor>& all, size_t begin);
+  void backward_ends(bool everywhere);
+
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
@@ -60,6 +72,8 @@ class DeviceUnit final : public UnitCollectives {
   int rank() const { return context_->host().rank(); }
   bool has_peers() const { return spec_.layout.shards() > 1; }  // with whom this rank owns the whole unit
   void clear_missing();
+  void exchange_flags();
+  void expect_flags();
   torch::Tensor own_slice_of(const torch::Tensor& sum) const;
   void add_to_sum();
   void take_from_replicas();
@@ -75,6 +89,13 @@ class DeviceUnit final : public UnitCollectives {
   layout::GradientLayout flags_gradient_layout_;
   std::unique_ptr<UnitCollectives> flags_;
   GradientSum present_;
+  bool flagged_ = true;                             // the reduction under way
+  bool reduced_ = false;                            // in this backward
+  bool lacks_flags_ = false;                        // the same, without flags
+  std::vector<uint8_t> own_;                        // flags of this rank's first reduction in this backward
+  std::vector<uint8_t> any_;                        // of all ranks'
+  std::vector<uint8_t> held_;                       // of the sum, but for that one
+  std::vector<uint8_t> learned_own_, learned_any_;  // in the last backward; empty: not known
   Gradients gradients_;
   GradientSum* sum_ = nullptr;
   Work reduction_;

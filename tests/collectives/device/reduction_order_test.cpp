@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "collectives/device/regular_backwards.h"
+
 namespace fsdp::collectives::device {
 namespace {
 
@@ -151,6 +153,49 @@ TEST(ReductionOrder, IsTheSameOnEveryRankWhateverTheyBeginFirst) {
     EXPECT_EQ(sent, sent_by(expected, there)) << ::testing::PrintToString(here) << ::testing::PrintToString(there);
     EXPECT_THAT(sent, ::testing::UnorderedElementsAreArray(reduced));
   }
+}
+
+// A backward of these units on one rank; `others`: whether all other ranks repeat theirs.
+void run(RegularBackwards& backwards, const Units& units, bool same_gradients = true, bool others = true) {
+  for (int unit : units) backwards.begin(unit, same_gradients);
+  const bool as_before = backwards.as_before();
+  backwards.end(/*everywhere=*/true, as_before && others);
+}
+
+TEST(RegularBackwards, RepeatTheLastOneOnAllRanks) {
+  RegularBackwards backwards;
+  run(backwards, {2, 1, 0}, /*same_gradients=*/false);
+  EXPECT_FALSE(backwards.regular());
+  run(backwards, {2, 1, 0}, true, /*others=*/false);
+  EXPECT_FALSE(backwards.regular());
+  run(backwards, {2, 1, 0});
+  EXPECT_TRUE(backwards.regular());
+  run(backwards, {});  // reduces nothing, as those of no_sync scopes
+  EXPECT_TRUE(backwards.regular());
+  run(backwards, {2, 0, 1});
+  EXPECT_FALSE(backwards.regular());
+}
+
+TEST(RegularBackwards, TakeLongerEachTimeThatOneWasNot) {
+  RegularBackwards backwards;
+  run(backwards, {1, 0});
+  for (int needed : {1, 2, 4}) {
+    for (int i = 0; i < needed; ++i) {
+      EXPECT_FALSE(backwards.regular()) << needed;
+      run(backwards, {1, 0});
+    }
+    EXPECT_TRUE(backwards.regular()) << needed;
+    run(backwards, {1, 0}, /*same_gradients=*/false);
+  }
+}
+
+TEST(RegularBackwards, AreNoneAfterOneThatWasGivenUp) {
+  RegularBackwards backwards;
+  for (int i = 0; i < 3; ++i) run(backwards, {1, 0});
+  EXPECT_TRUE(backwards.regular());
+  backwards.begin(1, true);
+  backwards.end(/*everywhere=*/false, false);
+  EXPECT_FALSE(backwards.regular());
 }
 
 }  // namespace

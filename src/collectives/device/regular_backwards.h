@@ -1,0 +1,49 @@
+// Whether this rank's backwards repeat themselves: then which gradients there are is known, and reductions need no
+// word on the host.
+//
+// In each backward a rank notes the order of its reductions, and whether they had other gradients than in the last one.
+// Backwards are regular once every rank has repeated one. Where one then does not repeat the last, it takes twice as
+// many until they are regular again: every rank has the same answer, as all take it from what all said at the ends of
+// backwards. Pure; not for concurrent use.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace fsdp::collectives::device {
+
+class RegularBackwards {
+ public:
+  bool regular() const { return regular_; }
+  // This rank begins a reduction. `as_before`: of the gradients that it had in the last backward.
+  void begin(int unit, bool as_before) {
+    order_.push_back(unit);
+    as_before_ &= as_before;
+  }
+  // At the end, before the ranks reduce what is left: whether this backward was as the last one.
+  bool as_before() {
+    said_ = order_;
+    return as_before_ && said_ == last_;
+  }
+  // The backward is over: all of it on all ranks, each of which said whether it was as the last, or given up.
+  void end(bool everywhere, bool all_as_before) {
+    as_before_ = true;
+    if (std::exchange(order_, {}).empty() && everywhere) return;
+    last_ = std::exchange(said_, {});
+    if (!all_as_before && regular_) needed_ = std::min(2 * needed_, kMost);
+    repeated_ = all_as_before ? repeated_ + 1 : 0;
+    regular_ = everywhere && repeated_ >= needed_;
+    if (!everywhere) repeated_ = 0;
+  }
+
+ private:
+  static constexpr int kMost = 1 << 20;
+
+  bool regular_ = false, as_before_ = true;
+  int repeated_ = 0;  // backwards in a row, on all ranks
+  int needed_ = 1;
+  std::vector<int> order_, said_, last_;  // of this rank's reductions
+};
+
+}  // namespace fsdp::collectives::device
