@@ -92,6 +92,14 @@ bool DeviceContext::held_back(int id) {
   return order_.held_back(id);
 }
 
+Begun DeviceContext::wait_sent(int id) {
+  for (int before : order_.sent_in_order()) {
+    if (units_.at(before)->wait_begun_everywhere() != Begun::Yes) return Begun::PeerStalls;
+    if (before == id) break;
+  }
+  return Begun::Yes;
+}
+
 void DeviceContext::flush(int id) {
   // Rank 0 may have said words before it began to hold back.
   const bool ends_words = order_.holds_back() && order_.may_have_words();

@@ -12,6 +12,7 @@ void ReductionOrder::add_one(Counts& counts, int unit) {
 
 void ReductionOrder::send(int unit, std::vector<int>& sent) {
   add_one(sent_, unit);
+  sent_in_order_.push_back(unit);
   sent.push_back(unit);
 }
 
@@ -64,6 +65,7 @@ void ReductionOrder::end(bool everywhere) {
   next_ = 0;
   begun_.clear();
   sent_.clear();
+  sent_in_order_.clear();
   first_begun_.clear();
 }
 

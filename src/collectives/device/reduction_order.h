@@ -37,6 +37,8 @@ class ReductionOrder {
   // of each that has one. No word is lacking.
   std::vector<int> flush(int unit);
   bool held_back(int unit) const { return count_of(sent_, unit) < count_of(begun_, unit); }
+  // The units whose reductions have gone out in this backward, in order.
+  const std::vector<int>& sent_in_order() const { return sent_in_order_; }
 
   // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one.
   void end(bool everywhere);
@@ -57,7 +59,7 @@ class ReductionOrder {
   std::vector<int> expected_;
   size_t next_ = 0;  // of those
   Counts begun_, sent_;
-  std::vector<int> first_begun_;
+  std::vector<int> first_begun_, sent_in_order_;
 };
 
 }  // namespace fsdp::collectives::device

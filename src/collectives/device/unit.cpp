@@ -92,6 +92,7 @@ void DeviceUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
     gradients_ = std::move(gradients);
     sum_ = &sum;
     layout_ = gradients_.layout;
+    begun_everywhere_ = false;
     clear_missing();
     const bool first = !std::exchange(reduced_, true);
     flagged_ = !first || !context_->backwards().regular() || learned_own_.empty();
@@ -162,9 +163,16 @@ void DeviceUnit::send() {
 
 Begun DeviceUnit::wait_begun() {
   return context_->guarded(message_prefix(spec_.name), "reduce", [&] {
-    if (context_->held_back(spec_.id)) return Begun::HeldBack;
-    return flagged_ ? flags_->wait_begun() : Begun::Yes;
+    return context_->held_back(spec_.id) ? Begun::HeldBack : context_->wait_sent(spec_.id);
   });
+}
+
+Begun DeviceUnit::wait_begun_everywhere() {
+  const bool under_way = gradients_.layout != nullptr;
+  if (!under_way || !flagged_ || begun_everywhere_) return Begun::Yes;
+  const Begun begun = flags_->wait_begun();
+  begun_everywhere_ = begun == Begun::Yes;
+  return begun;
 }
 
 void DeviceUnit::wait_reduce() {

@@ -55,6 +55,8 @@ class DeviceUnit final : public UnitCollectives {
 
   // Its reduction goes out now.
   void send();
+  // Waits until every rank has begun its reduction, if one is under way; not while a peer stalls.
+  Begun wait_begun_everywhere();
 
   int id() const { return spec_.id; }
   // Whether it was reduced without flags in this backward.
@@ -90,6 +92,7 @@ class DeviceUnit final : public UnitCollectives {
   std::unique_ptr<UnitCollectives> flags_;
   GradientSum present_;
   bool flagged_ = true;                             // the reduction under way
+  bool begun_everywhere_ = false;                   // the same
   bool reduced_ = false;                            // in this backward
   bool lacks_flags_ = false;                        // the same, without flags
   std::vector<uint8_t> own_;                        // flags of this rank's first reduction in this backward
