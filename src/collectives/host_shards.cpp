@@ -210,7 +210,6 @@ class HostShardGroup final : public Group {
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 
   void note_call(const WorldCall* call) override { host_->note_call(call); }
-  void reductions_end(bool everywhere) override { host_->reductions_end(everywhere); }
   void barrier() override {
     HostShardUnit::begin_all(*copies_);
     host_->barrier();
