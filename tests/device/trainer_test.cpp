@@ -4,12 +4,15 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "apps/fsdp-train/train_program.h"
 
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 class TrainerOnDevice : public TrainProgram {
@@ -44,6 +47,42 @@ TEST_F(TrainerOnDevice, TrainsByDefault) {
   std::getline(report, line);
   EXPECT_THAT(line, MatchesRegex("[0-9]+ launches, [0-9]+ waits of the host, 0 missing waits"));
   expect_near(losses_of(folder_ / "default"), losses_on_cpu(), 1e-4);
+}
+
+// Of a whole run, with what comes before the first step.
+int64_t host_waits_of(const std::string& report) {
+  std::ifstream file(report);
+  std::string launches, word;
+  int64_t waits = -1;
+  file >> launches >> word >> waits;
+  return waits;
+}
+
+// For all its losses and the norm together. The measurement of the peak before the first step waits a few times more or
+// less, depending on how fast the machine is.
+TEST_F(TrainerOnDevice, WaitsForTheGpuOncePerStep) {
+  for (const std::string more : {"", "--micro-batches 3 --param-dtype bf16 --clip 0.1"}) {
+    std::vector<int64_t> waits;
+    for (const std::string steps : {"4", "44"}) {
+      const std::string run = "run" + steps + "-" + std::to_string(more.size()), report = folder_ / (run + ".report");
+      setenv("FSDP_TEST_DEVICE_CHECK", report.c_str(), 1);
+      EXPECT_EQ(tiny(run, "--no-save --validate-every 0 --steps " + steps + " " + more).code, 0);
+      waits.push_back(host_waits_of(report));
+    }
+    EXPECT_NEAR(static_cast<double>(waits[1] - waits[0]), 40, 15) << more;
+  }
+}
+
+TEST_F(TrainerOnDevice, ComparesThePlanWithTheMemoryOfTheGpu) {
+  setenv("FSDP_TEST_DEVICE_MEMORY", "64000000", 1);
+  const Ending ending = tiny("large", "--width 512 --layers 4 --heads 8");
+  EXPECT_EQ(ending.code, 2);
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("memory of GPUs      does not fit: "), HasSubstr("64.0 MB available"),
+                                   HasSubstr("the run needs more memory than the GPUs of this host have left for it")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
+  unsetenv("FSDP_TEST_DEVICE_MEMORY");
+  const Ending planned = run_train("--dry-run --width 32 --layers 2 --heads 2");
+  EXPECT_THAT(planned.output, AllOf(HasSubstr("memory of GPUs      fits: "), HasSubstr("passes of 1 and of 2 layers")));
 }
 
 TEST_F(TrainerOnDevice, HasTheSameBitsHoweverItSavesMemory) {
