@@ -144,6 +144,11 @@ std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) 
   return corrected;
 }
 
+void DeviceContext::ranks_differ(bool differ) {
+  order_.hold_back(differ);
+  if (differ) backwards_.ranks_differ();
+}
+
 bool DeviceContext::stalls(c10d::Work& work) {
   if (!device_.is_cpu()) return false;
   for (Patience patience(stalled_ ? kStalledAgain : kStalled); !work.isCompleted() && !patience.is_over();)

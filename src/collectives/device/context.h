@@ -76,7 +76,7 @@ class DeviceContext {
   void flush(int id);
   RegularBackwards& backwards() { return backwards_; }
   std::vector<int> reductions_end(bool everywhere, bool as_before);
-  void ranks_differ(bool differ) { order_.hold_back(differ); }
+  void ranks_differ(bool differ);
 
   // Where a wait makes the host wait, as on a CPU in a device's place: whether the work is not over within a second.
   // After one that was not, others are given less time until the end of the backward.

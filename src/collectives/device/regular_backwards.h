@@ -3,8 +3,9 @@
 //
 // In each backward a rank notes the order of its reductions, and whether they had other gradients than in the last one.
 // Backwards are regular once every rank has repeated one. Where one then does not repeat the last, it takes twice as
-// many until they are regular again: every rank has the same answer, as all take it from what all said at the ends of
-// backwards. Pure; not for concurrent use.
+// many until they are regular again. After one in which ranks used different units none is regular any more: a rank
+// that waits for a reduction without flags relies on its peers to begin it. Every rank has the same answer, as all take
+// it from what all said. Pure; not for concurrent use.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,8 @@ class RegularBackwards {
     order_.push_back(unit);
     as_before_ &= as_before;
   }
+  // In this backward ranks use different units. All ranks say so.
+  void ranks_differ() { differed_ = true; }
   // At the end, before the ranks reduce what is left: whether this backward was as the last one.
   bool as_before() {
     said_ = order_;
@@ -33,14 +36,14 @@ class RegularBackwards {
     last_ = std::exchange(said_, {});
     if (!all_as_before && regular_) needed_ = std::min(2 * needed_, kMost);
     repeated_ = all_as_before ? repeated_ + 1 : 0;
-    regular_ = everywhere && repeated_ >= needed_;
+    regular_ = everywhere && !differed_ && repeated_ >= needed_;
     if (!everywhere) repeated_ = 0;
   }
 
  private:
   static constexpr int kMost = 1 << 20;
 
-  bool regular_ = false, as_before_ = true;
+  bool regular_ = false, as_before_ = true, differed_ = false;
   int repeated_ = 0;  // backwards in a row, on all ranks
   int needed_ = 1;
   std::vector<int> order_, said_, last_;  // of this rank's reductions

@@ -189,6 +189,18 @@ TEST(RegularBackwards, TakeLongerEachTimeThatOneWasNot) {
   }
 }
 
+TEST(RegularBackwards, AreNoneAnyMoreOnceRanksUsedDifferentUnits) {
+  RegularBackwards backwards;
+  for (int i = 0; i < 2; ++i) run(backwards, {1, 2});
+  EXPECT_TRUE(backwards.regular());
+  backwards.ranks_differ();
+  EXPECT_TRUE(backwards.regular());  // to its end, as peers may have begun reductions without flags
+  for (int i = 0; i < 10; ++i) {
+    run(backwards, {1, 2});
+    EXPECT_FALSE(backwards.regular());
+  }
+}
+
 TEST(RegularBackwards, AreNoneAfterOneThatWasGivenUp) {
   RegularBackwards backwards;
   for (int i = 0; i < 3; ++i) run(backwards, {1, 0});
