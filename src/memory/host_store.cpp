@@ -76,7 +76,7 @@ class HostBytes final : public StoredBytes {
   std::shared_ptr<HostStore> store_;
   int64_t number_, numel_;
   torch::Device device_;
-  WeakStorage original_;  // of what was put; while it is there, nobody asks for the copy
+  WeakStorage original_;  // of what was put; while it lives, the copy is not read
   torch::Tensor source_;  // until it has left
   std::optional<c10::Stream> user_;
   torch::Tensor host_;

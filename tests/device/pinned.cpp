@@ -36,7 +36,7 @@ void protect(const Range& pages, int protection) {
   if (pages.begin < pages.end) mprotect(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, protection);
 }
 
-// The pages of a range that nobody else's bytes are on.
+// The pages that hold bytes of this range alone.
 Range pages_of(const PinnedState& s, const Range& range) {
   auto after = s.blocks.upper_bound(range.begin);
   uintptr_t end = range.end / kPageBytes * kPageBytes;

@@ -21,7 +21,7 @@ using c10d::Work;
 using WorkPtr = c10::intrusive_ptr<Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// The bytes of one exchange, which whoever comes first waits for.
+// The bytes of one exchange. The first caller waits for them.
 class Bytes {
  public:
   Bytes(WorkPtr gloo, HostTensors tensors) : gloo_(std::move(gloo)), tensors_(std::move(tensors)) {}
@@ -49,7 +49,7 @@ class DeviceWork final : public Work {
         pending_([bytes = bytes_] { bytes->wait(kNoTimeout); }) {
     end_.record(stream_);
   }
-  // As NCCL's: an exchange that nobody waits for still takes place.
+  // As NCCL's: an exchange without a wait takes place, too.
   ~DeviceWork() override {
     try {
       bytes_->wait(kNoTimeout);
