@@ -14,7 +14,7 @@ namespace fsdp::optim {
 namespace {
 
 using torch::Tensor;
-using Tensors = std::vector<Tensor>;
+using Pieces = std::vector<Tensor>;
 
 constexpr int64_t kBlock = 64, kLanes = 8;          // as norm.cpp's
 constexpr int64_t kChunkNumel = int64_t{1} << 25;   // at once, so that the tensors made on the way stay small
@@ -28,8 +28,8 @@ bool follows(const Tensor& run, const Tensor& piece) {
 }
 
 // The pieces, and as one those that lie one behind the other.
-Tensors runs_of(const Tensors& pieces) {
-  Tensors runs;
+Pieces runs_of(const Pieces& pieces) {
+  Pieces runs;
   for (const Tensor& piece : pieces) {
     if (piece.numel() == 0) continue;
     if (!runs.empty() && follows(runs.back(), piece)) {
@@ -42,7 +42,7 @@ Tensors runs_of(const Tensors& pieces) {
 }
 
 // Copies, each at a block's start. Zeros behind them add nothing.
-Tensor copied_together(const Tensors& parts) {
+Tensor copied_together(const Pieces& parts) {
   std::vector<int64_t> offsets;
   int64_t blocks = 0;
   for (const Tensor& part : parts) {
@@ -50,15 +50,15 @@ Tensor copied_together(const Tensors& parts) {
     blocks += whole_blocks(part.numel());
   }
   Tensor together = torch::zeros({blocks * kBlock}, parts[0].options());
-  Tensors places;
+  Pieces places;
   for (size_t i = 0; i < parts.size(); ++i) places.push_back(together.narrow(0, offsets[i], parts[i].numel()));
   at::_foreach_copy_(places, parts);
   return together;
 }
 
 // The runs' elements in tensors of whole blocks, of at most kChunkNumel each.
-Tensors blocks_of(const Tensors& runs) {
-  Tensors all, short_ones;
+Pieces blocks_of(const Pieces& runs) {
+  Pieces all, short_ones;
   int64_t numel = 0;
   const auto copy = [&] {
     if (!short_ones.empty()) all.push_back(copied_together(std::exchange(short_ones, {})));
@@ -91,7 +91,7 @@ void add_lanes(const Tensor& elements, const Tensor& lanes, double norm_type) {
 }
 
 // [blocks] of double: the lanes of each are added in order.
-Tensor block_sums(const Tensors& chunk, double norm_type) {
+Tensor block_sums(const Pieces& chunk, double norm_type) {
   int64_t blocks = 0;
   for (const Tensor& part : chunk) blocks += part.numel() / kBlock;
   const Tensor lanes = torch::zeros({blocks, kLanes}, chunk[0].options().dtype(torch::kFloat64));
@@ -114,8 +114,8 @@ Tensor limbs_of(const Tensor& words) { return words.narrow(-1, 0, ExactSum::kLim
 Tensor special_of(const Tensor& words) { return words.select(-1, NormSum::kSpecialWord).view(torch::kFloat64); }
 Tensor largest_of(const Tensor& words) { return words.select(-1, NormSum::kLargestWord).view(torch::kFloat64); }
 
-Tensor largest(const Tensors& pieces) {
-  Tensors some;
+Tensor largest(const Pieces& pieces) {
+  Pieces some;
   std::ranges::copy_if(pieces, std::back_inserter(some), [](const Tensor& piece) { return piece.numel() > 0; });
   if (some.empty()) return torch::zeros({}, pieces[0].options().dtype(torch::kFloat64));
   const auto infinity = std::numeric_limits<double>::infinity();
@@ -124,14 +124,14 @@ Tensor largest(const Tensors& pieces) {
 
 }  // namespace
 
-Tensor norm_words(const Tensors& pieces, double norm_type) {
+Tensor norm_words(const Pieces& pieces, double norm_type) {
   const auto options = pieces.at(0).options();
   const Tensor zero = torch::zeros({}, options.dtype(torch::kFloat64));
   if (std::isinf(norm_type)) {
     return words_of(torch::zeros({ExactSum::kLimbs}, options.dtype(torch::kInt64)), zero, largest(pieces));
   }
   DeviceExactSum sum(options.device());
-  Tensors chunk;
+  Pieces chunk;
   int64_t numel = 0;
   const auto add = [&] {
     if (!chunk.empty()) sum.add(block_sums(std::exchange(chunk, {}), norm_type));
@@ -146,7 +146,7 @@ Tensor norm_words(const Tensors& pieces, double norm_type) {
   return words_of(sum.limbs(), sum.special(), zero);
 }
 
-Tensor add_norm_words(const Tensors& sums) {
+Tensor add_norm_words(const Pieces& sums) {
   if (sums.size() == 1) return sums[0];
   const Tensor all = torch::stack(sums);
   return words_of(limbs_of(all).sum(0), special_of(all).sum(0), largest_of(all).amax(0));

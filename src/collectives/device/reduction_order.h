@@ -26,7 +26,10 @@ class ReductionOrder {
   // Whether it lacks a word: this rank has begun more units than rank 0 has named.
   bool lacks_word() const { return learns_ && !holds_back_ && expected_.size() < first_begun_.size(); }
   // From now on ranks use different units, or no more. All ranks say the same, after the same words of rank 0.
-  void hold_back(bool all) { holds_back_ = all; }
+  void hold_back(bool all) {
+    holds_back_ = all;
+    if (!all) held_back_before_ = false;  // the next backward begins with words
+  }
   bool holds_back() const { return holds_back_; }
   // Whether rank 0 may have said words in this backward.
   bool may_have_words() const { return learns_ && !held_back_before_; }

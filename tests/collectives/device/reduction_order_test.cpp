@@ -137,6 +137,20 @@ Units sent_by(const Units& expected, const Units& begun) {
   return sent;
 }
 
+// Ranks that differ, do the same again, and differ once more: rank 0 may have said words before.
+TEST(ReductionOrder, MayHaveWordsInABackwardThatBeganWithoutHoldingBack) {
+  ReductionOrder order;
+  EXPECT_TRUE(order.may_have_words());
+  order.hold_back(true);
+  EXPECT_TRUE(order.may_have_words());
+  order.end(/*everywhere=*/true);
+  EXPECT_FALSE(order.may_have_words());
+  order.hold_back(false);
+  EXPECT_TRUE(order.may_have_words());
+  order.hold_back(true);
+  EXPECT_TRUE(order.may_have_words());
+}
+
 TEST(ReductionOrder, IsTheSameOnEveryRankWhateverTheyBeginFirst) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 2000; ++trial) {
