@@ -61,36 +61,15 @@ Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   return channels;
 }
 
-void DeviceContext::add(int id, DeviceUnit& unit) {
-  units_[id] = &unit;
-  words_.open(2 * id + 1);
-}
+void DeviceContext::add(int id, DeviceUnit& unit) { units_[id] = &unit; }
 
 void DeviceContext::send(const std::vector<int>& units) {
   for (int id : units) units_.at(id)->send();
 }
 
-void DeviceContext::begin_reduction(int id) {
-  send(order_.begin(id));
-  if (!order_.lacks_word()) return;
-  if (host_->rank() > 0) return hear_words();
-  words_.say(id);
-  send(order_.word(id));
-}
+void DeviceContext::begin_reduction(int id) { send(order_.begin(id)); }
 
-// While rank 0 says them before this rank goes on.
-void DeviceContext::hear_words() {
-  while (order_.lacks_word()) {
-    const std::optional<int> unit = words_.hear();
-    if (!unit) return;
-    send(order_.word(*unit));
-  }
-}
-
-bool DeviceContext::held_back(int id) {
-  if (order_.held_back(id)) hear_words();
-  return order_.held_back(id);
-}
+bool DeviceContext::held_back(int id) { return order_.held_back(id); }
 
 Begun DeviceContext::wait_sent(int id) {
   for (int before : order_.sent_in_order()) {
@@ -101,16 +80,15 @@ Begun DeviceContext::wait_sent(int id) {
 }
 
 void DeviceContext::flush(int id) {
-  // Rank 0 may have said words before it began to hold back.
-  const bool ends_words = order_.holds_back() && order_.may_have_words();
-  if (ends_words && host_->rank() == 0) words_.say_no_more();
-  if (!order_.held_back(id)) return;
-  for (int unit = 0; ends_words && host_->rank() > 0 && unit >= 0;) {
-    unit = words_.hear_last();
-    if (unit >= 0) send(order_.word(unit));
-  }
-  while (order_.lacks_word()) hear_words();
-  send(order_.flush(id));
+  if (order_.held_back(id)) send(order_.flush(id));
+}
+
+// All ranks have begun the same units.
+void DeviceContext::learn_order(const std::vector<int>& begun) {
+  torch::Tensor units = torch::tensor(begun, torch::kInt32);
+  host_->broadcast_(units, 0);
+  const int* first = units.const_data_ptr<int>();
+  order_.expect({first, first + units.numel()});
 }
 
 // Of the units that were reduced without flags, as on every rank: which gradients there were.
@@ -135,8 +113,9 @@ std::vector<int> DeviceContext::correct_flags() {
 }
 
 std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) {
-  if (everywhere) words_.end();
+  const std::vector<int> begun = order_.begun_in_order();
   order_.end(everywhere);
+  if (everywhere && order_.learns() && !begun.empty()) learn_order(begun);
   stalled_ = false;
   const std::vector<int> corrected = everywhere && !as_before ? correct_flags() : std::vector<int>();
   backwards_.end(everywhere, as_before);

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "base/failure_latch.h"
-#include "collectives/device/order_words.h"
 #include "collectives/device/reduction_order.h"
 #include "collectives/device/regular_backwards.h"
 #include "collectives/device/work_watch.h"
@@ -95,7 +94,7 @@ class DeviceContext {
  private:
   void send(const std::vector<int>& units);
   std::vector<int> correct_flags();
-  void hear_words();
+  void learn_order(const std::vector<int>& begun);
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
   void abort();
   // Of a failure: gives up what the device waits for, and returns what the caller is told.
@@ -109,7 +108,6 @@ class DeviceContext {
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
   std::map<int, DeviceUnit*> units_;  // those that live
   ReductionOrder order_;
-  OrderWords words_{*host_};
   RegularBackwards backwards_;
   FailureLatch latch_;
   WorkWatch watch_;  // ends before the process groups

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace fsdp::collectives::device {
@@ -40,6 +41,10 @@ class ReductionOrder {
   // of each that has one. No word is lacking.
   std::vector<int> flush(int unit);
   bool held_back(int unit) const { return count_of(sent_, unit) < count_of(begun_, unit); }
+  // The units as this rank began them in this backward. As many on every rank, at the end.
+  const std::vector<int>& begun_in_order() const { return first_begun_; }
+  // The order to expect from now on: one for all ranks.
+  void expect(std::vector<int> units) { expected_ = std::move(units); }
   // The units whose reductions have gone out in this backward, in order.
   const std::vector<int>& sent_in_order() const { return sent_in_order_; }
 
