@@ -9,7 +9,7 @@ namespace trainer {
 
 namespace {
 
-// Of those that linear_cross_entropy makes again.
+// Bytes of the logits that linear_cross_entropy makes again.
 double logits_again_bytes(const Host& host) { return most_logits_bytes(host) / 4; }
 
 // Beside the activations, when they are most: the gradient of what the head is given, which is in fp32, and the logits

@@ -59,7 +59,7 @@ LayerTimes layer_times(const torch::Device& device, const Options& options, bool
   return {.layer = layer, .rest = std::max(0.0, one - layer)};
 }
 
-// Of AdamW, whose step is bound by memory.
+// Memory bounds the step of AdamW.
 double update_seconds_per_parameter(const torch::Device& device) {
   constexpr int64_t kNumel = 1 << 24;
   const auto make = [&] { return std::vector<torch::Tensor>{torch::zeros({kNumel}, device)}; };

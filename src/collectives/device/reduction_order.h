@@ -6,10 +6,10 @@
 // reduce holds up those behind it until the end of the backward, when every rank has begun the same ones and sends the
 // rest. A unit that is reduced again in one backward goes then too.
 //
-// The expected order is that in which rank 0 began its reductions in the last backward. In a backward that learns it,
-// the first and one after a surprise, it comes in words, unit by unit: rank 0 says which unit it begins next, and every
-// rank sends that one as soon as it has begun it. Models that surprise again learn in every backward. While ranks use
-// different units, all reductions are held back until the end. Pure; not for concurrent use.
+// The expected order is that in which rank 0 began its reductions in the last backward that learned it: the first, and
+// one after a surprise. The group gives it to all ranks at the end of that backward (expect). Models that surprise again
+// learn in every backward. `word` names rank 0's units one by one, in the midst of a backward; no group uses it yet.
+// While ranks use different units, all reductions are held back until the end. Pure; not for concurrent use.
 #pragma once
 
 #include <cstddef>
