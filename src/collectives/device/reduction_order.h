@@ -7,9 +7,9 @@
 // rest. A unit that is reduced again in one backward goes then too.
 //
 // The expected order is that in which rank 0 began its reductions in the last backward that learned it: the first, and
-// one after a surprise. The group gives it to all ranks at the end of that backward (expect). Models that surprise again
-// learn in every backward. `word` names rank 0's units one by one, in the midst of a backward; no group uses it yet.
-// While ranks use different units, all reductions are held back until the end. Pure; not for concurrent use.
+// one after a surprise. The group gives it to all ranks at the end of that backward (expect). Models that surprise
+// again learn in every backward. `word` names rank 0's units one by one, in the midst of a backward; no group uses it
+// yet. While ranks use different units, all reductions are held back until the end. Pure; not for concurrent use.
 #pragma once
 
 #include <cstddef>
