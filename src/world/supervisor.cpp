@@ -36,6 +36,12 @@ std::string without_prefix(const std::string& message, int rank, int ranks) {
   return message.rfind(prefix, 0) == 0 ? message.substr(prefix.size()) : message;
 }
 
+bool is_handled_here(int number) {
+  struct sigaction action {};
+  sigaction(number, nullptr, &action);
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+
 bool hides_ends(const struct sigaction& of_children) {
   return of_children.sa_handler == SIG_IGN || (of_children.sa_flags & SA_NOCLDWAIT) != 0;
 }
@@ -66,6 +72,7 @@ Supervisor::~Supervisor() {
   ranks_.clear();
   if (signals_ >= 0) close(signals_);
   restore_signals();
+  for (int number : kept_) raise(number);
 }
 
 void Supervisor::restore_signals() {
@@ -157,8 +164,11 @@ void Supervisor::read_signals() {
   signalfd_siginfo info;
   while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const auto number = static_cast<int>(info.ssi_signo);
-    if ((number == SIGUSR1 || number == SIGUSR2) && anybody_handles(number)) {
+    const bool is_for_handlers = number == SIGUSR1 || number == SIGUSR2;
+    if (is_for_handlers && anybody_handles(number)) {
       pass_on(number);
+    } else if (is_for_handlers && !anything_running() && is_handled_here(number)) {
+      kept_.push_back(number);
     } else {
       interrupt(number);
     }

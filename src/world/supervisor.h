@@ -3,10 +3,10 @@
 // Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
 // output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
 // SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was ignored,
-// as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as before.
-// Nothing but the end of a rank keeps
-// it waiting: it serves signals and deaths while nobody reads the output, and time in which the job was stopped as a
-// whole does not count.
+// as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as before. A
+// SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own handler.
+// Nothing but the end of a rank keeps it waiting: it serves signals and deaths while nobody reads the output, and time
+// in which the job was stopped as a whole does not count.
 #pragma once
 
 #include <signal.h>
@@ -92,6 +92,7 @@ class Supervisor {
   int lost_ = 0;                             // ranks that failed so
   int interrupted_by_ = 0;                   // the signal
   Clock::time_point interrupted_at_;
+  std::vector<int> kept_;  // signals for handlers of this process, raised when it has its signals back
   sigset_t previous_mask_;
   struct sigaction previous_pipe_action_;
   struct sigaction previous_child_action_;

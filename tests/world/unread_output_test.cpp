@@ -109,6 +109,25 @@ TEST(UnreadOutput, OfASlowReaderIsComplete) {
   }
 }
 
+// The ranks that would handle it have ended: it is this process's, which goes on.
+TEST(UnreadOutput, OfAnEndedJobLeavesASignalToTheHandlerOfItsProcess) {
+  const RunResult result = run_process([] {
+    static volatile std::sig_atomic_t noticed = 0;
+    std::signal(SIGUSR2, [](int) { noticed = 1; });
+    FILE* reader = popen(("sleep 1; kill -USR2 " + std::to_string(getpid()) + "; sleep 1; cat >&2").c_str(), "w");
+    dup2(fileno(reader), STDOUT_FILENO);
+    // More than a pipe holds, and less than two.
+    const int code = launch({.ranks = 2}, [](World& world) {
+      if (world.rank() == 0) std::cout << std::string(90000, 'x') << "the end\n";
+    });
+    close(STDOUT_FILENO);
+    pclose(reader);
+    return code == 0 && noticed ? 0 : 1;
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the end\n"));
+}
+
 // Ranks that were asked to end are not ended by their output before they have saved.
 TEST(UnreadOutput, OfAReaderThatIsGoneEndsNoRankThatSaves) {
   const RunResult result = run_process([] {
