@@ -61,7 +61,10 @@ Channels DeviceContext::channels(const layout::UnitLayout& layout) {
   return channels;
 }
 
-void DeviceContext::add(int id, DeviceUnit& unit) { units_[id] = &unit; }
+void DeviceContext::add(int id, DeviceUnit& unit) {
+  units_[id] = &unit;
+  order_.add(id);
+}
 
 void DeviceContext::send(const std::vector<int>& units) {
   for (int id : units) units_.at(id)->send();
@@ -114,8 +117,7 @@ std::vector<int> DeviceContext::correct_flags() {
 
 std::vector<int> DeviceContext::reductions_end(bool everywhere, bool as_before) {
   const std::vector<int> begun = order_.begun_in_order();
-  order_.end(everywhere);
-  if (everywhere && order_.learns() && !begun.empty()) learn_order(begun);
+  if (order_.end(everywhere)) learn_order(begun);
   stalled_ = false;
   const std::vector<int> corrected = everywhere && !as_before ? correct_flags() : std::vector<int>();
   backwards_.end(everywhere, as_before);

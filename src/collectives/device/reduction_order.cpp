@@ -22,11 +22,6 @@ std::vector<int> ReductionOrder::begin(int unit) {
   return send_expected();
 }
 
-std::vector<int> ReductionOrder::word(int unit) {
-  expected_.push_back(unit);
-  return send_expected();
-}
-
 std::vector<int> ReductionOrder::send_expected() {
   std::vector<int> sent;
   if (holds_back_) return sent;
@@ -49,24 +44,24 @@ std::vector<int> ReductionOrder::flush(int unit) {
   return sent;
 }
 
-// The same answer on every rank at the end of a backward.
 bool ReductionOrder::surprised() const {
-  return std::set<int>(first_begun_.begin(), first_begun_.end()) != std::set<int>(expected_.begin(), expected_.end());
+  return surprises_ == 0 ||
+         std::set<int>(first_begun_.begin(), first_begun_.end()) != std::set<int>(expected_.begin(), expected_.end());
 }
 
-void ReductionOrder::end(bool everywhere) {
-  if (holds_back_) learns_ = true;
-  held_back_before_ = holds_back_;
-  if (everywhere && !first_begun_.empty() && !holds_back_) {
-    surprises_ += surprised();
-    learns_ = surprised() || surprises_ > 1;
+bool ReductionOrder::end(bool everywhere) {
+  bool teaches = everywhere && !first_begun_.empty();
+  if (teaches && !holds_back_) {
+    const bool surprise = surprised();
+    surprises_ += surprise;
+    teaches = surprise || surprises_ > 1;
   }
-  if (learns_) expected_.clear();
   next_ = 0;
   begun_.clear();
   sent_.clear();
   sent_in_order_.clear();
   first_begun_.clear();
+  return teaches;
 }
 
 }  // namespace fsdp::collectives::device

@@ -6,10 +6,11 @@
 // reduce holds up those behind it until the end of the backward, when every rank has begun the same ones and sends the
 // rest. A unit that is reduced again in one backward goes then too.
 //
-// The expected order is that in which rank 0 began its reductions in the last backward that learned it: the first, and
-// one after a surprise. The group gives it to all ranks at the end of that backward (expect). Models that surprise
-// again learn in every backward. `word` names rank 0's units one by one, in the midst of a backward; no group uses it
-// yet. While ranks use different units, all reductions are held back until the end. Pure; not for concurrent use.
+// Before the first backward the expected order is that in which the units were registered, backwards. From then on it
+// is the order in which rank 0 began its reductions in the last backward that taught it: the first, and one after a
+// surprise. The group gives it to all ranks at the end of that backward (expect). Models that surprise again teach in
+// every backward. While ranks use different units, all reductions are held back until the end. Pure; not for concurrent
+// use.
 #pragma once
 
 #include <cstddef>
@@ -20,36 +21,27 @@ namespace fsdp::collectives::device {
 
 class ReductionOrder {
  public:
+  // A unit is registered: on every rank the same.
+  void add(int unit) { expected_.insert(expected_.begin(), unit); }
   // This rank has begun a reduction of `unit`. The units whose reductions go out now, in order.
   std::vector<int> begin(int unit);
-  // Whether this backward learns the order.
-  bool learns() const { return learns_; }
-  // Whether it lacks a word: this rank has begun more units than rank 0 has named.
-  bool lacks_word() const { return learns_ && !holds_back_ && expected_.size() < first_begun_.size(); }
-  // From now on ranks use different units, or no more. All ranks say the same, after the same words of rank 0.
-  void hold_back(bool all) {
-    holds_back_ = all;
-    if (!all) held_back_before_ = false;  // the next backward begins with words
-  }
-  bool holds_back() const { return holds_back_; }
-  // Whether rank 0 may have said words in this backward.
-  bool may_have_words() const { return learns_ && !held_back_before_; }
-  // Rank 0 begins `unit` next. The units whose reductions go out now.
-  std::vector<int> word(int unit);
+  // From now on ranks use different units, or no more. All ranks say the same.
+  void hold_back(bool all) { holds_back_ = all; }
   // To be sent once a reduction that was held back is waited for: it, and all others that are to be sent before it.
   // This rank has begun every reduction that any rank begins in the same round: the first of each unit, then the second
-  // of each that has one. No word is lacking.
+  // of each that has one.
   std::vector<int> flush(int unit);
   bool held_back(int unit) const { return count_of(sent_, unit) < count_of(begun_, unit); }
   // The units as this rank began them in this backward. As many on every rank, at the end.
   const std::vector<int>& begun_in_order() const { return first_begun_; }
-  // The order to expect from now on: one for all ranks.
-  void expect(std::vector<int> units) { expected_ = std::move(units); }
   // The units whose reductions have gone out in this backward, in order.
   const std::vector<int>& sent_in_order() const { return sent_in_order_; }
 
-  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one.
-  void end(bool everywhere);
+  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one. Whether it teaches the
+  // order: then `expect` follows. Every rank has the same answer.
+  bool end(bool everywhere);
+  // The order to expect from now on: one for all ranks.
+  void expect(std::vector<int> units) { expected_ = std::move(units); }
 
  private:
   using Counts = std::vector<int>;  // by unit
@@ -62,8 +54,8 @@ class ReductionOrder {
   std::vector<int> send_expected();
   bool surprised() const;
 
-  bool learns_ = true, holds_back_ = false, held_back_before_ = false;
-  int surprises_ = 0;
+  bool holds_back_ = false;
+  int surprises_ = 0;  // the first backward is one
   std::vector<int> expected_;
   size_t next_ = 0;  // of those
   Counts begun_, sent_;

@@ -32,7 +32,7 @@ class DeviceUnit final : public UnitCollectives {
   ~DeviceUnit() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers()};
+    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers(), .joins = has_peers()};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override {

@@ -17,15 +17,29 @@ using ::testing::IsEmpty;
 
 using Units = std::vector<int>;
 
+// Ends a backward: rank 0's order, where it teaches one. Whether it did.
+bool end(ReductionOrder& order) {
+  const Units begun = order.begun_in_order();
+  const bool teaches = order.end(/*everywhere=*/true);
+  if (teaches) order.expect(begun);
+  return teaches;
+}
+
 // Rank 0's order of the last backward.
 ReductionOrder expecting(const Units& units) {
   ReductionOrder order;
-  for (int unit : units) {
-    order.begin(unit);
-    order.word(unit);
-  }
-  order.end(/*everywhere=*/true);
+  for (int unit : units) order.begin(unit);
+  end(order);
   return order;
+}
+
+TEST(ReductionOrder, IsAtFirstThatOfRegistrationBackwards) {
+  ReductionOrder order;
+  for (int unit : {0, 1, 2}) order.add(unit);
+  EXPECT_THAT(order.begin(1), IsEmpty());
+  EXPECT_THAT(order.begin(2), ElementsAre(2, 1));
+  EXPECT_THAT(order.begin(0), ElementsAre(0));
+  EXPECT_TRUE(end(order));  // in which order rank 0 began them, the others do not know
 }
 
 TEST(ReductionOrder, SendsWhatComesAsExpectedAtOnce) {
@@ -34,8 +48,7 @@ TEST(ReductionOrder, SendsWhatComesAsExpectedAtOnce) {
   EXPECT_THAT(order.begin(1), ElementsAre(1));
   EXPECT_THAT(order.begin(2), ElementsAre(2));
   EXPECT_FALSE(order.held_back(2));
-  order.end(/*everywhere=*/true);
-  EXPECT_FALSE(order.learns());
+  EXPECT_FALSE(end(order));
 }
 
 TEST(ReductionOrder, HoldsBackWhatComesTooEarly) {
@@ -46,51 +59,31 @@ TEST(ReductionOrder, HoldsBackWhatComesTooEarly) {
   EXPECT_FALSE(order.held_back(1));
 }
 
-TEST(ReductionOrder, IsLearntWordByWord) {
-  ReductionOrder order;
-  EXPECT_TRUE(order.learns());
-  EXPECT_FALSE(order.lacks_word());
-  EXPECT_THAT(order.begin(0), IsEmpty());
-  EXPECT_TRUE(order.lacks_word());
-  EXPECT_THAT(order.word(0), ElementsAre(0));
-  EXPECT_THAT(order.begin(2), IsEmpty());
-  EXPECT_THAT(order.word(1), IsEmpty());  // not begun here
-  EXPECT_TRUE(order.held_back(2));
-  EXPECT_FALSE(order.lacks_word());
-  EXPECT_THAT(order.begin(1), ElementsAre(1));
-  EXPECT_THAT(order.word(2), ElementsAre(2));
-  EXPECT_FALSE(order.held_back(2));
-  order.end(/*everywhere=*/true);
-  EXPECT_FALSE(order.learns());
-  EXPECT_THAT(order.begin(2), IsEmpty());
-  EXPECT_THAT(order.begin(0), ElementsAre(0));
-}
-
 TEST(ReductionOrder, IsLearntAnewAfterASurprise) {
   ReductionOrder order = expecting({1, 0});
   order.begin(1);
   order.flush(1);
-  order.end(/*everywhere=*/true);
-  EXPECT_TRUE(order.learns());
-  order.begin(1);
-  order.word(1);
-  order.end(/*everywhere=*/true);
-  EXPECT_FALSE(order.learns());
+  EXPECT_TRUE(end(order));
+  EXPECT_THAT(order.begin(1), ElementsAre(1));
+  EXPECT_TRUE(end(order));  // the second surprise: from then on in each backward
 }
 
 TEST(ReductionOrder, IsLearntInEachBackwardWhereTheyTakeTurns) {
   ReductionOrder order = expecting({1, 0});
   for (int backward = 0; backward < 6; ++backward) {
-    const Units units = backward % 2 == 0 ? Units{2, 0} : Units{1, 0};
-    for (int unit : units) {
-      order.begin(unit);
-      if (order.lacks_word()) order.word(unit);
-    }
-    if (backward > 2) EXPECT_FALSE(order.held_back(units[0])) << backward;
-    order.flush(units[0]);
-    order.end(/*everywhere=*/true);
+    for (int unit : backward % 2 == 0 ? Units{2, 0} : Units{1, 0}) order.begin(unit);
+    order.flush(0);
+    EXPECT_TRUE(end(order)) << backward;
   }
-  EXPECT_TRUE(order.learns());
+}
+
+TEST(ReductionOrder, IsLearntAfterABackwardInWhichRanksDiffered) {
+  ReductionOrder order = expecting({1, 0});
+  order.hold_back(true);
+  EXPECT_THAT(order.begin(1), IsEmpty());
+  EXPECT_THAT(order.begin(0), IsEmpty());
+  EXPECT_THAT(order.flush(0), ElementsAre(1, 0));
+  EXPECT_TRUE(end(order));
 }
 
 TEST(ReductionOrder, PassesOverAUnitThatTheBackwardDoesNotReduce) {
@@ -120,8 +113,7 @@ TEST(ReductionOrder, StartsAnewWithTheNextBackward) {
 
 TEST(ReductionOrder, LearnsNothingFromABackwardWithoutReductions) {
   ReductionOrder order = expecting({1, 0});
-  order.end(/*everywhere=*/true);
-  EXPECT_FALSE(order.learns());
+  EXPECT_FALSE(end(order));
   EXPECT_THAT(order.begin(1), ElementsAre(1));
 }
 
@@ -135,20 +127,6 @@ Units sent_by(const Units& expected, const Units& begun) {
     if (order.held_back(unit)) add(order.flush(unit));
   }
   return sent;
-}
-
-// Ranks that differ, do the same again, and differ once more: rank 0 may have said words before.
-TEST(ReductionOrder, MayHaveWordsInABackwardThatBeganWithoutHoldingBack) {
-  ReductionOrder order;
-  EXPECT_TRUE(order.may_have_words());
-  order.hold_back(true);
-  EXPECT_TRUE(order.may_have_words());
-  order.end(/*everywhere=*/true);
-  EXPECT_FALSE(order.may_have_words());
-  order.hold_back(false);
-  EXPECT_TRUE(order.may_have_words());
-  order.hold_back(true);
-  EXPECT_TRUE(order.may_have_words());
 }
 
 TEST(ReductionOrder, IsTheSameOnEveryRankWhateverTheyBeginFirst) {
