@@ -16,6 +16,11 @@ void ReductionOrder::send(int unit, std::vector<int>& sent) {
   sent.push_back(unit);
 }
 
+void ReductionOrder::add(int unit) {
+  if (std::ranges::find(expected_, unit) != expected_.end()) return;
+  expected_.insert(expected_.begin() + static_cast<ptrdiff_t>(next_), unit);
+}
+
 std::vector<int> ReductionOrder::begin(int unit) {
   add_one(begun_, unit);
   if (begun_[unit] == 1) first_begun_.push_back(unit);

@@ -21,8 +21,8 @@ namespace fsdp::collectives::device {
 
 class ReductionOrder {
  public:
-  // A unit is registered: on every rank the same.
-  void add(int unit) { expected_.insert(expected_.begin(), unit); }
+  // A unit is registered, the same on every rank. A new one of a known number takes the place of that.
+  void add(int unit);
   // This rank has begun a reduction of `unit`. The units whose reductions go out now, in order.
   std::vector<int> begin(int unit);
   // From now on ranks use different units, or no more. All ranks say the same.

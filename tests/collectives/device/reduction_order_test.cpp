@@ -35,7 +35,7 @@ ReductionOrder expecting(const Units& units) {
 
 TEST(ReductionOrder, IsAtFirstThatOfRegistrationBackwards) {
   ReductionOrder order;
-  for (int unit : {0, 1, 2}) order.add(unit);
+  for (int unit : {0, 1, 0, 2}) order.add(unit);
   EXPECT_THAT(order.begin(1), IsEmpty());
   EXPECT_THAT(order.begin(2), ElementsAre(2, 1));
   EXPECT_THAT(order.begin(0), ElementsAre(0));
