@@ -79,9 +79,15 @@ int64_t saved_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSh
   return bytes;
 }
 
+// A GPU alone casts units into buffers, in place of a copy of the shard.
+bool casts_into_buffers(const PlannedSharding& sharding) {
+  return sharding.on_gpus && sharding.ranks == 1 && sharding.shares_buffers && sharding.param_bytes < kFloatBytes;
+}
+
 // In fp32, and in the dtype that is gathered where that is another.
 int64_t shard_bytes_per_element(const PlannedSharding& sharding) {
-  return kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0);
+  const bool has_copy = sharding.param_bytes < kFloatBytes && !casts_into_buffers(sharding);
+  return kFloatBytes + (has_copy ? sharding.param_bytes : 0);
 }
 
 // Memory that every rank holds alike.
@@ -98,12 +104,13 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
   plan.parameters = all_full / sharding.group * shard_bytes_per_element(sharding);
+  const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
+  if (casts_into_buffers(sharding)) plan.full_parameters = sharding.param_bytes * in_buffers;
   if (sharding.ranks == 1) return plan;
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
   const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
     plan.full_gradients = sharding.full_for_the_step ? all_gradients : buffers * largest_gradients;
-  const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
   if (sharding.on_gpus) {
     if (sharding.group > 1) plan.full_parameters = sharding.param_bytes * in_buffers;
     // Sums that replicas of a shard exchange.

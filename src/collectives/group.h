@@ -93,8 +93,9 @@ class UnitCollectives {
   virtual ~UnitCollectives() = default;
 
   virtual Capabilities capabilities() const = 0;
-  // The part of the flat parameters that this rank owns: [shard_numel], allocated here. The caller writes it only
-  // between `begin_write` and `publish`; a unit begins in the midst of its first write.
+  // The part of the flat parameters that this rank owns: [shard_numel], allocated here, of the unit's dtype, or fp32
+  // where gathers cast it. The caller writes it only between `begin_write` and `publish`; a unit begins in the midst of
+  // its first write.
   virtual torch::Tensor shard() const = 0;
   virtual UnitBytes bytes() const = 0;
   // The elements, of the unit's gradient_dtype, that `begin_reduce` needs in Gradients::staging.

@@ -377,7 +377,8 @@ class DeviceMemory : public ::testing::TestWithParam<int> {};
 
 TEST_P(DeviceMemory, FollowsTheFormulaOfEachStrategy) {
   run_ranks(GetParam(), [](World& world) {
-    expect_formulas(world, [] { return testing_models::make_gpt(); }, 3, /*first=*/0);
+    expect_formulas(
+        world, [] { return testing_models::make_gpt(); }, 3, /*first=*/0);
     expect_formulas(world, testing_models::model_kinds()[1].make, 3, /*first=*/1);
     expect_formulas(world, make_shuffled_layers, 2, /*first=*/1);
   });

@@ -52,6 +52,16 @@ TEST(MemoryPlan, OfGpus) {
   }
 }
 
+// One GPU alone casts units into buffers where they are full only while they are used; elsewhere a copy stays.
+TEST(MemoryPlan, OfOneGpuInSixteenBits) {
+  const MemoryPlan casts = plan_memory(kUnits, {.param_bytes = 2, .on_gpus = true})[0];
+  EXPECT_EQ(casts.parameters, 4 * (128 + 64 + 1024));
+  EXPECT_EQ(casts.full_parameters, 2 * 2 * 1024);
+  const MemoryPlan copy = plan_memory(kUnits, {.param_bytes = 2, .shares_buffers = false, .on_gpus = true})[0];
+  EXPECT_EQ(copy.parameters, 6 * (128 + 64 + 1024));
+  EXPECT_EQ(copy.full_parameters, 0);
+}
+
 // Replicas of a shard exchange their sums in one more copy of it.
 TEST(MemoryPlan, OfReplicasOnGpus) {
   const std::vector<MemoryPlan> plans =
