@@ -69,7 +69,9 @@ buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpe
       return backing->zeros(bytes, options);
     };
   }
-  return [group = model.group.get()](int64_t bytes) { return group->allocate_sum(bytes); };
+  return [group = model.group.get(), backing = model.sum_backing](int64_t bytes) {
+    return group->allocate_sum(bytes, *backing);
+  };
 }
 
 }  // namespace
