@@ -48,7 +48,7 @@ def main():
 def variables_of_programs():
     """With these the programs find LibTorch's libraries and those that lie beside them. PyTorch finds its own."""
     spec = importlib.util.find_spec("torch")
-    if spec is None:
+    if spec is None or spec.origin is None:
         sys.exit(f"run: {sys.executable} has no torch, whose libraries the programs need.")
     torch = pathlib.Path(spec.origin).parent
     places = [FOLDER / "lib", torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
