@@ -24,17 +24,17 @@ struct LinearCrossEntropyOptions {
   int64_t chunk_bytes = 64 << 20;
   // The same for logits on a GPU, where small chunks leave the device idle between kernels.
   int64_t gpu_chunk_bytes = int64_t{1} << 30;
-  // false: the caller has checked that targets are in the vocabulary, and a GPU is not waited for. A target outside of
-  // it then counts as an entry whose logit is 0, and moves no weight of its own.
+  // false: the caller has checked that targets are in the vocabulary, and the host does not wait for a GPU. A target
+  // outside of it then counts as an entry whose logit is 0, and changes no weight of its own.
   bool check_targets = true;
 };
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
 // [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time ("cut cross
 // entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks
-// as fit in `chunk_bytes` (on a GPU `gpu_chunk_bytes`) are kept; the backward uses these up, and makes the others once
-// more. So the memory of logits is bounded, for at most one product more of the head's three: none where all logits
-// fit. Where nothing requires a gradient, one chunk is there at a time.
+// as fit in `chunk_bytes` (on a GPU `gpu_chunk_bytes`) are kept. The backward uses these up, and makes the others once
+// more. So the memory of logits is bounded. It costs at most one more product beside the head's three, and none if all
+// logits fit. If nothing requires a gradient, one chunk is there at a time.
 //
 // `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their
 // exponentials and all sums are fp32, or fp64 for fp64. So is the result: a scalar, or of the shape of `targets`.
