@@ -42,9 +42,9 @@ struct LinearCrossEntropyOptions {
 // in the backward, and its gradient is written where it is reduced. Chunks depend on shapes and options alone, so the
 // bits are those of one process. They are not those of cross_entropy, which adds in another order.
 //
-// Throws `Error` for shapes and dtypes other than these, for a target outside of [0, vocabulary) that is not
-// `ignore_index`, which it names with its position (on a GPU this waits for the targets: see check_targets), for
-// options that cannot be, and for a backward with create_graph: it has no second derivative.
+// Throws `Error` for other shapes and dtypes, for invalid options, and for a backward with create_graph: there is no
+// second derivative. Throws it also for a target outside of [0, vocabulary) that is not `ignore_index`, and names the
+// target and its position. On a GPU this check waits for the targets (check_targets).
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
 

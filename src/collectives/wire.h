@@ -63,7 +63,7 @@ class Wire {
   void note_call(const WorldCall* call);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
-  // As `wait_all`. The first messages are those of `senders`, or of `peers()`, one each. False if one of them is
+  // Like `wait_all`. The first messages are those of `senders`, or of `peers()`, one each. False if one of them is
   // missing and its sender waits for long itself: the message stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages, const std::vector<int>& senders);
   bool wait_unless_stalled(Messages& messages) { return wait_unless_stalled(messages, peers()); }

@@ -77,7 +77,7 @@ void Executor::gather(const Action& action, Order order, std::string_view operat
   if (order == Order::Common) agreement_.has_begun(action.unit);
 }
 
-// Where ranks may begin different gathers, the watchdog does not compare them.
+// The watchdog does not compare gathers if ranks may begin different ones.
 void Executor::begin_gather(const Action& action, Order order) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);

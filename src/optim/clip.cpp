@@ -47,7 +47,7 @@ NormSum own_norm(engine::Model& model, double norm_type) {
   return norm;
 }
 
-// As norm_words, of the gradients times their factors.
+// norm_words of the gradients times their factors.
 torch::Tensor own_norm_words(engine::Model& model, double norm_type) {
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : model.parameters()) {
