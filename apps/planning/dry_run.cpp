@@ -71,6 +71,8 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
     part("of these, in files", [](const MemoryPlan& rank) { return rank.offloaded; });
     part("and in memory again", [](const MemoryPlan& rank) { return rank.resident; });
   }
+  if (memory.model.front().on_host > 0)
+    part("of these, on the host", [](const MemoryPlan& rank) { return rank.on_host; });
   part("together", [](const MemoryPlan& rank) { return rank.total(); });
   if (memory.model.front().save_copy > 0) part("copy for saves", [](const MemoryPlan& rank) { return rank.save_copy; });
   const auto ranks = static_cast<double>(memory.model.size());

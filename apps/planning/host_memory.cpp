@@ -104,7 +104,7 @@ HostMemory host_memory(const RunPlan& plan, const ModelParts& parts) {
           .temporary = temporary_bytes(plan),
           .process = plan.host.process_bytes,
           .program = plan.host.program_bytes,
-          .resumes_from_memory = plan.options.hot_restart};
+          .resumes_from_memory = plan.options.hot_restart && !plan.host.on_gpus};
 }
 
 namespace {

@@ -79,9 +79,16 @@ int64_t saved_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSh
   return bytes;
 }
 
+// A GPU alone casts units into buffers, in place of a copy of the shard.
+bool casts_into_buffers(const PlannedSharding& sharding) {
+  return sharding.on_gpus && sharding.ranks == 1 && !sharding.shards_on_host && sharding.shares_buffers &&
+         sharding.param_bytes < kFloatBytes;
+}
+
 // In fp32, and in the dtype that is gathered where that is another.
 int64_t shard_bytes_per_element(const PlannedSharding& sharding) {
-  return kFloatBytes + (sharding.param_bytes < kFloatBytes ? sharding.param_bytes : 0);
+  const bool has_copy = sharding.param_bytes < kFloatBytes && !casts_into_buffers(sharding);
+  return kFloatBytes + (has_copy ? sharding.param_bytes : 0);
 }
 
 // Memory that every rank holds alike.
@@ -98,19 +105,15 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
   plan.parameters = all_full / sharding.group * shard_bytes_per_element(sharding);
+  const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
+  if (sharding.shards_on_host || (sharding.on_gpus && sharding.group > 1) || casts_into_buffers(sharding))
+    plan.full_parameters = sharding.param_bytes * in_buffers;
   if (sharding.ranks == 1) return plan;
   // One buffer that stays open for the first unit, one that fills, and one that is reduced.
   const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
     plan.full_gradients = sharding.full_for_the_step ? all_gradients : buffers * largest_gradients;
-  const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
-  if (sharding.on_gpus) {
-    if (sharding.group > 1) plan.full_parameters = sharding.param_bytes * in_buffers;
-    // Sums that replicas of a shard exchange.
-    if (sharding.group < sharding.ranks) plan.full_gradients += kFloatBytes * all_full / sharding.group;
-  } else if (sharding.group > 1 && sharding.hosts == 1) {
-    plan.copies = sharding.param_bytes * in_buffers;
-  }
+  if (!sharding.on_gpus && sharding.group > 1 && sharding.hosts == 1) plan.copies = sharding.param_bytes * in_buffers;
   return plan;
 }
 
@@ -205,11 +208,12 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts, bool on_
           .buffers = options.buffers,
           .shares_buffers = !whole_step && !until_backward_ends,
           .on_gpus = on_gpus,
+          .shards_on_host = on_gpus && options.cpu_offload,
           .muon = options.optimizer == "muon",
           .moment = moment,
           .offloads_state = options.offloads(),
           .offloads_shards = options.offload == "all",
-          .copies_for_saves = options.saves_beside_steps() && !options.offloads()};
+          .copies_for_saves = options.saves_beside_steps() && !options.offloads() && !on_gpus};
 }
 
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
@@ -221,7 +225,8 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
   for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     plan.full_parameters += sharding.param_bytes * fetched_numel(sizes, sharding, rank);
-    if (sharding.offloads_shards && !sharding.shares_buffers) plan.offloaded = plan.full_parameters;
+    if (sharding.offloads_shards && !sharding.shares_buffers && !sharding.on_gpus)
+      plan.offloaded = plan.full_parameters;
     int64_t largest = 0;
     for (const auto& [unit, unit_sizes, count] : kinds) {
       const UnitState state = unit_state(unit, unit_sizes, sharding, rank);
@@ -234,10 +239,12 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
         plan.save_copy += count * saved_bytes(unit, shard_of(unit_sizes, sharding, rank), sharding);
     }
     // One rank alone has no gradients but those that autograd has made.
-    if (sharding.ranks == 1 && sharding.one_micro_batch) plan.late = plan.gradients;
+    if (sharding.ranks == 1 && sharding.one_micro_batch && !sharding.shards_on_host) plan.late = plan.gradients;
     // A step works on one unit while the next is read ahead.
     plan.resident =
         std::min(plan.offloaded, 2 * largest) + (rank % sharding.group == 0 ? full_in_files(sizes, sharding) : 0);
+    if (sharding.shards_on_host)
+      plan.on_host = plan.parameters + plan.gradients + plan.optimizer - plan.offloaded + plan.resident;
   }
   return plans;
 }

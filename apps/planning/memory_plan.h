@@ -29,8 +29,9 @@ struct PlannedSharding {
   int64_t reduce_bytes = 4;        // an element of gradients between ranks
   int64_t buffers = 2;             // full units at once where gathers copy or fetch, for strategies that share them
   bool shares_buffers = true;
-  bool on_gpus = false;  // gathers fill buffers of each rank, and gradients are added up in place
-  bool muon = false;     // its matrices have one tensor of state in fp32, all else two moments
+  bool on_gpus = false;         // gathers fill buffers of each rank, and gradients are added up in place
+  bool shards_on_host = false;  // of ranks on GPUs
+  bool muon = false;            // its matrices have one tensor of state in fp32, all else two moments
   PlannedMoment moment = {};
   bool offloads_state = false;   // of the optimizer, to files
   bool offloads_shards = false;  // and the sums of their gradients
@@ -39,8 +40,8 @@ struct PlannedSharding {
 
 PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1, bool on_gpus = false);
 
-// In bytes; but for `copies`, `save_copy`, `late` and `resident`, the parts of fsdp::MemoryReport at the end of a
-// backward, in the same order.
+// In bytes; but for `copies`, `save_copy`, `late`, `on_host` and `resident`, the parts of fsdp::MemoryReport at the end
+// of a backward, in the same order.
 struct MemoryPlan {
   int64_t parameters = 0;       // shards in fp32, and in the dtype that is gathered
   int64_t gradients = 0;        // sums of the shards' gradients
@@ -49,11 +50,12 @@ struct MemoryPlan {
   int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
   int64_t offloaded = 0;        // of all these, in files
   int64_t resident = 0;         // of that, in memory at once, at most
+  int64_t on_host = 0;          // of all these, in the memory of the host, and not of GPUs
   int64_t late = 0;             // of all these, what is there only as activations go
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
   int64_t save_copy = 0;        // in addition, of the state for saves beside the steps
   int64_t total() const {
-    return parameters + gradients + optimizer + full_parameters + full_gradients - offloaded + resident;
+    return parameters + gradients + optimizer + full_parameters + full_gradients - offloaded + resident - on_host;
   }
 };
 

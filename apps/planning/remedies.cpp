@@ -33,6 +33,7 @@ std::string flags_between(const Options& given, const Options& changed) {
   if (!given.target_tokens_per_step) add("--micro-batches", given.micro_batches, changed.micro_batches);
   add("--activation-checkpoint", given.activation_checkpoint, changed.activation_checkpoint);
   add("--offload", given.offload, changed.offload);
+  if (given.cpu_offload != changed.cpu_offload) flags.emplace_back("--cpu-offload");
   add("--optimizer-state", given.optimizer_state, changed.optimizer_state);
   if (given.offload_activations != changed.offload_activations) flags.emplace_back("--offload-activations");
   add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
@@ -97,6 +98,14 @@ std::optional<Options> with_more_in_files(const Options& options) {
   return changed;
 }
 
+// The bits are those of shards on the GPU; a step waits for the bus and the CPU.
+std::optional<Options> with_shards_on_host(const Options& options) {
+  if (options.cpu_offload) return std::nullopt;
+  Options changed = options;
+  changed.cpu_offload = true;
+  return changed;
+}
+
 std::optional<Options> with_activations_in_files(const Options& options) {
   if (options.offload_activations) return std::nullopt;
   Options changed = options;
@@ -134,13 +143,16 @@ std::optional<Options> with_half_the_context(const Options& options) {
   return changed;
 }
 
-constexpr std::array<Step, 11> kSteps = {with_waits_for_saves,      with_full_shard,      with_a_smaller_batch,
-                                         with_recomputation,        with_fewer_ranks,     with_more_in_files,
-                                         with_activations_in_files, with_short_moments,   with_short_gradients,
-                                         with_short_parameters,     with_half_the_context};
+constexpr std::array<Step, 12> kSteps = {with_waits_for_saves, with_full_shard,           with_a_smaller_batch,
+                                         with_recomputation,   with_fewer_ranks,          with_more_in_files,
+                                         with_shards_on_host,  with_activations_in_files, with_short_moments,
+                                         with_short_gradients, with_short_parameters,     with_half_the_context};
 
-// On several hosts a launcher has decided on the ranks.
+// On several hosts a launcher has decided on the ranks. On GPUs moments of 8 bits are refused, and files are for state
+// that lies in the host's memory.
 bool is_allowed(Step step, const RunPlan& plan) {
+  if (step == with_shards_on_host) return plan.host.on_gpus;
+  if (step == with_more_in_files || step == with_short_moments) return !plan.host.on_gpus;
   if (step == with_activations_in_files) return plan.offload.is_known();
   return step != with_fewer_ranks || plan.hosts == 1;
 }

@@ -149,8 +149,8 @@ struct Options {
   int buffers = 2;   // full units at once; at least 2
   int prefetch = 1;  // units gathered ahead
   // Of ranks on GPUs: shards, sums of gradients and optimizer state lie in the host's memory, and optimizers step
-  // there. Full units and gradients are copied to and from the device, through the host, not by NCCL (docs/cuda.md). On
-  // the CPU they lie there anyway, and nothing changes.
+  // there. Ranks with a GPU each exchange parameters and gradients over NCCL all the same; ranks that share one,
+  // through the host's memory (docs/cuda.md). On the CPU they lie there anyway, and nothing changes.
   bool cpu_offload = false;
   // Name patterns (* and ?) of parameters and buffers left alone. Of tied ones the first name counts.
   std::vector<std::string> ignored = {};

@@ -78,7 +78,9 @@ bool is_offloaded_to_cpu(const Options& options, const World& world) {
   return options.cpu_offload && !world.device().is_cpu();
 }
 
-std::unique_ptr<collectives::Group> make_offloaded_group(World& world) {
+std::unique_ptr<collectives::Group> make_offloaded_group(World& world, const Backings& backings) {
+  const bool shared_by_hosts_ranks = backings.in_files == Offload::All || world.state()->held();
+  if (world.state()->uses_nccl() && !shared_by_hosts_ranks) return world.state()->new_group();
   return collectives::make_host_shard_group(world.state()->new_host_group(), world.device());
 }
 

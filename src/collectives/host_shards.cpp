@@ -206,7 +206,7 @@ class HostShardGroup final : public Group {
     return std::make_unique<HostShardUnit>(host_, copies_, spec);
   }
   torch::Tensor allocate(int64_t bytes) override { return staged_->allocate(bytes); }
-  torch::Tensor allocate_sum(int64_t bytes) override { return host_->allocate(bytes); }
+  torch::Tensor allocate_sum(int64_t bytes, memory::Backing&) override { return host_->allocate(bytes); }
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 
   void note_call(const WorldCall* call) override { host_->note_call(call); }

@@ -1,5 +1,7 @@
 // A group of one rank: nothing is exchanged, a gather hands out the shard itself, and a reduction is an addition.
-
+//
+// On a GPU a unit in 16 bits that is full only while it is used has its shard in fp32 alone, and a gather casts it into
+// the buffer: 2 bytes less per parameter. Elsewhere a copy of the shard in 16 bits is there between two writes.
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "collectives/element_type.h"
@@ -9,10 +11,10 @@ namespace fsdp::collectives {
 
 namespace {
 
-class SingleUnit final : public UnitCollectives {
+class SingleUnit : public UnitCollectives {
  public:
-  SingleUnit(const GroupUnitSpec& spec, torch::Device device)
-      : shard_(spec.backing->zeros(spec.layout.shard_numel(), torch::dtype(spec.dtype).device(device))) {}
+  SingleUnit(const GroupUnitSpec& spec, torch::Device device, torch::ScalarType dtype)
+      : shard_(spec.backing->zeros(spec.layout.shard_numel(), torch::dtype(dtype).device(device))) {}
 
   Capabilities capabilities() const override { return {.into_buffer = false, .one_sided = true, .any_order = true}; }
   torch::Tensor shard() const override { return shard_; }
@@ -40,6 +42,27 @@ class SingleUnit final : public UnitCollectives {
   torch::Tensor shard_;
 };
 
+class CastUnit final : public SingleUnit {
+ public:
+  CastUnit(const GroupUnitSpec& spec, torch::Device device) : SingleUnit(spec, device, torch::kFloat32) {}
+
+  Capabilities capabilities() const override { return {.one_sided = true, .any_order = true}; }
+  void begin_gather(const torch::Tensor& buffer, Order order) override {
+    torch::NoGradGuard no_grad;
+    SingleUnit::begin_gather(buffer, order);
+    buffer_ = buffer;
+    buffer_.copy_(shard());
+  }
+  void* wait_gather() override { return buffer_.mutable_data_ptr(); }
+  void release() override {
+    buffer_ = torch::Tensor();
+    SingleUnit::release();
+  }
+
+ private:
+  torch::Tensor buffer_;
+};
+
 class SingleGroup final : public Group {
  public:
   explicit SingleGroup(torch::Device device) : device_(device) {}
@@ -47,7 +70,9 @@ class SingleGroup final : public Group {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
-    return std::make_unique<SingleUnit>(spec, device_);
+    if (device_.is_cuda() && spec.dtype != torch::kFloat32 && !spec.may_be_kept)
+      return std::make_unique<CastUnit>(spec, device_);
+    return std::make_unique<SingleUnit>(spec, device_, spec.dtype);
   }
   torch::Tensor allocate(int64_t bytes) override {
     return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));

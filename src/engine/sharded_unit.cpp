@@ -40,9 +40,9 @@ torch::Tensor first_values(const UnitSpec& unit, const ModelSpec& model, const S
 }
 
 torch::Tensor make_shard(const UnitSpec& unit, const ModelSpec& model, const ShardedUnit& sharded) {
-  torch::Tensor shard = unit.dtype == torch::kFloat32 ? sharded.collectives->shard()
-                                                      : model.shard_backing->zeros(sharded.layout.shard_numel(),
-                                                                                   on_device(model, torch::kFloat32));
+  torch::Tensor shard = sharded.collectives->shard();
+  if (shard.scalar_type() != torch::kFloat32)
+    shard = model.shard_backing->zeros(sharded.layout.shard_numel(), on_device(model, torch::kFloat32));
   const auto has_no_value = [](const auto& parameter) { return is_deferred(parameter.second); };
   if (!model.initialise && std::ranges::all_of(unit.tensors.parameters, has_no_value)) return shard.zero_();
   const layout::Range own = sharded.layout.shard_of(model.group->rank());
@@ -69,7 +69,9 @@ buffers::Allocate allocate_sums(const layout::UnitLayout& layout, const ModelSpe
       return backing->zeros(bytes, options);
     };
   }
-  return [group = model.group.get()](int64_t bytes) { return group->allocate_sum(bytes); };
+  return [group = model.group.get(), backing = model.sum_backing](int64_t bytes) {
+    return group->allocate_sum(bytes, *backing);
+  };
 }
 
 }  // namespace

@@ -165,6 +165,10 @@ std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::fi
   return folder;
 }
 
+bool State::uses_nccl() const {
+  return !device_.is_cpu() && identity_.size > 1 && !shares_device_ && collectives::has_nccl();
+}
+
 std::unique_ptr<collectives::Group> State::new_group() {
   return connect(fmt::format("group{}", children_++), backend_, device_);
 }

@@ -11,6 +11,7 @@
 #include "device/on_streams.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
+#include "support/variable.h"
 
 namespace fsdp {
 namespace {
@@ -110,6 +111,17 @@ TEST(LeftOutWait, OfOffloadedShardsIsFound) {
     expect_every_wait_is_needed(world, {.cpu_offload = true});
     Stepping stepping(world, {.cpu_offload = true});
     EXPECT_THAT(stepping.found_without({{"host", "cuda:0 stream"}}),
+                Contains(HasSubstr("the host uses pinned memory")));
+  });
+}
+
+// A gather waits for the copy of the shard, and a copy to the host for the reduction.
+TEST(LeftOutWait, OfShardsOffloadedOverNcclIsFound) {
+  const testing::Variable devices("FSDP_TEST_DEVICES", "2");
+  testing::run_ranks(2, [](World& world) {
+    expect_every_wait_is_needed(world, {.cpu_offload = true});
+    Stepping stepping(world, {.cpu_offload = true});
+    EXPECT_THAT(stepping.found_without({{"host", world.device().str() + " stream"}}),
                 Contains(HasSubstr("the host uses pinned memory")));
   });
 }

@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "device/on_streams.h"
+#include "engine/model.h"
 #include "property/random_case.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
@@ -111,6 +112,31 @@ TEST(ModelOnDevice, HasTheBitsOfOneProcessWithEveryOption) {
       expect_same_bits_with_every_option(world, false);
       if (world.size() == 2) expect_same_bits_with_every_option(world, true);
     });
+}
+
+// Full units in 16 bits of one rank. FullShard casts each into one of two buffers, from the same values.
+TEST(ModelOnDevice, OfOneRankHasACopyInSixteenBitsOnlyWhereUnitsStayFull) {
+  run_ranks(1, [](World& world) {
+    const testing_models::OnDevice data_on_device(world.device());
+    std::map<Strategy, testing_models::Weights> weights;
+    for (const Strategy strategy : {Strategy::FullShard, Strategy::ShardOptimizer}) {
+      const TestModel model = testing::on_device(testing_models::make_gpt(), world.device());
+      ShardedModel sharded =
+          shard(*model.module, world, {.strategy = strategy, .mixed_precision = {.param_dtype = torch::kBFloat16}});
+      int64_t all = 0, largest = 0;
+      for (const auto& unit : sharded.model().units()) {
+        all += unit->layout.full_numel();
+        largest = std::max(largest, unit->layout.full_numel());
+      }
+      testing_models::train(model, sharded, world, {.steps = 3, .micro_batches = 2});
+      const bool casts = strategy == Strategy::FullShard;
+      EXPECT_EQ(sharded.memory().parameter_bytes, all * (casts ? 4 : 6));
+      EXPECT_EQ(sharded.memory().full_parameter_bytes, casts ? 2 * largest * 2 : 0);
+      weights[strategy] = testing_models::whole_weights(*model.module, sharded);
+    }
+    EXPECT_THAT(testing_models::differences(weights[Strategy::FullShard], weights[Strategy::ShardOptimizer]),
+                IsEmpty());
+  });
 }
 
 // The property test, on the device. It has no files of shards and no moments in 8 bits.

@@ -3,6 +3,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,11 +32,13 @@ class Bytes {
     is_over_ = true;
     return true;
   }
+  // Of a reduce-scatter Gloo's work never says so.
+  bool is_over() const { return is_over_ || gloo_->isCompleted(); }
   Work& gloo() { return *gloo_; }
 
  private:
   std::mutex mutex_;
-  bool is_over_ = false;
+  std::atomic<bool> is_over_ = false;
   WorkPtr gloo_;
   HostTensors tensors_;  // of the device, which live until the exchange is over
 };
@@ -58,7 +61,7 @@ class DeviceWork final : public Work {
     }
   }
 
-  bool isCompleted() override { return bytes_->gloo().isCompleted(); }
+  bool isCompleted() override { return bytes_->is_over(); }
   bool isSuccess() const override { return bytes_->gloo().isSuccess(); }
   std::exception_ptr exception() const override { return bytes_->gloo().exception(); }
   void synchronize() override { wait(kNoTimeout); }

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class TrainerOnDevice : public TrainProgram {
  protected:
@@ -74,12 +75,14 @@ TEST_F(TrainerOnDevice, WaitsForTheGpuOncePerStep) {
 }
 
 TEST_F(TrainerOnDevice, ComparesThePlanWithTheMemoryOfTheGpu) {
-  setenv("FSDP_TEST_DEVICE_MEMORY", "64000000", 1);
+  setenv("FSDP_TEST_DEVICE_MEMORY", "128000000", 1);
   const Ending ending = tiny("large", "--width 512 --layers 4 --heads 8");
   EXPECT_EQ(ending.code, 2);
-  EXPECT_THAT(ending.output, AllOf(HasSubstr("memory of GPUs      does not fit: "), HasSubstr("64.0 MB available"),
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("memory of GPUs      does not fit: "), HasSubstr("128 MB available"),
                                    HasSubstr("the run needs more memory than the GPUs of this host have left for it")));
+  EXPECT_THAT(ending.output, AllOf(HasSubstr("with --cpu-offload: fits\n"), Not(HasSubstr("--offload all"))));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
+  EXPECT_EQ(tiny("offloaded", "--width 512 --layers 4 --heads 8 --cpu-offload --steps 1 --no-save").code, 0);
   unsetenv("FSDP_TEST_DEVICE_MEMORY");
   const Ending planned = run_train("--dry-run --width 32 --layers 2 --heads 2");
   EXPECT_THAT(planned.output, AllOf(HasSubstr("memory of GPUs      fits: "), HasSubstr("passes of 1 and of 2 layers")));
@@ -105,7 +108,7 @@ TEST_F(TrainerOnDevice, HasTheSameBitsOnAnyNumberOfRanks) {
 TEST_F(TrainerOnDevice, HasTheSameBitsOnRanksWithAGpuEach) {
   const auto expected = losses("one", "--micro-batches 2");
   setenv("FSDP_TEST_DEVICES", "2", 1);
-  for (const std::string more : {"", " --activation-checkpoint all", " --strategy no-shard"}) {
+  for (const std::string more : {"", " --activation-checkpoint all", " --strategy no-shard", " --cpu-offload"}) {
     const std::string run = "nccl" + std::to_string(more.size());
     const Ending ending = run_command(FSDP_TRAIN_ON_DEVICE " " + tiny_arguments(run, "--steps 4 --ranks 2" + more));
     EXPECT_EQ(ending.code, 0) << more << "\n" << ending.output;

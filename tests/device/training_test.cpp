@@ -87,31 +87,42 @@ void expect_equal_files(const fs::path& one, const fs::path& other) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << one << ", weight " << i;
 }
 
-// `on_cpu`: of ranks that see no device.
-void run_ranks_on(bool on_cpu, int ranks, const std::function<void(World&)>& body) {
-  std::optional<testing::Variable> hidden;
-  if (on_cpu) hidden.emplace("CUDA_VISIBLE_DEVICES", "");
+// Where shards lie: of ranks on the CPU, of ranks that share a device, of ranks with a device each that exchange over
+// NCCL and have `cpu_offload`.
+enum class Place { Cpu, Device, Host };
+constexpr Place kPlaces[] = {Place::Cpu, Place::Device, Place::Host};
+
+std::string name_of(Place place) {
+  return place == Place::Cpu ? "cpu" : place == Place::Device ? "device" : "offloaded";
+}
+
+void run_ranks_on(Place place, int ranks, const std::function<void(World&, const Options&)>& body) {
+  std::optional<testing::Variable> hidden, devices;
+  if (place == Place::Cpu) hidden.emplace("CUDA_VISIBLE_DEVICES", "");
+  if (place == Place::Host) devices.emplace("FSDP_TEST_DEVICES", "2");
   testing::run_ranks(ranks, [&](World& world) {
-    EXPECT_EQ(world.device().is_cpu(), on_cpu);
-    body(world);
+    EXPECT_EQ(world.device().is_cpu(), place == Place::Cpu);
+    body(world, {.cpu_offload = place == Place::Host});
     EXPECT_THAT(testing::device::missing_waits(), IsEmpty());
   });
 }
 
 TEST(TrainingOnDevice, HasTheBitsOfTheCpuWithEveryOptimizer) {
   const testing::ScratchDirectory scratch;
-  for (const bool on_cpu : {false, true}) {
-    run_ranks_on(on_cpu, 2, [&](World& world) {
+  for (const Place place : kPlaces) {
+    run_ranks_on(place, 2, [&](World& world, const Options& options) {
       testing::device::start_log();
       for (const OptimizerKind& one : optimizer_kinds()) {
-        DeviceRun run(world, one.make);
+        DeviceRun run(world, one.make, options);
         run.step_to(kSteps);
-        write_weights(run, scratch.path() / (one.name + (world.device().is_cpu() ? " cpu" : " device")));
+        write_weights(run, scratch.path() / (one.name + " " + name_of(place)));
       }
     });
   }
-  for (const OptimizerKind& one : optimizer_kinds())
-    expect_equal_files(scratch.path() / (one.name + " cpu"), scratch.path() / (one.name + " device"));
+  for (const OptimizerKind& one : optimizer_kinds()) {
+    for (const std::string place : {" device", " offloaded"})
+      expect_equal_files(scratch.path() / (one.name + " cpu"), scratch.path() / (one.name + place));
+  }
 }
 
 const MakeOptimizer kAdamW = optimizer_kinds()[0].make;
@@ -119,11 +130,11 @@ const MakeOptimizer kAdamW = optimizer_kinds()[0].make;
 // Saved beside training on the device, and trained on on the CPU, and the other way round.
 TEST(CheckpointOnDevice, GoesOnElsewhereWithTheSameBits) {
   const testing::ScratchDirectory scratch;
-  for (const bool on_cpu : {false, true}) {
-    const std::string name = on_cpu ? "cpu" : "device";
-    run_ranks_on(on_cpu, 2, [&](World& world) {
+  for (const Place place : kPlaces) {
+    const std::string name = name_of(place);
+    run_ranks_on(place, 2, [&](World& world, const Options& options) {
       testing::device::start_log();
-      DeviceRun run(world, kAdamW);
+      DeviceRun run(world, kAdamW, options);
       run.step_to(2);
       save_checkpoint(scratch.path() / (name + " waited for"), run.checkpoint());
       const PendingCheckpoint pending = save_checkpoint_async(scratch.path() / (name + " beside"), run.checkpoint());
@@ -133,13 +144,17 @@ TEST(CheckpointOnDevice, GoesOnElsewhereWithTheSameBits) {
     });
   }
   expect_equal_files(scratch.path() / "cpu", scratch.path() / "device");
-  for (const std::string from : {"device waited for", "device beside", "cpu beside"}) {
-    run_ranks_on(from != "cpu beside", 1, [&](World& world) {
-      DeviceRun run(world, kAdamW);
+  expect_equal_files(scratch.path() / "cpu", scratch.path() / "offloaded");
+  const std::vector<std::pair<std::string, Place>> journeys{
+      {"device waited for", Place::Cpu}, {"device beside", Place::Cpu},    {"cpu beside", Place::Device},
+      {"cpu waited for", Place::Host},   {"offloaded beside", Place::Cpu}, {"offloaded waited for", Place::Host}};
+  for (const auto& [from, to] : journeys) {
+    run_ranks_on(to, 1, [&](World& world, const Options& options) {
+      DeviceRun run(world, kAdamW, options);
       EXPECT_EQ(load_checkpoint(scratch.path() / from, run.checkpoint()), 2);
     });
-    run_ranks_on(from != "cpu beside", 2, [&](World& world) {
-      DeviceRun run(world, kAdamW);
+    run_ranks_on(to, 2, [&](World& world, const Options& options) {
+      DeviceRun run(world, kAdamW, options);
       run.steps = load_checkpoint(scratch.path() / from, run.checkpoint());
       run.scaler.load_state({.scale = 2048, .finite_steps = 0});
       run.step_to(kSteps);
@@ -152,10 +167,11 @@ TEST(CheckpointOnDevice, GoesOnElsewhereWithTheSameBits) {
 // Hooks, no_sync, full_parameters and recomputation, with the bits of the CPU.
 TEST(TrainingOnDevice, HasTheBitsOfTheCpuInOtherCalls) {
   const testing::ScratchDirectory scratch;
-  for (const bool on_cpu : {false, true}) {
-    run_ranks_on(on_cpu, 2, [&](World& world) {
+  for (const Place place : kPlaces) {
+    run_ranks_on(place, 2, [&](World& world, Options options) {
       testing::device::start_log();
-      DeviceRun run(world, kAdamW, {.strategy = Strategy::ShardGradOp});
+      options.strategy = Strategy::ShardGradOp;
+      DeviceRun run(world, kAdamW, options);
       {
         const auto scope = run.sharded.no_sync();
         run.model.loss(world.rank()).backward();
@@ -167,10 +183,11 @@ TEST(TrainingOnDevice, HasTheBitsOfTheCpuInOtherCalls) {
       }
       run.step_to(kSteps);
       EXPECT_GT(run.sharded.memory().total_bytes(), 0);
-      write_weights(run, scratch.path() / (on_cpu ? "cpu" : "device"));
+      write_weights(run, scratch.path() / name_of(place));
     });
   }
   expect_equal_files(scratch.path() / "cpu", scratch.path() / "device");
+  expect_equal_files(scratch.path() / "cpu", scratch.path() / "offloaded");
 }
 
 }  // namespace

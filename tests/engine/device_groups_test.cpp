@@ -319,16 +319,16 @@ std::vector<MemoryOfStrategy> formulas(const engine::Units& units, int ranks, in
     largest_gradients = std::max(largest_gradients, unit->sum.gradient_layout().full_numel());
   }
   using enum schedule::FullUntil;
-  const int64_t few = buffers * largest_gradients, half = full / 2;  // the shard of each of two ranks
+  const int64_t few = buffers * largest_gradients;
   std::vector<MemoryOfStrategy> all{{"FullShard", BufferNeeded, ranks, 2 * largest, few},
                                     {"ShardGradOp", EndOfBackward, ranks, full, few},
                                     {"ShardOptimizer", ShardsChange, ranks, full, gradients},
-                                    {"NoShard", ShardsChange, 1, 0, gradients + full},
-                                    {"HybridShard of 1", BufferNeeded, 1, 0, few + full}};
+                                    {"NoShard", ShardsChange, 1, 0, gradients},
+                                    {"HybridShard of 1", BufferNeeded, 1, 0, few}};
   if (ranks == 4) {
-    all.push_back({"HybridShard of 2", BufferNeeded, 2, 2 * largest, few + half});
-    all.push_back({"HybridShardGradOp of 2", EndOfBackward, 2, full, few + half});
-    all.push_back({"ShardOptimizer of 2", ShardsChange, 2, full, gradients + half});
+    all.push_back({"HybridShard of 2", BufferNeeded, 2, 2 * largest, few});
+    all.push_back({"HybridShardGradOp of 2", EndOfBackward, 2, full, few});
+    all.push_back({"ShardOptimizer of 2", ShardsChange, 2, full, gradients});
   }
   return all;
 }
@@ -377,7 +377,8 @@ class DeviceMemory : public ::testing::TestWithParam<int> {};
 
 TEST_P(DeviceMemory, FollowsTheFormulaOfEachStrategy) {
   run_ranks(GetParam(), [](World& world) {
-    expect_formulas(world, [] { return testing_models::make_gpt(); }, 3, /*first=*/0);
+    expect_formulas(
+        world, [] { return testing_models::make_gpt(); }, 3, /*first=*/0);
     expect_formulas(world, testing_models::model_kinds()[1].make, 3, /*first=*/1);
     expect_formulas(world, make_shuffled_layers, 2, /*first=*/1);
   });

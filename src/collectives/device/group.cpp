@@ -32,6 +32,9 @@ class DeviceGroup final : public Group {
     return std::make_unique<DeviceUnit>(context_, spec);
   }
   torch::Tensor allocate(int64_t bytes) override;
+  torch::Tensor allocate_sum(int64_t bytes, memory::Backing& backing) override {
+    return backing.zeros(bytes, torch::dtype(torch::kUInt8).device(context_->device()));
+  }
   bool reductions_as_before() override { return context_->backwards().as_before(); }
   std::vector<int> reductions_end(bool everywhere, bool as_before) override;
   void ranks_differ(bool differ) override { context_->ranks_differ(differ); }

@@ -36,9 +36,7 @@ DeviceUnit::DeviceUnit(std::shared_ptr<DeviceContext> context, const GroupUnitSp
   context_->guarded(message_prefix(spec_.name), "open", [&] {
     channels_ = context_->channels(layout);
     flags_ = context_->host().open_unit({.id = 2 * spec_.id, .name = spec_.name, .layout = flags_layout_});
-    const auto on_device = torch::TensorOptions(context_->device());
-    shard_ = torch::zeros({layout.shard_numel()}, on_device.dtype(spec_.dtype));
-    if (channels_.replicas) replica_sums_ = torch::zeros({layout.shard_numel()}, on_device);
+    shard_ = spec_.backing->zeros(layout.shard_numel(), torch::dtype(spec_.dtype).device(context_->device()));
     context_->add(spec_.id, *this);
   });
   present_.values = torch::empty({0});
@@ -49,24 +47,44 @@ DeviceUnit::~DeviceUnit() { context_->remove(spec_.id); }
 bool DeviceUnit::begin_write(Readers) {
   context_->guarded(message_prefix(spec_.name), "waiting for the readers of this rank's shard", [&] {
     if (gather_) gather_->wait();
+    shard_is_copied_.wait_on_host();
   });
   return true;
 }
 
 void DeviceUnit::begin_gather(const torch::Tensor& buffer, Order) {
   FSDP_INVARIANT(!gather_, "unit {} is being gathered already", spec_.name);
-  if (!has_peers()) return;
+  if (!capabilities().into_buffer) return;
   check_buffer(buffer, spec_);
   buffer_ = buffer;
   if (buffer_.numel() == 0) return;
-  context_->guarded(message_prefix(spec_.name), "gather",
-                    [&] { gather_ = begun("gather", channels_.gather->_allgather_base(buffer_, shard_)); });
+  context_->guarded(message_prefix(spec_.name), "gather", [&] { gather_ = start_gather(buffer_); });
+}
+
+// On the stream of a copy the all-gather waits for that copy, and not for the computation.
+DeviceUnit::Work DeviceUnit::start_gather(torch::Tensor full) {
+  const auto all_gather = [&](torch::Tensor own) {
+    return has_peers() ? begun("gather", channels_.gather->_allgather_base(full, own)) : Work();
+  };
+  if (!on_host()) return all_gather(shard_);
+  torch::NoGradGuard no_grad;
+  Work gather;
+  const memory::Moment buffer_is_free = memory::Moment::of(memory::current_stream(context_->device()));
+  shard_is_copied_ = context_->copies().to_device.run(buffer_is_free, [&] {
+    torch::Tensor own = full.narrow(0, spec_.layout.shard_of(rank()).begin, shard_.numel());
+    gather = all_gather(own.copy_(shard_, /*non_blocking=*/true));
+  });
+  return gather;
 }
 
 void* DeviceUnit::wait_gather() {
-  if (!has_peers()) return shard_.mutable_data_ptr();
+  if (!capabilities().into_buffer) return shard_.mutable_data_ptr();
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
-    if (const Work gather = std::exchange(gather_, {})) gather->wait();
+    if (const Work gather = std::exchange(gather_, {})) {
+      gather->wait();
+    } else {
+      shard_is_copied_.hold(memory::current_stream(context_->device()));
+    }
   });
   return buffer_.mutable_data_ptr();
 }
@@ -76,8 +94,7 @@ void DeviceUnit::join_gather(const torch::Tensor& spare) {
   if (spare.numel() == 0) return;
   context_->guarded(message_prefix(spec_.name), "gather", [&] {
     if (gather_) gather_->wait();
-    torch::Tensor full = spare;
-    begun("gather", channels_.gather->_allgather_base(full, shard_))->wait();
+    if (const Work gather = start_gather(spare)) gather->wait();
   });
 }
 
@@ -176,14 +193,15 @@ Begun DeviceUnit::wait_begun_everywhere() {
 }
 
 void DeviceUnit::wait_reduce() {
-  context_->guarded(message_prefix(spec_.name), "reduce", [&] {
+  const torch::Tensor reduced = context_->guarded(message_prefix(spec_.name), "reduce", [&] {
     // Before the wait for the peers' flags: a peer may wait on its device for what is held back here, and hears no
     // flags meanwhile.
     context_->flush(spec_.id);
     if (flagged_) flags_->wait_reduce();
-    if (const Work reduction = std::exchange(reduction_, {})) reduction->wait();
-    add_to_sum();
+    return reduced_slice();
   });
+  // Nothing is added if the host's wait has ended because the reduction was given up.
+  context_->guarded(message_prefix(spec_.name), "reduce", [&] { add_to_sum(reduced); });
   gradients_ = {};
 }
 
@@ -192,11 +210,31 @@ torch::Tensor DeviceUnit::own_slice_of(const torch::Tensor& sum) const {
   return sum.narrow(0, slice.begin - layout_->shard_of(rank()).begin, slice.numel());
 }
 
-// Neighbours that are treated alike are one run: usually all of them.
-void DeviceUnit::add_to_sum() {
-  torch::NoGradGuard no_grad;
+// On the device of the sum. A copy to the host waits for the reduction alone, and not for the computation.
+torch::Tensor DeviceUnit::reduced_slice() {
+  const Work reduction = std::exchange(reduction_, {});
   const Range slice = layout_->slice_of(rank());
-  const torch::Tensor added = gradients_.values.narrow(0, slice.begin, slice.numel());
+  torch::Tensor reduced = gradients_.values.narrow(0, slice.begin, slice.numel());
+  const auto wait = [&] {
+    if (reduction) reduction->wait();
+  };
+  if (!on_host()) {
+    wait();
+    return reduced;
+  }
+  torch::NoGradGuard no_grad;
+  torch::Tensor copy = torch::empty({reduced.numel()}, torch::dtype(reduced.dtype()).pinned_memory(true));
+  const memory::Moment arrived = context_->copies().to_host.run({}, [&] {
+    wait();
+    copy.copy_(reduced, /*non_blocking=*/true);
+  });
+  arrived.wait_on_host();
+  return copy;
+}
+
+// Neighbours that are treated alike are one run: usually all of them.
+void DeviceUnit::add_to_sum(const torch::Tensor& added) {
+  torch::NoGradGuard no_grad;
   const torch::Tensor sum = own_slice_of(sum_->values);
   Range run;
   Addition of_run = Addition::None;
@@ -242,15 +280,16 @@ void DeviceUnit::take_from_replicas() {
   const layout::UnitLayout& unit = spec_.layout;
   const int64_t each = unit.slice_numel();
   const torch::Tensor ours = own_slice_of(sum_->values);
-  torch::Tensor own = replica_sums_.narrow(0, unit.group_index(rank()) * each, each);
+  // A slice of slice_numel from each replica.
+  torch::Tensor sums = torch::empty({unit.shard_numel()}, torch::device(context_->device()));
+  torch::Tensor own = sums.narrow(0, unit.group_index(rank()) * each, each);
   own.narrow(0, 0, ours.numel()).copy_(ours);
-  begun("reduce", channels_.replicas->_allgather_base(replica_sums_, own))->wait();
+  begun("reduce", channels_.replicas->_allgather_base(sums, own))->wait();
   for (int peer = 0; peer < unit.ranks(); ++peer) {
     if (peer == rank() || unit.shard_index(peer) != unit.shard_index(rank())) continue;
     const Range theirs = layout_->slice_of(peer);
     const int64_t begin = theirs.begin - layout_->shard_of(rank()).begin;
-    sum_->values.narrow(0, begin, theirs.numel())
-        .copy_(replica_sums_.narrow(0, unit.group_index(peer) * each, theirs.numel()));
+    sum_->values.narrow(0, begin, theirs.numel()).copy_(sums.narrow(0, unit.group_index(peer) * each, theirs.numel()));
   }
 }
 

@@ -13,6 +13,11 @@
 // lacks is -0, which changes no sum. Reductions go out in the order that ReductionOrder finds. The sum over ranks is in
 // the order that the process group adds them in, and in the wire's dtype.
 //
+// Shard and sum lie on the device, or both on the host. If on the host, a gather begins with a copy of the shard to its
+// place in the buffer, and a reduction ends with a copy of this rank's slice to the host, which adds it to the sum. The
+// copies are on streams of their own: that to the device waits until the buffer is free, that to the host for the
+// reduction.
+//
 // It has more members than most classes: a reduction is two exchanges at once, the gradients' on the device and their
 // flags' on the host, and either needs its own layout, values and sum.
 #pragma once
@@ -23,6 +28,7 @@
 
 #include "collectives/device/context.h"
 #include "collectives/group.h"
+#include "memory/side_stream.h"
 
 namespace fsdp::collectives::device {
 
@@ -32,12 +38,13 @@ class DeviceUnit final : public UnitCollectives {
   ~DeviceUnit() override;
 
   Capabilities capabilities() const override {
-    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = !has_peers(), .joins = has_peers()};
+    return {.into_buffer = has_peers() || on_host(),
+            .one_sided = !has_peers(),
+            .any_order = !has_peers(),
+            .joins = has_peers()};
   }
   torch::Tensor shard() const override { return shard_; }
-  UnitBytes bytes() const override {
-    return {.reductions = replica_sums_.defined() ? static_cast<int64_t>(replica_sums_.nbytes()) : 0};
-  }
+  UnitBytes bytes() const override { return {}; }
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
   // The stream waits, and the host goes on.
   bool begin_write(Readers readers) override;
@@ -73,11 +80,15 @@ class DeviceUnit final : public UnitCollectives {
   Work begun(const char* name, Work work) { return context_->begun(message_prefix(spec_.name), name, std::move(work)); }
   int rank() const { return context_->host().rank(); }
   bool has_peers() const { return spec_.layout.shards() > 1; }  // with whom this rank owns the whole unit
+  bool on_host() const { return shard_.device() != context_->device(); }
+  // Null where there are no peers.
+  Work start_gather(torch::Tensor full);
   void clear_missing();
   void exchange_flags();
   void expect_flags();
   torch::Tensor own_slice_of(const torch::Tensor& sum) const;
-  void add_to_sum();
+  torch::Tensor reduced_slice();  // waits for it
+  void add_to_sum(const torch::Tensor& added);
   void take_from_replicas();
 
   std::shared_ptr<DeviceContext> context_;
@@ -86,6 +97,7 @@ class DeviceUnit final : public UnitCollectives {
   torch::Tensor shard_;
   torch::Tensor buffer_;
   Work gather_;
+  memory::Moment shard_is_copied_;  // to the device
   // On the host: the flags of the reduction under way, and whose there are.
   layout::UnitLayout flags_layout_;
   layout::GradientLayout flags_gradient_layout_;
@@ -103,7 +115,6 @@ class DeviceUnit final : public UnitCollectives {
   GradientSum* sum_ = nullptr;
   Work reduction_;
   const layout::GradientLayout* layout_ = nullptr;  // of the sum
-  torch::Tensor replica_sums_;                      // the shard's, a slice of slice_numel from each replica
   bool replicas_differ_ = false;                    // the sum lacks what they added up
 };
 

@@ -21,8 +21,11 @@ WorkWatch::~WorkWatch() {
   thread_.join();
 }
 
+// Work keeps its tensors. What is over is dropped, up to the first that is not.
 void WorkWatch::begins(std::string name, c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(mutex_);
+  const auto is_under_way = [](const Begun& one) { return !one.work->isCompleted(); };
+  begun_.erase(begun_.begin(), std::ranges::find_if(begun_, is_under_way));
   begun_.push_back({std::move(name), std::move(work), Patience(timeout_)});
   if (begun_.size() == 1) changed_.notify_all();
 }

@@ -27,7 +27,7 @@ class WorkWatch {
   WorkWatch(const WorkWatch&) = delete;
   WorkWatch& operator=(const WorkWatch&) = delete;
 
-  // `name` starts the message of the error.
+  // `name` starts the message of the error. Drops earlier work that is over.
   void begins(std::string name, c10::intrusive_ptr<c10d::Work> work);
   // Throws Error if something hung.
   void check();

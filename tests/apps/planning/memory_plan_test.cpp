@@ -52,12 +52,32 @@ TEST(MemoryPlan, OfGpus) {
   }
 }
 
-// Replicas of a shard exchange their sums in one more copy of it.
+// One GPU alone casts units into buffers where they are full only while they are used; elsewhere a copy stays.
+TEST(MemoryPlan, OfOneGpuInSixteenBits) {
+  const MemoryPlan casts = plan_memory(kUnits, {.param_bytes = 2, .on_gpus = true})[0];
+  EXPECT_EQ(casts.parameters, 4 * (128 + 64 + 1024));
+  EXPECT_EQ(casts.full_parameters, 2 * 2 * 1024);
+  const MemoryPlan copy = plan_memory(kUnits, {.param_bytes = 2, .shares_buffers = false, .on_gpus = true})[0];
+  EXPECT_EQ(copy.parameters, 6 * (128 + 64 + 1024));
+  EXPECT_EQ(copy.full_parameters, 0);
+}
+
 TEST(MemoryPlan, OfReplicasOnGpus) {
   const std::vector<MemoryPlan> plans =
       plan_memory(kUnits, {.ranks = 2, .group = 1, .full_for_the_step = true, .on_gpus = true});
   EXPECT_EQ(plans[0].full_parameters, 0);
-  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024) + 4 * (128 + 128 + 1024));
+  EXPECT_EQ(plans[0].full_gradients, 4 * (128 + 64 + 1024));
+}
+
+// The GPU has full units and gradients.
+TEST(MemoryPlan, OfShardsOnTheHostBesideGpus) {
+  for (const int64_t ranks : {1, 2}) {
+    const std::vector<MemoryPlan> plans =
+        plan_memory(kUnits, {.ranks = ranks, .group = ranks, .on_gpus = true, .shards_on_host = true});
+    EXPECT_EQ(plans[0].on_host, plans[0].parameters + plans[0].gradients + plans[0].optimizer);
+    EXPECT_EQ(plans[0].full_parameters, 4 * 2 * 1024);
+    EXPECT_EQ(plans[0].total(), plans[0].full_parameters + plans[0].full_gradients);
+  }
 }
 
 TEST(MemoryPlan, OfReplicas) {
