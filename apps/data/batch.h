@@ -19,7 +19,7 @@ struct Batch {
 // the vocabulary.
 Batch make_batch(const TokenSource& tokens, const std::vector<int64_t>& starts, int64_t context, int64_t vocabulary);
 
-// On the device; the tensor itself where it lies there. The host does not wait for the copy.
+// Copies the tensor to the device; for the CPU, returns the tensor itself. The host does not wait for the copy.
 torch::Tensor to_device(const torch::Tensor& tensor, const torch::Device& device);
 
 }  // namespace data

@@ -1,4 +1,4 @@
-// LibTorch's default generator, put back to where it was.
+// Gives LibTorch's default generator its earlier state back at the end of a scope.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>

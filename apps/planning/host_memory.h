@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-// As many bytes of logits as fsdp::linear_cross_entropy lets be there at a time (LinearCrossEntropyOptions).
+// The most bytes of logits that fsdp::linear_cross_entropy holds at a time (LinearCrossEntropyOptions).
 constexpr double kLogitsBytes = int64_t{64} << 20, kGpuLogitsBytes = int64_t{1} << 30;
 inline double most_logits_bytes(const Host& host) { return host.on_gpus ? kGpuLogitsBytes : kLogitsBytes; }
 

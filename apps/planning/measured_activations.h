@@ -10,8 +10,8 @@
 namespace trainer {
 
 // A tiny model is made and run, in milliseconds, when the first run of its kind is asked about. LibTorch's default
-// generator is left as it was. Options that are asked about are resolved. `device`: of the run, whose loss keeps more
-// logits on a GPU.
+// generator is left as it was. Options that are asked about are resolved. `device` is the run's: on a GPU the loss
+// keeps more logits.
 PlannedActivations measured_activations(const torch::Device& device = torch::kCPU);
 PlannedOffload measured_offload(const torch::Device& device = torch::kCPU);
 PlannedTensors measured_tensors();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kRounds = 5;
 
-// The median of some rounds, after two that find kernels and memory.
+// The median of kRounds, after two rounds that choose kernels and allocate memory.
 template <typename Work>
 double median_seconds(const torch::Device& device, const Work& work) {
   using Clock = std::chrono::steady_clock;
@@ -59,7 +59,7 @@ LayerTimes layer_times(const torch::Device& device, const Options& options, bool
   return {.layer = layer, .rest = std::max(0.0, one - layer)};
 }
 
-// Memory bounds the step of AdamW.
+// The time of AdamW stands for all optimizers: memory bounds it.
 double update_seconds_per_parameter(const torch::Device& device) {
   constexpr int64_t kNumel = 1 << 24;
   const auto make = [&] { return std::vector<torch::Tensor>{torch::zeros({kNumel}, device)}; };

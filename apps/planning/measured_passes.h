@@ -1,4 +1,4 @@
-// How long the passes of a run take on this rank's GPU, from passes of one and of two of its layers.
+// Times the passes of a run on this rank's GPU, by passes of one and of two of its layers.
 #pragma once
 
 #include <torch/types.h>
@@ -10,7 +10,7 @@
 namespace trainer {
 
 // Takes a second or so, and the memory of a model with two layers. LibTorch's default generator is left as it was.
-// None: the device has no room for that. `options` are resolved.
+// Returns none if the device has no room for that. `options` are resolved.
 std::optional<PassTimes> measured_passes(const torch::Device& device, const Options& options);
 
 }  // namespace trainer

@@ -79,7 +79,7 @@ int64_t saved_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSh
   return bytes;
 }
 
-// A GPU alone casts units into buffers, in place of a copy of the shard.
+// A single GPU casts units into buffers, and holds no second copy of the shard.
 bool casts_into_buffers(const PlannedSharding& sharding) {
   return sharding.on_gpus && sharding.ranks == 1 && !sharding.shards_on_host && sharding.shares_buffers &&
          sharding.param_bytes < kFloatBytes;

@@ -30,7 +30,7 @@ struct PlannedSharding {
   int64_t buffers = 2;             // full units at once where gathers copy or fetch, for strategies that share them
   bool shares_buffers = true;
   bool on_gpus = false;         // gathers fill buffers of each rank, and gradients are added up in place
-  bool shards_on_host = false;  // of ranks on GPUs
+  bool shards_on_host = false;  // for ranks on GPUs
   bool muon = false;            // its matrices have one tensor of state in fp32, all else two moments
   PlannedMoment moment = {};
   bool offloads_state = false;   // of the optimizer, to files
@@ -50,7 +50,7 @@ struct MemoryPlan {
   int64_t full_gradients = 0;   // of units whose gradients are being completed or reduced
   int64_t offloaded = 0;        // of all these, in files
   int64_t resident = 0;         // of that, in memory at once, at most
-  int64_t on_host = 0;          // of all these, in the memory of the host, and not of GPUs
+  int64_t on_host = 0;          // of all these, the bytes in the host's memory instead of the GPUs'
   int64_t late = 0;             // of all these, what is there only as activations go
   int64_t copies = 0;           // in addition, where the ranks find that gathers by copies are faster
   int64_t save_copy = 0;        // in addition, of the state for saves beside the steps

@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A GPU takes work faster than it does it: short products follow each other without a pause.
+// A host queues work faster than a GPU computes, so short products follow each other there without a pause.
 struct Measurement {
   std::vector<int64_t> widths;
   int most_in_a_row;

@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-// On a rank's device, in seconds.
+// Times on a rank's device, in seconds.
 struct PassTimes {
   double layer = 0;                // forward and backward of one layer for a micro-batch
   double rest = 0;                 // of embedding, head and loss
@@ -20,7 +20,7 @@ struct PassTimes {
 
 // What is known of a host without training on it.
 struct Host {
-  bool on_gpus = false;                             // the ranks compute on GPUs, and `memory` is that of these
+  bool on_gpus = false;                             // the ranks compute on GPUs, and `memory` is the GPUs'
   std::optional<double> memory = std::nullopt;      // bytes that are left for the ranks; none: not known
   std::optional<double> disk = std::nullopt;        // bytes that are free where offloaded state lies; none: not known
   std::optional<int64_t> cores = std::nullopt;      // that the ranks may use; none: not known

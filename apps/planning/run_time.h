@@ -17,11 +17,11 @@ double flops_of_step(const Options& options);
 // At the expected share of so many operations per second and rank.
 double step_seconds(const Options& options, double peak_flops);
 
-// By passes that were measured; communication is taken to be hidden behind them.
+// From measured passes. Communication is assumed to hide behind them.
 double step_seconds(const Options& options, const PassTimes& passes);
 
-// The time of a step and of the run, and by which assumption; empty where neither passes nor the peak are known. Lines
-// that end with a newline, of at most 80 columns.
+// The time of a step and of the run, and the assumption behind it; empty if neither passes nor the peak are known. The
+// lines end with a newline and have at most 80 columns.
 std::string time_text(const RunPlan& plan);
 
 // Whether the number of steps is known: it is not for epochs of data that is not.

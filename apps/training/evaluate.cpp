@@ -46,7 +46,7 @@ class Passes {
   int64_t rest_;  // tokens after the last window
 };
 
-// The mean loss of its tokens, on the device.
+// The mean loss of the pass's tokens, on the device.
 torch::Tensor loss_of(const Evaluation& evaluation, const Pass& pass) {
   const data::Batch batch =
       data::make_batch(evaluation.tokens, pass.starts, pass.length, evaluation.model.config().vocabulary);
@@ -54,7 +54,7 @@ torch::Tensor loss_of(const Evaluation& evaluation, const Pass& pass) {
   return evaluation.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
 }
 
-// Over the passes of all ranks, in the passes' order. The host reads the losses of many passes at once: it does not
+// Adds up the losses of all ranks, in the passes' order. The host reads the losses of many passes at once: it does not
 // wait for a GPU, or for other ranks, in between.
 class LossSum {
  public:
@@ -75,7 +75,7 @@ class LossSum {
     const auto of_ranks = world_.all_gather(torch::stack(losses_).to(torch::kFloat64).cpu());
     for (int64_t round = 0; round < static_cast<int64_t>(losses_.size()); ++round) {
       for (const torch::Tensor& losses : of_ranks) {
-        if (next_ == passes_.count()) break;  // the last pass once more
+        if (next_ == passes_.count()) break;  // a rank without a pass made the last one once more
         const int64_t tokens = passes_.at(next_++).tokens();
         sum_ += losses[round].item<double>() * static_cast<double>(tokens);
         tokens_ += tokens;

@@ -12,14 +12,14 @@
 
 namespace trainer {
 
-// In the order in which a step comes to them. The ranks exchange their losses between Clipped and Decided.
+// In the order of a step. The ranks exchange their losses between Clipped and Decided.
 enum class StepMoment { Begin, PassesEnd, Clipped, Decided, Updated };
 
 class StepClock {
  public:
   explicit StepClock(const c10::Device& device) : device_(device) {}
 
-  // The device comes to this moment when it has done all that it was given before.
+  // The device reaches this moment when all its earlier work is done.
   void mark(StepMoment moment);
   // Seconds of forward and backward. On a GPU the host must have waited since PassesEnd.
   double passes_seconds() const;

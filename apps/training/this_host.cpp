@@ -27,7 +27,7 @@ std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan)
   return std::min(limited, free.host.value_or(limited));
 }
 
-// GPUs are taken to be alike. The context of CUDA is there by then.
+// GPUs are assumed to be alike. CUDA's context exists already.
 std::optional<double> free_on_gpus(const torch::Device& device, int64_t ranks) {
   const auto gpus = static_cast<int64_t>(torch::cuda::device_count());
   const size_t free = at::accelerator::getMemoryInfo(device.index()).first;

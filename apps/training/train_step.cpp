@@ -39,7 +39,7 @@ data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64
   return data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
 }
 
-// Its forward and backward. Does not wait for a GPU.
+// Runs the micro-batch's forward and backward. Does not wait for a GPU.
 void run_micro_batch(Training& training, int64_t steps_done, int64_t number, Passes& passes) {
   const Options& options = training.options;
   training.phase.enter("forward and backward", steps_done + 1, number + 1);
@@ -81,7 +81,7 @@ Passes run_micro_batches(Training& training, int64_t steps_done) {
   return passes;
 }
 
-// Scalars on the host. Waits for the first one's device, once for all of them.
+// Returns the scalars' values. Waits once, for the first scalar's device.
 std::vector<double> read_numbers(std::vector<torch::Tensor> scalars) {
   for (torch::Tensor& scalar : scalars)
     scalar = scalar.to(scalars.front().device(), torch::kFloat64, /*non_blocking=*/true);
@@ -114,7 +114,7 @@ void read_step(const Passes& passes, const torch::Tensor& norm, StepFacts& own, 
   record.grad_norm = numbers.back();
 }
 
-// Why the step is to change no parameter; empty: it is to.
+// The reason for this step to change no parameter; empty if there is none.
 std::string problem_of(const Training& training, const StepRecord& record, const std::vector<StepFacts>& ranks) {
   const int rank = rank_with_loss_not_finite(ranks);
   if (rank >= 0) return fmt::format("the loss of rank {} is not finite", rank);
@@ -123,7 +123,7 @@ std::string problem_of(const Training& training, const StepRecord& record, const
   return "";
 }
 
-// Updates, or passes over the step; returns what a person should know.
+// Updates the weights, or skips the step. Returns a note for the user, which may be empty.
 std::string update(Training& training, StepRecord& record, const std::vector<StepFacts>& ranks) {
   std::string problem = problem_of(training, record, ranks);
   if (!problem.empty()) {

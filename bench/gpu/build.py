@@ -1,4 +1,4 @@
-"""Builds what checks a GPU, on a machine without one, and packs it into a folder for a machine that has one.
+"""Builds the check of a GPU on a machine without one, and packs it into a folder for a machine that has one.
 
 The folder needs no network there: FOLDER/run, with a Python that has torch of the same version.
 """
@@ -23,10 +23,10 @@ SYSTEM = re.compile(r"(ld-linux|lib(c|m|mvec|dl|rt|pthread|util|resolv|anl|gcc_s
 def main():
     parser = argparse.ArgumentParser(prog="scripts/gpu-check build", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, help="that is made for the other machine")
-    parser.add_argument("--torch", default="2.11.0", metavar="VERSION", help="of LibTorch there (2.11.0)")
+    parser.add_argument("folder", type=pathlib.Path, help="folder to make for the other machine")
+    parser.add_argument("--torch", default="2.11.0", metavar="VERSION", help="version of LibTorch there (2.11.0)")
     parser.add_argument("--downloads", type=pathlib.Path, default=ROOT / "build/matrix",
-                        help="where LibTorch is fetched to, 4 GB, and built with (build/matrix)")
+                        help="folder for LibTorch, 4 GB, and the build (build/matrix)")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once (2)")
     options = parser.parse_args()
     place = wheels.fetch(options.torch, options.downloads.absolute())
@@ -36,7 +36,7 @@ def main():
 
 
 def compile_programs(place, build, jobs):
-    """As users build: the release preset. Libraries that LibTorch's own need are not looked at until they are run."""
+    """Builds the release preset, as users do. The linker does not look for libraries that LibTorch's libraries need."""
     configure = ["cmake", "--preset", "release", "-B", build, f"-DCMAKE_PREFIX_PATH={place}/torch/share/cmake",
                  "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined", "-DFSDP_BUILD_EXAMPLES=OFF"]
     said = subprocess.run(list(map(str, configure)), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -66,7 +66,7 @@ def pack(place, build, folder, version):
 
 
 def libraries(place, programs):
-    """Of the programs, those that neither LibTorch's packages nor every system have."""
+    """The libraries of the programs that neither LibTorch's packages nor every system have."""
     found = set()
     for program in programs:
         listed = subprocess.run(["ldd", str(program)], check=True, stdout=subprocess.PIPE, text=True).stdout

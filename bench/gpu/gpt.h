@@ -49,7 +49,7 @@ class GptImpl : public torch::nn::Module {
     tokens_->weight.mul_(0.02);
   }
 
-  // Whether blocks run again in the backward.
+  // If true, blocks run again in the backward.
   void set_recomputed(bool recomputed) { recomputed_ = recomputed; }
 
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets) {

@@ -14,7 +14,7 @@ struct Kind {
   std::string name;
   // A model with its first values, on the CPU.
   std::function<std::shared_ptr<torch::nn::Module>()> make;
-  // Of the micro-batch with this number, on the model's device.
+  // The loss of the micro-batch with this number, on the model's device.
   std::function<torch::Tensor(torch::nn::Module& model, int64_t micro_batch)> loss;
 };
 

@@ -1,5 +1,5 @@
-// Whether models that the library was not written for end with the bits of plain LibTorch on this device, for
-// scripts/gpu-check: prints one line for each kind, and exits with 1 where one differs.
+// Compares models that the library was not written for with plain LibTorch on this device, bit by bit, for
+// scripts/gpu-check. Prints one line for each kind of model, and exits with 1 if one differs.
 #include <fsdp/fsdp.h>
 #include <torch/torch.h>
 
@@ -62,7 +62,7 @@ fsdp::NamedTensors sharded_weights(const gpu::Kind& kind, fsdp::World& world) {
   return sharded.full_state();
 }
 
-// "the same bits", or how many of them differ and by how much.
+// "the same bits", or how many weights differ, and by how much.
 std::string compare(const gpu::Kind& kind, fsdp::World& world) {
   const fsdp::NamedTensors found = sharded_weights(kind, world);
   const std::map<std::string, Tensor> expected = plain_weights(kind, world.device());

@@ -1,7 +1,7 @@
 // The time of a training step on a GPU, for scripts/gpu-check: prints one line of JSON.
 //
-// Milliseconds are medians of the steps but the first three. Launches, copies and waits are those of one more step,
-// which LibTorch's profiler watches.
+// Milliseconds are medians of all steps except the first three. Launches, copies and waits are those of one more step,
+// under LibTorch's profiler.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/cuda.h>
@@ -42,7 +42,7 @@ Batch make_batch(const Job& job, const fsdp::World& world, int step) {
   return {all.slice(1, 0, job.sizes.context).contiguous(), all.slice(1, 1).contiguous()};
 }
 
-// A model with its optimizer: this library's, or LibTorch's alone.
+// A model with its optimizer: sharded by this library, or plain LibTorch.
 struct Trained {
   gpu::Gpt model{nullptr};
   std::optional<fsdp::ShardedModel> sharded;

@@ -24,17 +24,17 @@ struct LinearCrossEntropyOptions {
   int64_t chunk_bytes = 64 << 20;
   // The same for logits on a GPU, where small chunks leave the device idle between kernels.
   int64_t gpu_chunk_bytes = int64_t{1} << 30;
-  // false: the caller has checked that targets are in the vocabulary, and a GPU is not waited for. A target outside of
-  // it then counts as an entry whose logit is 0, and moves no weight of its own.
+  // false: the caller has checked that targets are in the vocabulary, and the host does not wait for a GPU. A target
+  // outside of it then counts as an entry whose logit is 0, and changes no weight of its own.
   bool check_targets = true;
 };
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight
 // [vocabulary, width] and targets [*], int64. The logits are made for a chunk of the vocabulary at a time ("cut cross
 // entropy", arXiv:2411.09009). Between forward and backward, `hidden`, two numbers for each target and as many chunks
-// as fit in `chunk_bytes` (on a GPU `gpu_chunk_bytes`) are kept; the backward uses these up, and makes the others once
-// more. So the memory of logits is bounded, for at most one product more of the head's three: none where all logits
-// fit. Where nothing requires a gradient, one chunk is there at a time.
+// as fit in `chunk_bytes` (on a GPU `gpu_chunk_bytes`) are kept. The backward uses these up, and makes the others once
+// more. So the memory of logits is bounded. It costs at most one more product beside the head's three, and none if all
+// logits fit. If nothing requires a gradient, one chunk is there at a time.
 //
 // `hidden` and `weight` are of one floating dtype; logits have its precision, as those of torch::linear, while their
 // exponentials and all sums are fp32, or fp64 for fp64. So is the result: a scalar, or of the shape of `targets`.
@@ -42,9 +42,9 @@ struct LinearCrossEntropyOptions {
 // in the backward, and its gradient is written where it is reduced. Chunks depend on shapes and options alone, so the
 // bits are those of one process. They are not those of cross_entropy, which adds in another order.
 //
-// Throws `Error` for shapes and dtypes other than these, for a target outside of [0, vocabulary) that is not
-// `ignore_index`, which it names with its position (on a GPU this waits for the targets: see check_targets), for
-// options that cannot be, and for a backward with create_graph: it has no second derivative.
+// Throws `Error` for other shapes and dtypes, for invalid options, and for a backward with create_graph: there is no
+// second derivative. Throws it also for a target outside of [0, vocabulary) that is not `ignore_index`, and names the
+// target and its position. On a GPU this check waits for the targets (check_targets).
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
 

@@ -153,9 +153,9 @@ class ShardedModel {
   // become 0; with infinity they stay as they are. A collective. Throws `Error` when there is no gradient, for a
   // max_norm below 0 or NaN, or for a norm_type that is not positive (infinity is allowed).
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
-  // The same, without a wait for the device that the gradients lie on: the norm is [] of float64 there, and the factor
-  // stays there until an optimizer uses it. Reading the number, norm.item<double>(), waits: do so in steps that print
-  // it. Gradients on the CPU: as clip_grad_norm_.
+  // The same, but the host does not wait for the gradients' device. Returns the norm as [] of float64 there. The factor
+  // stays there until an optimizer uses it. norm.item<double>() waits: call it only in steps that print the norm. If
+  // the gradients are on the CPU, this is clip_grad_norm_.
   torch::Tensor clip_grad_norm_async_(double max_norm, double norm_type = 2.0);
   // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
   void set_gradient_divisor(double divisor);

@@ -23,8 +23,8 @@ void check_offload(const Options& options);
 // Opens the folder, if there is one. Throws Error where it cannot be used.
 Backings backings_of(const Options& options, World& world);
 
-// Of ranks on GPUs, the group whose units have their shards in the host's memory. Over NCCL if there is; but shards in
-// files, and those that the launcher holds, are gathered on the host. A collective.
+// Returns the group of ranks on GPUs whose shards lie in the host's memory. It exchanges over NCCL if possible. Shards
+// in files, and shards that the launcher holds, are gathered on the host. A collective.
 std::unique_ptr<collectives::Group> make_offloaded_group(World& world, const Backings& backings);
 // Whether it takes the place of the world's own.
 bool is_offloaded_to_cpu(const Options& options, const World& world);

@@ -50,7 +50,7 @@ struct Capabilities {
   bool into_buffer = true;  // a gather fills the caller's buffer; otherwise it hands out memory, and needs none
   bool one_sided = false;   // a gather needs nothing of the peers but that they have published
   bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
-  bool joins = false;       // `join_gather` and `gather_stalls` are there
+  bool joins = false;       // `join_gather` and `gather_stalls` are supported
   // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
   // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
   bool sums_in_place = false;
@@ -60,11 +60,11 @@ struct Capabilities {
 // checks where the backend needs it, or any.
 enum class Order { Common, Any };
 
-// Whether a reduction under way can be waited for before this rank goes on.
+// The result of wait_begun: can this rank wait for the reduction under way before it goes on?
 enum class Begun {
-  Yes,         // every rank has begun it
-  HeldBack,    // this rank has not sent its part: others go out before it
-  PeerStalls,  // a rank does not begin it before this rank goes on: it waits for others itself, or its backward is over
+  Yes,         // yes: every rank has begun it
+  HeldBack,    // no: this rank has not sent its part, since other reductions go out before
+  PeerStalls,  // no: a peer has not begun it, and waits for others itself, or its backward is over
 };
 
 // How a write treats the ranks that still read the shard. Wait: it waits for them, and all ranks write their units in
@@ -113,15 +113,15 @@ class UnitCollectives {
   // The address of the full unit's first element, valid until `release`.
   virtual void* wait_gather() = 0;
   virtual void release() = 0;
-  // Takes part in a gather of peers, into `spare`, while this rank may hold the unit, or be gathering it: that stays.
+  // Takes part in a gather of peers, into `spare`. A full unit that this rank holds or gathers stays as it is.
   virtual void join_gather(const torch::Tensor& spare);
-  // Waits until the gather under way is over. True where a peer does not take part before this rank goes on.
+  // Waits until the gather under way is over. True if a peer does not take part before this rank goes on.
   virtual bool gather_stalls() { return false; }
 
   // Starts to add every rank's gradients of this rank's shard to `sum`, in fp32. The gradients stay untouched until
   // `wait_reduce`; the sum and the layout, which is the same on every rank, until `wait_sum`.
   virtual void begin_reduce(Gradients gradients, GradientSum& sum) = 0;
-  // Waits until every rank has begun the reduction under way, or says why it does not.
+  // Waits until every rank has begun the reduction under way, or until one cannot before this rank goes on.
   virtual Begun wait_begun() = 0;
   // Ends the reduction under way.
   virtual void wait_reduce() = 0;
@@ -161,15 +161,15 @@ class Group {
   }
   // Of the buffers for full units that this rank has allocated for itself and others.
   virtual int64_t buffer_bytes() const { return 0; }
-  // At the end of a backward: whether this rank's reductions had the same gradients, in the same order, as in the last.
+  // At the end of a backward. True if this rank's reductions had the gradients and the order of the last backward.
   virtual bool reductions_as_before() { return true; }
-  // A backward's reductions are over: all of them on all ranks, or, not `everywhere`, given up on this one.
-  // `as_before`: all ranks said so. Units whose sums hold gradients of other parameters than `wait_reduce` said.
+  // A backward's reductions are over on all ranks; if not `everywhere`, they are given up on this one. `as_before`: on
+  // all ranks. Returns the units whose sums hold gradients of other parameters than `wait_reduce` reported.
   virtual std::vector<int> reductions_end(bool everywhere, bool as_before = false) {
     static_cast<void>(everywhere), static_cast<void>(as_before);
     return {};
   }
-  // Whether ranks use different units from now on, and so begin reductions in different orders. All ranks say the same.
+  // `differ`: from now on ranks use different units, and begin reductions in different orders. The same on all ranks.
   virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.

@@ -1,13 +1,13 @@
 // A group whose full units and gradients lie on a device, and whose shards and sums lie in the host's memory, over a
 // group of the same ranks on the CPU: a model that is offloaded to the CPU.
 //
-// A gather is the host's, and a copy to the device; of a reduction the gradients are copied to the host and added up
-// there, so that the sums are those of the group on the CPU, to the bit. A unit that is one shard is copied as well.
+// A gather runs on the host, and the full unit is copied to the device. A reduction copies gradients to the host and
+// adds them there: the sums have the bits of the group on the CPU. A unit that is one shard is copied as well.
 //
-// Copies go through pinned memory, on a stream of their own in each direction, so that they lie beside the computation.
-// Full units: only the device waits. Gradients: this rank begins the reduction on the host when they have arrived, and
-// waits for that where it waits for the reduction. Before it waits for anything else that needs its peers, it begins
-// all reductions that it has put off, so that no peer waits for them meanwhile.
+// Copies go through pinned memory, on one stream per direction, beside the computation. Only the device waits for full
+// units. When gradients have arrived on the host, this rank begins their reduction there; until then it is put off.
+// Before this rank waits for the reduction, it waits for the gradients. Before it waits for anything else that needs
+// its peers, it begins all reductions that it has put off, since a peer may wait for them.
 #include <deque>
 #include <utility>
 
@@ -24,7 +24,7 @@ using memory::SideStream;
 
 class HostShardUnit;
 
-// What the units of a group share.
+// Shared by the units of a group.
 struct Copies {
   explicit Copies(const torch::Device& device_) : device(device_), to_device(device_), to_host(device_) {}
 
@@ -43,7 +43,7 @@ class HostShardUnit final : public UnitCollectives {
         unit_(host_->open_unit(spec)) {}
   ~HostShardUnit() override { std::erase(copies_->put_off, this); }
 
-  // Begins this group's reductions on the host, in their order: those whose gradients have arrived, or all.
+  // Begin the group's reductions on the host, in order: those whose gradients have arrived, or all.
   static void begin_arrived(Copies& copies);
   static void begin_all(Copies& copies);
 
@@ -76,7 +76,7 @@ class HostShardUnit final : public UnitCollectives {
     return torch::empty({numel}, torch::dtype(dtype).pinned_memory(uses_device()));
   }
   void begin_on_host();
-  // And those that come before.
+  // Begins this reduction on the host, and all that were put off before it.
   void begin_up_to_this();
 
   std::shared_ptr<Group> host_;
@@ -85,11 +85,11 @@ class HostShardUnit final : public UnitCollectives {
   torch::ScalarType dtype_;
   torch::Tensor buffer_;
   Moment buffer_is_free_;
-  Moment shard_is_read_;     // by the copies of it
+  Moment shard_is_read_;     // the end of the last copy of it
   torch::Tensor host_full_;  // of a gather under way, where the group on the CPU needs a buffer
-  // Of the reduction under way: on their way to the host until it is begun there.
+  // The reduction under way. Its gradients are on their way to the host until it is begun there.
   Gradients gradients_;
-  GradientSum* sum_ = nullptr;  // none: it is begun
+  GradientSum* sum_ = nullptr;  // null: no reduction is put off
   torch::Tensor arriving_;
   Moment arrived_;
   torch::Tensor host_gradients_;
@@ -117,7 +117,7 @@ void HostShardUnit::begin_gather(const torch::Tensor& buffer, Order order) {
   unit_->begin_gather(host_full_, order);
 }
 
-// Memory of the host that is not pinned is copied to some that is: from it the device copies only while the host waits.
+// Unpinned units are first copied to pinned memory: the host would have to wait for a copy from unpinned memory.
 void* HostShardUnit::wait_gather() {
   torch::NoGradGuard no_grad;
   unit_->capabilities().one_sided ? begin_arrived(*copies_) : begin_all(*copies_);

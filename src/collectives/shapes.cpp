@@ -5,7 +5,7 @@
 
 namespace fsdp::collectives {
 
-// For backends without `joins`.
+// Backends without `joins` do not override this.
 void UnitCollectives::join_gather(const torch::Tensor&) { FSDP_INVARIANT(false, "a gather that cannot be joined"); }
 
 void check_number(const GroupUnitSpec& unit) {

@@ -1,7 +1,7 @@
 // A group of one rank: nothing is exchanged, a gather hands out the shard itself, and a reduction is an addition.
 //
-// On a GPU a unit in 16 bits that is full only while it is used has its shard in fp32 alone, and a gather casts it into
-// the buffer: 2 bytes less per parameter. Elsewhere a copy of the shard in 16 bits is there between two writes.
+// On a GPU, a 16-bit unit that is full only during its use has its shard in fp32 alone. A gather casts it into the
+// buffer, which saves 2 bytes per parameter. Elsewhere a copy of the shard in 16 bits lies there between two writes.
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "collectives/element_type.h"

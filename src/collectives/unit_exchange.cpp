@@ -69,7 +69,7 @@ void UnitExchange::exchange_shards(const torch::Tensor& buffer) {
   if (shard_bytes() > 0) std::memcpy(place(rank()), shard_.const_data_ptr(), shard_bytes());
 }
 
-// Messages of one kind match in their order: the own gather is over first.
+// Messages of one kind match in their order, so this rank's own gather ends first.
 void UnitExchange::join_gather(const torch::Tensor& spare) {
   check_buffer(spare, spec_);
   wire_->guarded(message_prefix(spec_.name), "gather", [&] {

@@ -63,8 +63,8 @@ class Wire {
   void note_call(const WorldCall* call);
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   void wait_all(Messages& messages);
-  // As `wait_all`, for messages of which the first ones of `senders`, or of `peers()`, have sent one each. False when
-  // one that has not come is of a peer that waits for long itself: it stays, and can be waited for again.
+  // Like `wait_all`. The first messages are those of `senders`, or of `peers()`, one each. False if one of them is
+  // missing and its sender waits for long itself: the message stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages, const std::vector<int>& senders);
   bool wait_unless_stalled(Messages& messages) { return wait_unless_stalled(messages, peers()); }
 

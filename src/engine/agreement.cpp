@@ -10,9 +10,9 @@ namespace fsdp::engine {
 
 namespace {
 
-// A message: the kind of activity, its unit, the operator's name, of which the last bytes may be cut off, how often
-// shards have changed, how many gathers were begun since the last round, a hash of what the plans will be, whether the
-// reductions were as in the last backward, and the account.
+// The words of a message, in this order: kind of activity, unit, name of the operator, changes of the shards, gathers
+// begun since the last round, hash of the coming plans, 1 if the reductions were as in the last backward, account. The
+// last bytes of the name may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
                  kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
 
@@ -154,8 +154,8 @@ Agreement::Round Agreement::exchange(const Doing& activity, const Account& accou
   return round;
 }
 
-// Gathers that ranks with the same shards have begun, and this one has not: the plan was the same, so they are the end
-// of the longest list.
+// Returns the gathers that ranks with the same shards have begun, and this rank has not. All followed the same plan, so
+// these gathers are the end of the longest list.
 std::vector<int> Agreement::find_missed(const Messages& messages) {
   int64_t most = 0;
   bool differ = false;
@@ -194,7 +194,7 @@ std::string Agreement::describe(const torch::Tensor& message) const {
   return fmt::format("gathers unit {} outside of a plan{}", unit, operation.empty() ? "" : ", for " + operation);
 }
 
-// Shards that have changed are not what a peer asks for that has not come so far.
+// A peer that has taken fewer steps needs the shards before their last change, which are gone.
 void Agreement::check_can_go_on(const Messages& messages) const {
   const auto leader =
       leads(messages[group_.rank()])

@@ -1,11 +1,11 @@
-// Rounds among the ranks while a step runs: which unit each gathers where no plan says it, how much is left to reduce
-// at the end of a backward, and which ranks have a batch.
+// Rounds among the ranks while a step runs. In a round the ranks exchange the units that they gather outside of plans,
+// the reductions that are left at the end of a backward, and whether they have a batch.
 //
-// A round is an all-gather of a few numbers per unit. Each rank says which activity it is at, and for which operator.
-// Ranks may be at different ones: every rank then takes part in all gathers that any rank with the same shards asks
-// for, also one that has ended its backward, or has no batch. A rank that left the plan first makes up for the gathers
-// that its peers have begun meanwhile. Where the backend cannot do so, ranks that have a batch must be at the same
-// activity. What cannot go on is an Error on every rank, which names two of them and what they do.
+// A round is an all-gather of a few numbers per unit. Each rank sends its activity and the name of its operator. Ranks
+// may be at different activities: every rank then takes part in all gathers that any rank with the same shards needs.
+// This includes ranks that have ended their backward or have no batch. A rank that left the plan first makes up for the
+// gathers that its peers have begun. If the backend cannot do so, all ranks with a batch must be at the same activity.
+// If the ranks cannot go on, every rank throws an Error that names two ranks and their activities.
 //
 // Owned by the model, whose lock covers all calls. Calls that are collectives say so; the caller runs them in
 // Executor::guarded, as nothing can be exchanged after one that failed.
@@ -37,7 +37,7 @@ using Account = std::vector<int64_t>;
 Account account_at_end(const schedule::Schedule& schedule);
 // In its midst, where only the reductions that were begun count.
 Account account_so_far(const schedule::Schedule& schedule);
-// Whether the unit changed before the end of the backward on some rank.
+// True if the unit's shard changed before the end of the backward on some rank.
 bool changed(const Account& account, int unit);
 // A unit that changed before the end of the backward on some rank, and of which some rank has more gradients than were
 // reduced by then.
@@ -58,28 +58,28 @@ class Agreement {
   // Whether all ranks had the same plans then: one may have gone another way.
   bool plans_alike() const { return plans_alike_; }
 
-  // What ranks do next.
+  // The result of a round: the next gathers of this rank.
   struct Round {
-    std::vector<int> missed;    // units whose gathers this rank has yet to take part in, in this order
-    std::vector<int> gathered;  // then those that ranks with the same shards ask for, in the order of their numbers
-    bool ended = false;         // all that have a batch have ended their backward
-    bool alike = true;          // all of them did the same until now, and are at the same activity
+    std::vector<int> missed;    // units whose gathers this rank has not joined yet, in this order
+    std::vector<int> gathered;  // then the units that ranks with the same shards need, by number
+    bool ended = false;         // all ranks with a batch have ended their backward
+    bool alike = true;          // these ranks did the same so far, and are at the same activity
     Account account;            // the largest of all ranks, number by number
   };
-  // This rank gathers the unit outside of a plan, for an operator of this name, or for none. A collective, as are the
-  // others.
+  // This rank gathers the unit outside of a plan, for the operator of this name, if not empty. A collective, as are the
+  // next three.
   Round gathers(int unit, std::string_view operation, const Account& account);
-  // It waits for the unit, which a peer does not gather.
+  // This rank waits for the unit, and a peer does not gather it.
   Round waits(int unit, const Account& account);
-  // It has ended its backward.
+  // This rank has ended its backward.
   Round ends_backward(const Account& account);
-  // It has no batch.
+  // This rank has no batch.
   Round follow(const Account& account);
-  // Whether all ranks said in the last round that their reductions were as in the last backward.
+  // True if all ranks reported in the last round that their reductions were as in the backward before.
   bool reductions_as_before() const { return as_before_; }
-  // It has begun a gather that the plan foresaw.
+  // This rank has begun a gather that the plan foresaw.
   void has_begun(int unit) { begun_.push_back(unit); }
-  // Whether gathers are rounds where no plan foresaw them, also at the end of a backward that is not reduced.
+  // True if gathers outside of plans need rounds, also at the end of a backward that reduces nothing.
   bool in_rounds() const;
 
  private:
@@ -104,7 +104,7 @@ class Agreement {
   const schedule::Schedule& schedule_;
   Recorder& recorder_;
   bool as_before_ = false;
-  int64_t leaders_ = 0;     // in the last round
+  int64_t leaders_ = 0;     // ranks with a batch, in the last round
   std::vector<int> begun_;  // gathers that the plan foresaw, since the last round
   bool followed_ = false;
   bool follows_ = false;

@@ -68,7 +68,7 @@ void Executor::count_gather(const ShardedUnit& unit, bool foreseen) {
 void Executor::gather(const Action& action, Order order, std::string_view operation) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.collectives->capabilities().one_sided) return begin_gather(action, order);
-  // While there is no plan to rely on, ranks tell each other what they gather.
+  // Outside of plans, ranks exchange the units that they gather.
   if (!action.foreseen) {
     const Agreement::Round round = agreement_.gathers(action.unit, operation, account_so_far(schedule_));
     return take_part(round, &action);
@@ -77,7 +77,7 @@ void Executor::gather(const Action& action, Order order, std::string_view operat
   if (order == Order::Common) agreement_.has_begun(action.unit);
 }
 
-// The watchdog need not compare gathers where ranks may begin different ones.
+// The watchdog does not compare gathers if ranks may begin different ones.
 void Executor::begin_gather(const Action& action, Order order) {
   ShardedUnit& unit = *units_[action.unit];
   if (unit.is_divided()) recorder_.begins(Activity::Gather, action.unit);
@@ -119,7 +119,7 @@ void* Executor::wait_gather(int id) {
   return bytes;
 }
 
-// A peer that left the plan waits in a round for this rank, which tells it there what it missed.
+// A peer that left the plan waits for this rank in a round. There the peer learns which gathers it missed.
 void Executor::await_peers(int id) {
   const auto stalls = [&] { return units_[id]->collectives->gather_stalls(); };
   while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, account_so_far(schedule_)));
@@ -230,7 +230,7 @@ void Executor::finish_reduction(const Action& action) {
   unit.gradients.close();
 }
 
-// A reduction that does not end before this rank goes on keeps its memory, and its place in the arena is made anew.
+// A reduction that does not end before this rank goes on keeps its memory. Its place in the arena gets new memory.
 void Executor::wait_buffer(const Action& action) {
   const auto wait = [&] { return units_[action.unit]->collectives->wait_begun(); };
   const collectives::Begun begun = recorder_.waits(Activity::WaitReduce, action.unit, wait);

@@ -30,14 +30,14 @@ class Executor {
   void perform(const schedule::Actions& actions, std::string_view operation = {});
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
   void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
-  // Takes part in what the ranks do next. `own`: the gather of this rank, if it asked for one.
+  // Takes part in the gathers of a round. `own`: this rank's own gather, if it has one.
   void take_part(const Agreement::Round& round, const schedule::Action* own = nullptr);
-  // Where gathers are rounds, all ranks have ended a backward.
+  // All ranks have ended a backward. Does nothing if gathers need no rounds.
   void all_ended_backward();
   // Stores or adds a gradient where the unit's are completed.
   void write_gradient(int unit, int parameter, torch::Tensor gradient);
-  // A backward's reductions are over (Group::reductions_end): buffers that it has given up are freed.
-  // Units of which other parameters have gradients than was thought.
+  // A backward's reductions are over (Group::reductions_end). Frees the buffers that the schedule has given up. Returns
+  // the units whose sums turned out to hold gradients of other parameters, and corrects these sums.
   std::vector<int> reductions_end(bool everywhere);
   // Waits for what replicas of the shards add up.
   void wait_sums();
@@ -84,7 +84,7 @@ class Executor {
   Agreement& agreement_;
   Recorder& recorder_;
   buffers::Arena arena_;
-  memory::SideStream to_host_;           // of one rank alone, for gradients whose shards lie there
+  memory::SideStream to_host_;           // for one rank alone whose shards lie on the host
   std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
   CommunicationReport communication_;
   FailureLatch latch_;

@@ -10,7 +10,7 @@
 
 namespace fsdp::engine {
 
-// A number, or [] of float32 on the gradients' device: a factor that the host has not waited for.
+// A number, or a tensor [] of float32 on the gradients' device, for which the host has not waited.
 using GradientFactor = std::variant<float, torch::Tensor>;
 
 class GradientFactors {

@@ -29,7 +29,7 @@ std::vector<int> PostBackward::finish(const Account& account) {
   return corrected;
 }
 
-// What waits to be copied to its place would be more memory until the next backward.
+// Gradients that wait for their places would take more memory until the next backward.
 void PostBackward::settle_open_units() {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;

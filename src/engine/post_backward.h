@@ -32,8 +32,8 @@ class PostBackward {
 
   // This rank has come to the end. The largest of the ranks' accounts, number by number. A collective.
   Account agree();
-  // Reduces what any rank has to, and ends the backward. Units of which other parameters have gradients than was
-  // thought while it ran.
+  // Makes the reductions that are left on any rank, and ends the backward. Returns the units that
+  // Executor::reductions_end returned.
   std::vector<int> finish(const Account& account);
   // Takes part in the reductions that are begun by now.
   void reduce_rest(const Account& account);

@@ -46,7 +46,7 @@ class UnitGradientSum {
   void lay_out(std::vector<uint8_t> wanted) { gradient_layout_ = {layout_, std::move(wanted)}; }
   // The pieces' gradients have what was summed up.
   void show();
-  // It holds gradients of other parameters than were shown.
+  // Shows the gradients again: the sum holds those of other parameters than were shown.
   void correct();
   // Adds the gradients that one rank alone kept.
   void add_kept(UnitGradients& gradients);

@@ -69,7 +69,7 @@ void UnitGradients::write(int parameter, torch::Tensor gradient) {
   });
 }
 
-// Its bytes are its own, and there is no other gradient of the parameter.
+// True if no other tensor has the gradient's bytes, and the parameter has no other gradient.
 bool UnitGradients::may_wait(int parameter, const torch::Tensor& gradient) const {
   const ParameterGradient& one = parameters_[parameter];
   if (gradient.is_cpu() || !one.placed.expired() || !unshared(gradient)) return false;
@@ -88,7 +88,7 @@ void UnitGradients::settle() {
     if (!waits(parameters_[i])) continue;
     const torch::Tensor gradient = std::exchange(parameters_[i].waiting, {});
     const torch::Tensor place = layout_ ? view(static_cast<int>(i)) : parameters_[i].kept;
-    // One whose elements lie in another order would make a kernel for each of them all.
+    // A single gradient with other strides would make LibTorch copy each gradient by a kernel of its own.
     if (gradient.strides() != place.strides() || (!gradients.empty() && gradient.dtype() != gradients[0].dtype())) {
       place.copy_(gradient);
       continue;
@@ -124,7 +124,7 @@ torch::Tensor UnitGradients::take_kept(int parameter) {
   return std::exchange(parameters_[parameter].kept, {});
 }
 
-// One piece of memory for the gradients of one rank alone that wait.
+// For one rank alone. Allocates one piece of memory for all waiting gradients.
 void UnitGradients::make_places() {
   std::vector<int64_t> offsets;
   int64_t numel = 0;

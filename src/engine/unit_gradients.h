@@ -46,11 +46,11 @@ class UnitGradients {
   bool has_place(int parameter) const { return !layout_ || layout_->wanted()[parameter]; }
   // Where autograd can write the parameter's gradient; undefined where it cannot.
   torch::Tensor place_of(int parameter);
-  // Stores the first gradient of a parameter, and adds those that follow. It may wait until `settle`.
+  // Stores the first gradient of a parameter, and adds later ones. The first may wait for its place until `settle`.
   void write(int parameter, torch::Tensor gradient);
-  // Copies the gradients that wait to their places.
+  // Copies all waiting gradients to their places.
   void settle();
-  // Of one rank alone: what it kept is copied to the host, beside the computation.
+  // For one rank alone. Copies its gradients to the host, beside the computation.
   void bring_to_host(const memory::SideStream& stream);
 
   void keep_late(int parameter, torch::Tensor gradient) { late_.push_back({parameter, std::move(gradient)}); }
@@ -86,7 +86,7 @@ class UnitGradients {
   torch::Tensor buffer_;
   std::vector<ParameterGradient> parameters_;
   std::vector<LateGradient> late_;
-  std::vector<torch::Tensor> leaving_;  // copies of them to the host are under way
+  std::vector<torch::Tensor> leaving_;  // gradients that are being copied to the host
   memory::Moment arrived_;
   int trainable_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "interpose/activations.h"
 
+#include <initializer_list>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 
@@ -11,73 +13,37 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
+// Operators that need arguments of equal dtypes.
+constexpr std::string_view kProducts[] = {
+    "addbmm",       "addmm",  "addmv",  "baddbmm", "bilinear",         "bmm",
+    "chain_matmul", "dot",    "einsum", "inner",   "linalg_multi_dot", "linalg_vecdot",
+    "linear",       "matmul", "mm",     "mv",      "tensordot",        "vdot"};
+constexpr std::string_view kConvolutions[] = {"_convolution",     "conv1d",           "conv2d",
+                                              "conv3d",           "conv_tbc",         "conv_transpose1d",
+                                              "conv_transpose2d", "conv_transpose3d", "convolution"};
+constexpr std::string_view kNorms[] = {"batch_norm",        "group_norm",        "instance_norm", "layer_norm",
+                                       "native_group_norm", "native_layer_norm", "rms_norm"};
+constexpr std::string_view kRecurrent[] = {"gru",      "gru_cell",      "lstm",     "lstm_cell",
+                                           "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"};
+constexpr std::string_view kAttention[] = {"_native_multi_head_attention", "_transformer_encoder_layer_fwd",
+                                           "scaled_dot_product_attention"};
+constexpr std::string_view kWrites[] = {"index_add", "index_copy", "index_put",   "index_reduce",  "masked_scatter",
+                                        "put",       "scatter",    "scatter_add", "scatter_reduce"};
+constexpr std::string_view kOthers[] = {"_embedding_bag",  "binary_cross_entropy",
+                                        "cross",           "embedding_bag",
+                                        "grid_sampler",    "grid_sampler_2d",
+                                        "grid_sampler_3d", "heaviside",
+                                        "isclose",         "lerp",
+                                        "linalg_cross",    "prelu"};
+
+Names united(std::initializer_list<std::span<const std::string_view>> groups) {
+  Names all;
+  for (const auto& group : groups) all.insert(group.begin(), group.end());
+  return all;
+}
+
 bool needs_equal_dtypes(std::string_view operation) {
-  static const Names names{"_convolution",
-                           "_embedding_bag",
-                           "_native_multi_head_attention",
-                           "_transformer_encoder_layer_fwd",
-                           "addbmm",
-                           "addmm",
-                           "addmv",
-                           "baddbmm",
-                           "batch_norm",
-                           "bilinear",
-                           "binary_cross_entropy",
-                           "bmm",
-                           "chain_matmul",
-                           "conv1d",
-                           "conv2d",
-                           "conv3d",
-                           "conv_tbc",
-                           "conv_transpose1d",
-                           "conv_transpose2d",
-                           "conv_transpose3d",
-                           "convolution",
-                           "cross",
-                           "dot",
-                           "einsum",
-                           "embedding_bag",
-                           "grid_sampler",
-                           "grid_sampler_2d",
-                           "grid_sampler_3d",
-                           "group_norm",
-                           "gru",
-                           "gru_cell",
-                           "heaviside",
-                           "index_add",
-                           "index_copy",
-                           "index_put",
-                           "index_reduce",
-                           "inner",
-                           "instance_norm",
-                           "isclose",
-                           "layer_norm",
-                           "lerp",
-                           "linalg_cross",
-                           "linalg_multi_dot",
-                           "linalg_vecdot",
-                           "linear",
-                           "lstm",
-                           "lstm_cell",
-                           "masked_scatter",
-                           "matmul",
-                           "mm",
-                           "mv",
-                           "native_group_norm",
-                           "native_layer_norm",
-                           "prelu",
-                           "put",
-                           "rms_norm",
-                           "rnn_relu",
-                           "rnn_relu_cell",
-                           "rnn_tanh",
-                           "rnn_tanh_cell",
-                           "scaled_dot_product_attention",
-                           "scatter",
-                           "scatter_add",
-                           "scatter_reduce",
-                           "tensordot",
-                           "vdot"};
+  static const Names names = united({kProducts, kConvolutions, kNorms, kRecurrent, kAttention, kWrites, kOthers});
   return names.contains(operation);
 }
 

@@ -34,8 +34,8 @@ class ByteStore {
 // The system writes beside the caller, the oldest bytes first; the last 64 MiB are left alone, as they are wanted first
 // and may be gone before they are written. It reads 32 MiB ahead of what is asked for.
 std::shared_ptr<ByteStore> file_store(std::shared_ptr<const OffloadFolder> folder);
-// The host's memory, pinned where bytes come from another device: they are copied beside its computation, in both
-// directions. The host never waits.
+// The host's memory, pinned if bytes come from another device. Copies in both directions run beside the device's
+// computation. The host never waits.
 std::shared_ptr<ByteStore> host_store();
 
 }  // namespace fsdp::memory

@@ -1,8 +1,8 @@
-// Bytes of a device leave on one stream, and come back on another, both beside the computation.
+// Copies a device's bytes to the host on one stream, and back on another, both beside the computation.
 //
-// What leaves is held until it has left. Of more than kUnderWay bytes the computation waits for the oldest, so that the
-// memory on the device stays bounded. With each tensor that is asked for, those that were put before it are begun to be
-// brought back, as they are wanted next: up to kUnderWay bytes.
+// A tensor on its way out is held until its copy ends. If more than kUnderWay bytes are on their way, the computation
+// waits for the oldest copy, so the memory on the device stays bounded. When a tensor is fetched, the store begins to
+// copy back the tensors that were put before it, up to kUnderWay bytes: the backward needs them next.
 #include <torch/torch.h>
 
 #include <deque>
@@ -67,7 +67,7 @@ class HostBytes final : public StoredBytes {
   friend HostStore;
   using WeakStorage = decltype(std::declval<c10::Storage>().getWeakStorageImpl());
 
-  // The bytes are on the host, before anything that the computation does from now on.
+  // All later work of the computation begins after the copy to the host.
   void leave() {
     left_.hold(user_);
     source_.reset();
@@ -76,18 +76,18 @@ class HostBytes final : public StoredBytes {
   std::shared_ptr<HostStore> store_;
   int64_t number_, numel_;
   torch::Device device_;
-  WeakStorage original_;  // of what was put; while it lives, the copy is not read
-  torch::Tensor source_;  // until it has left
+  WeakStorage original_;  // of the tensor that was put; while it lives, the copy is not read
+  torch::Tensor source_;  // until its copy has ended
   std::optional<c10::Stream> user_;
   torch::Tensor host_;
   Moment left_;
-  torch::Tensor back_;  // on the device, for the one that asks next
+  torch::Tensor back_;  // on the device, for the next `get`
   Moment arrived_;
 };
 
 std::shared_ptr<StoredBytes> HostStore::put(const torch::Tensor& bytes) {
   const torch::NoGradGuard no_grad;
-  std::shared_ptr<HostBytes> one;  // goes without the lock, if something throws
+  std::shared_ptr<HostBytes> one;  // if a call throws, destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   one = std::make_shared<HostBytes>(shared_from_this(), next_number_++, bytes);
   if (!streams_) streams_ = Streams{SideStream(one->device_), SideStream(one->device_)};
@@ -119,7 +119,7 @@ torch::Tensor HostStore::get(HostBytes& wanted) {
   return std::exchange(wanted.back_, {});
 }
 
-// The memory is the computation's: what it did with these bytes before is over when the copy begins.
+// The memory belongs to the computation's stream: its earlier work ends before the copy begins.
 void HostStore::bring_back(HostBytes& bytes) {
   if (bytes.back_.defined()) return;
   bytes.user_ = current_stream(bytes.device_);
@@ -138,7 +138,7 @@ void HostStore::bring_back_before(int64_t number) {
   }
 }
 
-// The graph is gone. The computation may use the memory that copies use only after them.
+// The graph is gone. The computation may use the memory of the copies again only after they end.
 void HostStore::forget(HostBytes& gone) noexcept {
   const std::lock_guard lock(mutex_);
   stored_.erase(gone.number_);

@@ -17,15 +17,15 @@ namespace fsdp::memory {
 // The stream that this thread computes on; none on the CPU.
 std::optional<c10::Stream> current_stream(const torch::Device& device);
 
-// The end of all that was queued on a stream. A value.
+// A point in a stream: the end of all work that was queued before it. A value.
 class Moment {
  public:
   Moment() = default;  // over
-  // What the stream has been given by now.
+  // The end of all work that the stream has now.
   static Moment of(const std::optional<c10::Stream>& stream);
 
   bool is_over() const { return !event_ || event_->query(); }
-  // What the stream gets from now on comes after. The host goes on.
+  // Later work of `stream` begins after this moment. The host goes on.
   void hold(const std::optional<c10::Stream>& stream) const;
   void wait_on_host() const;
 

@@ -47,7 +47,7 @@ NormSum own_norm(engine::Model& model, double norm_type) {
   return norm;
 }
 
-// As norm_words, of the gradients times their factors.
+// norm_words of the gradients times their factors.
 torch::Tensor own_norm_words(engine::Model& model, double norm_type) {
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : model.parameters()) {
@@ -130,7 +130,7 @@ torch::Tensor clip_gradients_async(std::span<engine::Model* const> models, doubl
   const torch::Tensor norm = norm_of_words(add_norm_words(sums), norm_type), factor = factor_of(norm, max_norm);
   for (engine::Model* model : models) {
     model->scale_gradients(factor);
-    if (std::isinf(max_norm)) model->scale_now();  // usually by 1: their bytes may be read
+    if (std::isinf(max_norm)) model->scale_now();  // usually by 1; users may read the bytes
   }
   return norm;
 }

@@ -19,12 +19,12 @@ constexpr int64_t kRows = 4096;  // a power of two
 Tensor low_half(const Tensor& limb) { return torch::bitwise_and(limb, kLimbMask); }
 Tensor high_half(const Tensor& limb) { return torch::bitwise_right_shift(limb, kLimbBits); }
 Tensor places(int64_t count, const Tensor& like) { return torch::arange(count, like.options().dtype(torch::kInt64)); }
-// Each to the next higher place. The highest limb is far above any sum and has no carry.
+// Moves each carry to the next higher place. The highest limb is far above any sum and has no carry.
 Tensor moved_up(const Tensor& carries) { return carries.roll(1); }
 Tensor with_carries(const Tensor& limbs) { return low_half(limbs) + moved_up(high_half(limbs)); }
 
-// Limbs below 2^32. After two carries they are at most 2^32. A limb of 2^32 - 1 then passes on the carry that it gets,
-// so each limb gets the carry of the nearest lower one that is another number.
+// Makes limbs smaller than 2^32. After two carries they are at most 2^32. A limb of 2^32 - 1 then passes on the carry
+// from below, so each limb gets the carry of the nearest lower limb with another value.
 Tensor with_all_carries(const Tensor& limbs) {
   const Tensor twice = with_carries(with_carries(limbs));
   const Tensor decisive = std::get<0>(torch::cummax(places(kLimbs, limbs) * twice.ne(kLimbMask), 0));

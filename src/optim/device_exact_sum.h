@@ -20,7 +20,7 @@ class DeviceExactSum {
   const torch::Tensor& special() const { return special_; }
 
  private:
-  // A table has many rows of limbs, to which neighbouring terms are added: additions to one number wait for each other.
+  // Many rows of limbs. Neighbouring terms go to different rows, since additions to one number wait for each other.
   torch::Tensor table_;
   torch::Tensor special_;
 };

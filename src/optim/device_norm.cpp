@@ -27,7 +27,7 @@ bool follows(const Tensor& run, const Tensor& piece) {
          run.storage_offset() + run.numel() == piece.storage_offset();
 }
 
-// The pieces, and as one those that lie one behind the other.
+// Returns the pieces. Pieces that lie one behind the other become one.
 Pieces runs_of(const Pieces& pieces) {
   Pieces runs;
   for (const Tensor& piece : pieces) {
@@ -41,7 +41,7 @@ Pieces runs_of(const Pieces& pieces) {
   return runs;
 }
 
-// Copies, each at a block's start. Zeros behind them add nothing.
+// Copies the parts, each to a block's start. The zeros between them add nothing.
 Tensor copied_together(const Pieces& parts) {
   std::vector<int64_t> offsets;
   int64_t blocks = 0;

@@ -12,7 +12,7 @@
 
 namespace fsdp::optim {
 
-// The sum over contiguous fp32 pieces on one device, of which there is one at least. Each starts at a block's start.
+// The sum over one or more contiguous fp32 pieces on one device. Each starts at a block's start.
 torch::Tensor norm_words(const std::vector<torch::Tensor>& pieces, double norm_type);
 // The sum of such sums.
 torch::Tensor add_norm_words(const std::vector<torch::Tensor>& sums);

@@ -22,7 +22,7 @@ class NormSum {
   void add(const NormSum& other);
   double norm() const;
 
-  // For sending a sum to another rank or device: limbs, then the bits of two doubles for what no limb can hold.
+  // The form in which a sum is sent to another rank or device: limbs, then the bits of two doubles for other values.
   static constexpr int kSpecialWord = ExactSum::kLimbs, kLargestWord = kSpecialWord + 1, kWords = kLargestWord + 1;
   using Words = std::array<int64_t, kWords>;
   Words words() const;

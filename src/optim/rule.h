@@ -28,7 +28,7 @@ struct Rule {
   std::vector<RuleState> states;  // zero at first
   // `update` is given the tensors that keep the states, one state's after the other's, and not the states in fp32.
   bool takes_kept = false;
-  // Whether `update` gives its steps to kernels, which read them where the pieces lie. Otherwise the host reads them.
+  // True if `update` hands its steps to kernels, which read them on the pieces' device. Otherwise the host reads them.
   bool kernels_read_steps = false;
   // Element-wise ones are given parts of pieces, which begin at multiples of 64 elements.
   bool element_wise = true;

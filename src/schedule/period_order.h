@@ -32,7 +32,7 @@ class PeriodOrder final : public UseOrder {
   // All that plans are made from, as numbers: equal where the plans will be.
   std::vector<int> learnt() const;
   void forget_all();
-  // What this period used so far.
+  // The units that this period used so far.
   const std::vector<UnitId>& recording() const { return recorded_; }
 
   // Whether the plan's next use is this one, without gradients, at the beginning of a forward: that of a checkpointed

@@ -1,8 +1,8 @@
-// Whether plans can be relied on: not after ranks used different units, until they have used the same ones for a while.
+// Holds whether ranks can rely on plans. After ranks used different units, they cannot for a number of backwards.
 //
-// Each time that they differ again the while is twice as long, so that models whose ranks differ now and then, as
-// mixtures of experts, do not run into it again and again. The calls come at points that all ranks have in common, so
-// every rank has the same answer. Pure; not for concurrent use.
+// In that many backwards in a row the ranks must use the same units. The number doubles each time that they differ, so
+// models whose ranks differ now and then, such as mixtures of experts, seldom have to leave a plan. All ranks make the
+// calls at the same points, so every rank has the same answer. Pure; not for concurrent use.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ class PlanTrust {
   static constexpr int kMostBackwards = 1 << 20;
 
   bool trusted_ = true, differed_ = false;
-  int alike_ = 0;      // backwards in a row in which ranks did the same
-  int backwards_ = 2;  // as many are needed
+  int alike_ = 0;      // backwards in a row in which ranks used the same units
+  int backwards_ = 2;  // number of such backwards that is needed; doubled before its first use
 };
 
 }  // namespace fsdp::schedule

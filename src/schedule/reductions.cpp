@@ -10,7 +10,7 @@ namespace {
 // Where the number of uses depends on the data, there is always another.
 constexpr size_t kMostForecasts = 8;
 
-// A peer that stalls may do so in every step, and finding that out takes time.
+// In backwards. A peer that stalls may do so in every step, and each wait for it takes time.
 constexpr int kKeepsLent = 8;
 
 }  // namespace
@@ -229,7 +229,7 @@ void Reductions::finish(std::span<const int64_t> account, std::span<const int> f
   begin_backward();
 }
 
-// Buffers that are occupied, by gradients of no_sync scopes, stay.
+// Buffers that hold gradients of no_sync scopes stay.
 void Reductions::give_up_lent() {
   keeps_lent_ = std::exchange(peer_stalled_, false) ? kKeepsLent : std::max(keeps_lent_ - 1, 0);
   if (keeps_lent_ > 0 || !alike_) return;

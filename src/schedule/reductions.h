@@ -12,12 +12,12 @@
 // The second rule is for a rank that lacks a gradient which its peers have: it must not keep them waiting. Ranks use
 // units in the same order, so that a unit which is over here is being reduced on every rank.
 //
-// Buffers. Where units share them, a gradient buffer is taken from a reduction that is under way and over: it alone
-// ends without waiting for what this rank does next. Where there is none, there is one more buffer from then on. Ranks
-// that use units freely may stall each other all the same: the waiting rank then leaves its buffer to that reduction,
-// takes another and goes on. That one is given up at the end of the backward, or, where a peer stalled, after some
-// backwards in which none did. Where each unit has a buffer, nothing is waited for before the end of the backward, and
-// it does not matter which units a rank uses, and when.
+// Buffers. If units share them, a gradient buffer is taken from a reduction that is under way and over: it alone ends
+// without waiting for this rank's next actions. If there is none, there is one more buffer from then on. If ranks use
+// units in different orders, a reduction can stall. The waiting rank then leaves its buffer to that reduction and takes
+// another. This extra buffer is freed at the end of the backward or, if a peer stalled, after some backwards in which
+// no peer stalls. If each unit has a buffer, no reduction is waited for before the end of the backward, and ranks may
+// use any units at any time.
 //
 // The end of a backward. Each rank gives its `account`; all take the largest, number by number, begin what is missing
 // (`begin_next` until nothing comes) and `finish`.
@@ -71,14 +71,14 @@ class Reductions {
   // after all others.
   void keep_late(UnitId unit);
   bool under_way(UnitId unit) const { return units_[unit].state == State::Reducing; }
-  // A WaitBuffer found that the unit's reduction does not end before this rank goes on; `of_peer`: because a peer has
-  // not begun it. The buffer that the reduction keeps from now on.
+  // A WaitBuffer found that the unit's reduction does not end before this rank goes on. `of_peer`: a peer has not begun
+  // it. Returns the number of the buffer that the reduction keeps from now on.
   int stalls(UnitId unit, bool of_peer);
   // From now on gradients stay with this rank: units that get some stay open, over any number of backwards, until a
   // backward in which gradients are reduced again.
   void set_local(bool local) { local_ = local; }
-  // Whether ranks use the same units. Otherwise a unit that lacks gradients is reduced at the end of the backward, and
-  // no reduction is waited for before: a unit takes one more buffer, which it keeps as long as they differ.
+  // `alike`: ranks use the same units. If not, units that lack gradients are reduced at the end of the backward, and no
+  // reduction is waited for before: units take more buffers, which stay as long as ranks differ.
   void set_alike(bool alike) { alike_ = alike; }
   // Forgets gradients that were not reduced.
   void abandon(Actions& actions);
@@ -118,7 +118,7 @@ class Reductions {
     std::vector<Forecast> forecasts;  // of different numbers of uses; the latest is the last
     int most_gradients = 0;           // of any backward, on any rank; 0: not known
     int trainable = 0;                // parameters that wanted gradients then
-    bool stalls = false;              // its reduction did so lately at a peer: others are waited for first
+    bool stalls = false;              // its reduction stalled at a peer lately: other reductions are waited for first
   };
 
   static Forecast forecast_of(const Unit& unit, int forward_uses);
@@ -136,9 +136,9 @@ class Reductions {
   std::vector<int> occupants_;  // unit in each gradient buffer, -1 for none
   int open_ = 0;                // units in state Open now
   int most_open_ = 0;           // at once, in any backward so far
-  int lent_ = 0;                // the last buffers: there because of reductions that stalled
+  int lent_ = 0;                // number of extra buffers for stalled reductions; the last ones
   bool peer_stalled_ = false;   // in this backward
-  int keeps_lent_ = 0;          // for so many backwards without a peer that stalls
+  int keeps_lent_ = 0;          // extra buffers stay for so many backwards in which no peer stalls
   uint64_t clock_ = 0;
   int uses_ = 0;                            // in this backward
   bool recorded_ = false;                   // whether there was a backward before

@@ -54,7 +54,7 @@ class Residency {
   void gather_next(UnitId unit, Actions& actions);
   bool gathered_early(UnitId unit) const { return units_[unit].use == Use::Next; }
   int gathered_early() const;
-  // One that is free, or one more.
+  // The number of a free buffer, or of one more.
   int spare_buffer() const { return free_buffer().value_or(buffers()); }
   // `end` has come: everything goes that is full until then at most, and not pinned.
   void release_all(FullUntil end, Actions& actions);

@@ -76,18 +76,18 @@ class Schedule {
   Actions open_ends();
   // The plans of periods with gradients, as numbers: ranks can rely on them while they are the same on all.
   std::vector<int> learnt() const;
-  // These, the plan of evaluations, and what this period used so far.
+  // `learnt`, the plan of evaluations, and the units that this period used so far.
   std::vector<int> all_learnt() const;
   void forget_plans();
-  // Where gathers need all ranks: some use other units than others. Units are gathered on demand from now on,
-  // unforeseen, nothing is learnt, and no reduction is waited for before the end of a backward (PlanTrust).
+  // Ranks use different units, and gathers need all ranks. From now on units are gathered on demand, plans learn
+  // nothing, and no reduction is waited for before the end of a backward (PlanTrust).
   void ranks_differ();
   // All ranks have ended a backward.
   void all_ended_backward();
   bool ranks_are_alike() const { return trust_.trusted(); }
   // How often shards have changed.
   int64_t changes() const { return changes_; }
-  // A buffer for a unit that this rank does not use, for a moment.
+  // The number of a buffer for a short time, for a unit that this rank does not use itself.
   int spare_buffer() const { return residency_.spare_buffer(); }
   // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen, and nothing
   // is learnt.

@@ -16,9 +16,9 @@ torch::Device choose_device(const std::string& backend, int local_rank, int gpus
 // As above, for the GPUs that this process sees. A GPU becomes the thread's current one.
 torch::Device take_device(const std::string& backend, int local_rank);
 
-// Two ranks with equal texts have one GPU between them, which NCCL refuses. NCCL takes ranks with different NCCL_HOSTID
-// (`nccl_host`; null: not set) for ranks of different hosts, and gives them one GPU. That serves tests, so it holds for
-// backend nccl alone: `auto` takes the faster way through the host's memory.
+// Names a GPU. Ranks with equal texts share a GPU, which NCCL refuses. NCCL treats ranks with different NCCL_HOSTID
+// (`nccl_host`; null: not set) as ranks of different hosts, and lets them share one. Only tests need that, so it holds
+// for backend nccl alone: `auto` takes the faster way through the host's memory.
 std::string place_of_gpu(const std::string& backend, const std::string& machine, const std::string& gpu,
                          const char* nccl_host);
 

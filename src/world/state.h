@@ -66,7 +66,7 @@ class State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<memory::Backing>& held() const { return held_; }
   void hold_in(std::shared_ptr<memory::Backing> held) { held_ = std::move(held); }
 
-  // Whether groups for tensors on the ranks' devices exchange them over NCCL.
+  // True if groups for tensors on the ranks' devices exchange them over NCCL.
   bool uses_nccl() const;
   // A further group of the same ranks with connections of its own. A collective.
   std::unique_ptr<collectives::Group> new_group();

@@ -5,8 +5,8 @@
 // SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was ignored,
 // as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as before. A
 // SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own handler.
-// Nothing but the end of a rank keeps it waiting: it serves signals and deaths while nobody reads the output, and time
-// in which the job was stopped as a whole does not count.
+// It waits only for the ends of ranks: it serves signals and deaths even if its output is not read. Time in which the
+// job was stopped as a whole does not count.
 #pragma once
 
 #include <signal.h>

@@ -20,13 +20,13 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/matrix", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", default=wheels.VERSIONS, metavar="VERSION",
-                        help=f"of LibTorch; all: {' '.join(wheels.VERSIONS)}")
+                        help=f"versions of LibTorch ({' '.join(wheels.VERSIONS)})")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/matrix",
-                        help="of downloads and builds, 6 GB for each version (build/matrix)")
+                        help="folder for downloads and builds, 6 GB per version (build/matrix)")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once (2)")
     parser.add_argument("--until", choices=[*TARGETS, "tests run"], default="tests run",
-                        help="the last step, for example: library")
-    parser.add_argument("--tests", metavar="REGEX", help="runs the tests alone whose names match")
+                        help="the last step to take, for example: library")
+    parser.add_argument("--tests", metavar="REGEX", help="run only tests whose names match")
     options = parser.parse_args()
     rows = []
     for version in options.versions:
@@ -70,7 +70,7 @@ def run(build, step, command):
 
 
 def counts(output):
-    """Suites that ran and suites that failed, of ctest's output. A suite is one test of ctest."""
+    """The numbers of suites that ran and that failed, from ctest's output. A suite is one test of ctest."""
     found = re.search(r"(\d+) tests failed out of (\d+)", output)
     return [found[2], found[1]] if found else ["no: ctest did not end", ""]
 

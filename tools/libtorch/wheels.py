@@ -17,7 +17,7 @@ WANTED = re.compile(r"torch/(include|lib|share)/|torch/version\.py$|.*\.dist-inf
 
 
 def fetch(version, folder):
-    """Returns the folder that holds torch/ and nvidia/. What is there already is kept."""
+    """Returns the folder that holds torch/ and nvidia/. If it is complete already, nothing is fetched."""
     place = pathlib.Path(folder) / version
     if (place / "complete").exists():
         return place
@@ -36,7 +36,7 @@ def fetch(version, folder):
 
 
 def requirements(metadata):
-    """The CUDA packages that a wheel of torch names, and two that it leaves out: their headers are included by CUDA's."""
+    """The CUDA packages that a wheel of torch names, and two more, whose headers CUDA's headers include."""
     named = re.findall(r"^Requires-Dist: ((?:cuda-toolkit|nvidia-)[^;]*?)\s*(?:;.*)?$", metadata, re.M)
     toolkit = re.search(r"^cuda-toolkit.*==(\d+\.\d+)", "\n".join(named), re.M)
     beside = [f"nvidia-cuda-{name}=={toolkit[1]}.*" for name in ("crt", "cccl")] if toolkit else []
@@ -44,12 +44,12 @@ def requirements(metadata):
 
 
 def pip(command, *arguments):
-    """Versions are exact here, so constraints of this machine are left aside."""
+    """Runs pip without this machine's constraints: versions are exact here."""
     subprocess.run([sys.executable, "-m", "pip", command, "--quiet", "--disable-pip-version-check", "--no-cache-dir",
                     "--only-binary=:all:", *map(str, arguments)], check=True,
                    env={**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_ROOT_USER_ACTION": "ignore"})
 
 
 def libraries(place):
-    """The folders that a program needs in LD_LIBRARY_PATH, those of the driver aside."""
+    """The folders that a program needs in LD_LIBRARY_PATH, except those of the driver."""
     return [str(path) for path in (place / "torch/lib", *sorted(place.glob("nvidia/*/lib"))) if path.is_dir()]

@@ -24,8 +24,8 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1]
 def main():
     parser = argparse.ArgumentParser(prog="run", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=280, help="for all parts together (280)")
-    parser.add_argument("--only", action="append", default=[], metavar="WORDS", help="parts with them in their names")
+    parser.add_argument("--seconds", type=float, default=280, help="time for all parts together (280)")
+    parser.add_argument("--only", action="append", default=[], metavar="WORDS", help="parts with these words in their names")
     parser.add_argument("--output", type=pathlib.Path, help="a folder for results.json and the parts' outputs")
     options = parser.parse_args()
     output = options.output or pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))
@@ -46,7 +46,7 @@ def main():
 
 
 def variables_of_programs():
-    """With these the programs find LibTorch's libraries and those that lie beside them. PyTorch finds its own."""
+    """The programs find LibTorch's libraries, and those packed with them, by these. PyTorch finds its own."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         sys.exit(f"run: {sys.executable} has no torch, whose libraries the programs need.")

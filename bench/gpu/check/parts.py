@@ -13,7 +13,7 @@ BIG = {"layers": 24, "width": 2048, "heads": 16, "batch": 4, "context": 1024, "s
 LOOPBACK = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
-# cuBLAS gives the same bits each time with it.
+# With this variable cuBLAS gives the same bits in each run.
 SAME_BITS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
@@ -28,7 +28,7 @@ def two_ranks(command, port, variables={}):
 
 
 def all_parts(folder, scratch, variables):
-    """`folder` is the packed one, `scratch` for what the parts write, and `variables` of the programs in `folder`."""
+    """`folder` is the packed one. Parts write into `scratch`. Programs in `folder` need `variables`."""
     ours, kinds = folder / "bin/bench_gpu_speed", folder / "bin/bench_gpu_models"
     peer = [sys.executable, folder / "peer.py"]
 

@@ -1,4 +1,4 @@
-"""What the programs print, as figures. Each raises ValueError where the figures are missing."""
+"""Reads figures from the programs' output. Each function raises ValueError if the figures are missing."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import statistics
 
 
 def gtest(output):
-    """Of a GoogleTest program."""
+    """Reads the summary of a GoogleTest program."""
     passed = re.search(r"\[  PASSED  \] (\d+) test", output)
     if not passed:
         raise ValueError("no summary of the tests")
@@ -17,7 +17,7 @@ def gtest(output):
 
 
 def kinds(output):
-    """Of bench_gpu_models: what it says of each kind of model."""
+    """Reads the result of each kind of model from bench_gpu_models."""
     found = dict(re.findall(r"^(?:\[\w+ ?\d+\] ?)?RESULT ([^:{]+): (.*)$", output, re.M))
     if not found:
         raise ValueError("no kind of model was compared")
@@ -25,7 +25,7 @@ def kinds(output):
 
 
 def step(output):
-    """Of bench_gpu_speed and peer.py: a line of JSON."""
+    """Reads the line of JSON that bench_gpu_speed and peer.py print."""
     found = re.search(r"RESULT (\{.*\})$", output, re.M)
     if not found:
         raise ValueError("no line with the figures")
@@ -36,7 +36,7 @@ WARM_UP = 5  # steps of fsdp-train that are not counted
 
 
 def trainer(metrics):
-    """A function that reads the records of fsdp-train's steps (docs/metrics.md) once it has ended."""
+    """Returns a function that reads the records of fsdp-train's steps (docs/metrics.md) after its end."""
     parts = {"step_ms": "step_seconds", "forward_backward_ms": "forward_backward_seconds",
              "optimizer_ms": "optimizer_seconds", "data_ms": "data_seconds", "other_ms": "other_seconds"}
 

@@ -10,8 +10,8 @@ import time
 @dataclasses.dataclass
 class Part:
     name: str
-    commands: list  # of each process: [words], or ([words], {variables}); all run at once, and the first is read
-    read: object  # of that one's output, a dict of figures; raises ValueError where it finds none
+    commands: list  # per process [words], or ([words], {variables}); all run at once
+    read: object  # turns the first process's output into a dict of figures, or raises ValueError
     limit: float = 60  # seconds
     group: str = ""  # parts of one group run at the same time
     accepted: tuple = (0,)  # exit codes
@@ -23,7 +23,7 @@ class Result:
     state: str  # ok, failed, too slow, not run
     seconds: float = 0
     figures: dict = dataclasses.field(default_factory=dict)
-    output: str = ""  # the end of it, of a part that is not ok
+    output: str = ""  # its end, if the part is not ok
 
 
 class Running:
