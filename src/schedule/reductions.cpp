@@ -229,11 +229,11 @@ void Reductions::finish(std::span<const int64_t> account, std::span<const int> f
   begin_backward();
 }
 
-// Buffers that hold gradients of no_sync scopes stay.
+// Buffers that hold gradients of no_sync scopes stay, and as many as a backward without stalls takes.
 void Reductions::give_up_lent() {
   keeps_lent_ = std::exchange(peer_stalled_, false) ? kKeepsLent : std::max(keeps_lent_ - 1, 0);
   if (keeps_lent_ > 0 || !alike_) return;
-  for (; lent_ > 0 && occupants_.back() < 0; --lent_) occupants_.pop_back();
+  for (; lent_ > 0 && occupants_.back() < 0 && buffers() > most_open_ + 1; --lent_) occupants_.pop_back();
   for (Unit& unit : units_) unit.stalls = false;
 }
 
