@@ -93,9 +93,9 @@ class UnitCollectives {
   virtual ~UnitCollectives() = default;
 
   virtual Capabilities capabilities() const = 0;
-  // The part of the flat parameters that this rank owns: [shard_numel], allocated here, of the unit's dtype, or fp32
-  // where gathers cast it. The caller writes it only between `begin_write` and `publish`; a unit begins in the midst of
-  // its first write.
+  // The part of the flat parameters that this rank owns: [shard_numel], allocated here. Its dtype is the unit's, or
+  // fp32 if gathers cast the shard. The caller writes it only between `begin_write` and `publish`. A new unit is in its
+  // first write.
   virtual torch::Tensor shard() const = 0;
   virtual UnitBytes bytes() const = 0;
   // The elements, of the unit's gradient_dtype, that `begin_reduce` needs in Gradients::staging.
@@ -154,7 +154,7 @@ class Group {
   virtual std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) = 0;  // may be a collective
   // Memory that reductions of this group's units may be begun from, as [bytes] of uint8; given back with the tensor.
   virtual torch::Tensor allocate(int64_t bytes) { return torch::empty({bytes}, torch::kUInt8); }
-  // The same for the sums of units that have replicas. They lie in `backing` where no peer reads them.
+  // Memory for the sums of units that have replicas. It comes from `backing` if no peer reads the sums.
   virtual torch::Tensor allocate_sum(int64_t bytes, memory::Backing& backing) {
     static_cast<void>(backing);
     return allocate(bytes);

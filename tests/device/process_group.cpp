@@ -32,7 +32,7 @@ class Bytes {
     is_over_ = true;
     return true;
   }
-  // Of a reduce-scatter Gloo's work never says so.
+  // Gloo's work of a reduce-scatter never reports its end.
   bool is_over() const { return is_over_ || gloo_->isCompleted(); }
   Work& gloo() { return *gloo_; }
 
