@@ -38,11 +38,15 @@ std::unique_ptr<Group> make_gpu_group(const std::string& backend, const GroupSpe
   GroupSpec on_cpu = spec;
   on_cpu.store = c10::make_intrusive<c10d::PrefixStore>("host", spec.store);
   std::unique_ptr<Group> host = make_cpu_group("auto", on_cpu);
-  if (has_nccl() && !spec.shares_device) return make_nccl_group(spec, std::move(host));
+  if (goes_over_nccl(spec)) return make_nccl_group(spec, std::move(host));
   return make_staged_group(std::move(host), spec.device);
 }
 
 }  // namespace
+
+bool goes_over_nccl(const GroupSpec& spec) {
+  return !spec.device.is_cpu() && spec.size > 1 && has_nccl() && !spec.shares_device;
+}
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names{"shm", "gloo", "hosts"};

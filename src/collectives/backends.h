@@ -40,6 +40,9 @@ std::string problem_of_backend(const std::string& backend);
 // "auto" takes the best for these ranks. Throws Error for a name that is not known or not in this build.
 std::unique_ptr<Group> make_group(const std::string& backend, const GroupSpec& spec);
 
+// True if the group that `make_group` makes of this exchanges over NCCL.
+bool goes_over_nccl(const GroupSpec& spec);
+
 // One rank: hands out its own memory.
 std::unique_ptr<Group> make_single_group(torch::Device device = torch::kCPU);
 // Over `host`, a group of the same ranks on the CPU, with copies to and from it.

@@ -166,7 +166,8 @@ std::shared_ptr<const memory::OffloadFolder> State::offload_folder(const std::fi
 }
 
 bool State::uses_nccl() const {
-  return !device_.is_cpu() && identity_.size > 1 && !shares_device_ && collectives::has_nccl();
+  return collectives::goes_over_nccl(
+      {.store = {}, .size = identity_.size, .device = device_, .shares_device = shares_device_});
 }
 
 std::unique_ptr<collectives::Group> State::new_group() {
