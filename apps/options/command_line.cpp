@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "options/configuration_file.h"
@@ -23,14 +24,28 @@ namespace trainer {
 
 namespace {
 
-// Removes the command and returns it. A word that is none is a problem, and the rest is read as for `train`.
-Command take_command(std::vector<std::string>& arguments, CommandLine& result) {
+// The command line that `word` stands for, with the path that follows it: "fsdp-train --resume run-1" for `resume
+// run-1` and for `run-1`; empty: none.
+std::string line_meant(const std::string& word, const std::vector<std::string>& rest) {
+  const bool names_one = !rest.empty() && !rest[0].starts_with('-');
+  if (const std::string options = options_meant(word); !options.empty()) {
+    return fmt::format("fsdp-train {} {}", options, names_one ? rest[0] : "RUN");
+  }
+  const std::string option = command_meant(word).empty() ? path_meant(word) : "";
+  return option.empty() ? "" : "fsdp-train " + option;
+}
+
+// Removes the command and returns it. A word that is none is a problem. The rest is read as for `train`; none: it has
+// another meaning.
+std::optional<Command> take_command(std::vector<std::string>& arguments, CommandLine& result) {
   if (arguments.empty() || arguments[0].starts_with('-')) return Command::Train;
   const std::string word = arguments[0];
   arguments.erase(arguments.begin());
-  if (const auto command = command_named(word)) return *command;
-  result.problems.push_back(with_hint(fmt::format("'{}' is no command of this program", word), command_meant(word)));
-  return Command::Train;
+  if (const auto command = command_named(word)) return command;
+  const std::string meant = line_meant(word, arguments);
+  const std::string problem = fmt::format("'{}' is no command of this program", word);
+  result.problems.push_back(with_hint(problem, meant.empty() ? command_meant(word) : meant));
+  return meant.empty() ? std::optional(Command::Train) : std::nullopt;
 }
 
 // `fsdp-train help` and `fsdp-train help sample` are what -h and `fsdp-train sample -h` are.
@@ -177,7 +192,9 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   CommandLine result;
   take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
-  result.command = take_command(arguments, result);
+  const std::optional<Command> command = take_command(arguments, result);
+  if (!command) return result;
+  result.command = *command;
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "options/did_you_mean.h"
 #include "options/option_value.h"
+#include "options/run_choice.h"
 #include "options/synonyms.h"
 
 namespace trainer {
@@ -36,6 +38,10 @@ std::string with_dashes(const std::string& argument) {
   return row_of(ours) == nullptr ? argument : ours + argument.substr(flag.size());
 }
 
+bool names_configuration(const std::string& word) { return word.ends_with(".toml"); }
+
+bool is_path(const std::string& word) { return !word.starts_with('-') && !names_configuration(word); }
+
 }  // namespace
 
 Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
@@ -59,6 +65,7 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
 FlagsAnswer Flags::parse(std::vector<std::string> arguments) {
   FlagsAnswer answer;
   std::ranges::transform(arguments, arguments.begin(), with_dashes);
+  arguments_ = arguments;
   std::ranges::transform(arguments, arguments.begin(), with_empty_shown);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
@@ -113,8 +120,11 @@ std::vector<std::string> Flags::remaining() const {
 }
 
 void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+  std::set<std::string> told;  // of several paths, once
   for (const std::string& word : remaining()) {
-    if (word.starts_with('-') || words_ == nullptr) {
+    if (const std::string problem = several_paths(word); !problem.empty()) {
+      if (told.insert(problem).second) problems.push_back(problem);
+    } else if (word.starts_with('-') || words_ == nullptr) {
       problems.push_back(unknown(word));
     } else if (!words_->takes_several() && given.contains(words_)) {
       problems.push_back(fmt::format("'{}' is one word too many: {} is given already.", word, words_->flag));
@@ -123,6 +133,34 @@ void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& 
       set(*words_, word, options, problems);
     }
   }
+}
+
+std::string Flags::flag_before(const std::string& word) const {
+  const auto end = std::ranges::find(arguments_, word);
+  std::string flag;
+  for (auto argument = arguments_.begin(); argument != end; ++argument) {
+    if (argument->starts_with("--")) flag = argument->substr(0, argument->find('='));
+  }
+  return flag;
+}
+
+std::string Flags::several_paths(const std::string& word) const {
+  static const std::vector<std::string> flags = {"--text", "--data", "--validation"};
+  const std::string flag = flag_before(word);
+  const bool may_be = words_ == nullptr && is_path(word) && std::ranges::find(flags, flag) != flags.end();
+  if (!may_be || text_of(flag).empty()) return "";
+  std::vector<std::string> paths = {text_of(flag)};
+  for (const std::string& other : remaining()) {
+    if (is_path(other) && flag_before(other) == flag) paths.push_back(other);
+  }
+  const size_t shown = std::min<size_t>(paths.size(), 4);
+  const std::string more = paths.size() > shown ? fmt::format(" and {} more", paths.size() - shown) : "";
+  std::string remedy = "Name their folder";
+  if (flag != "--validation") {
+    remedy += fmt::format(", or give each path a weight, as in {} {}:1,{}:1", flag, paths[0], paths[1]);
+  }
+  return fmt::format("{} takes one path, and {} are given: {}{}. {}.", flag, paths.size(),
+                     fmt::join(paths.begin(), paths.begin() + static_cast<int64_t>(shown), ", "), more, remedy);
 }
 
 std::string Flags::repeated(const Row& row, const CLI::Option& option) const {
@@ -146,13 +184,19 @@ std::string Flags::unknown(const std::string& argument) const {
 
 std::string Flags::meant_by(const std::string& flag) const {
   if (flag == "help") return "--help";
-  if (!flag.starts_with('-')) return flag.ends_with(".toml") ? fmt::format("--config {}", flag) : "";
-  const std::string meant = flag_meant(flag);
-  const Row* row = row_of(meant.substr(0, meant.find(' ')));
-  if (row != nullptr && row->is_for(command_)) return meant;
+  if (!flag.starts_with('-')) return command_ == Command::Train || names_configuration(flag) ? path_meant(flag) : "";
+  const auto is_ours = [&](const std::string& meant) {
+    const Row* row = row_of(meant.substr(0, meant.find(' ')));
+    return row != nullptr && row->is_for(command_);
+  };
+  if (const std::string meant = flag_meant(flag); is_ours(meant)) return meant;
+  if (!flag.starts_with("--")) return "";
   std::vector<std::string> names = {"--help", "--version"};
   for (const auto& [known, option] : options_) names.push_back(known->flag);
-  return flag.starts_with("--") ? did_you_mean(flag, names) : "";
+  const std::string nearest = did_you_mean(flag, names);
+  if (!nearest.empty()) return nearest;
+  const std::string meant = flag_meant_by_spelling(flag);
+  return is_ours(meant) ? meant : "";
 }
 
 }  // namespace trainer

@@ -37,11 +37,16 @@ class Flags {
   // The remaining arguments, without the values of unknown options: naming both would count one mistake twice.
   std::vector<std::string> remaining() const;
   void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
+  // The problem with words that follow the value of --text, such as those that a shell makes of *.txt: the same for
+  // each of them. Empty: `word` is none of them.
+  std::string several_paths(const std::string& word) const;
+  std::string flag_before(const std::string& word) const;
   std::string repeated(const Row& row, const CLI::Option& option) const;
   std::string unknown(const std::string& argument) const;
   std::string meant_by(const std::string& flag) const;
 
   Command command_;
+  std::vector<std::string> arguments_;  // as they were given
   CLI::App app_;
   CLI::Option* short_help_ = nullptr;
   std::vector<std::pair<const Row*, CLI::Option*>> options_;

@@ -31,6 +31,14 @@ std::string configuration_of_run(const std::string& path) {
   return has_file(run, "config.toml") ? (run / "config.toml").string() : "";
 }
 
+std::string path_meant(const std::string& path) {
+  std::error_code ignored;
+  const bool is_run_or_checkpoint = is_run(folder_of(path)) || has_file(path, "manifest.json");
+  if (path.ends_with(".toml")) return "--config " + path;
+  if (is_run_or_checkpoint) return "--resume " + path;
+  return fs::exists(path, ignored) ? "--text " + path : "";
+}
+
 void settle_resume(const Rows& in_flags, CommandLine& line) {
   Options& options = line.options;
   const bool names_run = in_flags.contains(row_of("--run"));

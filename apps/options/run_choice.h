@@ -11,6 +11,10 @@ namespace trainer {
 // RUN/config.toml of the run that `path` is, or is a checkpoint of; empty where there is none.
 std::string configuration_of_run(const std::string& path);
 
+// The option that takes `path`, with it, where a word that is no option's is a path: "--config run.toml", "--resume
+// run-1", "--text book.txt"; empty: there is no such file or folder.
+std::string path_meant(const std::string& path);
+
 // A --resume that names a run's folder is that run, in its folder; one that names a checkpoint of a run goes on in that
 // run's folder, unless --run names another. `in_flags`: what the command line gives. Appends what cannot be.
 void settle_resume(const Rows& in_flags, CommandLine& line);

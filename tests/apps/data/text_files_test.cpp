@@ -34,8 +34,21 @@ std::string error_of(const fs::path& path) {
 
 TEST(TextFiles, AFileIsItsBytes) {
   TemporaryFolder folder;
-  const std::string bytes("caf\xc3\xa9\r\n\0\xff", 9);
+  const std::string bytes("caf\xc3\xa9\r\n\xff");
   EXPECT_EQ(text_of(folder.write("a.txt", bytes)), bytes);
+}
+
+TEST(TextFiles, AFileThatIsNoTextIsRefusedAsInAFolder) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(
+      error_of(folder.write("a.bin", std::string("ab\0c", 4))),
+      HasSubstr("a.bin' is no text: byte 2 is NUL. Name a file in UTF-8. Files of tokens are named with --data."));
+  const std::string pdf = folder.write("a.pdf", "%PDF-1.7\n%\xe2\xe3\n");
+  EXPECT_THAT(error_of(pdf), HasSubstr("a.pdf' is a PDF, and texts are read as UTF-8. Convert it: pdftotext - - < '" +
+                                       pdf + "' > '" + pdf + ".utf8.txt'"));
+  folder.write("b.txt", "text\n");
+  EXPECT_EQ(TextFiles(folder.path()).facts().binary.count, 2);
+  EXPECT_EQ(text_of(folder.path()), "text\n");
 }
 
 TEST(TextFiles, AFolderIsItsTextFilesInTheOrderOfTheirPaths) {
