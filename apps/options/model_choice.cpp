@@ -36,8 +36,11 @@ void take_model(const std::string& name, ModelChoice& choice) {
   } else if (name.find('/') != std::string::npos || fs::path(name).has_extension() || fs::exists(name, ignored)) {
     take_file(name, choice);
   } else {
-    choice.problems.push_back(with_hint(fmt::format("--model '{}' is no size that is known, and no file", name),
-                                        did_you_mean(name, models::size_names())));
+    const std::vector<std::string> names = models::size_names();
+    const std::string statement =
+        with_hint(fmt::format("--model '{}' is no size that is known, and no file", name), did_you_mean(name, names));
+    choice.problems.push_back(
+        fmt::format("{} Known are {}; fsdp-train models shows them.", statement, fmt::join(names, ", ")));
   }
 }
 

@@ -80,7 +80,8 @@ Group model_group() {
   return {"Model",
           "model",
           {{"--model", &M::model, Anything{}, kTrainAndSample, "MODEL", "a small GPT-2",
-            "Chooses a model: a size by name, such as gpt2 or llama-mini, or a file with its shape, Hugging Face's "
+            "Chooses a model: a size by name, such as gpt2 or llama-mini (`fsdp-train models` lists them), or a file "
+            "with its shape, Hugging Face's "
             "config.json or TOML."},
            {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
             "Begins with the weights in this folder, in Hugging Face's format."},

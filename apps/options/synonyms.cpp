@@ -283,13 +283,16 @@ constexpr Synonym kPhrases[] = {
 };
 
 constexpr Synonym kWords[] = {
-    {"generate", "sample"},        {"inference", "sample"}, {"infer", "sample"},     {"chat", "sample"},
-    {"complete", "sample"},        {"write", "sample"},     {"tokenize", "prepare"}, {"preprocess", "prepare"},
-    {"encode", "prepare"},         {"fit", "train"},        {"pretrain", "train"},   {"finetune", "train"},
-    {"fine-tune", "train"},        {"run", "train"},        {"launch", "train"},     {"plot", "report"},
-    {"visualize", "report"},       {"summary", "report"},   {"show", "report"},      {"compare", "report"},
-    {"diagnose", "doctor"},        {"check", "doctor"},     {"info", "doctor"},      {"collect-env", "doctor"},
-    {"completions", "completion"}, {"manual", "man"},
+    {"generate", "sample"},  {"inference", "sample"},   {"infer", "sample"},
+    {"chat", "sample"},      {"complete", "sample"},    {"write", "sample"},
+    {"tokenize", "prepare"}, {"preprocess", "prepare"}, {"encode", "prepare"},
+    {"fit", "train"},        {"pretrain", "train"},     {"finetune", "train"},
+    {"fine-tune", "train"},  {"run", "train"},          {"launch", "train"},
+    {"plot", "report"},      {"visualize", "report"},   {"summary", "report"},
+    {"show", "report"},      {"compare", "report"},     {"diagnose", "doctor"},
+    {"check", "doctor"},     {"info", "doctor"},        {"collect-env", "doctor"},
+    {"list", "models"},      {"list-models", "models"}, {"completions", "completion"},
+    {"manual", "man"},
 };
 
 std::string normal(std::string_view word) {
