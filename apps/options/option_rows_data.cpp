@@ -85,7 +85,7 @@ Group model_group() {
             "config.json or TOML."},
            {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
             "Begins with the weights in this folder, in Hugging Face's format."},
-           {"--context", &M::context, from(1, kSize), kTrainAndSample, "TOKENS", "128, or the model's",
+           {"--context", &M::context, from(1, kContext), kTrainAndSample, "TOKENS", "128, or the model's",
             "Number of tokens in a sequence, which is what a prediction can see."},
            {"--width", &M::width, from(1, kSize), kTrainAndSample, "N", "128, or the model's",
             "Width of the layers, a multiple of the number of heads."},
