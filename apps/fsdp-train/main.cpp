@@ -10,6 +10,7 @@
 #include "console/terminal.h"
 #include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
+#include "fsdp-train/first_checkpoint.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/passive_waits.h"
 #include "fsdp-train/prepare.h"
@@ -52,6 +53,7 @@ int run_train(const trainer::CommandLine& line) {
   Options options = line.options;
   Problems problems = line.problems;
   if (!options.dry_run) trainer::end_when_asked(trainer::kGoOnLater);
+  append(problems, trainer::choose_first_checkpoint(options));
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
@@ -75,6 +77,7 @@ int run_train(const trainer::CommandLine& line) {
 }
 
 int run_evaluation(Options options, Problems problems) {
+  append(problems, trainer::choose_first_checkpoint(options));
   const trainer::Evaluated evaluated = trainer::choose_evaluated(options);
   append(problems, evaluated.problems);
   trainer::Inputs inputs = trainer::read_inputs(options);

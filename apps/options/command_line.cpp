@@ -8,6 +8,7 @@
 
 #include "options/configuration_file.h"
 #include "options/did_you_mean.h"
+#include "options/first_weights.h"
 #include "options/flags.h"
 #include "options/frozen.h"
 #include "options/help.h"
@@ -176,16 +177,6 @@ void append(std::vector<std::string>& problems, const std::vector<std::string>& 
   problems.insert(problems.end(), more.begin(), more.end());
 }
 
-// A shape that no name stands for is shown in full.
-void spell_out(Options& options) {
-  ModelOptions& spelled = options.model_options;
-  if (!spelled.model.empty()) return;
-  spelled.context = options.model.context;
-  spelled.width = options.model.width;
-  spelled.layers = options.model.layers;
-  spelled.heads = options.model.heads;
-}
-
 }  // namespace
 
 CommandLine parse_command_line(std::vector<std::string> arguments, int help_width) {
@@ -223,6 +214,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   settle_evaluation(in_flags, !flags.text_of("--config").empty(), result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
+  settle_first_weights(given, result);
   check_requirements(given, result);
 
   ModelChoice choice = choose_model(result.options.model_options);
@@ -230,7 +222,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   append(result.problems, choice.problems);
   if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
   fill_training_defaults(result.options);
-  spell_out(result.options);
+  spell_out(result.options.model, result.options.model_options);
   append(result.problems, contradictions(result.options));
   append(result.problems, resolve(result.options, {.ranks = result.options.ranks}));
   return result;

@@ -147,6 +147,14 @@ ModelChoice choose_model(const ModelOptions& options) {
   return choice;
 }
 
+void spell_out(const models::ModelConfig& shape, ModelOptions& options) {
+  if (!options.model.empty()) return;
+  options.context = shape.context;
+  options.width = shape.width;
+  options.layers = shape.layers;
+  options.heads = shape.heads;
+}
+
 std::string positions_problem(const Options& options) {
   const std::string& path = options.model_options.init_from;
   std::error_code ignored;

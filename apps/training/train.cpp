@@ -15,6 +15,7 @@
 #include "models/hugging_face_weights.h"
 #include "options/frozen.h"
 #include "options/resolve.h"
+#include "options/sample_choice.h"
 #include "options/settings.h"
 #include "planning/peak_flops.h"
 #include "run/checkpoints.h"
@@ -54,10 +55,15 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
 std::string load_first_weights(Training& training) {
   const Options& options = training.options;
   return text_of(load_leniently(options, [&](bool strict, fsdp::LoadDifferences& differences) {
+    const std::string& weights = options.model_options.init_from;
+    if (sample_form(weights) == SampleForm::Checkpoint) {
+      fsdp::load_checkpoint(weights, {.model = &training.sharded}, {.strict = strict, .differences = &differences});
+      return;
+    }
     fsdp::PretrainedOptions pretrained = models::pretrained_options(options.model);
     pretrained.strict = strict;
     pretrained.differences = &differences;
-    fsdp::load_pretrained(options.model_options.init_from, training.sharded, pretrained);
+    fsdp::load_pretrained(weights, training.sharded, pretrained);
   }));
 }
 
@@ -67,7 +73,8 @@ Resumed begin(Training& training) {
   const Options& options = training.options;
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
     const std::string differs = load_first_weights(training);
-    if (!differs.empty()) resumed.told = fmt::format("{}: {}", options.model_options.init_from, differs);
+    resumed.told = fmt::format("begins with the weights of {}{}{}", options.model_options.init_from,
+                               differs.empty() ? "" : ": ", differs);
   }
   training.sharded.initialise();  // the first weights, where nothing was loaded
   if (resumed.steps_done < options.steps || options.checkpoint.empty()) return resumed;
