@@ -203,10 +203,12 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
     result.options.config = path;
     if (!file.relative.empty()) result.options.config_paths = file.paths;
   }
+  const Options before = result.options;
   const Rows in_flags = flags.apply(result.options, result.problems);
   result.options.chosen = choices_of(file, in_flags, result.options);
   settle_rivals(file.given, in_flags, result);
   settle_resume(in_flags, result);
+  settle_step(in_flags, before, result.options);
   result.asked_for = in_flags;
   if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
   if (result.command == Command::Sample) settle_sample(result);

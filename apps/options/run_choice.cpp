@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "options/rank_range.h"
+
 namespace trainer {
 
 namespace fs = std::filesystem;
@@ -66,6 +68,15 @@ void settle_resume(const Rows& in_flags, CommandLine& line) {
   }
   options.run = folder.string();
   options.resume = "auto";
+}
+
+void settle_step(const Rows& in_flags, const Options& before, Options& options) {
+  const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
+  const bool is_own = !given("--config") && !before.config.empty() && given("--resume");
+  if (!is_own || given("--micro-batches") || given("--tokens-per-step")) return;
+  if (before.target_tokens_per_step) return;  // micro-batches follow already
+  const auto range = rank_range_in(before.elastic);
+  options.sequences_per_step = (range ? range->most : before.ranks) * before.micro_batches * before.batch;
 }
 
 }  // namespace trainer
