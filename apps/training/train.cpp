@@ -28,6 +28,7 @@
 #include "run/run_lock.h"
 #include "run/sharding.h"
 #include "run/shared_folder.h"
+#include "run/slow_choices.h"
 #include "run/threads_before.h"
 #include "training/export_model.h"
 #include "training/hang_watch.h"
@@ -304,6 +305,16 @@ void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, Emp
   if (world.rank() == 0) job.run.set(options.run);
 }
 
+// Of ranks on CPUs.
+std::string warnings(const fsdp::World& world, const Options& options) {
+  std::string text;
+  if (!world.device().is_cpu()) return text;
+  for (const std::string& choice : slow_choices(options, world.local_size(), is_started_as_rank(), read_processor())) {
+    text += fmt::format("warning: {}\n", choice);
+  }
+  return text;
+}
+
 void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corpus,
               const std::vector<std::string>& problems, const FreeMemory& free, JobMemory& job) {
   Options options = given;
@@ -316,7 +327,8 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     check_memory(world, as_run_by(world.size(), options), free);
     choose_run_folder(world, options, job, guard);
     if (world.rank() == 0 && job.attempt == 0) {
-      print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
+      print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over) +
+            warnings(world, options));
     }
     if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {
