@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "options/did_you_mean.h"
@@ -41,6 +42,17 @@ std::string with_dashes(const std::string& argument) {
 bool names_configuration(const std::string& word) { return word.ends_with(".toml"); }
 
 bool is_path(const std::string& word) { return !word.starts_with('-') && !names_configuration(word); }
+
+std::string one_path_problem(const std::string& flag, const std::vector<std::string>& paths) {
+  const size_t shown = std::min<size_t>(paths.size(), 4);
+  const std::string more = paths.size() > shown ? fmt::format(" and {} more", paths.size() - shown) : "";
+  std::string remedy = "Name their folder";
+  if (flag != "--validation") {
+    remedy += fmt::format(", or give each path a weight, as in {} {}:1,{}:1", flag, paths[0], paths[1]);
+  }
+  return fmt::format("{} takes one path, and {} are given: {}{}. {}.", flag, paths.size(),
+                     fmt::join(paths.begin(), paths.begin() + static_cast<int64_t>(shown), ", "), more, remedy);
+}
 
 }  // namespace
 
@@ -120,11 +132,14 @@ std::vector<std::string> Flags::remaining() const {
 }
 
 void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
-  std::set<std::string> told;  // of several paths, once
+  std::set<std::string> told;
+  for (const auto& [flag, paths] : several_paths()) {
+    problems.push_back(one_path_problem(flag, paths));
+    told.insert(paths.begin() + 1, paths.end());
+  }
   for (const std::string& word : remaining()) {
-    if (const std::string problem = several_paths(word); !problem.empty()) {
-      if (told.insert(problem).second) problems.push_back(problem);
-    } else if (word.starts_with('-') || words_ == nullptr) {
+    if (told.contains(word)) continue;
+    if (word.starts_with('-') || words_ == nullptr) {
       problems.push_back(unknown(word));
     } else if (!words_->takes_several() && given.contains(words_)) {
       problems.push_back(fmt::format("'{}' is one word too many: {} is given already.", word, words_->flag));
@@ -135,32 +150,21 @@ void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& 
   }
 }
 
-std::string Flags::flag_before(const std::string& word) const {
-  const auto end = std::ranges::find(arguments_, word);
+std::map<std::string, std::vector<std::string>> Flags::several_paths() const {
+  static const std::vector<std::string> of_one = {"--text", "--data", "--validation"};
+  std::map<std::string, std::vector<std::string>> paths;
   std::string flag;
-  for (auto argument = arguments_.begin(); argument != end; ++argument) {
-    if (argument->starts_with("--")) flag = argument->substr(0, argument->find('='));
+  for (const std::string& argument : arguments_) {
+    const size_t equals = argument.find('=');
+    if (argument.starts_with('-')) flag = argument.substr(0, equals);
+    if (words_ != nullptr || std::ranges::find(of_one, flag) == of_one.end()) continue;
+    if (argument.starts_with('-') && equals != std::string::npos) paths[flag].push_back(argument.substr(equals + 1));
+    if (is_path(argument)) paths[flag].push_back(argument);
   }
-  return flag;
-}
-
-std::string Flags::several_paths(const std::string& word) const {
-  static const std::vector<std::string> flags = {"--text", "--data", "--validation"};
-  const std::string flag = flag_before(word);
-  const bool may_be = words_ == nullptr && is_path(word) && std::ranges::find(flags, flag) != flags.end();
-  if (!may_be || text_of(flag).empty()) return "";
-  std::vector<std::string> paths = {text_of(flag)};
-  for (const std::string& other : remaining()) {
-    if (is_path(other) && flag_before(other) == flag) paths.push_back(other);
-  }
-  const size_t shown = std::min<size_t>(paths.size(), 4);
-  const std::string more = paths.size() > shown ? fmt::format(" and {} more", paths.size() - shown) : "";
-  std::string remedy = "Name their folder";
-  if (flag != "--validation") {
-    remedy += fmt::format(", or give each path a weight, as in {} {}:1,{}:1", flag, paths[0], paths[1]);
-  }
-  return fmt::format("{} takes one path, and {} are given: {}{}. {}.", flag, paths.size(),
-                     fmt::join(paths.begin(), paths.begin() + static_cast<int64_t>(shown), ", "), more, remedy);
+  std::erase_if(paths, [&](const auto& entry) {
+    return entry.second.size() < 2 || entry.second.front() != text_of(entry.first);
+  });
+  return paths;
 }
 
 std::string Flags::repeated(const Row& row, const CLI::Option& option) const {

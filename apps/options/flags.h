@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,10 +38,8 @@ class Flags {
   // The remaining arguments, without the values of unknown options: naming both would count one mistake twice.
   std::vector<std::string> remaining() const;
   void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
-  // The problem with words that follow the value of --text, such as those that a shell makes of *.txt: the same for
-  // each of them. Empty: `word` is none of them.
-  std::string several_paths(const std::string& word) const;
-  std::string flag_before(const std::string& word) const;
+  // The paths of options that take one and were given more, such as a shell makes of *.txt.
+  std::map<std::string, std::vector<std::string>> several_paths() const;
   std::string repeated(const Row& row, const CLI::Option& option) const;
   std::string unknown(const std::string& argument) const;
   std::string meant_by(const std::string& flag) const;
