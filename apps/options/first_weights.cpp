@@ -43,7 +43,7 @@ void take_tokenizer(const Rows& given, const fs::path& run, Options& options) {
 fs::path run_of_weights(const std::string& path) {
   if (path.empty() || sample_form(path) == SampleForm::Unknown) return {};
   std::error_code ignored;
-  const fs::path run = run_around(path);
+  const fs::path run = (run_around(path) / "").parent_path();  // without a slash at its end
   const bool is_run = fs::is_regular_file(run / "config.toml", ignored) &&
                       (sample_form(path) != SampleForm::Exported || fs::exists(run / "metrics.jsonl", ignored));
   return is_run ? run : fs::path();

@@ -85,8 +85,8 @@ Group model_group() {
         "with its shape, Hugging Face's "
         "config.json or TOML."},
        {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
-        "Begins with the weights of a run (RUN, or RUN/best and other folders in it), with its shape and tokenizer, "
-        "at step 0; or with those in a folder of Hugging Face's format."},
+        "Begins at step 0 with the weights of a run, or of a folder in Hugging Face's format. RUN is the run's newest "
+        "checkpoint; RUN/best, RUN/step-N and RUN/model work as well. Shape and tokenizer are those of the run."},
        {"--context", &M::context, from(1, kContext), kTrainAndSample, "TOKENS", "128, or the model's",
         "Number of tokens in a sequence, which is what a prediction can see."},
        {"--width", &M::width, from(1, kSize), kTrainAndSample, "N", "128, or the model's",
