@@ -1,8 +1,10 @@
 #include "data/sources.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fsdp/error.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -20,17 +22,37 @@ std::optional<std::string> weight_in(const std::string& text) {
   return text.substr(colon + 1);
 }
 
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+// Parts without weights are a list where a file or a folder has the name of one.
 bool is_list(const std::string& text) {
   std::error_code ignored;
-  const bool may_be = text.find(',') != std::string::npos && text.find(':') != std::string::npos;
-  return may_be && !std::filesystem::exists(text, ignored);
+  if (text.find(',') == std::string::npos || std::filesystem::exists(text, ignored)) return false;
+  if (text.find(':') != std::string::npos) return true;
+  return std::ranges::any_of(parts_of(text), [](const std::string& part) {
+    std::error_code unknown;
+    return !part.empty() && std::filesystem::exists(part, unknown);
+  });
+}
+
+// "a.txt:1,b.txt:1": the list with a weight for each path that has none.
+std::string with_weights(const std::string& text) {
+  std::vector<std::string> parts = parts_of(text);
+  std::erase(parts, "");
+  for (std::string& part : parts) part += weight_in(part) ? "" : ":1";
+  return fmt::format("{}", fmt::join(parts, ","));
 }
 
 Source source_in(const std::string& part, const std::string& all) {
   const std::optional<std::string> weight = weight_in(part);
   if (!weight) {
-    throw fsdp::Error(fmt::format(
-        "data '{}': '{}' has no weight. Each of several paths needs one, as in a.txt:3,b.txt:1.", all, part));
+    throw fsdp::Error(fmt::format("data '{}': '{}' has no weight. Each of several paths needs one: {}", all, part,
+                                  with_weights(all)));
   }
   Source source{.path = part.substr(0, part.size() - weight->size() - 1)};
   const auto [rest, error] = std::from_chars(weight->data(), weight->data() + weight->size(), source.weight);
@@ -47,8 +69,7 @@ Source source_in(const std::string& part, const std::string& all) {
 std::vector<Source> sources_in(const std::string& text) {
   if (!is_list(text)) return {{.path = text}};
   std::vector<Source> sources;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) sources.push_back(source_in(part, text));
+  for (const std::string& part : parts_of(text)) sources.push_back(source_in(part, text));
   return sources;
 }
 

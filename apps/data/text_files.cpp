@@ -55,8 +55,16 @@ bool ends_lines_with_crlf(const std::string& beginning) {
   return newline != std::string::npos && newline > 0 && beginning[newline - 1] == '\r';
 }
 
+bool is_binary(const std::string& beginning) { return beginning.find('\0') != std::string::npos; }
+
 void check_form(const fs::path& path, const std::string& beginning) {
   const std::optional<OtherForm> form = other_form(beginning);
+  if (!form && is_binary(beginning)) {
+    throw fsdp::Error(
+        fmt::format("{} is no text: byte {} is NUL. Name a file in UTF-8. Files of tokens are named with "
+                    "--data.",
+                    name_of(path), beginning.find('\0')));
+  }
   if (!form) return;
   const std::string shown = files::printable(path.string());
   throw fsdp::Error(fmt::format("{} is {}, and texts are read as UTF-8. Convert it: {} '{}' > '{}.utf8.txt'",
@@ -148,7 +156,7 @@ void TextFiles::add_folder(const fs::path& folder) {
 void TextFiles::add_if_text(const fs::path& path, const std::string& name) try {
   const std::string beginning = beginning_of(path);
   if (beginning.empty()) return facts_.empty.add(files::printable(name));
-  const bool is_text = beginning.find('\0') == std::string::npos && !other_form(beginning);
+  const bool is_text = !is_binary(beginning) && !other_form(beginning);
   if (!is_text) return facts_.binary.add(files::printable(name));
   add(path, name, /*ended_by_newline=*/true);
   if (ends_lines_with_crlf(beginning)) facts_.crlf.add(files::printable(name));

@@ -17,10 +17,10 @@ namespace data {
 // ones, of which there may be more than a process may map (proc(5): vm.max_map_count), are opened when they are read.
 class TextFiles {
  public:
-  // `path`: a file, whose bytes are the text as they are; or a folder, of which every file that looks like text (no NUL
-  // byte in its first 8 KiB, and no other form, text_kind.h) is a part, in the order of their paths, each ended by a
-  // newline. Hidden files and folders in it, whose names begin with a dot, are not. Links to files are followed, and
-  // those to folders are not. Throws fsdp::Error that names what is missing, unreadable, empty or in another form.
+  // `path`: a file that looks like text (no NUL byte in its first 8 KiB, and no other form, text_kind.h), whose bytes
+  // are the text as they are; or a folder, of which every such file is a part, in the order of their paths, each ended
+  // by a newline. Hidden files and folders in it, whose names begin with a dot, are not. Links to files are followed,
+  // and those to folders are not. Throws fsdp::Error that names what is missing, unreadable, empty or no text.
   explicit TextFiles(const std::filesystem::path& path);
 
   int64_t size() const { return files_.back().end; }  // bytes

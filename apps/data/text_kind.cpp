@@ -28,7 +28,8 @@ constexpr std::array kMarks = {Mark{"\xff\xfe\0\0"sv, "UTF-32", "iconv -f UTF-32
                                Mark{"\xfd"
                                     "7zXZ\0"sv,
                                     "compressed with xz", "xz -dc"},
-                               Mark{"PK\x03\x04"sv, "a zip archive", "unzip -p"}};
+                               Mark{"PK\x03\x04"sv, "a zip archive", "unzip -p"},
+                               Mark{"%PDF-"sv, "a PDF", "pdftotext - - <"}};
 
 bool is_bzip2(std::string_view text) {  // its fourth byte is a level
   return text.size() >= 10 && text.starts_with("BZh") && text.substr(4, 6) == "1AY&SY";

@@ -1,4 +1,4 @@
-// Files that hold a text in a form that is not read: in UTF-16 or UTF-32, or compressed.
+// Files that hold a text in a form that is not read: in UTF-16 or UTF-32, compressed, or a PDF.
 #pragma once
 
 #include <optional>

@@ -1,25 +1,12 @@
-// The processor, as far as training depends on it.
+// Findings about the processor.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
 #include <vector>
 
 #include "doctor/finding.h"
+#include "run/processor.h"
 
 namespace trainer {
-
-struct Processor {
-  std::string model = {};                  // empty: the kernel does not say
-  int64_t cores = 0;                       // that the kernel shows, counted as it does: hyper-threads are two
-  int64_t usable = 0;                      // on which this process may run
-  double quota = 0;                        // cores whose time a control group allows; 0: no limit
-  std::vector<std::string> features = {};  // those of the kernel's names that matter here
-};
-
-// `root` is where proc and the control groups are mounted.
-Processor read_processor(const std::filesystem::path& root = "/");
 
 std::vector<Finding> findings_of(const Processor& processor);
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "options/sample_choice.h"
 #include "run/checkpoints.h"
 #include "run/collect_problems.h"
 #include "run/problems.h"
@@ -19,13 +20,15 @@ namespace {
 bool has_checkpoints(const std::string& run) { return !checkpoints_and_remains_of(run).empty(); }
 
 NewestCheckpoint chosen_checkpoint(const Options& options) {
-  const std::string& named = options.checkpoint;
+  const std::string& weights = options.model_options.init_from;
+  const bool begins_with_checkpoint = sample_form(weights) == SampleForm::Checkpoint;
+  const std::string& named = options.checkpoint.empty() && begins_with_checkpoint ? weights : options.checkpoint;
   std::error_code ignored;
   if (!named.empty()) {
     const bool is_run = !fs::exists(fs::path(named) / "manifest.json", ignored) && has_checkpoints(named);
     return is_run ? newest_checkpoint(named) : NewestCheckpoint{.newest_first = {named}};
   }
-  if (!options.model_options.init_from.empty()) return {};
+  if (!weights.empty()) return {};
   if (has_checkpoints(options.run)) return newest_checkpoint(options.run);
   throw fsdp::Error(fmt::format(
       "--eval-only has no weights: there is no checkpoint in run folder '{}'. Name one with --checkpoint, a run with "

@@ -15,6 +15,8 @@
 #include "options/model_choice.h"
 #include "options/numbers.h"
 #include "options/resolve.h"
+#include "options/sample_choice.h"
+#include "run/checkpoints.h"
 #include "run/collect_problems.h"
 #include "run/run_folder.h"
 #include "tokenizers/sentencepiece.h"
@@ -114,21 +116,19 @@ void open_parts(const Options& options, Inputs& inputs) {
   inputs.problems.insert(inputs.problems.end(), problems.begin(), problems.end());
 }
 
-// Whether --init-from can be weights in Hugging Face's format: more is known when they are loaded.
+// Whether --init-from can be weights: more is known when they are loaded.
 std::string weights_problem(const std::string& path) {
   std::error_code ignored;
+  if (sample_form(path) == SampleForm::Checkpoint) return "";
   if (path.empty() || fs::is_regular_file(path, ignored)) return "";
   if (!fs::exists(path, ignored)) return fmt::format("--init-from: '{}' does not exist.", path);
   for (const char* file : {"model.safetensors", "model.safetensors.index.json"}) {
     if (fs::exists(fs::path(path) / file, ignored)) return "";
   }
   return fmt::format(
-      "--init-from: '{}' has neither model.safetensors nor model.safetensors.index.json. Name a folder "
-      "of Hugging Face's.{}",
-      path,
-      fs::exists(fs::path(path) / "manifest.json", ignored)
-          ? " This one is a checkpoint: go on from it with --checkpoint."
-          : "");
+      "--init-from: '{}' has neither model.safetensors nor model.safetensors.index.json, and is neither a run nor a "
+      "checkpoint. Name a run, a folder in it such as RUN/best, or a folder of Hugging Face's.",
+      path);
 }
 
 std::string checkpoint_problem(const char* flag, const std::string& checkpoint) {
@@ -138,6 +138,13 @@ std::string checkpoint_problem(const char* flag, const std::string& checkpoint) 
   return fmt::format(
       "{}: checkpoint '{}' has no manifest.json: it is no checkpoint. Name a folder such as {}RUN/step-300.", flag,
       checkpoint, flag == std::string_view("--resume") ? "RUN or " : "");
+}
+
+// From a checkpoint of its own: the weights of --init-from are not read again, and may be gone.
+bool goes_on(const Options& options) {
+  if (options.eval_only || options.resume == "never" || options.run.empty()) return false;
+  std::error_code ignored;
+  return fs::is_directory(options.run, ignored) && !checkpoints_and_remains_of(options.run).empty();
 }
 
 }  // namespace
@@ -160,8 +167,10 @@ Inputs read_inputs(const Options& options) {
   const bool is_named = !data_of(options).empty();  // that it is not has been said already
   if (is_named && encodes(options)) check_text(options, inputs.problems);
   if (is_named && !encodes(options)) open_parts(options, inputs);
-  for (const std::string& weights : {weights_problem(options.model_options.init_from), positions_problem(options)}) {
-    if (!weights.empty()) inputs.problems.push_back(weights);
+  if (!goes_on(options)) {
+    for (const std::string& weights : {weights_problem(options.model_options.init_from), positions_problem(options)}) {
+      if (!weights.empty()) inputs.problems.push_back(weights);
+    }
   }
   for (const std::string& problem : checkpoint_problems(options)) inputs.problems.push_back(problem);
   if (options.dry_run || options.eval_only) return inputs;

@@ -10,6 +10,7 @@
 #include "console/terminal.h"
 #include "doctor/doctor_command.h"
 #include "fsdp-train/evaluated.h"
+#include "fsdp-train/first_checkpoint.h"
 #include "fsdp-train/inputs.h"
 #include "fsdp-train/passive_waits.h"
 #include "fsdp-train/prepare.h"
@@ -19,6 +20,7 @@
 #include "manual/man_page.h"
 #include "manual/train_program.h"
 #include "options/command_line.h"
+#include "options/model_list.h"
 #include "options/resolve.h"
 #include "run/problems.h"
 #include "training/dry_run_command.h"
@@ -33,10 +35,10 @@ using trainer::Command;
 using trainer::Options;
 using Problems = std::vector<std::string>;
 
-int refuse(const Problems& problems, const Options& options) {
+int refuse(const Problems& problems, const Options& options, Command command = Command::Train) {
   const std::string paths =
       options.config_paths.empty() ? "" : fmt::format(", whose paths are relative to {},", options.config_paths);
-  trainer::print_problems(problems, options.config.empty() ? "" : options.config + paths);
+  trainer::print_problems(problems, options.config.empty() ? "" : options.config + paths, command);
   return trainer::kUsageError;
 }
 
@@ -51,6 +53,7 @@ int run_train(const trainer::CommandLine& line) {
   Options options = line.options;
   Problems problems = line.problems;
   if (!options.dry_run) trainer::end_when_asked(trainer::kGoOnLater);
+  append(problems, trainer::choose_first_checkpoint(options));
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);
   if (problems.empty() && !options.dry_run) append(problems, trainer::encode_text(options, inputs));
@@ -74,6 +77,7 @@ int run_train(const trainer::CommandLine& line) {
 }
 
 int run_evaluation(Options options, Problems problems) {
+  append(problems, trainer::choose_first_checkpoint(options));
   const trainer::Evaluated evaluated = trainer::choose_evaluated(options);
   append(problems, evaluated.problems);
   trainer::Inputs inputs = trainer::read_inputs(options);
@@ -94,7 +98,7 @@ int run_evaluation(Options options, Problems problems) {
 int run_prepare(const Options& options, Problems problems) {
   const trainer::PrepareOptions prepare = trainer::prepare_options(options);
   if (problems.empty()) append(problems, trainer::prepare_problems(prepare));
-  if (!problems.empty()) return refuse(problems, options);
+  if (!problems.empty()) return refuse(problems, options, Command::Prepare);
   trainer::run_prepare(prepare);
   return 0;
 }
@@ -103,16 +107,17 @@ int run_sample(const trainer::CommandLine& line) {
   const trainer::SampleInputs inputs = trainer::read_sample_inputs(line);
   Problems problems = line.problems;
   append(problems, inputs.problems);
-  return problems.empty() ? trainer::sample_command(inputs, line.options) : refuse(problems, line.options);
+  if (!problems.empty()) return refuse(problems, line.options, Command::Sample);
+  return trainer::sample_command(inputs, line.options);
 }
 
 int report(const Options& options, Problems problems) {
   append(problems, trainer::report_problems(options));
-  return problems.empty() ? trainer::run_report(options) : refuse(problems, options);
+  return problems.empty() ? trainer::run_report(options) : refuse(problems, options, Command::Report);
 }
 
 int show(const trainer::CommandLine& line, std::string (*text)(const Options& options)) {
-  if (!line.problems.empty()) return refuse(line.problems, line.options);
+  if (!line.problems.empty()) return refuse(line.problems, line.options, line.command);
   trainer::print(text(line.options));
   return 0;
 }
@@ -126,7 +131,9 @@ int run(const trainer::CommandLine& line) {
     case Command::Report:
       return report(line.options, line.problems);
     case Command::Doctor:
-      return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options);
+      return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options, line.command);
+    case Command::Models:
+      return show(line, [](const Options&) { return trainer::model_list(); });
     case Command::Completion:
       return show(line, [](const Options& options) {
         return trainer::completion_script(options.shell, trainer::train_program());

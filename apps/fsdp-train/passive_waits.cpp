@@ -26,7 +26,7 @@ bool is_started_by_itself() { return getauxval(AT_BASE) != 0; }
 }  // namespace
 
 bool computes(std::string_view word) {
-  constexpr std::array<std::string_view, 8> kOthers = {"completion", "help", "man",    "prepare",
+  constexpr std::array<std::string_view, 9> kOthers = {"completion", "help", "man",    "models",   "prepare",
                                                        "report",     "-h",   "--help", "--version"};
   return std::ranges::find(kOthers, word) == kOthers.end();
 }

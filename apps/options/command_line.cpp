@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "options/configuration_file.h"
 #include "options/did_you_mean.h"
+#include "options/first_weights.h"
 #include "options/flags.h"
 #include "options/frozen.h"
 #include "options/help.h"
@@ -23,14 +25,28 @@ namespace trainer {
 
 namespace {
 
-// Removes the command and returns it. A word that is none is a problem, and the rest is read as for `train`.
-Command take_command(std::vector<std::string>& arguments, CommandLine& result) {
+// The command line that `word` stands for, with the path that follows it: "fsdp-train --resume run-1" for `resume
+// run-1` and for `run-1`; empty: none.
+std::string line_meant(const std::string& word, const std::vector<std::string>& rest) {
+  const bool names_one = !rest.empty() && !rest[0].starts_with('-');
+  if (const std::string options = options_meant(word); !options.empty()) {
+    return fmt::format("fsdp-train {} {}", options, names_one ? rest[0] : "RUN");
+  }
+  const std::string option = command_meant(word).empty() ? path_meant(word) : "";
+  return option.empty() ? "" : "fsdp-train " + option;
+}
+
+// Removes the command and returns it. A word that is none is a problem. The rest is read as for `train`; none: it has
+// another meaning.
+std::optional<Command> take_command(std::vector<std::string>& arguments, CommandLine& result) {
   if (arguments.empty() || arguments[0].starts_with('-')) return Command::Train;
   const std::string word = arguments[0];
   arguments.erase(arguments.begin());
-  if (const auto command = command_named(word)) return *command;
-  result.problems.push_back(with_hint(fmt::format("'{}' is no command of this program", word), command_meant(word)));
-  return Command::Train;
+  if (const auto command = command_named(word)) return command;
+  const std::string meant = line_meant(word, arguments);
+  const std::string problem = fmt::format("'{}' is no command of this program", word);
+  result.problems.push_back(with_hint(problem, meant.empty() ? command_meant(word) : meant));
+  return meant.empty() ? std::optional(Command::Train) : std::nullopt;
 }
 
 // `fsdp-train help` and `fsdp-train help sample` are what -h and `fsdp-train sample -h` are.
@@ -161,23 +177,15 @@ void append(std::vector<std::string>& problems, const std::vector<std::string>& 
   problems.insert(problems.end(), more.begin(), more.end());
 }
 
-// A shape that no name stands for is shown in full.
-void spell_out(Options& options) {
-  ModelOptions& spelled = options.model_options;
-  if (!spelled.model.empty()) return;
-  spelled.context = options.model.context;
-  spelled.width = options.model.width;
-  spelled.layers = options.model.layers;
-  spelled.heads = options.model.heads;
-}
-
 }  // namespace
 
 CommandLine parse_command_line(std::vector<std::string> arguments, int help_width) {
   CommandLine result;
   take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
-  result.command = take_command(arguments, result);
+  const std::optional<Command> command = take_command(arguments, result);
+  if (!command) return result;
+  result.command = *command;
   Flags flags(result.command);
   FlagsAnswer answer = flags.parse(std::move(arguments));
   append(result.problems, answer.problems);
@@ -195,10 +203,12 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
     result.options.config = path;
     if (!file.relative.empty()) result.options.config_paths = file.paths;
   }
+  const Options before = result.options;
   const Rows in_flags = flags.apply(result.options, result.problems);
   result.options.chosen = choices_of(file, in_flags, result.options);
   settle_rivals(file.given, in_flags, result);
   settle_resume(in_flags, result);
+  settle_step(in_flags, before, result.options);
   result.asked_for = in_flags;
   if (!flags.text_of("--config").empty()) result.asked_for.insert(file.given.begin(), file.given.end());
   if (result.command == Command::Sample) settle_sample(result);
@@ -206,6 +216,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   settle_evaluation(in_flags, !flags.text_of("--config").empty(), result);
   Rows given = file.given;
   given.insert(in_flags.begin(), in_flags.end());
+  settle_first_weights(given, result);
   check_requirements(given, result);
 
   ModelChoice choice = choose_model(result.options.model_options);
@@ -213,7 +224,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   append(result.problems, choice.problems);
   if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
   fill_training_defaults(result.options);
-  spell_out(result.options);
+  spell_out(result.options.model, result.options.model_options);
   append(result.problems, contradictions(result.options));
   append(result.problems, resolve(result.options, {.ranks = result.options.ranks}));
   return result;

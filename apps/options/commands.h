@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-enum class Command { Train, Prepare, Sample, Report, Doctor, Completion, Man };
+enum class Command { Train, Prepare, Sample, Report, Models, Doctor, Completion, Man };
 
 struct CommandEntry {
   Command command;
@@ -18,7 +18,7 @@ struct CommandEntry {
   const char* words = "";  // the option that takes the words that are no option's; empty: there is none
 };
 
-inline constexpr std::array<CommandEntry, 7> kCommands = {{
+inline constexpr std::array<CommandEntry, 8> kCommands = {{
     {Command::Train, "train", "(--text PATH | --data PATH) [OPTIONS]",
      "Trains a model, sharded over the ranks of a job. The word train may be left out.",
      "  fsdp-train --text book.txt --ranks 2 --steps 500\n"
@@ -38,6 +38,7 @@ inline constexpr std::array<CommandEntry, 7> kCommands = {{
      "  fsdp-train report run-1\n"
      "  fsdp-train report run-1 run-2 --output compared.html\n",
      "RUN"},
+    {Command::Models, "models", "", "Lists the models that --model knows by name.", "  fsdp-train models\n"},
     {Command::Doctor, "doctor", "", "Says what this machine lacks for training, with the commands that mend it.",
      "  fsdp-train doctor\n"},
     {Command::Completion, "completion", "SHELL",

@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "options/did_you_mean.h"
 #include "options/option_value.h"
+#include "options/run_choice.h"
 #include "options/synonyms.h"
 
 namespace trainer {
@@ -36,6 +39,21 @@ std::string with_dashes(const std::string& argument) {
   return row_of(ours) == nullptr ? argument : ours + argument.substr(flag.size());
 }
 
+bool names_configuration(const std::string& word) { return word.ends_with(".toml"); }
+
+bool is_path(const std::string& word) { return !word.starts_with('-') && !names_configuration(word); }
+
+std::string one_path_problem(const std::string& flag, const std::vector<std::string>& paths) {
+  const size_t shown = std::min<size_t>(paths.size(), 4);
+  const std::string more = paths.size() > shown ? fmt::format(" and {} more", paths.size() - shown) : "";
+  std::string remedy = "Name their folder";
+  if (flag != "--validation") {
+    remedy += fmt::format(", or give each path a weight, as in {} {}:1,{}:1", flag, paths[0], paths[1]);
+  }
+  return fmt::format("{} takes one path, and {} are given: {}{}. {}.", flag, paths.size(),
+                     fmt::join(paths.begin(), paths.begin() + static_cast<int64_t>(shown), ", "), more, remedy);
+}
+
 }  // namespace
 
 Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
@@ -59,6 +77,7 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
 FlagsAnswer Flags::parse(std::vector<std::string> arguments) {
   FlagsAnswer answer;
   std::ranges::transform(arguments, arguments.begin(), with_dashes);
+  arguments_ = arguments;
   std::ranges::transform(arguments, arguments.begin(), with_empty_shown);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
@@ -113,7 +132,13 @@ std::vector<std::string> Flags::remaining() const {
 }
 
 void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+  std::set<std::string> told;
+  for (const auto& [flag, paths] : several_paths()) {
+    problems.push_back(one_path_problem(flag, paths));
+    told.insert(paths.begin() + 1, paths.end());
+  }
   for (const std::string& word : remaining()) {
+    if (told.contains(word)) continue;
     if (word.starts_with('-') || words_ == nullptr) {
       problems.push_back(unknown(word));
     } else if (!words_->takes_several() && given.contains(words_)) {
@@ -123,6 +148,23 @@ void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& 
       set(*words_, word, options, problems);
     }
   }
+}
+
+std::map<std::string, std::vector<std::string>> Flags::several_paths() const {
+  static const std::vector<std::string> of_one = {"--text", "--data", "--validation"};
+  std::map<std::string, std::vector<std::string>> paths;
+  std::string flag;
+  for (const std::string& argument : arguments_) {
+    const size_t equals = argument.find('=');
+    if (argument.starts_with('-')) flag = argument.substr(0, equals);
+    if (words_ != nullptr || std::ranges::find(of_one, flag) == of_one.end()) continue;
+    if (argument.starts_with('-') && equals != std::string::npos) paths[flag].push_back(argument.substr(equals + 1));
+    if (is_path(argument)) paths[flag].push_back(argument);
+  }
+  std::erase_if(paths, [&](const auto& entry) {
+    return entry.second.size() < 2 || entry.second.front() != text_of(entry.first);
+  });
+  return paths;
 }
 
 std::string Flags::repeated(const Row& row, const CLI::Option& option) const {
@@ -146,13 +188,19 @@ std::string Flags::unknown(const std::string& argument) const {
 
 std::string Flags::meant_by(const std::string& flag) const {
   if (flag == "help") return "--help";
-  if (!flag.starts_with('-')) return flag.ends_with(".toml") ? fmt::format("--config {}", flag) : "";
-  const std::string meant = flag_meant(flag);
-  const Row* row = row_of(meant.substr(0, meant.find(' ')));
-  if (row != nullptr && row->is_for(command_)) return meant;
+  if (!flag.starts_with('-')) return command_ == Command::Train || names_configuration(flag) ? path_meant(flag) : "";
+  const auto is_ours = [&](const std::string& meant) {
+    const Row* row = row_of(meant.substr(0, meant.find(' ')));
+    return row != nullptr && row->is_for(command_);
+  };
+  if (const std::string meant = flag_meant(flag); is_ours(meant)) return meant;
+  if (!flag.starts_with("--")) return "";
   std::vector<std::string> names = {"--help", "--version"};
   for (const auto& [known, option] : options_) names.push_back(known->flag);
-  return flag.starts_with("--") ? did_you_mean(flag, names) : "";
+  const std::string nearest = did_you_mean(flag, names);
+  if (!nearest.empty()) return nearest;
+  const std::string meant = flag_meant_by_spelling(flag);
+  return is_ours(meant) ? meant : "";
 }
 
 }  // namespace trainer

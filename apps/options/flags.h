@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,11 +38,14 @@ class Flags {
   // The remaining arguments, without the values of unknown options: naming both would count one mistake twice.
   std::vector<std::string> remaining() const;
   void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
+  // The paths of options that take one and were given more, such as a shell makes of *.txt.
+  std::map<std::string, std::vector<std::string>> several_paths() const;
   std::string repeated(const Row& row, const CLI::Option& option) const;
   std::string unknown(const std::string& argument) const;
   std::string meant_by(const std::string& flag) const;
 
   Command command_;
+  std::vector<std::string> arguments_;  // as they were given
   CLI::App app_;
   CLI::Option* short_help_ = nullptr;
   std::vector<std::pair<const Row*, CLI::Option*>> options_;

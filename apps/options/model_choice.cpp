@@ -36,8 +36,11 @@ void take_model(const std::string& name, ModelChoice& choice) {
   } else if (name.find('/') != std::string::npos || fs::path(name).has_extension() || fs::exists(name, ignored)) {
     take_file(name, choice);
   } else {
-    choice.problems.push_back(with_hint(fmt::format("--model '{}' is no size that is known, and no file", name),
-                                        did_you_mean(name, models::size_names())));
+    const std::vector<std::string> names = models::size_names();
+    const std::string statement =
+        with_hint(fmt::format("--model '{}' is no size that is known, and no file", name), did_you_mean(name, names));
+    choice.problems.push_back(
+        fmt::format("{} Known are {}; fsdp-train models shows them.", statement, fmt::join(names, ", ")));
   }
 }
 
@@ -142,6 +145,14 @@ ModelChoice choose_model(const ModelOptions& options) {
   for (const std::string& problem : models::problems(config)) choice.problems.push_back(with_flags(problem, options));
   if (choice.problems.empty()) set_lora(options, choice);
   return choice;
+}
+
+void spell_out(const models::ModelConfig& shape, ModelOptions& options) {
+  if (!options.model.empty()) return;
+  options.context = shape.context;
+  options.width = shape.width;
+  options.layers = shape.layers;
+  options.heads = shape.heads;
 }
 
 std::string positions_problem(const Options& options) {

@@ -16,6 +16,9 @@ struct ModelChoice {
 // The shape that --model names, and what other options change of it.
 ModelChoice choose_model(const ModelOptions& options);
 
+// Writes a shape that no name stands for into the options, in full.
+void spell_out(const models::ModelConfig& shape, ModelOptions& options);
+
 // A sentence where the folder of --init-from has a GPT-2 with fewer positions than --context; otherwise empty. Of more
 // positions the first are loaded.
 std::string positions_problem(const Options& options);

@@ -26,7 +26,7 @@ inline constexpr unsigned kTrainAndSample = kTrain | kSample, kTrainAndPrepare =
 
 // The upper bounds are far beyond use; they keep every product of sizes within 64 bits, but for that with the steps
 // (resolve.cpp).
-inline constexpr int64_t kMany = 1'000'000'000, kSize = 65'536, kVocabulary = 1 << 24;
+inline constexpr int64_t kMany = 1'000'000'000, kSize = 65'536, kContext = 131'072, kVocabulary = 1 << 24;
 
 inline WholeNumbers from(int64_t lowest, int64_t highest) { return {lowest, highest}; }
 

@@ -77,32 +77,35 @@ Group data_group() {
 }
 
 Group model_group() {
-  return {"Model",
-          "model",
-          {{"--model", &M::model, Anything{}, kTrainAndSample, "MODEL", "a small GPT-2",
-            "Chooses a model: a size by name, such as gpt2 or llama-mini, or a file with its shape, Hugging Face's "
-            "config.json or TOML."},
-           {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
-            "Begins with the weights in this folder, in Hugging Face's format."},
-           {"--context", &M::context, from(1, kSize), kTrainAndSample, "TOKENS", "128, or the model's",
-            "Number of tokens in a sequence, which is what a prediction can see."},
-           {"--width", &M::width, from(1, kSize), kTrainAndSample, "N", "128, or the model's",
-            "Width of the layers, a multiple of the number of heads."},
-           {"--layers", &M::layers, from(1, 4096), kTrainAndSample, "N", "4, or the model's", "Number of layers."},
-           {"--heads", &M::heads, from(1, kSize), kTrainAndSample, "N", "4, or the model's",
-            "Number of attention heads per layer."},
-           {"--key-value-heads", &M::key_value_heads, from(1, kSize), kTrainAndSample, "N", "the model's",
-            "Number of heads of keys and values, which the attention heads share."},
-           {"--mlp-width", &M::mlp_width, from(1, 16 * kSize), kTrainAndSample, "N", "the model's",
-            "Width between the matrices of a layer's MLP."},
-           {"--vocabulary", &M::vocabulary, from(1, kVocabulary), kTrainAndSample, "TOKENS", "256, or the model's",
-            "Number of tokens that the model knows, at least the tokenizer's."},
-           {"--tie-embeddings", &M::tie_embeddings, Anything{}, kTrainAndSample, "", "the model's",
-            "Uses the token embedding as the head, too."},
-           {"--dropout", &M::dropout, kBelowOne, kTrain, "P", "the model's",
-            "Probability with which a value is dropped, below 1."},
-           {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "X", "the model's",
-            "Base of the rotary embedding's wavelengths."}}};
+  return {
+      "Model",
+      "model",
+      {{"--model", &M::model, Anything{}, kTrainAndSample, "MODEL", "a small GPT-2",
+        "Chooses a model: a size by name, such as gpt2 or llama-mini (`fsdp-train models` lists them), or a file "
+        "with its shape, Hugging Face's "
+        "config.json or TOML."},
+       {"--init-from", &M::init_from, Anything{}, kTrain, "FOLDER", "random weights, as in the model's paper",
+        "Begins at step 0 with the weights of a run, or of a folder in Hugging Face's format. RUN is the run's newest "
+        "checkpoint; RUN/best, RUN/step-N and RUN/model work as well. Shape and tokenizer are those of the run."},
+       {"--context", &M::context, from(1, kContext), kTrainAndSample, "TOKENS", "128, or the model's",
+        "Number of tokens in a sequence, which is what a prediction can see."},
+       {"--width", &M::width, from(1, kSize), kTrainAndSample, "N", "128, or the model's",
+        "Width of the layers, a multiple of the number of heads."},
+       {"--layers", &M::layers, from(1, 4096), kTrainAndSample, "N", "4, or the model's", "Number of layers."},
+       {"--heads", &M::heads, from(1, kSize), kTrainAndSample, "N", "4, or the model's",
+        "Number of attention heads per layer."},
+       {"--key-value-heads", &M::key_value_heads, from(1, kSize), kTrainAndSample, "N", "the model's",
+        "Number of heads of keys and values, which the attention heads share."},
+       {"--mlp-width", &M::mlp_width, from(1, 16 * kSize), kTrainAndSample, "N", "the model's",
+        "Width between the matrices of a layer's MLP."},
+       {"--vocabulary", &M::vocabulary, from(1, kVocabulary), kTrainAndSample, "TOKENS", "256, or the model's",
+        "Number of tokens that the model knows, at least the tokenizer's."},
+       {"--tie-embeddings", &M::tie_embeddings, Anything{}, kTrainAndSample, "", "the model's",
+        "Uses the token embedding as the head, too."},
+       {"--dropout", &M::dropout, kBelowOne, kTrain, "P", "the model's",
+        "Probability with which a value is dropped, below 1."},
+       {"--rope-theta", &M::rope_theta, kAboveZero, kTrainAndSample, "X", "the model's",
+        "Base of the rotary embedding's wavelengths."}}};
 }
 
 Group adapter_group() {

@@ -156,6 +156,9 @@ struct Options {
   bool watch = false;             // writes the report again while a run goes on
   std::string shell;              // of `completion`; one of kShells
 
+  // Of all ranks per step, in the run that goes on: `micro_batches` follow if they can.
+  std::optional<int64_t> sequences_per_step;
+
   models::Recomputation recomputation() const {
     if (activation_memory) return {.blocks = model.layers};  // until it is decided
     if (activation_checkpoint == "none") return {};

@@ -79,6 +79,16 @@ std::vector<std::string> schedule_problems(const Options& options) {
   return problems;
 }
 
+// Other ranks than before divide the same step, where its sequences come out even.
+void keep_step(Options& options) {
+  const int64_t of_micro_batch = options.ranks * options.batch;
+  if (!options.sequences_per_step || *options.sequences_per_step % of_micro_batch != 0) return;
+  const int64_t micro_batches = *options.sequences_per_step / of_micro_batch;
+  if (options.micro_batches == micro_batches) return;
+  options.micro_batches = micro_batches;
+  options.chosen.flags.insert("--micro-batches");  // saved with the run
+}
+
 }  // namespace
 
 std::vector<std::string> contradictions(const Options& options) {
@@ -152,6 +162,7 @@ std::vector<std::string> resolve(Options& options, const Job& job) {
     }
     options.ranks = range->most;
   }
+  keep_step(options);
   if (options.target_tokens_per_step) {
     options.micro_batches = micro_batches_for(*options.target_tokens_per_step, options);
   }

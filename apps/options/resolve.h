@@ -21,7 +21,8 @@ struct Job {
 };
 
 // Fills in the number of ranks, the greatest where it is elastic, and what follows from it: micro-batches from
-// --tokens-per-step, steps from --epochs and at most --steps, and what has no value in --warmup, --decay-steps and
+// --tokens-per-step, or from the step of the run that goes on; steps from --epochs and at most --steps, and what has no
+// value in --warmup, --decay-steps and
 // --muon-lr. With --epochs and unknown data, what follows from the steps stays as it is. May be called again when more
 // is known. Returns what cannot be, a sentence each.
 std::vector<std::string> resolve(Options& options, const Job& job);

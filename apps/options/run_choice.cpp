@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "options/rank_range.h"
+
 namespace trainer {
 
 namespace fs = std::filesystem;
@@ -29,6 +31,14 @@ std::string configuration_of_run(const std::string& path) {
   const fs::path folder = folder_of(path);
   const fs::path run = is_run(folder) ? folder : folder.parent_path();
   return has_file(run, "config.toml") ? (run / "config.toml").string() : "";
+}
+
+std::string path_meant(const std::string& path) {
+  std::error_code ignored;
+  const bool is_run_or_checkpoint = is_run(folder_of(path)) || has_file(path, "manifest.json");
+  if (path.ends_with(".toml")) return "--config " + path;
+  if (is_run_or_checkpoint) return "--resume " + path;
+  return fs::exists(path, ignored) ? "--text " + path : "";
 }
 
 void settle_resume(const Rows& in_flags, CommandLine& line) {
@@ -58,6 +68,15 @@ void settle_resume(const Rows& in_flags, CommandLine& line) {
   }
   options.run = folder.string();
   options.resume = "auto";
+}
+
+void settle_step(const Rows& in_flags, const Options& before, Options& options) {
+  const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
+  const bool is_own = !given("--config") && !before.config.empty() && given("--resume");
+  if (!is_own || given("--micro-batches") || given("--tokens-per-step")) return;
+  if (before.target_tokens_per_step) return;  // micro-batches follow already
+  const auto range = rank_range_in(before.elastic);
+  options.sequences_per_step = (range ? range->most : before.ranks) * before.micro_batches * before.batch;
 }
 
 }  // namespace trainer

@@ -229,6 +229,7 @@ constexpr Synonym kFlags[] = {
     {"max-new-tokens", "--sample-length"},
     {"max-tokens", "--sample-length"},
     {"num-tokens", "--sample-length"},
+    {"length", "--sample-length"},
     {"start", "--prompt"},
     {"temp", "--temperature"},
 };
@@ -274,14 +275,24 @@ constexpr Synonym kValues[] = {
     {"llmc", "llmc-gpt2"},
 };
 
+// Commands of other trainers that are options here.
+constexpr Synonym kPhrases[] = {
+    {"eval", "--eval-only --run"}, {"evaluate", "--eval-only --run"}, {"evaluation", "--eval-only --run"},
+    {"test", "--eval-only --run"}, {"validate", "--eval-only --run"}, {"val", "--eval-only --run"},
+    {"resume", "--resume"},        {"continue", "--resume"},          {"restart", "--resume"},
+};
+
 constexpr Synonym kWords[] = {
-    {"generate", "sample"},        {"inference", "sample"}, {"infer", "sample"},     {"chat", "sample"},
-    {"complete", "sample"},        {"write", "sample"},     {"tokenize", "prepare"}, {"preprocess", "prepare"},
-    {"encode", "prepare"},         {"fit", "train"},        {"pretrain", "train"},   {"finetune", "train"},
-    {"fine-tune", "train"},        {"run", "train"},        {"launch", "train"},     {"plot", "report"},
-    {"visualize", "report"},       {"summary", "report"},   {"show", "report"},      {"compare", "report"},
-    {"diagnose", "doctor"},        {"check", "doctor"},     {"info", "doctor"},      {"collect-env", "doctor"},
-    {"completions", "completion"}, {"manual", "man"},
+    {"generate", "sample"},  {"inference", "sample"},   {"infer", "sample"},
+    {"chat", "sample"},      {"complete", "sample"},    {"write", "sample"},
+    {"tokenize", "prepare"}, {"preprocess", "prepare"}, {"encode", "prepare"},
+    {"fit", "train"},        {"pretrain", "train"},     {"finetune", "train"},
+    {"fine-tune", "train"},  {"run", "train"},          {"launch", "train"},
+    {"plot", "report"},      {"visualize", "report"},   {"summary", "report"},
+    {"show", "report"},      {"compare", "report"},     {"diagnose", "doctor"},
+    {"check", "doctor"},     {"info", "doctor"},        {"collect-env", "doctor"},
+    {"list", "models"},      {"list-models", "models"}, {"completions", "completion"},
+    {"manual", "man"},
 };
 
 std::string normal(std::string_view word) {
@@ -310,6 +321,19 @@ std::string flag_meant(std::string_view flag) {
   const auto* found =
       std::find_if(std::begin(kFlags), std::end(kFlags), [&](const Synonym& s) { return s.word == word; });
   return found == std::end(kFlags) ? "" : found->meant;
+}
+
+std::string flag_meant_by_spelling(std::string_view flag) {
+  std::vector<std::string> words;
+  for (const Synonym& synonym : kFlags) words.emplace_back(synonym.word);
+  return flag_meant(did_you_mean(normal(flag), words));
+}
+
+std::string options_meant(std::string_view word) {
+  const std::string spelled = normal(word);
+  const auto* found =
+      std::find_if(std::begin(kPhrases), std::end(kPhrases), [&](const Synonym& s) { return s.word == spelled; });
+  return found == std::end(kPhrases) ? "" : found->meant;
 }
 
 std::string value_meant(std::string_view value, const std::vector<const char*>& allowed) {

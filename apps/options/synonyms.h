@@ -11,8 +11,15 @@ namespace trainer {
 // their like), with dashes before it or without, and with _ or - in it; empty: none is known.
 std::string flag_meant(std::string_view flag);
 
+// The same by the spelling: for the word of another trainer that is nearest to `flag`; empty: none is near.
+std::string flag_meant_by_spelling(std::string_view flag);
+
 // Of the values that are allowed: the one that another trainer calls `value`, or the nearest by spelling; empty: none.
 std::string value_meant(std::string_view value, const std::vector<const char*>& allowed);
+
+// The options that do what another trainer's command `word` does: "--eval-only --run" for eval. A path follows them.
+// Empty: none do.
+std::string options_meant(std::string_view word);
 
 // Our command for another one's word, or the nearest by spelling; empty: none.
 std::string command_meant(std::string_view word);

@@ -8,6 +8,7 @@
 
 #include "console/terminal.h"
 #include "files/printable.h"
+#include "options/option_table.h"
 
 namespace trainer {
 
@@ -21,13 +22,20 @@ std::string shortened(const std::string& problem) {
                      problem.size() - kMostBytes);
 }
 
+std::string help_line(Command command) {
+  if (command == Command::Train) return "fsdp-train --help lists all options.";
+  const bool has_options = std::ranges::any_of(option_rows(), [&](const Row& row) { return row.is_for(command); });
+  return fmt::format("fsdp-train {} --help {}.", entry_of(command).word,
+                     has_options ? "lists all its options" : "explains it");
+}
+
 }  // namespace
 
-void print_problems(const std::vector<std::string>& problems, const std::string& configuration) {
+void print_problems(const std::vector<std::string>& problems, const std::string& configuration, Command command) {
   std::string text = fmt::format("fsdp-train: {} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
   for (const std::string& problem : problems) text += fmt::format("  {}\n", shortened(problem));
   if (!configuration.empty()) text += fmt::format("Options were read from {} as well.\n", configuration);
-  print_error(text + "fsdp-train --help lists all options. Nothing was written.\n");
+  print_error(fmt::format("{}{} Nothing was written.\n", text, help_line(command)));
 }
 
 bool is_started_as_rank() {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fsdp/error.h>
 
+#include "files/json.h"
+
 namespace tokenizers {
 
 namespace {
@@ -34,7 +36,34 @@ class Bytes final : public Tokenizer {
   File file() const override { return {.name = "tokenizer.json", .bytes = "{\"tokenizer\": \"bytes\"}\n"}; }
 };
 
+// GPT-2's characters for bytes: those that show stand for themselves, the others for 256 and up, in their order.
+bool shows(int byte) { return (byte > 32 && byte < 127) || (byte > 160 && byte != 173); }
+
+std::string utf8_of(int character) {  // below 0x800
+  if (character < 128) return std::string(1, static_cast<char>(character));
+  return {static_cast<char>(0xc0 | character >> 6), static_cast<char>(0x80 | (character & 0x3f))};
+}
+
 }  // namespace
+
+std::string bytes_as_hugging_face() {
+  using fsdp::files::OrderedJson;
+  OrderedJson vocabulary;
+  int other = 256;
+  for (int byte = 0; byte < 256; ++byte) vocabulary[utf8_of(shows(byte) ? byte : other++)] = byte;
+  const OrderedJson byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const OrderedJson json = {{"version", "1.0"},
+                            {"truncation", nullptr},
+                            {"padding", nullptr},
+                            {"added_tokens", OrderedJson::array()},
+                            {"normalizer", nullptr},
+                            {"pre_tokenizer", byte_level},
+                            {"post_processor", nullptr},
+                            {"decoder", byte_level},
+                            {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", OrderedJson::array()}}}};
+  return json.dump(2) + "\n";
+}
 
 std::shared_ptr<const Tokenizer> make_bytes() { return std::make_shared<Bytes>(); }
 

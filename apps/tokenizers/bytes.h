@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "tokenizers/tokenizer.h"
 
@@ -9,5 +10,9 @@ namespace tokenizers {
 
 // A vocabulary of 256, and no token that ends a text.
 std::shared_ptr<const Tokenizer> make_bytes();
+
+// A tokenizer.json of Hugging Face with the same tokens, for programs that read its format: byte-level BPE without
+// merges, whose ids are the bytes. make_tokenizer makes bytes of it.
+std::string bytes_as_hugging_face();
 
 }  // namespace tokenizers

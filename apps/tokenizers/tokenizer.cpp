@@ -64,7 +64,8 @@ void check_hugging_face(const fsdp::files::Json& model, const fs::path& path) {
 
 std::shared_ptr<const Tokenizer> from_json(const std::string& bytes, const fs::path& path) {
   const fsdp::files::Json json = fsdp::files::parse_json(bytes, fmt::format("tokenizer '{}'", path.string()));
-  if (json == fsdp::files::Json{{"tokenizer", "bytes"}}) return make_bytes();
+  const bool is_exported = json == fsdp::files::parse_json(bytes_as_hugging_face(), "bytes");
+  if (is_exported || json == fsdp::files::Json{{"tokenizer", "bytes"}}) return make_bytes();
   if (json.contains("model")) {
     check_hugging_face(json["model"], path);
     return make_hugging_face(bytes, path.string());

@@ -4,6 +4,7 @@
 
 #include "files/durable_file.h"
 #include "files/json.h"
+#include "tokenizers/bytes.h"
 
 namespace trainer {
 
@@ -17,9 +18,10 @@ std::string added_token(const fsdp::files::Json& tokenizer, int32_t id) {
   return "";
 }
 
-std::string tokenizer_configuration(const tokenizers::Tokenizer& tokenizer, int64_t context) {
+std::string tokenizer_configuration(const tokenizers::Tokenizer& tokenizer, const tokenizers::Tokenizer::File& file,
+                                    int64_t context) {
   const std::string name = fmt::format("tokenizer '{}'", tokenizer.name());
-  const auto json = fsdp::files::parse_json(tokenizer.file().bytes, name);
+  const auto json = fsdp::files::parse_json(file.bytes, name);
   // Classes for a kind of model would put their own way to split a text in the place of the file's.
   fsdp::files::OrderedJson configuration = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                             {"model_max_length", context},
@@ -31,11 +33,11 @@ std::string tokenizer_configuration(const tokenizers::Tokenizer& tokenizer, int6
 }  // namespace
 
 void export_tokenizer(const std::filesystem::path& folder, const tokenizers::Tokenizer& tokenizer, int64_t context) {
-  if (tokenizer.name() == "bytes") return;
-  const tokenizers::Tokenizer::File file = tokenizer.file();
+  tokenizers::Tokenizer::File file = tokenizer.file();
+  if (tokenizer.name() == "bytes") file.bytes = tokenizers::bytes_as_hugging_face();
   fsdp::files::write_durably(folder / file.name, file.bytes);
   if (file.name != "tokenizer.json") return;
-  fsdp::files::write_durably(folder / "tokenizer_config.json", tokenizer_configuration(tokenizer, context));
+  fsdp::files::write_durably(folder / "tokenizer_config.json", tokenizer_configuration(tokenizer, file, context));
 }
 
 }  // namespace trainer

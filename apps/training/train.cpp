@@ -15,6 +15,7 @@
 #include "models/hugging_face_weights.h"
 #include "options/frozen.h"
 #include "options/resolve.h"
+#include "options/sample_choice.h"
 #include "options/settings.h"
 #include "planning/peak_flops.h"
 #include "run/checkpoints.h"
@@ -27,6 +28,7 @@
 #include "run/run_lock.h"
 #include "run/sharding.h"
 #include "run/shared_folder.h"
+#include "run/slow_choices.h"
 #include "run/threads_before.h"
 #include "training/export_model.h"
 #include "training/hang_watch.h"
@@ -54,10 +56,15 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
 std::string load_first_weights(Training& training) {
   const Options& options = training.options;
   return text_of(load_leniently(options, [&](bool strict, fsdp::LoadDifferences& differences) {
+    const std::string& weights = options.model_options.init_from;
+    if (sample_form(weights) == SampleForm::Checkpoint) {
+      fsdp::load_checkpoint(weights, {.model = &training.sharded}, {.strict = strict, .differences = &differences});
+      return;
+    }
     fsdp::PretrainedOptions pretrained = models::pretrained_options(options.model);
     pretrained.strict = strict;
     pretrained.differences = &differences;
-    fsdp::load_pretrained(options.model_options.init_from, training.sharded, pretrained);
+    fsdp::load_pretrained(weights, training.sharded, pretrained);
   }));
 }
 
@@ -67,7 +74,8 @@ Resumed begin(Training& training) {
   const Options& options = training.options;
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
     const std::string differs = load_first_weights(training);
-    if (!differs.empty()) resumed.told = fmt::format("{}: {}", options.model_options.init_from, differs);
+    resumed.told = fmt::format("begins with the weights of {}{}{}", options.model_options.init_from,
+                               differs.empty() ? "" : ": ", differs);
   }
   training.sharded.initialise();  // the first weights, where nothing was loaded
   if (resumed.steps_done < options.steps || options.checkpoint.empty()) return resumed;
@@ -297,6 +305,16 @@ void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, Emp
   if (world.rank() == 0) job.run.set(options.run);
 }
 
+// Of ranks on CPUs.
+std::string warnings(const fsdp::World& world, const Options& options) {
+  std::string text;
+  if (!world.device().is_cpu()) return text;
+  for (const std::string& choice : slow_choices(options, world.local_size(), is_started_as_rank(), read_processor())) {
+    text += fmt::format("warning: {}\n", choice);
+  }
+  return text;
+}
+
 void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corpus,
               const std::vector<std::string>& problems, const FreeMemory& free, JobMemory& job) {
   Options options = given;
@@ -309,7 +327,8 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     check_memory(world, as_run_by(world.size(), options), free);
     choose_run_folder(world, options, job, guard);
     if (world.rank() == 0 && job.attempt == 0) {
-      print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over));
+      print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over) +
+            warnings(world, options));
     }
     if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {

@@ -51,6 +51,7 @@ INSTEAD = {
         "--sample-length 120": "--sample-length 8",
         "--sample-length 60": "--sample-length 8",
         "bible.txt:3,code/:1 --steps 500": "kjv.txt:3,recipes/:1 --steps 2 --sample-length 8",
+        "--text letters.txt --lr 1e-4": "--text recipes --lr 1e-4 --steps 1 --run runs/more --sample-length 8",
         "--text letters.txt --lora 8": "--text recipes --lora 8 --steps 1 --run runs/adapted --sample-length 8",
         "FOLDER": "runs/other/model",
         "--lr 2e-5 --export": "--lr 2e-5 --export --steps 1 --run runs/tuned --sample-length 8",

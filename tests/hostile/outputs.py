@@ -25,7 +25,8 @@ TRAINING = train("--text", "{}/text.txt", "--run", "{}/other", "--steps", "3")
 # Programs and their arguments, with {} for the folder of whole files.
 RESULTS = {
     "help": ("fsdp-train", "--help"), "version": ("fsdp-train", "--version"), "man": ("fsdp-train", "man"),
-    "completion": ("fsdp-train", "completion", "bash"), "doctor": ("fsdp-train", "doctor"),
+    "completion": ("fsdp-train", "completion", "bash"), "models": ("fsdp-train", "models"),
+    "doctor": ("fsdp-train", "doctor"),
     "dry-run": ("fsdp-train", "train", "--dry-run", "--peak-flops", "1T"),
     "evaluation": ("fsdp-train", *EVALUATION), "evaluation-json": ("fsdp-train", *EVALUATION, "--json"),
     "evaluation-of-two": ("fsdp-train", *EVALUATION, "--json", "--ranks", "2"),

@@ -60,7 +60,7 @@ TEST(ContentHash, IsThatOfTheIdsHoweverTheyAreStored) {
   TemporaryFolder folder;
   std::vector<uint16_t> ids(100'000);
   std::string bytes(ids.size(), '\0');
-  for (size_t i = 0; i < ids.size(); ++i) bytes[i] = static_cast<char>(ids[i] = static_cast<uint16_t>(i % 251));
+  for (size_t i = 0; i < ids.size(); ++i) bytes[i] = static_cast<char>(ids[i] = static_cast<uint16_t>(1 + i % 251));
   const TokenFile narrow(folder.write("a.bin", bytes_of(ids)));
   const TokenFile wide(folder.write("b.bin", header_of(20240801, 7, static_cast<int32_t>(ids.size())) +
                                                  bytes_of(std::vector<uint32_t>(ids.begin(), ids.end()))));

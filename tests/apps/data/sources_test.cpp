@@ -43,7 +43,10 @@ TEST(Sources, KeepTheirWeightsWithOtherPaths) {
 
 TEST(Sources, WithoutAGoodWeightAreErrors) {
   const auto refusal = [](const std::string& text) { return message_of<fsdp::Error>([&] { sources_in(text); }); };
-  EXPECT_THAT(refusal("a:1,b"), HasSubstr("'b' has no weight"));
+  EXPECT_THAT(refusal("a:1,b"), HasSubstr("'b' has no weight. Each of several paths needs one: a:1,b:1"));
+  const TemporaryFolder folder;
+  const std::string one = folder.write("one.txt", "text");
+  EXPECT_THAT(refusal(one + ",two.txt"), HasSubstr("Each of several paths needs one: " + one + ":1,two.txt:1"));
   for (const char* weight : {"0", "-1", "nan", "inf", "many", ""}) {
     EXPECT_THAT(refusal(std::string("a:1,b:") + weight),
                 HasSubstr("the weight of 'b' is '" + std::string(weight) + "'"));

@@ -34,8 +34,21 @@ std::string error_of(const fs::path& path) {
 
 TEST(TextFiles, AFileIsItsBytes) {
   TemporaryFolder folder;
-  const std::string bytes("caf\xc3\xa9\r\n\0\xff", 9);
+  const std::string bytes("caf\xc3\xa9\r\n\xff");
   EXPECT_EQ(text_of(folder.write("a.txt", bytes)), bytes);
+}
+
+TEST(TextFiles, AFileThatIsNoTextIsRefusedAsInAFolder) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(
+      error_of(folder.write("a.bin", std::string("ab\0c", 4))),
+      HasSubstr("a.bin' is no text: byte 2 is NUL. Name a file in UTF-8. Files of tokens are named with --data."));
+  const std::string pdf = folder.write("a.pdf", "%PDF-1.7\n%\xe2\xe3\n");
+  EXPECT_THAT(error_of(pdf), HasSubstr("a.pdf' is a PDF, and texts are read as UTF-8. Convert it: pdftotext - - < '" +
+                                       pdf + "' > '" + pdf + ".utf8.txt'"));
+  folder.write("b.txt", "text\n");
+  EXPECT_EQ(TextFiles(folder.path()).facts().binary.count, 2);
+  EXPECT_EQ(text_of(folder.path()), "text\n");
 }
 
 TEST(TextFiles, AFolderIsItsTextFilesInTheOrderOfTheirPaths) {
@@ -278,13 +291,15 @@ TEST(TextSplit, FindsTheEndOfALongLine) {
 
 TEST(ByteTokens, AreTheTextsBytes) {
   TemporaryFolder folder;
+  // NUL comes after the first 8 KiB only: before, the file would be no text.
+  const auto byte_at = [](size_t i) { return i < 8192 ? 1 + i * 7 % 255 : i * 7 % 256; };
   std::string bytes(40'000, '\0');
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(byte_at(i));
   const Tokens tokens = byte_tokens(std::make_shared<TextFiles>(folder.write("a", bytes)));
   EXPECT_EQ(tokens->limit(), 256);
   const std::vector<int64_t> found = read_all(*tokens);
   ASSERT_EQ(found.size(), bytes.size());
-  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], static_cast<int64_t>(i * 7 % 256));
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], static_cast<int64_t>(byte_at(i)));
   EXPECT_EQ(tokens->where(9), "text '" + (folder / "a") + "', byte 9");
 }
 

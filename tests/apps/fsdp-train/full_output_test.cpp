@@ -34,8 +34,9 @@ class TrainFullOutput : public TrainProgram {
 };
 
 TEST_F(TrainFullOutput, IsAnErrorOfEachCommandThatPrintsItsResult) {
-  for (const char* arguments : {"--help", "-h", "help sample", "--version", "man", "completion bash", "completion zsh",
-                                "completion fish", "doctor", "--dry-run --ranks 2", "--dry-run --peak-flops 1T"}) {
+  for (const char* arguments :
+       {"--help", "-h", "help sample", "--version", "man", "models", "completion bash", "completion zsh",
+        "completion fish", "doctor", "--dry-run --ranks 2", "--dry-run --peak-flops 1T"}) {
     expect_error(arguments);
   }
 }

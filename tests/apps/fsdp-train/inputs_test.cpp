@@ -61,7 +61,23 @@ TEST(Inputs, WeightsAreInAFileOrAFolderOfThem) {
   options.model_options.init_from = folder / "a/model.safetensors";
   EXPECT_THAT(read_inputs(options).problems, IsEmpty());
   options.model_options.init_from = std::filesystem::path(folder.write("c/manifest.json", "")).parent_path();
-  EXPECT_THAT(read_inputs(options).problems, ElementsAre(HasSubstr("go on from it with --checkpoint")));
+  EXPECT_THAT(read_inputs(options).problems, IsEmpty());
+  options.model_options.init_from = folder.path();
+  EXPECT_THAT(read_inputs(options).problems,
+              ElementsAre(HasSubstr("and is neither a run nor a checkpoint. Name a run")));
+}
+
+// From its own checkpoint: the first weights may be gone.
+TEST(Inputs, WeightsAreOfNoUseToARunThatGoesOn) {
+  TemporaryFolder folder;
+  Options options;
+  options.text = folder.write("text", std::string(500, 'x'));
+  options.run = folder / "run";
+  options.model_options.init_from = folder / "gone";
+  EXPECT_THAT(read_inputs(options).problems, ElementsAre(HasSubstr("gone' does not exist")));
+  folder.write("run/metrics.jsonl", "");
+  folder.write("run/step-4/manifest.json", R"({"format": "fsdp-checkpoint"})");
+  EXPECT_THAT(read_inputs(options).problems, IsEmpty());
 }
 
 TEST(Inputs, GoodOnesLeaveNoTrace) {

@@ -218,6 +218,40 @@ TEST_F(TrainLoop, BeginsWithWeightsFromElsewhere) {
   EXPECT_LT(losses_of(folder_ / "second").front(), losses_of(folder_ / "first").front() - 0.5);
 }
 
+TEST_F(TrainLoop, BeginsWithTheWeightsOfARun) {
+  const Ending first = tiny("first", "--ranks 2 --steps 30 --lr 0.01 --save-every 20 --export --tokenizer train:300");
+  ASSERT_EQ(first.code, 0) << first.output;
+  const double before = losses_of(folder_ / "first").front();
+  const std::string arguments = "--text " + text_ + " --steps 1 --batch 2 --threads 1 --sample-length 20 --run ";
+  for (const char* place : {"first", "first/step-20", "first/step-30", "first/model"}) {
+    SCOPED_TRACE(place);
+    const std::string run = folder_ / ("from-" + std::to_string(std::hash<std::string>()(place)));
+    const Ending ending = run_train(arguments + run + " --init-from " + (folder_ / place));
+    ASSERT_EQ(ending.code, 0) << ending.output;
+    EXPECT_LT(losses_of(run).front(), before - 0.5);
+    EXPECT_EQ(metrics_of(run).back()["step"], 1);
+    const std::string weights = place == std::string("first") ? "first/step-30" : place;
+    EXPECT_THAT(ending.output, HasSubstr("begins with the weights of " + (folder_ / weights)));
+    EXPECT_TRUE(fs::exists(run + "/tokenizer.model"));
+  }
+  const std::string evaluation = "--text " + text_ + " --init-from ";
+  EXPECT_EQ(evaluated(evaluation + (folder_ / "first"))["validation_loss"],
+            evaluated("--run " + (folder_ / "first"))["validation_loss"]);
+}
+
+// Also after the first run is gone.
+TEST_F(TrainLoop, GoesOnAfterTheWeightsOfARun) {
+  ASSERT_EQ(tiny("first", "--steps 10 --lr 0.01").code, 0);
+  const std::string run = folder_ / "second";
+  const Ending begun = run_train("--text " + text_ + " --steps 3 --batch 2 --threads 1 --sample-length 20 --run " +
+                                 run + " --init-from " + (folder_ / "first/step-10"));
+  ASSERT_EQ(begun.code, 0) << begun.output;
+  fs::remove_all(folder_ / "first");
+  const Ending ending = run_train("--resume " + run + " --steps 5");
+  ASSERT_EQ(ending.code, 0) << ending.output;
+  EXPECT_THAT(ending.output, HasSubstr("goes on from " + run + "/step-3"));
+}
+
 TEST_F(TrainLoop, TakesTheFirstPositionsOfALongerGpt2AndSaysSo) {
   ASSERT_EQ(tiny("first", "--ranks 2 --steps 30 --lr 0.01 --export").code, 0);
   const std::string weights = folder_ / "first/model";

@@ -82,6 +82,22 @@ TEST_F(RefusingTrainProgram, RefusesWrongArgumentsAllAtOnce) {
   EXPECT_THAT(ending.output, HasSubstr("'--colour' is no option of this program."));
 }
 
+TEST_F(RefusingTrainProgram, NamesWhatWasMeant) {
+  const Ending evaluation = run_train("eval " + (folder_ / "run"));
+  EXPECT_EQ(evaluation.code, 2);
+  EXPECT_THAT(evaluation.output, HasSubstr("1 problem\n"));
+  EXPECT_THAT(evaluation.output, HasSubstr("did you mean fsdp-train --eval-only --run " + (folder_ / "run") + "?"));
+  EXPECT_THAT(run_train("sample " + (folder_ / "run") + " --lenght 3").output,
+              HasSubstr("\nfsdp-train sample --help lists all its options. "));
+  EXPECT_THAT(run_train("report").output, HasSubstr("\nfsdp-train report --help lists all its options. "));
+  folder_.write("one.txt", "text");
+  folder_.write("two.txt", "text");
+  expect_refused(tiny("run", "--text " + (folder_ / "*.txt")), "run", "--text takes one path, and ");
+  const std::string both = (folder_ / "one.txt") + "," + (folder_ / "two.txt");
+  expect_refused(tiny("run", "--text " + both), "run",
+                 "Each of several paths needs one: " + (folder_ / "one.txt") + ":1,");
+}
+
 TEST_F(RefusingTrainProgram, RefusesAWrongArgumentAndAMissingTextTogether) {
   const Ending ending = tiny("run", "--ranks 0 --text " + (folder_ / "none"));
   expect_refused(ending, "run", "--ranks is 0; it must be at least 1.");
@@ -91,6 +107,10 @@ TEST_F(RefusingTrainProgram, RefusesAWrongArgumentAndAMissingTextTogether) {
 TEST_F(RefusingTrainProgram, RefusesTextsThatAreNone) {
   expect_refused(tiny("run", "--text " + (folder_ / "none")), "run", "none' does not exist");
   expect_refused(tiny("run", "--text " + folder_.write("empty", "")), "run", "empty' is empty");
+  expect_refused(tiny("run", "--text " + folder_.write("a.pdf", "%PDF-1.4\n")), "run",
+                 "is a PDF, and texts are read as UTF-8");
+  expect_refused(tiny("run", "--text " + folder_.write("a.bin", std::string(99, '\0'))), "run",
+                 "no text: byte 0 is NUL");
   expect_refused(tiny("run", "--text " + folder_.write("short", "too short")), "run",
                  "has 9 tokens, and one window of context 16 needs 17");
   fs::create_directory(folder_ / "void");

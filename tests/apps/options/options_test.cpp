@@ -11,6 +11,7 @@
 namespace trainer {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -155,7 +156,7 @@ TEST(Options, StrayWordsAreNamed) {
               ElementsAre("'--help-me' is no option of this program; did you mean --help?"));
   EXPECT_THAT(problems_of({"prepare", "--text", "a", "--output", "b", "help"}),
               ElementsAre("'help' is no option of this program; did you mean --help?"));
-  EXPECT_THAT(problems_of({"--text", "a", "b"}), ElementsAre("'b' is no option of this program."));
+  EXPECT_THAT(problems_of({"--ranks", "1", "b", "--text", "a"}), ElementsAre("'b' is no option of this program."));
 }
 
 TEST(Options, CommandsComeFirst) {
@@ -165,6 +166,48 @@ TEST(Options, CommandsComeFirst) {
   EXPECT_THAT(parse_command_line({"report", "a", "b"}).options.runs, ElementsAre("a", "b"));
   EXPECT_THAT(problems_of({"trian", "--text", "a"}),
               ElementsAre("'trian' is no command of this program; did you mean train?"));
+}
+
+TEST(Options, MayBeMeantByACommandOfAnotherTrainer) {
+  EXPECT_THAT(problems_of({"eval", "run-1"}),
+              ElementsAre("'eval' is no command of this program; did you mean fsdp-train --eval-only --run run-1?"));
+  EXPECT_THAT(problems_of({"evaluate", "--json"}),
+              ElementsAre("'evaluate' is no command of this program; did you mean fsdp-train --eval-only --run RUN?"));
+  EXPECT_THAT(problems_of({"resume", "run-1", "--steps", "9"}),
+              ElementsAre("'resume' is no command of this program; did you mean fsdp-train --resume run-1?"));
+}
+
+TEST(Options, MayBeMeantByAPathAlone) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("book.txt", "text"), run = folder / "run";
+  folder.write("run/config.toml", "");
+  EXPECT_THAT(
+      problems_of({text}),
+      ElementsAre("'" + text + "' is no command of this program; did you mean fsdp-train --text " + text + "?"));
+  EXPECT_THAT(
+      problems_of({run}),
+      ElementsAre("'" + run + "' is no command of this program; did you mean fsdp-train --resume " + run + "?"));
+  EXPECT_THAT(problems_of({"train", text}),
+              Contains("'" + text + "' is no option of this program; did you mean --text " + text + "?"));
+}
+
+TEST(Options, TakeOnePath) {
+  EXPECT_THAT(problems_of({"--text", "a.txt", "b.txt", "--steps", "5"}),
+              ElementsAre("--text takes one path, and 2 are given: a.txt, b.txt. Name their folder, or give each path "
+                          "a weight, as in --text a.txt:1,b.txt:1."));
+  EXPECT_THAT(problems_of({"prepare", "--output", "out", "--text=1", "2", "3", "4", "5", "6"}),
+              ElementsAre("--text takes one path, and 6 are given: 1, 2, 3, 4 and 2 more. Name their folder, or give "
+                          "each path a weight, as in --text 1:1,2:1."));
+  EXPECT_THAT(problems_of({"--text", "a", "--validation", "b", "c"}),
+              ElementsAre("--validation takes one path, and 2 are given: b, c. Name their folder."));
+}
+
+TEST(Options, AreFoundByTheirSpelling) {
+  EXPECT_THAT(problems_of({"sample", "run", "--lenght", "9"}),
+              ElementsAre("'--lenght' is no option of this program; did you mean --sample-length?"));
+  EXPECT_THAT(problems_of({"--text", "a", "--lenght", "9", "--bacth-size", "9"}),
+              ElementsAre("'--lenght' is no option of this program; did you mean --sample-length?",
+                          "'--bacth-size' is no option of this program; did you mean --batch?"));
 }
 
 TEST(Options, EachCommandNeedsItsOwn) {
@@ -215,8 +258,11 @@ TEST(Options, AModelIsASizeWithChanges) {
   EXPECT_EQ(line.options.model.context, 256);
   EXPECT_THAT(problems_of({"--text", "a", "--model", "missing/config.json"}),
               ElementsAre(testing::StartsWith("--model: ")));
-  EXPECT_THAT(problems_of({"--text", "a", "--model", "gtp2"}),
-              ElementsAre("--model 'gtp2' is no size that is known, and no file; did you mean gpt2?"));
+  EXPECT_THAT(
+      problems_of({"--text", "a", "--model", "gtp2"}),
+      ElementsAre("--model 'gtp2' is no size that is known, and no file; did you mean gpt2? Known are gpt2-tiny, "
+                  "gpt2-mini, llama-tiny, llama-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl, llama-1b, llama-7b, "
+                  "llama-8b; fsdp-train models shows them."));
   EXPECT_THAT(problems_of({"--text", "a", "--key-value-heads", "2", "--rope-theta", "1e4"}),
               UnorderedElementsAre(HasSubstr("--key-value-heads is given, and a GPT-2 has"),
                                    HasSubstr("--rope-theta is given, and a GPT-2 has")));

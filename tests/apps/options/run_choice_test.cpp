@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "options/resolve.h"
 #include "support/temporary_folder.h"
 
 namespace trainer {
@@ -74,6 +75,31 @@ TEST_F(RunChoice, LeavesTheRunsFilesWhereTheFlagsDo) {
     EXPECT_THAT(line.problems, IsEmpty());
     EXPECT_EQ(line.options.offload, "none");
   }
+}
+
+TEST_F(RunChoice, KeepsTheStepOnOtherRanks) {
+  folder_.write("many/config.toml", "[data]\ntext = 'a'\n[ranks]\nranks = 4\n[training]\nbatch = 3\n");
+  const auto options_of = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--resume", folder_ / "many"});
+    const CommandLine line = parse_command_line(more);
+    EXPECT_THAT(line.problems, IsEmpty());
+    return line.options;
+  };
+  EXPECT_EQ(options_of({}).micro_batches, 1);
+  EXPECT_FALSE(options_of({}).chosen.flags.contains("--micro-batches"));
+  EXPECT_EQ(options_of({"--ranks", "2"}).micro_batches, 2);
+  EXPECT_TRUE(options_of({"--ranks", "2"}).chosen.flags.contains("--micro-batches"));
+  EXPECT_EQ(options_of({"--ranks", "1"}).micro_batches, 4);
+  EXPECT_EQ(options_of({"--ranks", "2", "--batch", "6"}).micro_batches, 1);
+  EXPECT_EQ(options_of({"--ranks", "3"}).micro_batches, 1);  // no number does
+  EXPECT_EQ(options_of({"--ranks", "2", "--micro-batches", "1"}).micro_batches, 1);
+  folder_.write("many/config.toml", "[data]\ntext = 'a'\n[ranks]\nelastic = '1:4'\n");
+  EXPECT_EQ(options_of({}).micro_batches, 1);
+  EXPECT_EQ(options_of({"--ranks", "2"}).micro_batches, 2);
+  folder_.write("many/config.toml", "[data]\ntext = 'a'\n[ranks]\nranks = 4\n");
+  Options job = options_of({});  // a launcher's ranks
+  EXPECT_THAT(resolve(job, {.ranks = 2, .windows = 100, .is_known = true}), IsEmpty());
+  EXPECT_EQ(job.micro_batches, 2);
 }
 
 TEST_F(RunChoice, OfAnotherConfigurationKeepsThat) {

@@ -16,9 +16,10 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-std::string printed(const std::vector<std::string>& problems, const std::string& configuration = "") {
+std::string printed(const std::vector<std::string>& problems, const std::string& configuration = "",
+                    Command command = Command::Train) {
   ::testing::internal::CaptureStderr();
-  print_problems(problems, configuration);
+  print_problems(problems, configuration, command);
   return ::testing::internal::GetCapturedStderr();
 }
 
@@ -27,6 +28,12 @@ TEST(PrintProblems, SaysWhereOptionsCameFrom) {
               AllOf(StartsWith("fsdp-train: 2 problems\n  one\n  another\n"), HasSubstr("read from run.toml"),
                     EndsWith("Nothing was written.\n")));
   EXPECT_THAT(printed({"one"}), Not(HasSubstr("read from")));
+}
+
+TEST(PrintProblems, NamesTheHelpOfTheCommand) {
+  EXPECT_THAT(printed({"one"}), HasSubstr("\nfsdp-train --help lists all options. "));
+  EXPECT_THAT(printed({"one"}, "", Command::Sample), HasSubstr("\nfsdp-train sample --help lists all its options. "));
+  EXPECT_THAT(printed({"one"}, "", Command::Doctor), HasSubstr("\nfsdp-train doctor --help explains it. "));
 }
 
 TEST(PrintProblems, CutsLongOnes) {

@@ -103,7 +103,7 @@ TEST_F(RunSettingsTest, OfRunsOfEarlierVersionsAreTheSame) {
 
 // Its time may be another because it was copied: that is told, and refuses nothing.
 TEST_F(RunSettingsTest, TellTheTimeOfDataThatIsComparedInPart) {
-  const std::string path = folder_.write("large", "text");
+  const std::string path = folder_.write("large", std::string(8192, 'x'));
   fs::resize_file(path, (uintmax_t{1} << 28) + 1);  // a hole takes no room
   const auto settings_now = [&] {
     return settings_of(options_, data::open_text({.data = path, .validation_fraction = 0}));

@@ -32,10 +32,30 @@ TEST(ExportTokenizer, WritesASentencepieceModel) {
   EXPECT_EQ(read_bytes(folder / "tokenizer.model"), model);
 }
 
-TEST(ExportTokenizer, WritesNothingForBytes) {
+TEST(ExportTokenizer, WritesBytesThatAreReadAsBytes) {
   TemporaryFolder folder;
   export_tokenizer(folder.path(), *tokenizers::make_bytes(), 128);
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(tokenizers::make_tokenizer(folder.path())->name(), "bytes");
+  const auto configuration = nlohmann::json::parse(read_bytes(folder / "tokenizer_config.json"));
+  EXPECT_EQ(configuration["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_FALSE(configuration.contains("eos_token"));
+}
+
+TEST(ExportTokenizer, WritesBytesThatAreThoseOfHuggingFace) {
+  if (!tokenizers::has_hugging_face()) FSDP_SKIP_TEST("no Python has the package tokenizers (pip install tokenizers)");
+  const auto theirs = tokenizers::make_hugging_face(tokenizers::bytes_as_hugging_face(), "test");
+  std::string text;  // each byte that UTF-8 has: those of all characters below 0x800, and of some above
+  for (int character = 0; character < 0x800; ++character) {
+    if (character < 0x80) {
+      text += static_cast<char>(character);
+    } else {
+      text += {static_cast<char>(0xc0 | character >> 6), static_cast<char>(0x80 | (character & 0x3f))};
+    }
+  }
+  text += "\xe1\x88\xb4 \xf0\x9f\x98\x80\r\n  end";
+  EXPECT_EQ(theirs->vocabulary(), 256);
+  EXPECT_EQ(theirs->encode(text), tokenizers::make_bytes()->encode(text));
+  EXPECT_EQ(theirs->decode(theirs->encode(text)), text);
 }
 
 }  // namespace
