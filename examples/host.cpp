@@ -21,7 +21,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr int64_t kBatch = 32, kMostSteps = 400, kPublishEvery = 20;
+constexpr int64_t kBatch = 32, kMostSteps = 5000, kPublishEvery = 20;
 constexpr size_t kMostWaiting = 4;
 constexpr double kGoodEnough = 0.01;
 

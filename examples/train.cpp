@@ -77,8 +77,9 @@ class Loader {
  private:
   void read_ahead() {
     state_ = sampler_.state();
-    coming_ = std::async(std::launch::async, [this, number = sampler_.micro_batch(), numbers = sampler_.next()] {
-      Batch batch = waves_.batch(numbers);
+    const int64_t number = sampler_.micro_batch();
+    coming_ = std::async(std::launch::async, [this, number, samples = sampler_.next()] {
+      Batch batch = waves_.batch(samples);
       batch.micro_batch = number;
       return batch;
     });
@@ -202,6 +203,7 @@ void train(fsdp::World& world, const std::string& folder, int64_t last) {
     if (checkpoint.step % kEvaluateEvery == 0) {
       const double loss = evaluate(model, world);
       if (world.rank() == 0) std::printf("step %3d  loss %.4f\n", static_cast<int>(checkpoint.step), loss);
+      std::fflush(stdout);
     }
     if (checkpoint.step % kSaveEvery == 0 || checkpoint.step == last) {
       checkpoint.notes = {{"sampler", loader.state()}};
