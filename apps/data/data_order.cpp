@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "data/permutation.h"
+#include "base/permutation.h"
 
 namespace data {
 
@@ -70,7 +70,7 @@ int64_t DataOrder::start_at(int64_t place) const {
   const Slot& slot = cycle_[static_cast<size_t>(place % length)];
   const Part& part = parts_[slot.part];
   const int64_t number = place / length * part.of_cycle + slot.before;  // among the windows of the part
-  const Permutation epoch(part.windows, part.seed, static_cast<uint64_t>(number / part.windows));
+  const fsdp::Permutation epoch(part.windows, part.seed, static_cast<uint64_t>(number / part.windows));
   return part.first + epoch.at(number % part.windows) * context_;
 }
 

@@ -15,6 +15,7 @@
 #include "fsdp/options.h"
 #include "fsdp/random.h"
 #include "fsdp/reversible.h"
+#include "fsdp/sampler.h"
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"

@@ -18,6 +18,9 @@ namespace fsdp {
 
 namespace {
 
+constexpr double kNearlyAll = 0.9;            // of the parameters: an undivided model
+constexpr int64_t kLeastDividedNumel = 8192;  // a smaller unit is not worth cutting
+
 using Tensors = torch::OrderedDict<std::string, torch::Tensor>;
 
 // Which tensors options.ignored leaves alone: a tensor of several names by its first.
@@ -89,6 +92,58 @@ int64_t numel_of(const NamedUnit& unit) {
   return numel;
 }
 
+int64_t numel_of(const std::vector<NamedUnit>& units) {
+  int64_t numel = 0;
+  for (const NamedUnit& unit : units) numel += numel_of(unit);
+  return numel;
+}
+
+// Returns whether the policy says that what lies in no other unit, or the whole, is a unit.
+bool asks_for_the_rest(const std::vector<UnitMembers>& chosen) {
+  return std::ranges::any_of(chosen, [](const UnitMembers& unit) {
+    return unit.members.empty() || std::ranges::find(unit.members, "") != unit.members.end();
+  });
+}
+
+// Elements of the module with most parameters of its own.
+int64_t largest_module(const NamedUnit& unit) {
+  std::unordered_map<std::string, int64_t> numels;
+  int64_t largest = 0;
+  for (const auto& [name, parameter] : unit.parameters) {
+    const size_t dot = name.rfind('.');
+    const int64_t numel = numels[name.substr(0, dot == std::string::npos ? 0 : dot)] += parameter.numel();
+    largest = std::max(largest, numel);
+  }
+  return largest;
+}
+
+std::string undivided_unit(const std::vector<NamedUnit>& units) {
+  const double nearly_all = kNearlyAll * static_cast<double>(numel_of(units));
+  for (const NamedUnit& unit : units) {
+    const int64_t numel = numel_of(unit);
+    const bool can_be_divided = numel >= kLeastDividedNumel && largest_module(unit) <= numel / 2;
+    if (can_be_divided && static_cast<double>(numel) >= nearly_all) return unit.name;
+  }
+  return "";
+}
+
+std::string share_of(const std::string& name, const std::vector<NamedUnit>& units) {
+  const auto unit = std::ranges::find(units, name, &NamedUnit::name);
+  const int64_t numel = unit == units.end() ? 0 : numel_of(*unit);
+  return fmt::format("{:.0f} %", 100.0 * static_cast<double>(numel) / static_cast<double>(numel_of(units)));
+}
+
+void warn_of_undivided(const ModuleDivision& division) {
+  if (division.undivided.empty()) return;
+  std::cerr << fmt::format(
+                   "{}warning: shard: options.units puts {} of the parameters into one unit, {}. A unit is gathered as "
+                   "a whole, so each rank needs memory for nearly the whole model.\n"
+                   "Choose smaller modules, such as the model's blocks, or leave options.units out. If one unit is "
+                   "meant, set options.units to fsdp::one_unit().\n",
+                   message_prefix(), share_of(division.undivided, division.units), division.undivided)
+            << std::flush;
+}
+
 }  // namespace
 
 ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
@@ -117,6 +172,7 @@ ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
     if (!buffer.value().defined() || ignored.contains(buffer.value())) continue;
     place(buffer.key()).buffers.emplace_back(buffer.key(), buffer.value());
   }
+  if (!asks_for_the_rest(chosen)) division.undivided = undivided_unit(division.units);
   add_statistics(module, "", division.statistics);
   return division;
 }
@@ -132,14 +188,12 @@ void drop_empty(std::vector<NamedUnit>& units) {
 }
 
 void warn_of_large_units(const ModuleDivision& division) {
+  warn_of_undivided(division);
   if (division.large.empty()) return;
-  int64_t total = 0;
-  std::unordered_map<std::string, int64_t> numels;
-  for (const NamedUnit& unit : division.units) total += numels[unit.name] = numel_of(unit);
   std::string units;
   for (const auto& [name, why] : division.large) {
-    const double percent = 100.0 * static_cast<double>(numels[name]) / static_cast<double>(total);
-    units += fmt::format("{}{} holds {:.0f} % of the parameters ({})", units.empty() ? "" : "; ", name, percent, why);
+    units += fmt::format("{}{} holds {} of the parameters ({})", units.empty() ? "" : "; ", name,
+                         share_of(name, division.units), why);
   }
   std::cerr << fmt::format(
                    "{}warning: shard: units larger than the policy promises: {}. A unit is gathered as a whole, so "

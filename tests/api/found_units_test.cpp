@@ -16,11 +16,13 @@ namespace {
 
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using fsdp::testing::run_ranks_to_end;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using torch::nn::Linear;
 using torch::nn::LinearImpl;
+using torch::nn::ModuleList;
 using torch::nn::ReLU;
 using torch::nn::ReLUImpl;
 using torch::nn::Sequential;
@@ -64,6 +66,41 @@ TEST(FoundUnits, AModelThatIsOneUnitOnPurposeIsOne) {
   EXPECT_EQ(unit_names({.units = units_of<LinearImpl>()}, *Linear(2, 2)), root);  // it is itself of the type
   EXPECT_EQ(unit_names({.units = UnitPolicy([](const auto&) { return std::vector<std::string>{""}; })}, *layers), root);
   EXPECT_EQ(unit_names({.units = units_of<LinearImpl>()}, *ReLU()), std::vector<std::string>{});  // nothing is gathered
+}
+
+// The container of the layers in place of the layers, for example.
+TEST(FoundUnits, APolicyThatLeavesNearlyTheWholeModelInOneUnitIsAWarning) {
+  const auto result = run_ranks_to_end(2, [](World& world) {
+    auto make = [] {
+      Sequential layers(Linear(64, 64), Linear(64, 64), Linear(64, 64));
+      return ModuleList(Linear(64, 4), layers, Linear(4, 64));
+    };
+    auto containers = make(), few = make();
+    shard(*containers, world, {.units = units_of<torch::nn::SequentialImpl>()});
+    shard(*few, world, {.units = units_by([](const std::string& name, const auto&) { return name == "0"; })});
+  });
+  EXPECT_EQ(result.exit_code, 0);
+  const std::string warning = "[rank 0] [fsdp rank 0/2] warning: shard: options.units puts ";
+  EXPECT_THAT(result.output, AllOf(HasSubstr(warning + "96 % of the parameters into one unit, 1."),
+                                   HasSubstr(warning + "98 % of the parameters into one unit, root."),
+                                   HasSubstr("fsdp::one_unit()"), Not(HasSubstr("[fsdp rank 1/2]"))));
+}
+
+TEST(FoundUnits, AModelThatIsOneUnitOnPurposeOrCannotBeDividedIsNoWarning) {
+  const auto result = run_ranks_to_end(1, [](World& world) {
+    const auto quiet = [&](const UnitPolicy& units, Sequential layers) { shard(*layers, world, {.units = units}); };
+    const auto make = [] { return Sequential(Linear(64, 64), Linear(64, 64), Linear(64, 64)); };
+    quiet(one_unit(), make());
+    quiet(units_by_size(1 << 20), make());
+    quiet(UnitPolicy([](const auto&) { return std::vector<std::string>{""}; }), make());
+    quiet(units_of<LinearImpl>(), make());
+    quiet(units_automatic(), make());
+    quiet(units_of<torch::nn::LSTMImpl>(), Sequential(torch::nn::LSTM(64, 64)));
+    quiet(units_by([](const std::string& name, const auto&) { return name == "0"; }), make_layers());  // small
+    quiet(units_of<ReLUImpl, LinearImpl>(), Sequential(Linear(256, 256), Linear(4, 4)));  // one layer is nearly all
+  });
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, Not(HasSubstr("warning")));
 }
 
 // Their parameters lie in another unit, or are left alone: the policy has found what it was meant to find.

@@ -3,7 +3,9 @@
   links           links between pages lead somewhere
   test_names      every test that a page names exists
   figures         figures that a page repeats of measurements are still there
+  rows            every table of a page is one
   quotations      what a page quotes of a file stands in it
+  environment     docs/environment.md lists the environment variables that are read
   every_command   every command of a page is run by a test, or a table says why not
   flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
@@ -15,13 +17,15 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, every_command, figures, flags, links, quotations, tables, test_names
+from documents import cluster, commands, environment, every_command, figures, flags, links, quotations, rows, tables, test_names
 
 CHECKS = {
     "links": links,
     "test_names": test_names,
     "figures": figures,
     "quotations": quotations,
+    "rows": rows,
+    "environment": environment,
     "every_command": every_command,
 }
 

@@ -1,8 +1,10 @@
 """What a page quotes of a file stands in it: blocks under a comment that names the file, <!-- examples/minimal.cpp -->.
 
+Under <!-- diff BEFORE AFTER --> stands the difference of two files, with all lines.
 Of the files in WHOLE, every line that says something is quoted, in the file's order.
 """
 
+import difflib
 import textwrap
 
 from documents import pages
@@ -22,6 +24,14 @@ def find(quoted, lines, begin):
     return None
 
 
+def problem_of_diff(block):
+    before, after = (pages.read(name).splitlines() for name in block.comment.split()[1:])
+    whole = max(len(before), len(after))
+    difference = list(difflib.unified_diff(before, after, n=whole, lineterm=""))[3:]  # without file names and place
+    if difference != block.lines:
+        yield f"{block.place}: this is not the {block.comment}, which is\n" + "\n".join(difference)
+
+
 def problems():
     for page in pages.pages():
         yield from problems_of(page)
@@ -31,6 +41,8 @@ def problems_of(page):
     quoted_until = {}  # file: the line after the last one that was quoted
     unquoted = {}
     for block in pages.blocks(page):
+        if block.comment.startswith("diff "):
+            yield from problem_of_diff(block)
         if not block.comment.startswith("examples/"):
             continue
         lines = pages.read(block.comment).split("\n")

@@ -6,6 +6,7 @@ A command is named by its page and by a part of its text. An entry that fits no 
 # Pages whose commands are run one after the other, each in a folder of its own.
 RUN = [
     "README.md",
+    "docs/after_the_loop.md",
     "docs/determinism.md",
     "docs/faq.md",
     "docs/formats.md",
@@ -131,6 +132,8 @@ LEAVES = {
     ("docs/trainer.md", "~/.bashrc"): [".bashrc"],
     ("docs/tracing.md", "examples/trace"): ["trace.rank0.json", "trace.rank1.json"],
     ("examples/README.md", "examples/minimal"): ["minimal-run/step-40/manifest.json"],
+    ("docs/after_the_loop.md", "cmp"): ["whole/step-200/manifest.json"],
+    ("examples/README.md", "examples/train"): ["train-run/model.pt"],
     ("examples/README.md", "examples/trace"): ["trace.rank0.json"],
     ("examples/README.md", "cmake --install"): ["minimal-run/step-40/manifest.json"],
     ("examples/README.md", "examples/sharded"): ["ddp/manifest.json", "fsdp/manifest.json"],

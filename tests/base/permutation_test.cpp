@@ -1,4 +1,4 @@
-#include "data/permutation.h"
+#include "base/permutation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <numeric>
 #include <vector>
 
-namespace data {
+namespace fsdp {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<int64_t> all_of(int64_t count, uint64_t seed, uint64_t epoch = 0) {
   const Permutation permutation(count, seed, epoch);
@@ -99,4 +99,4 @@ TEST(Permutation, NeighboursAreFarApart) {
 }
 
 }  // namespace
-}  // namespace data
+}  // namespace fsdp
