@@ -4,6 +4,7 @@
   test_names      every test that a page names exists
   figures         figures that a page repeats of measurements are still there
   quotations      what a page quotes of a file stands in it
+  words           tools/check_words.py finds hard words, and no new ones here
   every_command   every command of a page is run by a test, or a table says why not
   flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
@@ -15,13 +16,14 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, every_command, figures, flags, links, quotations, tables, test_names
+from documents import cluster, commands, every_command, figures, flags, links, quotations, tables, test_names, words
 
 CHECKS = {
     "links": links,
     "test_names": test_names,
     "figures": figures,
     "quotations": quotations,
+    "words": words,
     "every_command": every_command,
 }
 
