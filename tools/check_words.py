@@ -93,7 +93,7 @@ def findings(path):
     """(line, finding) of each sentence that is not plain."""
     text = path.read_text(encoding="utf-8")
     for number, paragraph in page_texts(text) if path.suffix == ".md" else cpp_texts(text):
-        plain = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)|\*\*", "", paragraph))
+        plain = re.sub(r"`[^`]*`", "Code", re.sub(r"\]\([^)]*\)|\*\*", "", paragraph))
         for sentence in SENTENCE_END.split(plain.strip()):
             start = sentence[:60]
             yield from ((number, f'"{word}": {start}') for word in WORDS.findall(sentence))
