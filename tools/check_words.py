@@ -32,14 +32,16 @@ TOKEN = re.compile(
 
 def comment_paragraphs(lines):
     """Paragraphs of comments, from the line, column and text of each "//" and whether it stands alone on its line."""
-    paragraph, last = None, None
+    paragraph, last, in_item = None, None, False
     for number, column, alone, text in lines:
         follows = alone and last == (number - 1, column)
-        begins = not text.strip() or text.startswith("   ") or re.match(r" *(- |\d\. )", text)
-        if paragraph and (begins or not follows):
+        begins_item = bool(re.match(r" *(- |\d\. )", text))
+        in_item = begins_item or (in_item and follows and text.startswith("   "))
+        is_example = text.startswith("   ") and not in_item
+        if paragraph and (not text.strip() or is_example or begins_item or not follows):
             yield paragraph
             paragraph = None
-        if text.strip() and not text.startswith("   "):
+        if text.strip() and not is_example:
             paragraph = (paragraph[0], f"{paragraph[1]} {text.strip()}") if paragraph else (number, text.strip(" -"))
         last = (number, column)
     if paragraph:
