@@ -130,8 +130,8 @@ MakeGroup of_its_own(World& world) {
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   FSDP_CHECK(options.ignored.empty(),
-             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
-             "them out of the units.");
+             "shard: options.ignored is for tensors of a module, found units made by hand. Leave the tensors out of "
+             "the units.");
   check_no_budget(options);
   check_given(units);
   return shard_units(of_its_own(world), {.units = std::move(units)}, {}, world, options);

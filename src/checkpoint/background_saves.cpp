@@ -45,7 +45,7 @@ std::string text_of(const std::exception_ptr& failure) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "it threw an object that is not a std::exception";
   }
 }
 
@@ -96,7 +96,7 @@ std::string SaveUnderWay::wait_for_untold_failure() {
   std::unique_lock lock(mutex_);
   over_.wait(lock, [this] { return state_ != State::UnderWay; });
   if (state_ != State::Failed || std::exchange(is_told_, true)) return "";
-  return fmt::format("{}warning: {} failed, and nobody asked for its error: {}\n", message_prefix(), what_,
+  return fmt::format("{}warning: {} failed, and wait() was not called for its error: {}\n", message_prefix(), what_,
                      text_of(failure_));
 }
 

@@ -124,8 +124,8 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
     files.emplace(path);
     checkpoint::PretrainedMatch match = checkpoint::match(*files, wanted, options);
     checkpoint::throw_if_any(match.problems, path.string() + " holds another model",
-                             "Build the model of these files, name the differences in PretrainedOptions, or load what "
-                             "fits with strict off.");
+                             "Build the model of these files, describe the differences in PretrainedOptions, or load "
+                             "the matching part with strict off.");
     values.emplace(model, wanted, std::move(match.sources));
     differences = std::move(match.differences);
   });

@@ -19,8 +19,8 @@ void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector
     if (tensor.absent) continue;
     const auto [user, fresh] = users.emplace(tensor.name_in_file, tensor.name);
     if (fresh) continue;
-    problems.push_back(
-        fmt::format("name_in_file gives {} and {} one name, {}", user->second, tensor.name, tensor.name_in_file));
+    problems.push_back(fmt::format("name_in_file returns the same name for {} and {}: {}", user->second, tensor.name,
+                                   tensor.name_in_file));
   }
 }
 
@@ -40,7 +40,7 @@ void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const Pre
   for (const PretrainedTensor& tensor : tensors) {
     if (!tensor.transposed || tensor.shape.size() == 2) continue;
     problems.push_back(
-        fmt::format("{} is to be transposed and has shape {}, expected 2 dimensions", tensor.name, tensor.shape));
+        fmt::format("'transposed' matches {}: found shape {}, expected 2 dimensions", tensor.name, tensor.shape));
   }
 }
 

@@ -72,7 +72,7 @@ void GlooMessage::wait() {
     throw closed_connection(peer_, world_rank_);
   }
   if (arrived) return;
-  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
+  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was aborted", world_rank_), peer_);
   throw TransportFailure(fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank_,
                                      alarm_->timeout().count()),
                          peer_);

@@ -203,10 +203,9 @@ std::optional<Diagnosis> Watchdog::Thread::call_elsewhere(const Statuses& peers)
   for (const auto& [peer, status] : peers) {
     if (!waits_elsewhere(status) || status.history.end() >= own.history.end()) continue;
     return Diagnosis{
-        fmt::format(
-            "rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the model "
-            "and make the same calls, in the same order; does its control flow depend on the data?",
-            names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
+        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
+                    "model and make the same calls, in the same order; does its control flow depend on the data?",
+                    names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
         std::nullopt};
   }
   return std::nullopt;

@@ -33,7 +33,7 @@ std::filesystem::path without_leftover(std::filesystem::path partial) {
 std::filesystem::path replaceable(std::filesystem::path path) {
   struct stat status {};
   const bool is_special = lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
-  if (is_special) throw Error(fmt::format("'{}' is no regular file, and is not replaced.", path.string()));
+  if (is_special) throw Error(fmt::format("'{}' is not a regular file, and is not replaced.", path.string()));
   return path;
 }
 

@@ -103,7 +103,8 @@ ZipReader::Directory ZipReader::find_directory() const {
     const bool is_wide = narrow.begin == kIn64 || narrow.bytes == kIn64 || narrow.entries == 0xFFFF;
     return is_wide ? zip64_directory(bytes_ - searched + at) : narrow;
   }
-  FSDP_CHECK(false, "{} is no zip file, or was cut off: found no directory of entries in its {} bytes", name_, bytes_);
+  FSDP_CHECK(false, "{} is not a zip file, or is cut off: found no directory of entries in its {} bytes", name_,
+             bytes_);
   return {};
 }
 

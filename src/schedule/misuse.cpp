@@ -35,7 +35,7 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "grad().",
      "`step`, `clip_grad_norm_` or a piece's `grad()` inside a `no_sync()` scope",
      "The gradients are still each rank's own. End the scope first."},
-    {"there is no gradient to clip or to step with. Call backward first.",
+    {"found no gradient for clipping or a step. Call backward first.",
      "`step` or `clip_grad_norm_` without a gradient on any rank",
      "Was backward called? Does the loss depend on the parameters, and do they require gradients?"},
     {"{} came inside a backward, from a hook or from a function's backward. Call it when backward() has returned.",
@@ -43,22 +43,21 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "The backward still needs the parameters, and adds to the gradients. Call it when `backward()` has returned."},
     {"{} came inside full_parameters(), which writes its own values back at its end. Close the scope first."},
     {"full_parameters() is open already. Close the first scope before opening another."},
-    {"backward_without_batch() is for a rank that has no batch where another has one. Ask any_rank_has_batch(false) on "
-     "this rank first, and any_rank_has_batch(true) on the other.",
+    {"backward_without_batch() is for a rank that has no batch where another has one. Call any_rank_has_batch(false) "
+     "on this rank first, and any_rank_has_batch(true) on the other.",
      "`backward_without_batch` on a rank that has a batch, or where no rank has one",
      "Call `any_rank_has_batch(here)` on every rank before each backward. If `here` is false and the result true, call "
      "`backward_without_batch`."},
     {"step_in_backward: found such a scope open, or its step not ended. Call the optimizer's step() after each "
      "backward in a scope, and open one scope at a time."},
     {"step_in_backward: found a backward under way. Open the scope before it."},
-    {"{} came in the midst of a step, which has begun inside the backward (step_in_backward). Call the optimizer's "
-     "step() first.",
+    {"{} came during a step, which began inside the backward (step_in_backward). Call the optimizer's step() first.",
      "Clipping, unscaling, reading a gradient, `zero_grad`, another backward, a forward, a save or a change of the "
      "rate between a backward in `step_in_backward()` and its `step`",
      "The step has begun: some shards are new, their gradients gone. Call `step` right after that backward. Leave "
      "`step_in_backward` out of steps that clip or scale."},
-    {"{} came in the midst of a step, which has begun inside the backward. A scope of step_in_backward() holds for one "
-     "backward, the last of its step: call the optimizer's step() after it."},
+    {"{} came during a step, which began inside the backward. A scope of step_in_backward() holds for one backward, "
+     "the last of its step: call the optimizer's step() after it."},
     {"this step's optimizer ran inside the backward (step_in_backward): gradients are gone, and cannot be clipped, "
      "unscaled or read any more. Leave step_in_backward() out of steps that need them."},
     {"step: another optimizer has begun this step inside the backward (step_in_backward). Call its step()."},

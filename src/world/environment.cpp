@@ -112,8 +112,8 @@ void choose_rendezvous(const Environment& environment, const std::string& first_
   job.rendezvous = RendezvousPlace::FirstRank;
   job.address = text(environment, "MASTER_ADDR", first_host);
   FSDP_CHECK(!job.address.empty(),
-             "the {} job has ranks on several hosts, and nothing says on which rank 0 is. Set "
-             "MASTER_ADDR to that host in the environment of every rank.",
+             "the {} job has ranks on several hosts, and MASTER_ADDR is not set. Set it to the host of rank 0 in the "
+             "environment of every rank.",
              job.launcher);
   FSDP_CHECK(!job.id.empty() || has(environment, "MASTER_PORT"),
              "the {} job has ranks on several hosts, and no port to "

@@ -302,7 +302,7 @@ TEST(Shard, IgnoredPatternsWithUnitsGivenByHandAreAnError) {
     EXPECT_THAT(message_of<Error>([&] {
                   shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}}, world, {.ignored = {"first"}});
                 }),
-                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave them out of the units")));
+                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave the tensors out of the units")));
   });
 }
 

@@ -54,8 +54,8 @@ void WorkWatch::look() {
   for (Begun& one : begun_) {
     if (!one.patience.is_over()) continue;
     failure_ = fmt::format(
-        "{}: it was not over on the device after {} ms, and was given up. A rank may be stopped, stuck or gone another "
-        "way, or a connection between the devices broken; see the other ranks' messages.",
+        "{}: it was not over on the device after {} ms, and was aborted. A rank may be stopped or stuck, may run other "
+        "units, or a connection between GPUs may be broken. See the other ranks' messages.",
         one.name, timeout_.count());
     return;
   }

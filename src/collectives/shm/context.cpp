@@ -37,7 +37,7 @@ Start wait_for_start(const GroupSpec& spec, int peer, int name) {
     throw;  // somebody else wrote it
   } catch (const std::exception&) {
     throw PeerLost(
-        fmt::format("{}shm: rank {} did not say within {} ms where its memory is. Check that every rank has started.",
+        fmt::format("{}shm: rank {} did not publish its memory within {} ms. Check that every rank has started.",
                     message_prefix(), name, spec.timeout.count()));
   }
 }

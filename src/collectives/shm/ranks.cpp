@@ -183,7 +183,7 @@ class Ranks::LongWait {
   [[noreturn]] void diverge(int peer, const std::string& theirs) const {
     throw WaitFailure(
         WaitFailure::Kind::Diverged,
-        fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
+        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
                     "model and make the same calls, in the same order; does its control flow depend on the data?",
                     ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
   }
