@@ -21,7 +21,7 @@ std::string model_entry(int64_t vocabulary, const Fingerprint& key);
 // Of a name in a cache; None: the cache gives no such name.
 EntryKind entry_kind(const std::string& name);
 
-// Whether anything lies there, a link for one. Throws fsdp::Error where that cannot be known.
+// True if anything lies there, a link for one. Throws fsdp::Error where that cannot be known.
 bool is_there(const std::filesystem::path& entry);
 
 // Throws fsdp::Error unless the folder has the files that its list names (file_list.h), as long as they were.

@@ -35,7 +35,7 @@ struct TokenFiles {
   std::vector<std::filesystem::path> training, validation;  // each in the order of their names
 };
 
-// Whether `data` names token files: a file *.bin, a pattern with * or ?, or a folder with files *.bin of which one is
+// True if `data` names token files: a file *.bin, a pattern with * or ?, or a folder with files *.bin of which one is
 // called after training or validation, or that holds a tokenizer.
 bool names_token_files(const std::string& data);
 

@@ -37,7 +37,7 @@ std::vector<data::Source> sources_of(const Options& options) try {
   return {};
 }
 
-// Whether a tokenizer, which may have to be trained, reads a text: that may take long.
+// True if a tokenizer, which may have to be trained, reads a text: that may take long.
 bool encodes(const Options& options) {
   if (options.tokenizer == "bytes") return false;
   if (!options.text.empty()) return true;
@@ -114,7 +114,7 @@ void open_parts(const Options& options, Inputs& inputs) {
   inputs.problems.insert(inputs.problems.end(), problems.begin(), problems.end());
 }
 
-// Whether --init-from can be weights in Hugging Face's format: more is known when they are loaded.
+// True if --init-from can be weights in Hugging Face's format: more is known when they are loaded.
 std::string weights_problem(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || fs::is_regular_file(path, ignored)) return "";

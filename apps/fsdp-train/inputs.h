@@ -36,7 +36,7 @@ std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
 // The values of --tokenizer, --validation and the like for `prepare`.
 PrepareOptions prepare_options(const Options& options);
 
-// Whether the folder that --checkpoint or --resume names can be a checkpoint.
+// True if the folder that --checkpoint or --resume names can be a checkpoint.
 std::vector<std::string> checkpoint_problems(const Options& options);
 
 }  // namespace trainer

@@ -57,7 +57,7 @@ std::string copy_some(int from, int to, int64_t& begin, int64_t end) {
   return "";
 }
 
-// Whether `file` has `size` bytes at most, which are those at the beginning of `whole`.
+// True if `file` has `size` bytes at most, which are those at the beginning of `whole`.
 bool is_beginning_of(int whole, int file, int64_t size) {
   struct stat status {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > size) return false;

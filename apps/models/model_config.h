@@ -111,7 +111,7 @@ std::vector<std::string> names_of(const ModelConfig& config, const std::vector<P
 // The names of the linear layers of the blocks, which may have adapters.
 std::vector<std::string> linear_layers(const ModelConfig& config);
 
-// Whether a parameter is an adapter's.
+// True if a parameter is an adapter's.
 bool is_adapter(const std::string& parameter);
 
 // Parameter elements; a tied head counts once.

@@ -24,7 +24,7 @@ double step_seconds(const Options& options, const PassTimes& passes);
 // lines end with a newline and have at most 80 columns.
 std::string time_text(const RunPlan& plan);
 
-// Whether the number of steps is known: it is not for epochs of data that is not.
+// True if the number of steps is known: it is not for epochs of data that is not.
 bool knows_steps(const RunPlan& plan);
 
 }  // namespace trainer

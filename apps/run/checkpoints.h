@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-// The complete checkpoints directly under `run`, the newest first; none where there is no such folder. Whether their
-// files are whole shows when they are loaded. Throws fsdp::Error for a folder that cannot be read.
+// The complete checkpoints directly under `run`, the newest first; none where there is no such folder. A load checks
+// the files themselves. Throws fsdp::Error for a folder that cannot be read.
 std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
 // The same, with those folders of a checkpoint's name that hold anything but have no manifest any more.

@@ -1,4 +1,4 @@
-// Whether a run may have the folder that it was given.
+// Checks that a run may use its folder.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace trainer {
 // The checkpoint that --checkpoint or --resume names; empty: none.
 std::string named_checkpoint(const Options& options);
 
-// Whether the checkpoint lies in `run`, which exists.
+// True if the checkpoint lies in `run`, which exists.
 bool is_of_run(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 // Why RUN is no folder for a run, or not one that was there before: a file lies there that a run would write over, and

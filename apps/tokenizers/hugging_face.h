@@ -11,7 +11,7 @@
 
 namespace tokenizers {
 
-// Whether a Python with the package is found: the one that FSDP_PYTHON names, otherwise that of this project's .venv,
+// True if a Python with the package is found: the one that FSDP_PYTHON names, otherwise that of this project's .venv,
 // or python3.
 bool has_hugging_face();
 

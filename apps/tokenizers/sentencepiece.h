@@ -12,7 +12,7 @@
 
 namespace tokenizers {
 
-// Whether this build has the library. Without it, what follows throws fsdp::Error that says so.
+// True if this build has the library. Without it, what follows throws fsdp::Error that says so.
 bool has_sentencepiece();
 // Why it cannot be used, found out by loading it; empty where it can.
 std::string sentencepiece_problem();

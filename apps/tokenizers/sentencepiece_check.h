@@ -1,4 +1,4 @@
-// Whether the bytes of a sentencepiece model can be given to its library, which trusts some of them.
+// Checks the bytes of a sentencepiece model before its library reads them, which trusts some of them.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ class Tokenizer {
 // Throws fsdp::Error that names what is missing, damaged or unknown.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name);
 
-// Whether make_tokenizer would find one in `folder`.
+// True if make_tokenizer would find one in `folder`.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace tokenizers

@@ -1,4 +1,4 @@
-// Whether a checkpoint is one of this run's: the settings that it was saved with, beside those of today.
+// Compares a checkpoint's settings with this run's.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ struct JobMemory {
   // A rank that merely missed one that was killed may take it for bad input: that one's exit code is another.
   static constexpr int kThrew = 1;
   bool has_bad_input(int code) const { return bad_input.is_set() && code == kThrew; }
-  // Whether a job that failed with this exit code may be started again.
+  // True if a job that failed with this exit code may be started again.
   bool may_restart(int code) const {
     return !refused.is_set() && !hopeless.is_set() && !has_bad_input(code) && signal.get() == 0;
   }

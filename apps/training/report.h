@@ -35,7 +35,7 @@ class Report {
   // Makes files of the run folder again that somebody removed or moved (folder_repair.h), as each record does. What
   // cannot be mended is told, and tried again now and then. Throws FolderTaken.
   void repair_folder_if_lost();
-  // Whether the run folder was lost since the last call, with the checkpoints in it.
+  // True if the run folder was lost since the last call, with the checkpoints in it.
   bool folder_was_lost() { return std::exchange(folder_was_lost_, false); }
 
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,

@@ -1,4 +1,4 @@
-// Whether a job goes on after ranks of it have failed, and with how many. Pure.
+// Decides if a job restarts after ranks failed, and with how many. Pure.
 #pragma once
 
 #include <cstdint>

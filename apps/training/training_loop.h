@@ -45,7 +45,7 @@ class TrainingLoop {
   void finish_step(StepOutcome outcome);
   // From now on a rank that dies loses nothing. `outstanding`: of the last step; null: nothing is.
   void hold(const StepOutcome* outstanding);
-  // Whether the loss is the lowest so far.
+  // True if the loss is the lowest so far.
   bool validate(StepRecord& record);
   void save_best();
   bool patience_is_over() const;

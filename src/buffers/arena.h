@@ -37,7 +37,7 @@ class Pool {
   // `memory`, which nobody else holds, is buffer `index` again, which was none before.
   void take_back(int index, const torch::Tensor& memory);
   bool has(int index) const { return index < static_cast<int>(buffers_.size()) && buffers_[index].defined(); }
-  // Whether buffer `index` serves any unit.
+  // True if buffer `index` serves any unit.
   bool is_shared(int index) const { return index < shared_; }
   // The contents of buffer `from` stay where they are and are buffer `to` from now on, which was none before.
   void move(int from, int to);

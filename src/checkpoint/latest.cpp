@@ -46,7 +46,7 @@ int64_t step_of_complete(const fs::path& directory) {
   return saved.step;
 }
 
-// Whether a checkpoint lies there, or what is left of one.
+// True if a checkpoint lies there, or what is left of one.
 bool has_files_of_checkpoint(const fs::path& place) {
   std::error_code error;
   fs::directory_iterator entry(place, error);

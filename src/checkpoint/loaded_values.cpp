@@ -51,7 +51,7 @@ torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
   return all;
 }
 
-// Whether bytes that a file has in this dtype are the target's as they are.
+// True if bytes that a file has in this dtype are the target's as they are.
 bool can_be_read_into(const torch::Tensor& target, const std::string& dtype) {
   return target.is_cpu() && target.is_contiguous() && dtype == dtype_name(target.scalar_type());
 }

@@ -60,7 +60,7 @@ struct Manifest {
   int version = kManifestVersion;
 };
 
-// Whether a parameter may have the number as its scalar of this kind: a step is a whole one from 0 to kHighestStep.
+// True if a parameter may have the number as its scalar of this kind: a step is a whole one from 0 to kHighestStep.
 bool is_scalar_of(const std::string& kind, double number);
 
 // The elements of a tensor of these sizes; none where 64 bits cannot count them.
@@ -73,9 +73,9 @@ Manifest read_manifest(const std::filesystem::path& directory);
 
 // The file of one shard in a checkpoint.
 std::string shard_file_name(int shard, int shards);
-// Whether a checkpoint has files of that name.
+// True if a checkpoint has files of that name.
 bool is_file_of_checkpoint(const std::string& name);
-// Whether the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that
+// True if the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that
 // cannot be read.
 bool has_manifest(const std::filesystem::path& directory);
 // The same; one that cannot be read is none.

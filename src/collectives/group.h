@@ -127,7 +127,7 @@ class UnitCollectives {
   virtual void wait_reduce() = 0;
   // Completes the sum: until then it may lack what replicas of the shard add up, and they may read it.
   virtual void wait_sum() = 0;
-  // Whether `wait_sum` has nothing to wait for. False also where only a wait can tell.
+  // True if `wait_sum` has nothing to wait for. False also where only a wait can tell.
   virtual bool sum_is_complete() = 0;
 };
 
@@ -138,7 +138,7 @@ struct GroupUnitSpec {
   layout::UnitLayout layout;
   torch::ScalarType dtype = torch::kFloat32;           // of the full unit
   torch::ScalarType gradient_dtype = torch::kFloat32;  // of gradients on the wire: fp32, bf16 or fp16
-  // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
+  // True if the group may keep full parameters that it has gathered in memory of its own until the next write, which
   // saves the gathers in between. Otherwise it holds them only until `release`.
   bool may_be_kept = true;
   // Where the shard lies, and with it what ranks of a host keep together.

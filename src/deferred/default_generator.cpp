@@ -48,7 +48,7 @@ void wait_for(std::shared_ptr<Recording> recording) {
   waiting() = std::move(next);
 }
 
-// Whether the generator is as wait_for left it; otherwise it was seeded, or drawn from after all tensors of the
+// True if the generator is as wait_for left it; otherwise it was seeded, or drawn from after all tensors of the
 // recording were dropped. Throws Error where it was drawn from and they are not.
 bool is_untouched() {
   const torch::Tensor state = generator_state();

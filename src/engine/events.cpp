@@ -154,7 +154,7 @@ void Events::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   parts_.optimizer_step.step_early(parts_.recorder.touched());
 }
 
-// Whether a reduction of the unit is under way, which ends only when this rank goes on.
+// True if a reduction of the unit is under way, which ends only when this rank goes on.
 bool Events::comes_late(int id) {
   if (!parts_.schedule.reduction_under_way(id)) return false;
   ShardedUnit& unit = *parts_.units[id];

@@ -16,7 +16,7 @@ class Join {
        PostBackward& post_backward)
       : executor_(executor), units_(units), schedule_(schedule), agreement_(agreement), post_backward_(post_backward) {}
 
-  // Whether any rank has a batch for the next backward. A collective.
+  // True if any rank has a batch for the next backward. A collective.
   bool any_rank_has_batch(bool here);
   // In place of the forward and backward of the others. A collective. Returns what the ranks agreed on at the end.
   Account follow();

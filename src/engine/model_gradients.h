@@ -1,8 +1,7 @@
 // The gradients of a whole model: whether backwards still add to them, and what they are to be multiplied by once their
 // sum has ended (docs/determinism.md).
 //
-// Whether the sum is open is the step machine's to say; the values lie with the units. The model's lock covers all
-// calls.
+// The step machine holds the state of the sum; the units hold the values. The model's lock covers all calls.
 #pragma once
 
 #include <span>

@@ -29,7 +29,7 @@ struct Parts {
   ~Parts();
   void store_activations(const ModelSpec& spec);
 
-  // Whether this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
+  // True if this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
   bool note_backward() {
     const auto note = backward.note();
     if (note.abandoned) [[unlikely]]

@@ -55,14 +55,14 @@ class UnitGradientSum {
   // So does the memory.
   void give_back();
 
-  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
+  // True if the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
   // refused until `end`. Operators that read them end the sum.
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
-  // Whether some gradients are summed up here and others are complete: read before, or set by the user.
+  // True if some gradients are summed up here and others are complete: read before, or set by the user.
   bool is_partly_ended() const;
-  // Whether all elements of this rank's piece of the gradient are finite, before any factor that is still to come.
+  // True if all elements of this rank's piece of the gradient are finite, before any factor that is still to come.
   bool is_finite(size_t parameter) const;
-  // Whether the user has reset every gradient, or set it to zero.
+  // True if the user has reset every gradient, or set it to zero.
   bool is_zeroed() const;
   // Multiplies the gradients that are not complete.
   void scale_open(float factor);

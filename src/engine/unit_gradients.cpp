@@ -11,7 +11,7 @@ namespace fsdp::engine {
 
 namespace {
 
-// Whether the tensor's bytes are its own: nobody else holds it, its storage, or the tensor that it is a view of.
+// True if the tensor's bytes are its own: there is no other holder of it, its storage, or its base tensor.
 bool unshared(const torch::Tensor& tensor) {
   const bool sole_view = tensor.is_view() && tensor._base().use_count() == 1;
   return tensor.use_count() == 1 && tensor.storage().use_count() == (sole_view ? 2 : 1) &&

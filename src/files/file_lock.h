@@ -35,7 +35,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // Whether others see it: the file is at its path.
+  // True if others see it: the file is at its path.
   bool is_in_place() const;
 
  private:
@@ -47,7 +47,7 @@ class FileLock {
   Descriptor descriptor_;
 };
 
-// Whether somebody holds the lock, without taking it. False where the file cannot be opened. Whoever wants the lock at
+// True if a process holds the lock. Does not take it. False where the file cannot be opened. Whoever wants the lock at
 // this moment, and has no patience, may be refused it.
 bool is_lock_held(const std::filesystem::path& path);
 

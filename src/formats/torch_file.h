@@ -66,9 +66,9 @@ class TorchFile {
   mutable std::set<std::string> checked_;  // storages
 };
 
-// Whether the file begins as a pickle: what torch.save wrote before PyTorch 1.6, and other programs write.
+// True if the file begins as a pickle: what torch.save wrote before PyTorch 1.6, and other programs write.
 bool is_plain_pickle(const files::OpenFile& file);
-// Whether it begins as a zip file.
+// True if it begins as a zip file.
 bool is_zip(const files::OpenFile& file);
 
 }  // namespace fsdp::formats

@@ -21,9 +21,9 @@ std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
 // Of those whose parameters the tensor was computed from, as far as its graph shows it; each once.
 std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
 
-// Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
+// True if the tensor is such a leaf without hooks, so that only its listener sees its gradient.
 bool gradient_goes_in_place(const torch::Tensor& parameter);
-// Whether the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
+// True if the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
 // thread, without hooks of its own: then the leaf's gradient arrives right after the transpose's.
 bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed);
 // Listener::gradient_destination for the leaf, which is given itself or by its transpose, in the backward that makes

@@ -55,7 +55,7 @@ class ActivationCount {
   // The same, of what lies elsewhere, under an address that nobody else has.
   void keep_elsewhere(const void* stored, int64_t bytes);
   void give_up(const void* storage) noexcept;
-  // Whether it is kept by somebody now.
+  // True if it is held now.
   bool is_kept(const void* storage) const;
   // What is kept of the tensor's storage, which outlives this, is no activation.
   void leave_out(const torch::Tensor& tensor);

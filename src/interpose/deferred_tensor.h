@@ -84,9 +84,9 @@ inline void note_view(const at::Tensor& view) {
   }
 }
 
-// Whether LibTorch makes the operator of others, whatever the device.
+// True if LibTorch makes the operator of others, whatever the device.
 bool is_composite(const c10::OperatorHandle& operation);
-// Whether this thread makes a tensor of numbers that the program has (torch::tensor), which LibTorch writes through the
+// True if this thread makes a tensor of numbers that the program has (torch::tensor), which LibTorch writes through the
 // tensor's pointer.
 bool makes_tensor_of_numbers();
 

@@ -32,7 +32,7 @@ class KeptResultList {
  public:
   enum class Keeps { Results, Marks };
 
-  // Whether results are kept of an operator of that name.
+  // True if results are kept of an operator of that name.
   using Choice = std::function<bool(std::string_view name)>;
 
   explicit KeptResultList(Keeps keeps = Keeps::Results, Choice choice = {})
@@ -49,7 +49,7 @@ class KeptResultList {
   std::vector<c10::IValue> at(size_t number) const;
   // Results that share memory with the tensor.
   void forget(const torch::Tensor& tensor);
-  // Whether it shares memory with that of this number.
+  // True if it shares memory with that of this number.
   bool holds(size_t number, const torch::Tensor& tensor) const;
   size_t size() const { return entries_.size(); }
 

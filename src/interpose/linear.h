@@ -12,7 +12,7 @@
 
 namespace fsdp::interpose {
 
-// Whether `linear_in_place` does for these arguments what at::linear does: autograd records, the weight is a parameter
+// True if `linear_in_place` does for these arguments what at::linear does: autograd records, the weight is a parameter
 // of a unit, contiguous, and nobody else sees its gradient; the input is dense, contiguous and of its dtype.
 bool linear_goes_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                           const std::optional<torch::Tensor>& bias);

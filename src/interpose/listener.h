@@ -60,7 +60,7 @@ class Listener {
 // The way from a storage or an accumulator to the listener.
 struct Link {
   Listener* listener = nullptr;  // null once it has gone
-  // Whether the parameters' values changed since one was used or viewed last: the listener sets and resets it.
+  // True if the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
   // Set while gradients of no_sync scopes wait for their reduction. The listener sets and resets it.
   std::atomic<bool> local_sums = false;

@@ -81,7 +81,7 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   std::vector<WatchedTensor> again_;  // those of the second run that nobody has taken yet
 };
 
-// Whether this thread is in a second run.
+// True if this thread is in a second run.
 bool runs_again();
 
 // Before an operator of ours computes, which saves these tensors behind its computation and nothing else: in a second

@@ -45,7 +45,7 @@ class NotedVersion {
   NotedVersion() = default;
   explicit NotedVersion(const torch::Tensor& tensor)
       : version_(torch::autograd::impl::version_counter(tensor)), noted_(number()) {}
-  // Whether the tensor has the counter, and nobody has changed its bytes since.
+  // True if the tensor has the counter, and its bytes have not changed since.
   bool is_still(const torch::Tensor& tensor) const {
     return is_same_counter(version_, torch::autograd::impl::version_counter(tensor)) && number() == noted_;
   }
@@ -82,7 +82,7 @@ class StoredStorage {
   StoredStorage(const StoredStorage&) = delete;
   StoredStorage& operator=(const StoredStorage&) = delete;
 
-  // Whether the tensor, which has this storage, has these bytes.
+  // True if the tensor, which has this storage, has these bytes.
   bool is_of(const torch::Tensor& activation) const { return version_.is_still(activation); }
   // Shared by those who have it at the same time.
   c10::Storage storage();

@@ -38,7 +38,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   // `count` is told of what is stored.
   StoredActivations(std::shared_ptr<memory::ByteStore> store, Rules rules, std::shared_ptr<ActivationCount> count);
 
-  // Whether a tensor that is saved now is to be stored.
+  // True if a tensor that is saved now is to be stored.
   bool takes(const torch::Tensor& activation) const;
   // Its storage, stored. Throws Error where there is no room.
   std::shared_ptr<StoredStorage> put(const torch::Tensor& activation);

@@ -22,7 +22,7 @@ class KeptBlocks {
 
   // At the beginning of a page, and with any content; null where the system has no memory for it.
   void* take(size_t bytes);
-  // Whether it is a block that was taken and not given back.
+  // True if it is a block that was taken and not given back.
   bool has(void* block) const;
   void give_back(void* block);
 

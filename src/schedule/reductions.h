@@ -85,7 +85,7 @@ class Reductions {
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
   bool reduced(UnitId unit) const { return units_[unit].now.begun > 0; }
-  // Whether the unit has been reduced, once, with as many gradients as any backward ever brought.
+  // True if the unit has been reduced, once, with as many gradients as any backward ever brought.
   bool complete(UnitId unit) const;
 
  private:

@@ -135,7 +135,7 @@ std::string slurm_step_tasks(const Environment& environment) {
   return has(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
 }
 
-// Whether srun started this process as one of several. A batch script and salloc's shell carry SLURM_PROCID and
+// True if srun started this process as one of several. A batch script and salloc's shell carry SLURM_PROCID and
 // SLURM_NTASKS too, but run once: the script belongs to no step, the shell to a step of one task or to one of the
 // reserved numbers (0xfffffff0 and above).
 bool is_slurm_task(const Environment& environment) {

@@ -1,4 +1,4 @@
-// Whether the ranks that meet in a store are of one job.
+// Checks that the ranks in a store belong to one job.
 //
 // Each rank leaves a proof there that it knows the job's secret. Rank 0 looks at everybody's and everybody at rank 0's,
 // so that a stray rank or another job is found at once, on both sides. Whoever comes first keeps a rank's place: a

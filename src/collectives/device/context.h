@@ -75,9 +75,9 @@ class DeviceContext {
   void remove(int id) { units_.erase(id); }
   // This rank has begun one of the unit.
   void begin_reduction(int id);
-  // Whether the one under way is still to be sent.
+  // True if the one under way is still to be sent.
   bool held_back(int id);
-  // Whether every rank has sent the one under way, which this rank has: a rank that has begun it sends it after all
+  // True if every rank has sent the one under way, which this rank has: a rank that has begun it sends it after all
   // that come before it in the order, so every rank must have begun those, too. Yes, or a peer stalls.
   Begun wait_sent(int id);
   // Sends it. Every rank begins every reduction by now that any begins.

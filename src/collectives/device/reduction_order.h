@@ -37,7 +37,7 @@ class ReductionOrder {
   // The units whose reductions have gone out in this backward, in order.
   const std::vector<int>& sent_in_order() const { return sent_in_order_; }
 
-  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one. Whether it teaches the
+  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one. True if it teaches the
   // order: then `expect` follows. Every rank has the same answer.
   bool end(bool everywhere);
   // The order to expect from now on: one for all ranks.

@@ -66,11 +66,11 @@ class DeviceUnit final : public UnitCollectives {
   Begun wait_begun_everywhere();
 
   int id() const { return spec_.id; }
-  // Whether it was reduced without flags in this backward.
+  // True if it was reduced without flags in this backward.
   bool lacks_flags() const { return lacks_flags_; }
   // This rank's gradients of the first reduction in this backward.
   const std::vector<uint8_t>& present() const { return own_; }
-  // Those of all ranks, from `begin` on. Whether any flag of the sum was wrong.
+  // Those of all ranks, from `begin` on. True if any flag of the sum was wrong.
   bool correct_flags(const std::vector<torch::Tensor>& all, size_t begin);
   void backward_ends(bool everywhere);
 

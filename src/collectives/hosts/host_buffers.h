@@ -59,7 +59,7 @@ class HostBuffers final : public shm::Work {
   void begin(BufferedGather& gather);
   // Throws what kept the buffers from being made.
   bool placed(const BufferedGather& gather) const;
-  // Whether this rank of the host has yet to do something before the gather can have a buffer.
+  // True if this rank of the host has yet to do something before the gather can have a buffer.
   bool keeps_waiting(const BufferedGather& gather, int rank) const;
   // This rank's parts are there. From any thread.
   void fill(const BufferedGather& gather);

@@ -56,7 +56,7 @@ class HostGradients {
   // That of a replica, which stays as it is until this rank has said that it copied from it.
   float* sum_of(int number) const;
   void copied();
-  // Whether no replica copies from this rank's sum any more.
+  // True if no replica copies from this rank's sum any more.
   bool is_copied(const std::vector<int>& replicas) const;
   // Returns when none does. Throws WaitFailure.
   void wait_copied(const std::vector<int>& replicas);
