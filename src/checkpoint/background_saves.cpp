@@ -153,7 +153,7 @@ void BackgroundSaves::run(const SaveTarget& target, TakenState& state, const std
   }
   save->reading_->end();
   save->end(failure);
-  // Of a model that outlives the process: nobody finishes it.
+  // The save of a model that outlives the process: there is no other place that finishes it.
   if (failure && group_->rank() == 0) tell_at_process_end([save] { return save->wait_for_untold_failure(); });
 }
 

@@ -35,7 +35,7 @@ bool can_become(const std::string& from, const std::string& to) {
   return from == to || (is_floating(from) && is_floating(to));
 }
 
-// Its rows follow each other in memory, and those that were saved are its first ones.
+// Its rows follow each other in memory, and the saved rows are its first ones.
 bool has_grown(const Parameter& saved, const Parameter& wanted) {
   if (wanted.shape.empty() || saved.shape.size() != wanted.shape.size()) return false;
   return saved.shape[0] < wanted.shape[0] &&

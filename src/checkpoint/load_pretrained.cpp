@@ -46,8 +46,8 @@ torch::Tensor read_piece(const PretrainedSource& source, const ShardedParameter&
   return laid_out.as_strided({laid_out.numel()}, {1}).slice(0, begin, end).clone();
 }
 
-// The model's values from one source or another. What a parameter's shard in a file takes is read when it is written:
-// there may be no memory for all of it.
+// The model's values from one source or another. Values for a shard in a file are read when they are written: there may
+// be no memory for all of them.
 class PretrainedValues {
  public:
   PretrainedValues(engine::Model& model, std::vector<PretrainedTensor> wanted, std::vector<PretrainedSource> sources)
@@ -92,7 +92,7 @@ class PretrainedValues {
     }
   }
 
-  // Of a parameter this rank's piece; undefined for what the files do not have.
+  // This rank's piece of a parameter; undefined if the files lack it.
   torch::Tensor read(size_t i) const {
     if (sources_[i].entry == nullptr) return {};
     if (i < shapes_.size()) return read_piece(sources_[i], model_.parameters()[i], *shapes_[i], wanted_[i].transposed);

@@ -44,7 +44,7 @@ void pack(const torch::Tensor& values, const torch::Tensor& codes, const torch::
   }
 }
 
-// Of `numel` elements, 0 behind those that are there.
+// The values, padded with 0 to `numel` elements.
 torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
   torch::Tensor all = torch::zeros({numel}, torch::kFloat);
   all.slice(0, 0, values.numel()).copy_(values);

@@ -67,8 +67,8 @@ bool is_scalar_of(const std::string& kind, double number);
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
-// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found. What
-// one of version 2 does not say, version2.h finds.
+// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found.
+// version2.h finds the parts that version 2 lacks.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 // The file of one shard in a checkpoint.

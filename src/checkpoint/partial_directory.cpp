@@ -94,7 +94,7 @@ void try_to_remove_checkpoint(const fs::path& directory) noexcept {
   try {
     remove_checkpoint(directory);
   } catch (const std::exception&) {
-    // It is in nobody's way, and the next save to the same place tries again.
+    // It does no harm, and the next save to the same place tries again.
   }
 }
 

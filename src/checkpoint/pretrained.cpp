@@ -24,7 +24,7 @@ void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector
   }
 }
 
-// A pattern with a slip of the pen would leave a square matrix as it is, and nobody would notice.
+// A mistyped pattern would leave a square matrix as it is, without an error.
 void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const PretrainedOptions& options,
                          std::vector<std::string>& problems) {
   const auto find_unused = [&](const std::vector<std::string>& patterns, const char* option) {

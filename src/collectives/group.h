@@ -51,8 +51,8 @@ struct Capabilities {
   bool one_sided = false;   // a gather needs nothing of the peers but that they have published
   bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
   bool joins = false;       // `join_gather` and `gather_stalls` are supported
-  // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
-  // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
+  // begin_reduce may use the gradient tensor itself as the sum: if it is fp32, the shard is the whole unit, and the sum
+  // is empty.
   bool sums_in_place = false;
 };
 
@@ -81,9 +81,9 @@ struct UnitBytes {
 
 // One unit's shard and its collectives.
 //
-// Owned by whoever opened it, and may outlive the group. One thread at a time, which is also the thread of the group's
-// other units and of the group itself; the shard's memory may be read from any. Every call throws Error, PeerLost where
-// the cause is a peer; after that every call to the group and its units throws the first error again.
+// The opener owns it; it may outlive the group. One thread at a time, which is also the thread of the group's other
+// units and of the group itself; the shard's memory may be read from any. Every call throws Error, PeerLost where the
+// cause is a peer; after that every call to the group and its units throws the first error again.
 //
 // A write:     begin_write, change shard(), publish.          Until then nothing of the unit is full on this rank.
 // A gather:    begin_gather, wait_gather, read, release.      At most one is under way.
@@ -159,7 +159,7 @@ class Group {
     static_cast<void>(backing);
     return allocate(bytes);
   }
-  // Of the buffers for full units that this rank has allocated for itself and others.
+  // Bytes of the buffers for full units that this rank has allocated for itself and others.
   virtual int64_t buffer_bytes() const { return 0; }
   // At the end of a backward. True if this rank's reductions had the gradients and the order of the last backward.
   virtual bool reductions_as_before() { return true; }
@@ -173,7 +173,7 @@ class Group {
   virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
-  // Nothing happens where another thread is the one that uses this group.
+  // If another thread uses this group, nothing happens.
   virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
   virtual void barrier() = 0;

@@ -21,7 +21,7 @@ WorkWatch::~WorkWatch() {
   thread_.join();
 }
 
-// Work keeps its tensors. What is over is dropped, up to the first that is not.
+// Work keeps its tensors. Drops finished operations, up to the first unfinished one.
 void WorkWatch::begins(std::string name, c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(mutex_);
   const auto is_under_way = [](const Begun& one) { return !one.work->isCompleted(); };

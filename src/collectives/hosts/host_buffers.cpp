@@ -79,7 +79,7 @@ bool HostBuffers::place(uint64_t number) {
   return true;
 }
 
-// Nobody has it; units that were opened later may be longer than it is.
+// It is free; units opened later may be longer.
 void HostBuffers::allocate(size_t buffer) {
   if (buffer == assigned_.size()) {
     FSDP_CHECK(buffer < kMostBuffers,

@@ -34,7 +34,7 @@ Start wait_for_start(const GroupSpec& spec, int peer, int name) {
   try {
     return decode(spec.store->get(key_of(peer)));
   } catch (const Error&) {
-    throw;  // somebody else wrote it
+    throw;  // another program wrote it
   } catch (const std::exception&) {
     throw PeerLost(
         fmt::format("{}shm: rank {} did not publish its memory within {} ms. Check that every rank has started.",

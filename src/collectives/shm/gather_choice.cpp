@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kVariable[] = "FSDP_SHM_GATHER";
 
-// Of the variable.
+// The variable's value.
 enum class Setting : int32_t { None, Map, Copy };
 
 const char* word_of(Setting setting) {
