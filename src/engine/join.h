@@ -1,4 +1,4 @@
-// Steps in which some rank has no batch: it follows those that have one, as it owns a part of every parameter.
+// Steps in which some rank has no batch: it follows the ranks with one, because it owns a part of every parameter.
 //
 // The model's lock covers all calls.
 #pragma once

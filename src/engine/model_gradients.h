@@ -38,8 +38,8 @@ class ModelGradients {
   void end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed);
   // Scaling is put off until the values are read, or until `scale_now`. Until then their bytes are refused.
   void scale(GradientFactor factor);
-  // For whoever uses every gradient now, which is complete. Sums in memory are to be multiplied in place, and their
-  // bytes may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
+  // For users of every gradient, which is complete now. Sums in memory are to be multiplied in place, and their bytes
+  // may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
   GradientFactors factors_for_use();
   void scale_now(const std::vector<ShardedParameter>& parameters);
 

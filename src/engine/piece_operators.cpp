@@ -47,8 +47,8 @@ bool mixes_elements(std::string_view operation) {
   return operations.contains(operation);
 }
 
-// Of parameters, users may ask for these, for a report or a checkpoint of their own; over gradients they are part of a
-// norm or of a step.
+// Users may call these on parameters, for a report or a checkpoint of their own. On gradients they are part of a norm
+// or of a step.
 bool arranges_elements(std::string_view operation) {
   static const Operations operations{"aten::cat",  "aten::_cat", "aten::stack", "aten::max", "aten::min",
                                      "aten::amax", "aten::amin", "aten::sort",  "aten::topk"};

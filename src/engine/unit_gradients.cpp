@@ -55,7 +55,7 @@ void UnitGradients::write(int parameter, torch::Tensor gradient) {
   }
   const torch::Tensor target = layout_ ? view(parameter) : one.kept;
   const bool in_place = gradient.const_data_ptr() == target.const_data_ptr();
-  // Of a backward inside of the one that still adds to what it wrote there: these make a sum of their own.
+  // Gradients of a backward inside another one that still adds to its writes there: these make a sum of their own.
   if (first && !in_place && !one.placed.expired()) return add_late(parameter, gradient);
   if (!first) {
     target.add_(gradient);

@@ -28,7 +28,7 @@ constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata.Me
                            kIndex = "torch.distributed.checkpoint.metadata.MetadataIndex",
                            kStorageInfo = "torch.distributed.checkpoint.filesystem._StorageInfo";
 
-// Beside dtypes. Of older and newer versions of PyTorch and of Python.
+// Beside dtypes. Names of older and newer versions of PyTorch and of Python.
 constexpr std::array<std::string_view, 21> kAllowedInMetadata = {
     kMetadata,
     kTensorMetadata,

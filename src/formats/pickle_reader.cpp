@@ -190,7 +190,7 @@ class PickleMachine {
     return number;
   }
 
-  // Little-endian in two's complement, of up to 255 bytes; those that 64 bits hold.
+  // Little-endian in two's complement, of up to 255 bytes; only numbers that fit into 64 bits.
   int64_t long_number() {
     const std::string_view bytes = take(number<uint8_t>());
     check(bytes.size() <= sizeof(int64_t), "it has a number of more than 64 bits");

@@ -29,8 +29,8 @@ class TorchFile {
     PickledTensor layout;
   };
 
-  // Of a part of `file`, which outlives this; `name` begins the messages. Throws Error for what is no such file or is
-  // damaged: each tensor's storage is there, and of the size that the pickle says.
+  // Reads a part of `file`, which outlives this; `name` begins the messages. Throws Error for what is no such file or
+  // is damaged: each tensor's storage is there, and of the size that the pickle says.
   TorchFile(const files::OpenFile& file, int64_t begin, int64_t bytes, const std::string& name);
 
   bool is_archive() const { return is_archive_; }

@@ -1,6 +1,6 @@
 // Results of costly operators that a checkpointed function keeps in the forward, so that its second run takes them
-// instead of computing them again. Which ones: matrix products, convolutions and attention (kept_results.cpp), or those
-// that a function chooses.
+// instead of computing them again. Kept are matrix products, convolutions and attention (kept_results.cpp), or the
+// choice of a function.
 //
 // They are seen below autograd, on a dispatch key that LibTorch keeps for code outside of its tree (CustomRNGKeyId):
 // while a scope is open, every operator of its thread passes there. So nodes of the second run are made as ever and
@@ -60,7 +60,7 @@ class KeptResultList {
   // It made a part of the entry of that number.
   void took(double seconds, size_t number) { entries_[number].seconds += seconds; }
   double seconds() const { return seconds_; }                    // of all operators
-  double seconds_to_last_saved() const { return until_saved_; }  // of those that a second run needs
+  double seconds_to_last_saved() const { return until_saved_; }  // of results that a second run needs
   double seconds_of_kept() const;
   StorageMarks marks() const;
 

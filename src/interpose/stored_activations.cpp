@@ -92,7 +92,7 @@ class StoredStorage {
 
   std::shared_ptr<StoredActivations> of_;
   const c10::StorageImpl* address_;
-  Weak original_;  // while it is known here nobody else has its address
+  Weak original_;  // while it is known here, its address is unique
   NotedVersion version_;
   std::shared_ptr<memory::StoredBytes> bytes_;
   std::mutex mutex_;
@@ -123,7 +123,7 @@ bool StoredActivations::takes(const torch::Tensor& activation) const {
       activation.device() != rules_.device) {
     return false;
   }
-  if (activation.is_leaf() && activation.requires_grad()) return false;  // a parameter of nobody's unit
+  if (activation.is_leaf() && activation.requires_grad()) return false;  // a parameter of no unit
   const auto bytes = static_cast<int64_t>(activation.storage().nbytes());
   if (bytes == 0 || bytes < rules_.least_bytes || static_cast<int64_t>(activation.nbytes()) * kLeastPart < bytes) {
     return false;

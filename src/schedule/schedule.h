@@ -1,7 +1,7 @@
 // The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
 //
-// It is the one door to its parts, and so has many functions: most ask one part (residency, reductions, the orders of
-// use, the record) in a line, so that no caller can change one of them without the others.
+// It is the only interface to its parts, and so has many functions. Most call one part (residency, reductions, the
+// orders of use, the record) in a line, so that no caller can change one part without the others.
 //
 // Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
 // events, so ranks that see the same events issue the same actions. A period that is like none before is recorded and
@@ -106,9 +106,9 @@ class Schedule {
   Actions release_early(UnitId unit);
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
-  // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the
-  // others are being written: also before `shards_change`, in a backward that is done with the unit, if there is room.
-  // Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
+  // This one has changed. Units that the next micro-batch gathers at its first use are gathered from now on, while
+  // others are being written. If there is room, this also happens before `shards_change`, in a backward that is done
+  // with the unit. Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
   Actions shard_changed(UnitId unit, bool gathers = true);
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }

@@ -14,7 +14,7 @@
 // process group adds them in, and in the wire's dtype.
 //
 // Shard and sum lie on the device, or both on the host. If on the host, a gather begins with a copy of the shard to its
-// place in the buffer, and a reduction ends with a copy of this rank's slice to the host, which adds it to the sum. The
+// place in the buffer. A reduction ends with a copy of this rank's slice to the host, which adds it to the sum. The
 // copies are on streams of their own: that to the device waits until the buffer is free, that to the host for the
 // reduction.
 //
