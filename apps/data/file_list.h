@@ -1,4 +1,4 @@
-// files.json of a folder: which files belong to it, and how long they are, as far as whoever wrote the folder knew.
+// files.json of a folder: its files and their sizes, as its writer recorded them.
 //
 //   {"files": {"tokenizer.json": 23, "train.bin": 190000, "val.bin": 10000}}
 //

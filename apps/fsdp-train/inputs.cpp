@@ -45,7 +45,7 @@ bool encodes(const Options& options) {
   return std::ranges::any_of(sources, [](const auto& source) { return !data::names_token_files(source.path); });
 }
 
-// Of the tokenizer that is to be trained; 0: none is.
+// The vocabulary of the tokenizer to train; 0: none is trained.
 int64_t trained_vocabulary(const Options& options) {
   if (!options.tokenizer.starts_with(kTrainWord)) return 0;
   return whole_number_in(options.tokenizer.substr(kTrainWord.size())).value_or(0);

@@ -16,7 +16,7 @@ struct Inputs {
   data::Corpus corpus;                // empty where nothing was named, or a text has to be encoded first
   std::vector<std::string> problems;  // every one that was found, a sentence each
 
-  // Of context + 1 tokens, to train on; none: no data is open.
+  // Training windows of context + 1 tokens; none: no data is open.
   std::optional<int64_t> windows(int64_t context) const;
 };
 

@@ -22,7 +22,7 @@ class OutputFile {
   // Returns why none could be written, "No space left on device" say; empty: they are written.
   [[nodiscard]] std::string append(std::string_view bytes);
 
-  // True if its path still leads to it. Somebody may have removed it, or moved it away.
+  // True if its path still leads to it. It may have been removed or moved.
   bool is_in_place() const;
   // True if another file is at its path, and none that begins with the same bytes, such as a copy of an earlier state.
   bool is_replaced() const;

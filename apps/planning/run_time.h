@@ -11,7 +11,7 @@ namespace trainer {
 // ones.
 inline constexpr double kExpectedMfu = 0.5;
 
-// Of all ranks.
+// The operations of all ranks.
 double flops_of_step(const Options& options);
 
 // At the expected share of so many operations per second and rank.

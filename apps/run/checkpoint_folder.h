@@ -24,15 +24,15 @@ bool is_replaceable(const std::filesystem::path& folder);
 // Throws fsdp::Error for a manifest that is damaged, or claims shards that the folder does not hold.
 void check_shards(const std::filesystem::path& folder);
 
-// Of the files that belong to it; 0 where they cannot be listed.
+// The bytes of its files; 0 if they cannot be listed.
 int64_t bytes_of_checkpoint(const std::filesystem::path& folder);
 
 // True if `folder`, no link, holds files of a checkpoint alone, or nothing.
 bool holds_checkpoint_files_only(const std::filesystem::path& folder);
 
-// Renames it to FOLDER.partial-remove, with which it stops being a checkpoint, syncs that, and removes it: what a
-// killed process leaves is a name that nobody takes for a checkpoint, and tidy_after_crash removes. Throws fsdp::Error
-// when it cannot, and when other files lie in the folder: these stay where they are.
+// Renames it to FOLDER.partial-remove, so that it is no checkpoint any more, syncs that, and removes it. If the process
+// is killed meanwhile, tidy_after_crash removes the rest. Throws fsdp::Error when it cannot, and when other files lie
+// in the folder: these stay where they are.
 void remove_checkpoint(const std::filesystem::path& folder);
 
 // Removes the files of a checkpoint, the manifest first, and the folder, where they lie. Throws as remove_checkpoint.

@@ -1,5 +1,5 @@
 // Checks that all hosts of the job share the run's folder: every rank writes its part of a checkpoint there, and any
-// rank may be the one that goes on with the run.
+// rank may resume the run.
 #pragma once
 
 #include <fsdp/world.h>
