@@ -13,8 +13,8 @@ struct Source {
 };
 
 // One path as it stands, of weight 1; or several, each with a colon and its weight, with commas between them. Throws
-// fsdp::Error if only some paths have a weight, and for a weight that is not a number above 0. Opening finds missing
-// paths.
+// fsdp::Error for a path without a weight among those that have one, and a weight that is no number above 0. Whether
+// the paths are there shows when they are opened.
 std::vector<Source> sources_in(const std::string& text);
 
 // The text with each path in it replaced; weights stay as they are.

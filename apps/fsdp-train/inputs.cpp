@@ -37,7 +37,7 @@ std::vector<data::Source> sources_of(const Options& options) try {
   return {};
 }
 
-// True if a tokenizer, which may have to be trained, reads a text: that may take long.
+// Whether a tokenizer, which may have to be trained, reads a text: that may take long.
 bool encodes(const Options& options) {
   if (options.tokenizer == "bytes") return false;
   if (!options.text.empty()) return true;
@@ -45,7 +45,7 @@ bool encodes(const Options& options) {
   return std::ranges::any_of(sources, [](const auto& source) { return !data::names_token_files(source.path); });
 }
 
-// The vocabulary of the tokenizer to train; 0: none is trained.
+// Of the tokenizer that is to be trained; 0: none is.
 int64_t trained_vocabulary(const Options& options) {
   if (!options.tokenizer.starts_with(kTrainWord)) return 0;
   return whole_number_in(options.tokenizer.substr(kTrainWord.size())).value_or(0);
@@ -114,7 +114,7 @@ void open_parts(const Options& options, Inputs& inputs) {
   inputs.problems.insert(inputs.problems.end(), problems.begin(), problems.end());
 }
 
-// True if --init-from can be weights in Hugging Face's format: more is known when they are loaded.
+// Whether --init-from can be weights in Hugging Face's format: more is known when they are loaded.
 std::string weights_problem(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || fs::is_regular_file(path, ignored)) return "";
