@@ -87,7 +87,7 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
   }
   if (problems.empty()) return {};
   throw AgreedError(training.world,
-                    fmt::format("run '{}' has no checkpoint to go on from. Begin anew with another --run.\n    {}",
+                    fmt::format("run '{}' has no checkpoint to resume from. Begin anew with another --run.\n    {}",
                                 training.options.run, fmt::join(problems, "\n    ")));
 }
 
