@@ -39,17 +39,17 @@ Group shown_and_kept() {
         "again at the next save. The older checkpoints stay whole. If the last checkpoint cannot be written, the run "
         "always ends with an error."},
        {"--checkpoint", &O::checkpoint, Anything{}, kTrainAndSample, "FOLDER", "none",
-        "Starts from this checkpoint: training continues with the other options given, in another --run. sample uses "
-        "its model. sample also takes a run, for its newest checkpoint, or the folder of a model, written by --export "
-        "or from Hugging Face."},
+        "Starts from this checkpoint: training continues with the other options given, in another --run. A sample uses "
+        "its model. In sample this may also be a run, for its newest checkpoint, or the folder of a model from "
+        "--export or Hugging Face."},
        {"--no-strict", &O::no_strict, Anything{}, kTrain, "", "",
         "Loads the matching part of --checkpoint or --init-from, and lists the differences. Parameters missing in the "
         "file begin anew (adapters, a head); extra ones are skipped. If the vocabulary is larger than in the file, its "
         "first rows are loaded. States of another optimizer begin anew, and moments of another dtype are converted."},
        {"--resume", &O::resume, Anything{}, kTrain, "RUN", "",
         "Resumes the run in this folder, with its options from RUN/config.toml and the options given here, or from one "
-        "of its checkpoints, RUN/step-N. auto resumes the run in --run, if there is one; never does not. Data, model, "
-        "tokens per step, seed and optimizer stay the run's."},
+        "of its checkpoints, RUN/step-N. With auto it resumes the run in --run, if there is one; with never it does "
+        "not. Data, model, tokens per step, seed and optimizer stay the run's."},
        {"--export", &O::export_model, Anything{}, kTrain, "", "",
         "Writes RUN/model at the end, a folder that Hugging Face's transformers reads."},
        {"--export-best", &O::export_best, Anything{}, kTrain, "", "",
