@@ -63,7 +63,7 @@ const std::vector<Row>& option_rows();
 // The row of a flag; none: nullptr.
 const Row* row_of(const std::string& flag);
 
-// Two options for one setting. If both are given, one in the file and one on the command line, the second wins; only it
+// Two options for one setting. If both are given, one in the file and one on the command line, `leader` wins; only it
 // is saved.
 struct Rivals {
   const char* follower;
