@@ -23,8 +23,8 @@ void print_error(std::string_view text);
 // With its escapes, on standard output: only for what this program draws itself.
 void draw(std::string_view text);
 
-// Why standard output could not take all text, "No space left on device" say: the first error of this process and of
-// those that it forked. Empty: it took all, or the reader of a pipe has closed it.
+// The reason why standard output lost text, for example "No space left on device": the first error of this process and
+// of its forked ones. Empty: it took all, or the reader of a pipe has closed it.
 std::string output_problem();
 
 enum class Printed { Results, Progress };
@@ -32,8 +32,8 @@ enum class Printed { Results, Progress };
 // and 1 instead of 0 where results were lost.
 int end_output(std::string_view program, Printed printed, int code);
 
-// One line in the place of the one that the cursor is in, whose beginning it returns to; what is below is erased. A
-// terminal that has become narrower than the line cuts it: a line that wraps could not be replaced.
+// Replaces the cursor's line by one line, erases everything below, and returns to its beginning. A terminal that has
+// become narrower than the line cuts it: a line that wraps could not be replaced.
 void draw_line(std::string_view line);
 
 // Columns of the terminal as it is now, 80 where it does not say.

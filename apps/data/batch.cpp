@@ -12,10 +12,10 @@ namespace {
 void check_vocabulary(const TokenSource& source, const Reading& reading, int64_t vocabulary) {
   const auto largest = std::max_element(reading.tokens.begin(), reading.tokens.end());
   if (*largest < vocabulary) return;
-  throw fsdp::Error(fmt::format(
-      "{} is {}, and the model has a vocabulary of {}. Use the tokenizer that the data was made with, or give "
-      "the model its vocabulary.",
-      source.where(reading.first + (largest - reading.tokens.begin())), *largest, vocabulary));
+  throw fsdp::Error(
+      fmt::format("{} is {}, and the model has a vocabulary of {}. Use the data's tokenizer, or set the model's "
+                  "--vocabulary to it.",
+                  source.where(reading.first + (largest - reading.tokens.begin())), *largest, vocabulary));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Results that each start would have to work out again, kept on the disk: the tokens of a text and the models trained
-// on it. What is there is whole; names say what it was made from, and anything in a cache may be deleted.
+// on it. Entries are whole; their names are made from their sources, and any of them may be deleted.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace data {
 std::filesystem::path cache_folder();
 
 // The folder in `cache` with the tokens of the text, written now if it is not there. Its name is made from the text's
-// fingerprint, where it is split, and the tokenizer; so ranks and later runs share it. Of processes that want the same,
-// one encodes and the others wait. Throws fsdp::Error.
+// fingerprint, where it is split, and the tokenizer; so ranks and later runs share it. If several processes need the
+// same entry, one encodes and the others wait. Throws fsdp::Error.
 std::filesystem::path cached_token_folder(const std::filesystem::path& cache, const TextSplit& text,
                                           const tokenizers::Tokenizer& tokenizer, int threads,
                                           const OnProgress& progress);

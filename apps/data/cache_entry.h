@@ -1,7 +1,7 @@
 // The entries of a cache: their names, and whether one that is there is what its name says.
 //
-// An entry is made whole under its own name or not at all. One that is not as it was made, or that somebody else put
-// there, is an error that names it: it is never used, and never removed either, as it may be dear to somebody.
+// An entry is made whole under its own name or not at all. A changed or foreign entry is an error that names it: it is
+// never used, and never removed, because a user may need it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ enum class EntryKind { None, Tokens, Model };
 
 std::string token_entry(const Fingerprint& key);
 std::string model_entry(int64_t vocabulary, const Fingerprint& key);
-// Of a name in a cache; None: the cache gives no such name.
+// The kind of a name in a cache; None: not a name of the cache.
 EntryKind entry_kind(const std::string& name);
 
-// Whether anything lies there, a link for one. Throws fsdp::Error where that cannot be known.
+// True if anything lies there, a link for one. Throws fsdp::Error where that cannot be known.
 bool is_there(const std::filesystem::path& entry);
 
 // Throws fsdp::Error unless the folder has the files that its list names (file_list.h), as long as they were.

@@ -28,7 +28,7 @@ std::string this_host() {
   return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
 }
 
-// Of "process 4711 on gpu3", as FileLock has it. Processes of other hosts cannot be asked.
+// The holder is text such as "process 4711 on gpu3", from FileLock. Processes of other hosts cannot be asked.
 bool has_died(std::string_view holder) {
   constexpr std::string_view kProcess = "process ", kOn = " on ";
   const size_t on = holder.find(kOn);
@@ -39,7 +39,7 @@ bool has_died(std::string_view holder) {
   return holder.substr(on + kOn.size()) == this_host() && kill(process, 0) != 0 && errno == ESRCH;
 }
 
-// Whoever is at work holds the lock.
+// The working process holds the lock.
 void remove_leftovers(const fs::path& cache) {
   std::vector<fs::path> leftovers;
   std::error_code ignored;

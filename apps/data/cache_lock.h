@@ -8,9 +8,9 @@
 
 namespace data {
 
-// Waits for as long as another process holds the cache, which may be busy for hours; one that died without giving it
-// back, on a file system without locks, is an error that says which file to remove. Removes what processes that were
-// killed have left half made: entries of the cache under their pending names, and nothing else.
+// Waits while another process holds the cache, which may take hours. On a file system without locks, a holder that died
+// is an error that names the file to remove. Removes what processes that were killed have left half made: entries of
+// the cache under their pending names, and nothing else.
 class CacheLock {
  public:
   // Makes the folder where it is missing. Throws fsdp::Error.

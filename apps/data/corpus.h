@@ -36,7 +36,7 @@ struct Corpus {
   Tokens validation = nullptr;                                       // null: there is nothing to validate with
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer = nullptr;  // null: token files that came without
   std::vector<std::string> passed_over = {};                         // in the folders of texts (text_files.h)
-  TextFacts facts = {};                                              // of texts, and of those that tokens were made of
+  TextFacts facts = {};                                              // of texts, and of the texts behind tokens
   double held_back = 0;         // the share of the end that is to be validated with; 0: the data has its own, or none
   std::string headerless = {};  // a token file that is nanoGPT's as far as nothing in it says otherwise; empty: none
   std::vector<CorpusSource> sources = {};  // one after the other in `training`; empty: it is one

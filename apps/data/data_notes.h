@@ -1,4 +1,4 @@
-// What there is to say of data that was opened.
+// Notes on opened data.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace data {
 
-// What was skipped in it, and assumed of it, a short line each; none where there is nothing to say.
+// Skipped parts and assumptions, a short line each; may be empty.
 std::vector<std::string> data_notes(const Corpus& corpus);
 
 }  // namespace data

@@ -32,7 +32,7 @@ DataOrder::DataOrder(const std::vector<OrderedSource>& sources, int64_t context,
   fill_cycle();
 }
 
-// The windows of a cycle by weight; those that rounding leaves go to the largest remainders (Hamilton's method).
+// The windows of a cycle by weight; windows left by rounding go to the largest remainders (Hamilton's method).
 void DataOrder::divide_cycle(const std::vector<OrderedSource>& sources) {
   const double sum = std::accumulate(sources.begin(), sources.end(), 0.0,
                                      [](double so_far, const OrderedSource& source) { return so_far + source.weight; });

@@ -7,9 +7,9 @@
 // rank r on N ranks is b * N + r. How a step is divided into ranks and micro-batches therefore does not change what it
 // sees.
 //
-// Of several sources with weights, each has windows and epochs of its own. The sequence takes from them in turn, as
-// evenly as their weights allow (the smooth weighted round-robin of nginx), by a table of one cycle: what is taken at
-// any place is known without the places before it, and the table's size does not depend on the data's.
+// Several sources with weights have their own windows and epochs. The sequence takes from them in turn, as evenly as
+// their weights allow (the smooth weighted round-robin of nginx). A table of one cycle gives the source of any place
+// without the places before it. Its size does not depend on the data's.
 #pragma once
 
 #include <cstdint>

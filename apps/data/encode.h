@@ -14,9 +14,9 @@
 
 namespace data {
 
-// Where to cut a text that goes on beyond these bytes, two at least: after a newline that no space follows, the last
-// one of the second half; otherwise after the last newline, before the last space, or before the last character of
-// UTF-8. Above 0.
+// Where to cut a text that continues beyond these bytes, at least two of them. First choice: after the last newline of
+// the second half without a space behind it. Otherwise after the last newline, before the last space, or before the
+// last character of UTF-8. Above 0.
 size_t cut_of(std::string_view text);
 
 // Cuts a part of a text into pieces of at most kPieceBytes, each at the end of a file or by cut_of.

@@ -1,4 +1,4 @@
-// files.json of a folder: which files belong to it, and how long they are, as far as whoever wrote the folder knew.
+// files.json of a folder: its files and their sizes, as its writer recorded them.
 //
 //   {"files": {"tokenizer.json": 23, "train.bin": 190000, "val.bin": 10000}}
 //
@@ -14,7 +14,7 @@ inline constexpr const char* kFileList = "files.json";
 // Lists the files that lie in the folder. Throws fsdp::Error.
 void write_file_list(const std::filesystem::path& folder);
 
-// Whether the folder's files may be symbolic links.
+// True if the folder's files may be symbolic links.
 enum class Links { Followed, Refused };
 
 // Throws fsdp::Error where the list is missing or damaged, or a file is missing or of another length: it names the

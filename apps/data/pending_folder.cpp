@@ -28,7 +28,7 @@ fs::path without_trailing_slash(fs::path path) { return path.has_filename() ? pa
   throw fsdp::Error(fmt::format("folder '{}' cannot be made: {}.", folder.string(), reason));
 }
 
-// A new folder beside the target: whatever lies there already is somebody else's.
+// A new folder beside the target: existing ones belong to other processes.
 fs::path make_beside(const fs::path& target) {
   constexpr int kMostTries = 100;
   std::error_code error;

@@ -18,7 +18,7 @@ class PendingFolder {
   PendingFolder& operator=(const PendingFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // The files in it have to be on the disk already. Throws fsdp::Error when somebody else has made the target since.
+  // The files in it have to be on the disk already. Throws fsdp::Error if another process has made the target since.
   void commit();
 
  private:
@@ -26,8 +26,7 @@ class PendingFolder {
   bool committed_ = false;
 };
 
-// Of the name of a pending folder, or of a file that a files::ReplacedFile has not put in place: the name that it was
-// to get. Empty for any other name.
+// The final name of a pending folder, or of a pending file of files::ReplacedFile. Empty for any other name.
 std::string pending_target(const std::string& name);
 
 }  // namespace data

@@ -2,8 +2,8 @@
 //
 // To read a mapped page that lies past its file's end raises SIGBUS, which kills the process (mmap(2)), and no look at
 // the file beforehand rules it out. So the pages of mappings that are watched here turn to zeros instead, and the
-// mapping is marked: whoever reads it looks at the mark afterwards, and uses nothing of what it read where it is set.
-// Any other SIGBUS goes where it went before.
+// mapping is marked. A reader checks the mark afterwards, and if it is set, discards the bytes. Any other SIGBUS goes
+// where it went before.
 //
 // The handler is installed with the first mapping, for the process and those forked from it. It looks the address up in
 // a list that only grows, whose entries are used again: no lock, and nothing is allocated in it. Mappings may be

@@ -27,10 +27,10 @@ struct TextFacts {
   std::optional<Seen> not_utf8 = std::nullopt;  // files; none: not all of the text has been read
 };
 
-// Of two texts.
+// The facts of two texts together.
 TextFacts together(const TextFacts& one, const TextFacts& other);
 
-// What was skipped, a line each; none where nothing was.
+// Skipped files, a line each; may be empty.
 std::vector<std::string> skipped_lines(const TextFacts& facts);
 
 // All that there is to say. `keeps_bytes`: the tokens hold bytes that are no UTF-8; otherwise each became U+FFFD.

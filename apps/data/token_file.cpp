@@ -76,7 +76,7 @@ bool is_pattern(const std::string& data) {
   return data.find_first_of("*?") != std::string::npos && !fs::exists(data, ignored);
 }
 
-// The files *.bin of the folder, or those that the pattern stands for, sorted.
+// The files *.bin of the folder, or the pattern's files, sorted.
 std::vector<fs::path> matches(const std::string& data) {
   std::error_code ignored;
   const bool folder = fs::is_directory(data, ignored);
@@ -111,7 +111,7 @@ bool names_token_files(const std::string& data) try {
   return std::any_of(files.begin(), files.end(),
                      [](const fs::path& file) { return has_in_name(file, "train") || has_in_name(file, "val"); });
 } catch (const fs::filesystem_error&) {
-  return false;  // whoever opens it says why
+  return false;  // opening it reports why
 }
 
 TokenFiles find_token_files(const std::string& data) try {

@@ -12,8 +12,8 @@ namespace data {
 // One file. Only its header is read when it is opened.
 class TokenFile final : public TokenSource {
  public:
-  // Throws fsdp::Error that names the file, what was found and what was expected: a header that is cut, of an unknown
-  // number or version, or that tells another number of tokens than the file holds; half a token at the end; no token.
+  // Throws fsdp::Error with the file, found and expected values. Errors are a cut header, an unknown number or version,
+  // another number of tokens than in the file, half a token at the end, and no token.
   explicit TokenFile(const std::filesystem::path& path);
 
   TokenKind kind() const { return kind_; }
@@ -35,7 +35,7 @@ struct TokenFiles {
   std::vector<std::filesystem::path> training, validation;  // each in the order of their names
 };
 
-// Whether `data` names token files: a file *.bin, a pattern with * or ?, or a folder with files *.bin of which one is
+// True if `data` names token files: a file *.bin, a pattern with * or ?, or a folder with files *.bin of which one is
 // called after training or validation, or that holds a tokenizer.
 bool names_token_files(const std::string& data);
 

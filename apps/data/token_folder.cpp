@@ -27,7 +27,7 @@ std::string text_json(const Seen& not_utf8) {
 
 std::optional<Seen> files_not_utf8_of(const fs::path& folder) try {
   constexpr int64_t kMostBytes = 1 << 16, kMostFiles = int64_t{1} << 53;
-  const std::string name = (folder / kTextFile).string();  // nobody reads the message
+  const std::string name = (folder / kTextFile).string();  // the message is not used
   const fsdp::files::Json json = fsdp::files::read_json(folder / kTextFile, name, kMostBytes);
   const int64_t count = fsdp::files::whole_number(json, kNotUtf8, name, 0, kMostFiles);
   const auto first = json.find(kFirst);

@@ -7,7 +7,7 @@ namespace data {
 
 namespace {
 
-// Of the character that `text` begins with; 0: it is none.
+// The bytes of the character at the beginning of `text`; 0: none.
 size_t character_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);

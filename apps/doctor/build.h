@@ -1,4 +1,4 @@
-// What this program was built from and with.
+// The sources and tools of this program's build.
 #pragma once
 
 #include <cstdint>

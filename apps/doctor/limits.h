@@ -1,4 +1,4 @@
-// What the kernel, the shell and the folder that fsdp-train was started in let it do.
+// Limits of the kernel, the shell and the folder of fsdp-train's start.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ std::string chosen_word(const fs::path& path) {
 }
 
 Finding free_memory(const Memory& memory) {
-  if (memory.total_bytes == 0) return {.subject = "memory", .text = "the kernel does not say how much there is"};
+  if (memory.total_bytes == 0) return {.subject = "memory", .text = "unknown: the kernel does not report it"};
   Finding finding{
       .subject = "memory",
       .text = fmt::format("{}, of which {} are free", short_bytes(memory.total_bytes), short_bytes(memory.free_bytes))};
@@ -58,7 +58,7 @@ Finding free_memory(const Memory& memory) {
     finding.text += ". That is too little for any model: end other programs, or give the job more memory";
   } else if (memory.free_bytes < kLittleMemory) {
     finding.verdict = Verdict::Note;
-    finding.text += ". That is enough for small models; --dry-run says what one needs";
+    finding.text += ". That is enough for small models; --dry-run shows the memory of a model";
   }
   return finding;
 }

@@ -36,7 +36,7 @@ void step_once(fsdp::World& world) {
   }
 }
 
-// Of matrix products, in operations per second of all ranks together; 0: not measured.
+// Rates of matrix products, in operations per second of all ranks together; 0: not measured.
 struct Rates {
   SharedValue<double> fp32{0}, bf16{0};
 };
@@ -49,7 +49,7 @@ void check_rank(fsdp::World& world, Rates& rates) {
   rates.bf16.set(bf16);
 }
 
-// What is wrong; empty: nothing.
+// The problem; empty if there is none.
 std::string run_two_ranks(Rates& rates) try {
   const int code = fsdp::launch({.ranks = 2, .timeout = std::chrono::minutes(1), .plain_rank0 = true},
                                 [&](fsdp::World& world) { check_rank(world, rates); });

@@ -9,7 +9,7 @@ namespace trainer {
 
 // Starts two ranks as the trainer does, which gather a layer, reduce its gradient over the backend that they choose,
 // and step; then they measure the peak by which the trainer counts its MFU. To be called before anything has started a
-// thread. What a rank has to complain of is on standard error by then. A process that is a rank of another job already
+// thread. By then ranks have written their errors to standard error. A process that is a rank of another job already
 // checks nothing.
 std::vector<Finding> check_two_ranks();
 

@@ -44,7 +44,7 @@ class Reader {
     }
   }
 
-  // Whether the arguments could be taken apart, and no answer was asked for.
+  // True if the arguments could be taken apart, and no answer was asked for.
   bool parse(std::vector<std::string> arguments, int width, Arguments& result) {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     try {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kAttention = ".attn.c_attn.weight";
 
-// Of queries, keys and values of all heads.
+// The matrices of queries, keys and values of all heads.
 std::vector<const StoredTensor*> attention_matrices(const fsdp::formats::Source& source) {
   std::vector<const StoredTensor*> found;
   for (const StoredTensor& tensor : source.tensors()) {

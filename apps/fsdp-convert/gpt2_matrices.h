@@ -8,7 +8,7 @@
 
 namespace converter {
 
-// What a conversion does with them.
+// How a conversion treats them.
 struct Gpt2Matrices {
   std::vector<std::string> transposed;  // patterns of names, for a Conversion
   std::string remark;                   // a sentence for the user; empty: there is nothing to say

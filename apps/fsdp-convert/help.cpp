@@ -11,20 +11,20 @@ namespace converter {
 namespace {
 
 constexpr std::array<Flag, 9> kFlags = {
-    {{"--to", "FORMAT", "The format of TARGET. A name that ends with .pt or .pth says pt."},
-     {"--from", "FORMAT", "The format of SOURCE, where it is not recognised."},
+    {{"--to", "FORMAT", "The format of TARGET. By default pt for names that end with .pt or .pth."},
+     {"--from", "FORMAT", "The format of SOURCE, if it is not recognised."},
      {"--dtype", "DTYPE",
       "fp32, bf16 or fp16 for the model's floating-point numbers [as they are; fp32 in place of halves with --to "
       "fsdp]. The optimizer's state keeps its own."},
      {"--model-only", "", "Leaves out the optimizer's state, the step and the notes."},
      {"--max-shard-size", "BYTES", "The most bytes of one file of --to hf; more tensors go to further ones [5GB]."},
      {"--buffer", "PATTERN",
-      "Tensors whose names match (* and ?) are buffers, not parameters, beside those that look like some: formats "
-      "other than fsdp do not say. May be given several times."},
+      "Tensors with matching names (* and ?) are buffers, not parameters. Formats other than fsdp do not mark buffers; "
+      "well-known names are recognised. May be given several times."},
      {"--transpose", "PATTERN",
-      "Matrices whose names match lie the other way round in TARGET. Without it a GPT-2's are found by their names, "
-      "between hf and fsdp and from all formats to hf; none leaves them as they are. May be given several times."},
-     {"--force", "", "Replaces TARGET where it is there: a file, or a folder that holds its format's files alone."},
+      "Matrices with matching names are transposed in TARGET. By default a GPT-2's are recognised by name, between hf "
+      "and fsdp and from all formats to hf; none leaves them as they are. May be given several times."},
+     {"--force", "", "Replaces an existing TARGET: a file, or a folder with only its format's files."},
      {"--list", "", "Shows the tensors of SOURCE and writes nothing."}}};
 
 constexpr size_t kIndent = 26;

@@ -65,7 +65,7 @@ std::string model_type_beside(const std::string& path) try {
 
 namespace {
 
-// Of a folder that is one of transformers': its config.json says so.
+// The config of a folder of transformers, which has a config.json.
 std::string config_of_folder(const fs::path& folder) try {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) return "";

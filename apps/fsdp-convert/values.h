@@ -9,11 +9,11 @@
 
 namespace converter {
 
-// Of --dtype, by their words.
+// The dtypes of --dtype, by their words.
 const std::map<std::string, torch::ScalarType>& dtypes();
 std::vector<std::string> dtype_words();
 
-// Of --from and --to.
+// The values of --from and --to.
 std::vector<std::string> format_words();
 
 }  // namespace converter

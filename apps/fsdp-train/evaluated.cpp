@@ -36,7 +36,7 @@ NewestCheckpoint chosen_checkpoint(const Options& options) {
       options.run));
 }
 
-// The one that was trained for the run, whose text may be gone.
+// The tokenizer that was trained for the run, whose text may be gone.
 void choose_tokenizer(Options& options) {
   const fs::path run = (fs::path(options.checkpoint) / "").parent_path().parent_path();
   const bool is_trained = options.tokenizer.starts_with("train:");

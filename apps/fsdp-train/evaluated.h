@@ -10,13 +10,13 @@
 namespace trainer {
 
 struct Evaluated {
-  NewestCheckpoint checkpoint = {};        // or the one that is named; empty: weights from elsewhere
+  NewestCheckpoint checkpoint = {};        // or the named one; empty: weights from elsewhere
   std::vector<std::string> problems = {};  // a sentence each
 };
 
-// Fills in what the weights decide: with neither --checkpoint nor --init-from the newest checkpoint of --run, or of the
-// run that --checkpoint names; how it is divided among the ranks; and the tokenizer of its run.
-// Reads files, and writes nothing.
+// Fills in the options that follow from the weights: the checkpoint, its division among the ranks, and the tokenizer of
+// its run. With neither --checkpoint nor --init-from it is the newest checkpoint of --run, or of the run that
+// --checkpoint names. Reads files, and writes nothing.
 Evaluated choose_evaluated(Options& options);
 
 }  // namespace trainer

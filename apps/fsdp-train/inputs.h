@@ -16,7 +16,7 @@ struct Inputs {
   data::Corpus corpus;                // empty where nothing was named, or a text has to be encoded first
   std::vector<std::string> problems;  // every one that was found, a sentence each
 
-  // Of context + 1 tokens, to train on; none: no data is open.
+  // Training windows of context + 1 tokens; none: no data is open.
   std::optional<int64_t> windows(int64_t context) const;
 };
 
@@ -36,7 +36,7 @@ std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
 // The values of --tokenizer, --validation and the like for `prepare`.
 PrepareOptions prepare_options(const Options& options);
 
-// Whether the folder that --checkpoint or --resume names can be a checkpoint.
+// True if the folder that --checkpoint or --resume names can be a checkpoint.
 std::vector<std::string> checkpoint_problems(const Options& options);
 
 }  // namespace trainer

@@ -42,7 +42,7 @@ int refuse(const Problems& problems, const Options& options, Command command = C
   return trainer::kUsageError;
 }
 
-// Those that are not among them yet.
+// The ones not among them yet.
 void append(Problems& problems, const Problems& more) {
   for (const std::string& problem : more) {
     if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);

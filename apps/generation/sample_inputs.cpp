@@ -95,7 +95,7 @@ SampleInputs read_sample_inputs(const CommandLine& line, int standard_input) {
     collect_problems(inputs.problems,
                      [&] { inputs.tokenizer = tokenizers::make_tokenizer(tokenizer_name(line, inputs)); });
   }
-  // Nobody should have to type a prompt that is then of no use.
+  // Check before the user types a prompt.
   if (inputs.problems.empty() && line.problems.empty()) {
     collect_problems(inputs.problems, [&] { inputs.prompt = prompt_of(line, standard_input); });
   }

@@ -14,7 +14,7 @@ namespace trainer {
 
 struct SampleInputs {
   std::filesystem::path folder;  // of a checkpoint, or of an exported model
-  NewestCheckpoint checkpoint;   // the same, with those that may take its place; empty: an exported model
+  NewestCheckpoint checkpoint;   // the same, with its possible replacements; empty: an exported model
   bool is_exported = false;
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer;
   std::string prompt;

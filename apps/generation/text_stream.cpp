@@ -15,7 +15,7 @@ size_t length_of_character(unsigned char first) {
   return first >= 0xc0 ? 2 : 1;
 }
 
-// Whether the text may go on with its last character: its bytes are fewer than the first of them says, or tokenizers
+// True if the text may go on with its last character: its bytes are fewer than the first of them says, or tokenizers
 // put U+FFFD there, as they do for a part of a character.
 bool ends_within_character(std::string_view text) {
   if (text.ends_with("\xef\xbf\xbd")) return true;

@@ -25,9 +25,9 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Hands out what follows the prompt: at most --sample-length tokens, drawn with --temperature and --top-k by a
-  // generator of its own, so that they depend on the weights and the seed alone; fewer where the model ends the text,
-  // or its logits are not finite. Where the context is full, its older half is forgotten. Returns how many there were.
+  // Writes the continuation of the prompt: at most --sample-length tokens, drawn with --temperature and --top-k. It has
+  // its own generator, so they depend only on the weights and the seed. They are fewer if the model ends the text, or
+  // if its logits are not finite. Where the context is full, its older half is forgotten. Returns how many there were.
   int64_t write(uint64_t seed, const std::function<void(int32_t)>& take);
   // Returns whether the last write() ended because the logits are not finite.
   bool logits_not_finite() const { return logits_not_finite_; }

@@ -55,7 +55,7 @@ std::string flags_for(const Program& program, const ProgramCommand& command) {
   return flags + (command.word == program.default_command().word ? " --version" : "");
 }
 
-// The values of options, those that are offered alike together.
+// The values of options, grouped by equal offers.
 std::string cases_of_values(const Program& program) {
   std::map<std::string, std::vector<std::string>> flags;
   for (const ProgramOption& option : program.options) {

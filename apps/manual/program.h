@@ -22,7 +22,7 @@ struct ProgramWord {
   bool takes_several = false;
 };
 
-// Of a command, which is the first word of a command line.
+// How a command, the first word of a command line, is typed.
 enum class CommandWord { Typed, MayBeLeftOut, NeverTyped };
 
 struct ProgramCommand {
@@ -40,7 +40,7 @@ struct ProgramOption {
   std::string text = {};                   // sentences
   ValueHints hints = {};                   // of its value
   std::string heading = {};                // that it stands under on the page; empty: none
-  std::vector<std::string> commands = {};  // the words of those that know it; at least one
+  std::vector<std::string> commands = {};  // the words of commands with this option; at least one
   bool takes_several = false;              // it may be given more than once
 
   bool is_word() const { return !flag.starts_with('-'); }

@@ -143,7 +143,7 @@ StepRecord step_record_of(const Json& json) {
 std::string line_of(const Json& record) { return record.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::optional<Json> parse_record(std::string_view line) try {
-  const std::string name = "a record";  // nobody reads the message
+  const std::string name = "a record";  // the message is not used
   Json record = fsdp::files::parse_ordered_json(line, name);
   fsdp::files::whole_number(record, "step", name, 0, kHighestStep);
   return record;

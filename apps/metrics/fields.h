@@ -18,7 +18,7 @@ struct Field {
   bool reproducible;      // the same bits in a run that is repeated or resumed: neither time nor memory
 };
 
-// Of a step, of an event, and of an evaluation.
+// The fields of a step, of an event, and of an evaluation.
 std::span<const Field> step_fields();
 std::span<const Field> event_fields();
 std::span<const Field> evaluation_fields();
@@ -28,10 +28,10 @@ nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const Event& event);
 nlohmann::ordered_json to_json(const EvaluationRecord& evaluation);
 
-// Back from JSON. What is missing keeps its default, and a number that was not finite is NaN.
+// Back from JSON. A missing field keeps its default, and a number that was not finite is NaN.
 StepRecord step_record_of(const nlohmann::ordered_json& json);
 
-// One line, without its end. What is not UTF-8 in it becomes U+FFFD.
+// One line, without its end. Bytes that are not UTF-8 become U+FFFD.
 std::string line_of(const nlohmann::ordered_json& record);
 
 // The whole numbers that JSON's readers agree on (RFC 8259, section 6), and far more steps than any run has.

@@ -4,16 +4,16 @@ namespace trainer {
 
 namespace {
 
-// Of summary.proto and tensor.proto.
+// Numbers of summary.proto and tensor.proto.
 constexpr int kTagOfSummary = 1, kTensor = 8, kMetadata = 9;
 constexpr int kPluginData = 1, kPluginName = 1, kContent = 2;
 constexpr int kDtype = 1, kShape = 2, kShapeDim = 2, kDimSize = 1, kFloat = 1;
-// Of plugin_data.proto. Its version is 0, which is what an absent field means.
+// Numbers of plugin_data.proto. Its version is 0, which is what an absent field means.
 constexpr int kSessionStart = 3, kSessionEnd = 4;
 constexpr int kStartHyperparameters = 1, kStartSeconds = 5, kEndStatus = 1, kEndSeconds = 2;
 constexpr int kSuccess = 1, kFailure = 2;
 constexpr int kMapKey = 1, kMapValue = 2;
-// Of google.protobuf.Value.
+// Numbers of google.protobuf.Value.
 constexpr int kNumberValue = 2, kStringValue = 3, kBoolValue = 4;
 
 Message value_of(const HyperparameterValue& value) {

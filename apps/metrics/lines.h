@@ -19,7 +19,7 @@ class LineReader {
   explicit LineReader(const std::filesystem::path& path);
 
   bool next();  // false: there is none
-  // Of the line:
+  // About the line:
   const std::string& text() const { return text_; }  // without its end; empty where it is too long
   bool is_too_long() const { return is_too_long_; }
   bool has_end() const { return has_end_; }

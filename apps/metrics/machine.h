@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// Sets host, process, processor, cores, total_memory, folder, command and time. What cannot be found out stays empty.
+// Sets host, process, processor, cores, total_memory, folder, command and time. Unknown fields stay empty.
 void add_machine(ProcessStart& start);
 
 // Processors that this process may run on.

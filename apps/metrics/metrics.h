@@ -20,7 +20,7 @@ class LineReader;
 // One thread at a time.
 class MetricsFile {
  public:
-  // Says a sentence to whoever follows the run.
+  // Prints a sentence for the run's followers.
   using Tell = std::function<void(const std::string&)>;
 
   // Keeps what the file has of the first `steps_done` steps, to the byte, and cuts off what an interrupted run wrote
@@ -38,7 +38,7 @@ class MetricsFile {
   void write(const DataRecord& data);
   void write(const CheckpointRecord& checkpoint);
 
-  // Where somebody removes or moves the file: as OutputFile's.
+  // If the file is removed or moved: as OutputFile's.
   bool is_in_place() const { return file_->is_in_place(); }
   bool is_replaced() const { return file_->is_replaced(); }
   void restore() { file_->restore(); }

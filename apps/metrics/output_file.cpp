@@ -42,8 +42,8 @@ ssize_t read_at(int descriptor, Piece& bytes, int64_t begin, int64_t size) {
   return count;
 }
 
-// Of the bytes from `begin` to `end` some at the beginning, to the same place of the other file. Returns why none could
-// be copied; empty: `begin` is behind them.
+// Copies some of the first bytes from `begin` to `end` to the same place of the other file. Returns why none could be
+// copied; empty: `begin` is behind them.
 std::string copy_some(int from, int to, int64_t& begin, int64_t end) {
   Piece bytes;
   const ssize_t count = read_at(from, bytes, begin, end - begin);
@@ -57,7 +57,7 @@ std::string copy_some(int from, int to, int64_t& begin, int64_t end) {
   return "";
 }
 
-// Whether `file` has `size` bytes at most, which are those at the beginning of `whole`.
+// True if `file` has `size` bytes at most, which are those at the beginning of `whole`.
 bool is_beginning_of(int whole, int file, int64_t size) {
   struct stat status {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > size) return false;

@@ -22,9 +22,9 @@ class OutputFile {
   // Returns why none could be written, "No space left on device" say; empty: they are written.
   [[nodiscard]] std::string append(std::string_view bytes);
 
-  // Whether its path still leads to it. Somebody may have removed it, or moved it away.
+  // True if its path still leads to it. It may have been removed or moved.
   bool is_in_place() const;
-  // Whether another file is at its path, and none that begins with the same bytes, such as a copy of an earlier state.
+  // True if another file is at its path, and none that begins with the same bytes, such as a copy of an earlier state.
   bool is_replaced() const;
   // Goes on in a file at its path: a new one, or the copy that is there. Either has all bytes afterwards. Throws
   // fsdp::Error where that cannot be, and goes on in the old one.

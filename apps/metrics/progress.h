@@ -38,7 +38,7 @@ class Progress {
   void begin(int64_t steps_done);
   // On a terminal, a validation loss has a line of its own as well, which stays.
   void show(const StepRecord& record);
-  // A line of its own, above the one that is redrawn.
+  // A line of its own, above the redrawn one.
   void tell(const std::string& text);
   // Shows the last step, if no line was due for it, and ends the line in place, so that other output may follow.
   void finish();

@@ -20,7 +20,7 @@ struct LastRecord {
   uint64_t offset = 0, bytes = 0;  // of the file
 };
 
-// Of the records that are whole.
+// The last of the whole records.
 LastRecord last_record(std::ifstream& file, uint64_t file_bytes) {
   LastRecord last;
   uint64_t next = 0;

@@ -6,7 +6,7 @@
 namespace trainer {
 
 // Takes the record of an end (hyperparameters.h) from the end of each event file in `folder`: of several, TensorBoard
-// believes the first. What is no such file, or ends otherwise, stays as it is.
+// believes the first. Other files, and files with another end, stay as they are.
 void take_back_ends(const std::filesystem::path& folder);
 
 }  // namespace trainer

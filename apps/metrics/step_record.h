@@ -44,7 +44,7 @@ struct StepRecord {
   std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own
 };
 
-// Of weights on validation data (--eval-only).
+// The record of an evaluation of weights on validation data (--eval-only).
 struct EvaluationRecord {
   std::string weights;         // the folder that they were read from
   int64_t step = 0;            // steps that they were trained for; 0 where the folder does not say

@@ -33,7 +33,7 @@ class TensorBoardFile {
   // The run has ended, after so many steps; the table of hyperparameters says so, and with a failure that it has not
   // finished. One that goes on takes that back.
   void end(int64_t steps_done, bool is_finished);
-  // Makes the folder and the file again where somebody removed them. Throws fsdp::Error where that cannot be.
+  // Makes the folder and the file again if they were removed. Throws fsdp::Error where that cannot be.
   void restore();
 
  private:

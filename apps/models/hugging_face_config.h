@@ -16,17 +16,17 @@ struct ConfigFile {
   std::vector<std::string> problems;  // every one that was found, a sentence each
 };
 
-// Of a file, or of a folder with a config.json. Problems name the file.
+// Reads a file, or a folder with a config.json. Problems name the file.
 ConfigFile read_hugging_face_config(const std::filesystem::path& path);
 
-// Of the text of one. A key that is absent or null has the value that transformers gives it. Both forms of the rotary
-// embedding are read: rope_parameters, and the older rope_theta with rope_scaling. What these models cannot do (another
-// model_type, activation or rope_type, sliding windows, quantized weights, ...) is a problem that names the key, what
-// was found and what is accepted.
+// Reads the text of one. A key that is absent or null has the value that transformers gives it. Both forms of the
+// rotary embedding are read: rope_parameters, and the older rope_theta with rope_scaling. Unsupported features (another
+// model_type, activation or rope_type, sliding windows, quantized weights, ...) are problems with the key, the found
+// and the accepted values.
 ConfigFile parse_hugging_face_config(const std::string& text);
 
-// The text of the adapter_config.json of peft for the adapters of `config`, which has some; `base`: where the weights
-// lie that they were trained on, empty where nobody knows.
+// The text of peft's adapter_config.json for the adapters of `config`, which has some. `base` is the place of the
+// weights below them, or empty if unknown.
 std::string adapter_config(const ModelConfig& config, const std::string& base);
 
 // The text of a config.json that transformers, old and new, reads as `config`.

@@ -7,9 +7,9 @@
 
 namespace models {
 
-// For fsdp::load_pretrained and fsdp::save_pretrained: files with and without the prefix that a model with a head gives
-// its body ("transformer.", "model."); GPT-2's four matrices per layer transposed; masks and frequencies that old files
-// hold passed over, and a copy of the embedding where it is the head; of GPT-2's positions those of the context. Files
+// For fsdp::load_pretrained and fsdp::save_pretrained. Names may have the prefix of a body under a head
+// ("transformer.", "model."). GPT-2's four matrices per layer are transposed. Skipped are masks and frequencies of old
+// files, and a copy of the embedding that is the head. From GPT-2's positions, those of the context are loaded. Files
 // have no adapters: these stay as they are when files are read, and are merged into the matrices that are written.
 fsdp::PretrainedOptions pretrained_options(const ModelConfig& config);
 

@@ -14,7 +14,7 @@ namespace models {
 
 using fsdp::files::Json;
 
-// Whether a value is a whole number that an int64_t holds.
+// True if a value is a whole number that an int64_t holds.
 bool fits_in_64_bits(const Json& value);
 
 // A key that is absent or null has no value. One with a value of another kind than asked for is a problem, and taken as

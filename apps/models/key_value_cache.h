@@ -23,8 +23,8 @@ class KeyValueCache {
   struct Layer {
     torch::Tensor keys, values;
   };
-  // Puts the keys and values of further tokens, [batch, heads, count, head_width], behind those that are there, and
-  // returns the layer's, [batch, heads, length() + count, head_width]: views of the cache.
+  // Appends the keys and values of further tokens, [batch, heads, count, head_width], and returns all of the layer's,
+  // [batch, heads, length() + count, head_width]: views of the cache.
   Layer append(int64_t layer, const torch::Tensor& keys, const torch::Tensor& values);
 
  private:

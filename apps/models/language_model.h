@@ -25,8 +25,8 @@ class LanguageModel : public torch::nn::Module {
   // The logits [batch, vocabulary] of what follows the tokens: forward's last ones, without the work for the others.
   torch::Tensor next_token_logits(const torch::Tensor& tokens);
   // As above for the cached tokens and these after them, which the cache then has, too; together at most `context`.
-  // Without gradients. Where the cache is empty, the logits of a prompt are those of the call without one; further ones
-  // differ in their last bits, as a product of one row adds in another order than that of many.
+  // Without gradients. With an empty cache, the logits of a prompt are those of a call without one. Later ones differ
+  // in their last bits, because a product of one row adds in another order than a product of many.
   torch::Tensor next_token_logits(const torch::Tensor& tokens, KeyValueCache& cache);
   // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64. The logits are never whole, and so
   // it differs from that of forward's in its last bits.

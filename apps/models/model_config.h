@@ -3,7 +3,7 @@
 //
 // Two families: GPT-2 (Radford et al., 2019, "Language Models are Unsupervised Multitask Learners") and Llama (Touvron
 // et al., 2023, https://arxiv.org/abs/2302.13971; with grouped-query attention and scaled rotary embeddings as Llama 3,
-// https://arxiv.org/abs/2407.21783). What reads a config expects one without problems(), unless it says otherwise.
+// https://arxiv.org/abs/2407.21783). Users of a config expect one without problems(), unless they say otherwise.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct ModelConfig {
   double embedding_dropout = 0;  // GPT-2
   double attention_dropout = 0;  // of the attention's weights
   double residual_dropout = 0;   // GPT-2: of what a layer adds
-  // Of the vocabulary, where it has them.
+  // Special tokens of the vocabulary, if it has them.
   std::optional<int64_t> begin_token = std::nullopt;  // a text begins with it
   std::vector<int64_t> end_tokens = {};               // a text ends with one of them
   std::optional<Lora> lora = std::nullopt;
@@ -111,18 +111,17 @@ std::vector<std::string> names_of(const ModelConfig& config, const std::vector<P
 // The names of the linear layers of the blocks, which may have adapters.
 std::vector<std::string> linear_layers(const ModelConfig& config);
 
-// Whether a parameter is an adapter's.
+// True if a parameter is an adapter's.
 bool is_adapter(const std::string& parameter);
 
 // Parameter elements; a tied head counts once.
 int64_t parameter_numel(const ModelConfig& config);
 
-// Floating-point operations that a token of a sequence of `length` tokens costs in forward and backward: 6 N + 12 L H Q
-// T for N parameters that multiply (all but embeddings that are only looked up), L layers, H heads of width Q and T
-// tokens; attention counts in full, though half of it is masked (PaLM, https://arxiv.org/abs/2204.02311, appendix B;
-// nanoGPT counts alike).
-// Of the parameters in `frozen`, by name, no gradient is computed: 4 each instead of 6; and 2 where nothing that comes
-// before is trained, as the backward ends above them. Attention counts a third there.
+// Floating-point operations per token of a sequence of `length` tokens, in forward and backward: 6 N + 12 L H Q T. N is
+// the number of multiplying parameters (all except embeddings that are only looked up), with L layers, H heads of width
+// Q and T tokens. Attention counts in full, though half of it is masked (PaLM, https://arxiv.org/abs/2204.02311,
+// appendix B; nanoGPT does the same). Parameters in `frozen`, by name, get no gradient: 4 each instead of 6. If no
+// earlier parameter is trained, it is 2, because the backward ends above them. Attention counts a third there.
 double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen = {});
 
 }  // namespace models

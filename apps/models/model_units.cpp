@@ -119,7 +119,7 @@ Parameters in_order_of_use(const ModelConfig& config) {
   return first;
 }
 
-// Of the matrix that what a block's attention gives goes through next.
+// True for the matrix that follows a block's attention.
 bool follows_attention(const Parameter& parameter) {
   return parameter.name.ends_with("attn.c_proj.weight") || parameter.name.ends_with("attn.o_proj.weight");
 }

@@ -10,7 +10,7 @@ struct Recomputation {
   bool keeps_products = false;  // of those blocks: the results of matrix products and attention
 
   bool operator==(const Recomputation&) const = default;
-  // Of 2 in 6 layers, those are layers 0 and 3. The last is one only where all are: its backward comes first, while
+  // For 2 in 6 layers, these are layers 0 and 3. The last is one only where all are: its backward comes first, while
   // what all others keep is still there.
   bool of(int64_t layer, int64_t layers) const {
     const auto before = [&](int64_t end) { return (end * blocks + layers - 1) / layers; };

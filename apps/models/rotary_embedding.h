@@ -12,7 +12,7 @@ namespace models {
 struct Rotation {
   torch::Tensor cosines, sines;  // [length, head_width / 2], fp32
 
-  // Of heads [batch, heads, length, head_width], in their dtype.
+  // Turns heads [batch, heads, length, head_width], in their dtype.
   torch::Tensor turn(const torch::Tensor& heads) const;
 };
 
@@ -20,7 +20,7 @@ struct Rotation {
 // where the config says so.
 torch::Tensor rotary_frequencies(const ModelConfig& config);
 
-// Of `length` positions from `first` on.
+// The rotation of `length` positions from `first` on.
 Rotation rotation_of(const torch::Tensor& frequencies, int64_t first, int64_t length);
 
 }  // namespace models

@@ -44,7 +44,7 @@ const char* kind_of(const Field& field) {
   return std::holds_alternative<bool ModelConfig::*>(field) ? "true or false" : "a whole number";
 }
 
-// Whether the value is of the field's kind; sets it.
+// True if the value is of the field's kind; sets it.
 bool set(ModelConfig& config, const Field& field, const toml::node& value) {
   return std::visit(
       [&](auto member) {

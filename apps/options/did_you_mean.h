@@ -7,9 +7,9 @@
 
 namespace trainer {
 
-// How many characters have to be inserted, removed, replaced or swapped with their neighbour to get from one text to
-// the other: the optimal string alignment distance (Damerau, 1964, "A technique for computer detection and correction
-// of spelling errors").
+// The number of characters to insert, remove, replace or swap with their neighbour to turn one text into the other.
+// This is the optimal string alignment distance (Damerau, 1964, "A technique for computer detection and correction of
+// spelling errors").
 size_t edit_distance(std::string_view a, std::string_view b);
 
 // The name that is nearest to `word` by edit distance, the first of several; empty when none is near: more than a third

@@ -12,7 +12,7 @@ namespace trainer {
 // Names that stand between commas.
 std::vector<std::string> names_in(const std::string& list);
 
-// By name: those that --freeze names, and with --lora all that are no adapter's.
+// By name: the parameters of --freeze, and with --lora all except the adapters'.
 std::set<std::string> frozen_parameters(const Options& options);
 
 // A sentence for each pattern that matches nothing, and where nothing is left to train.

@@ -43,7 +43,7 @@ std::string list_of_commands(int width) {
 
 std::string options_of(Command command, const HelpForm& form) {
   const bool is_short = form.length == HelpLength::Short;
-  std::string text = is_short ? "Options, those that are most used\n" : "";
+  std::string text = is_short ? "Options (most used)\n" : "";
   std::string title;
   for (const Row& row : option_rows()) {
     if (!row.is_for(command) || (is_short && !is_most_used(row, command))) continue;

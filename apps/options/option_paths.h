@@ -22,10 +22,10 @@ std::string problem_of_length(const std::string& path);
 // As above, of the paths in a value.
 std::string problem_of_lengths(const Row& row, const std::string& value);
 
-// Whether the value has a path that is relative.
+// True if the value has a path that is relative.
 bool names_relative_path(const Row& row, const std::string& value);
 
-// Whether both name the same but for the folders around it: a file may be where it was, or have moved.
+// True if both name the same but for the folders around it: a file may be where it was, or have moved.
 bool names_same_files(const Row& row, const std::string& one, const std::string& other);
 
 // The folder of a file, absolute and without links.

@@ -20,66 +20,63 @@ bool names_layers(const std::string& value) {
 bool is_rank_range(const std::string& value) { return rank_range_in(value).has_value(); }
 
 std::vector<Row> ranks_rows() {
-  return {
-      {"--ranks", &O::ranks, from(1, 1024), kTrain, "PROCESSES", "",
-       "Number of processes that share the model. Under torchrun, SLURM or Open MPI theirs counts."},
-      {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "THREADS", "the cores shared evenly",
-       "Number of threads per rank. prepare encodes with so many, all cores unless this says otherwise."},
-      {"--timeout", &O::timeout, from(1, kMany), kTrainAndSample, "SECONDS", "",
-       "Seconds that a rank waits for another before the job ends."},
-      {"--max-restarts", &O::max_restarts, from(0, kMany), kTrain, "N", "0, or 10 with --elastic or --hot-restart",
-       "Starts the job again after a rank has died or failed, so often at most. It goes on from the newest "
-       "checkpoint. Under a launcher that is the launcher's to do."},
-      {"--hot-restart", &O::hot_restart, Anything{}, kTrain, "", "",
-       "Keeps shards and optimizer state in memory that outlives a rank. After a kill the job goes on with the step "
-       "that was broken, without a checkpoint. On one host, without a launcher."},
-      {"--elastic", &O::elastic, Form{is_rank_range, "the least and the most ranks, such as 2:4"}, kTrain, "MIN:MAX",
-       "none",
-       "Goes on with the ranks that are left, MIN at least, after one has died. From the next checkpoint on it has "
-       "MAX again; SIGUSR2 asks for one at once. A step keeps its micro-batches, those of MAX ranks, and the weights "
-       "their bits. Under torchrun or "
-       "SLURM any number of ranks from MIN to MAX goes on."},
-      {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
-       "Ends the job when a rank makes no progress for so long. Before, every rank writes what its threads do to "
-       "RUN/hang-RANK.txt. Longer than a micro-batch, a validation and a save take."}};
+  return {{"--ranks", &O::ranks, from(1, 1024), kTrain, "PROCESSES", "",
+           "Number of processes that share the model. Under torchrun, SLURM or Open MPI the launcher's number counts."},
+          {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "THREADS", "the cores shared evenly",
+           "Number of threads per rank. prepare encodes with so many, by default with all cores."},
+          {"--timeout", &O::timeout, from(1, kMany), kTrainAndSample, "SECONDS", "",
+           "Seconds that a rank waits for another before the job ends."},
+          {"--max-restarts", &O::max_restarts, from(0, kMany), kTrain, "N", "0, or 10 with --elastic or --hot-restart",
+           "Starts the job again after a rank died or failed, at most so often. It resumes from the newest checkpoint. "
+           "Under a launcher, use the launcher's option."},
+          {"--hot-restart", &O::hot_restart, Anything{}, kTrain, "", "",
+           "Keeps shards and optimizer state in memory that outlives a rank. After a kill the job repeats the broken "
+           "step, without a checkpoint. On one host, without a launcher."},
+          {"--elastic", &O::elastic, Form{is_rank_range, "the least and the most ranks, such as 2:4"}, kTrain,
+           "MIN:MAX", "none",
+           "After the death of a rank, continues with the others, at least MIN. From the next checkpoint on it has MAX "
+           "again; SIGUSR2 saves one at once. A step keeps the micro-batches of MAX ranks, and the weights their bits. "
+           "Under torchrun or SLURM a run resumes with any number of ranks from MIN to MAX."},
+          {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
+           "Ends the job if a rank makes no progress for so long. Before that, every rank writes the stacks of its "
+           "threads to RUN/hang-RANK.txt. Choose more than a micro-batch, a validation or a save takes."}};
 }
 
 std::vector<Row> sharding_rows() {
-  return {
-      {"--strategy", &O::strategy, words(kStrategies), kTrain, "STRATEGY", "",
-       "Chooses what is divided among the ranks."},
-      {"--shard-group-size", &O::shard_group_size, from(0, 1024), kTrain, "RANKS",
-       "all, or a host's for hybrid strategies", "Number of ranks that hold the model once among them."},
-      {"--param-dtype", &O::param_dtype, words(kDtypes), kTrainAndSample, "DTYPE", "",
-       "Dtype of full parameters, and of the forward and the backward pass."},
-      {"--reduce-dtype", &O::reduce_dtype, words(kDtypes), kTrain, "DTYPE", "",
-       "Dtype of gradients on their way between ranks. Their sums are fp32."},
-      {"--buffers", &O::buffers, from(2, 1024), kTrainAndSample, "UNITS", "",
-       "Number of units that are full at once, where gathers copy. A layer is a unit."},
-      {"--prefetch", &O::prefetch, from(0, 1024), kTrainAndSample, "UNITS", "",
-       "Number of units that are gathered ahead of their use."},
-      {"--activation-checkpoint", &O::activation_checkpoint,
-       Form{names_layers, "none, all, selective, or a number of layers from 1 to 4096"}, kTrain, "LAYERS", "",
-       "Layers that keep their input alone for the backward, which runs them again. Less memory for a third more "
-       "computation, and the same bits. A number is spread evenly over the layers; selective is all of them, but the "
-       "results of matrix products and of attention are kept, so that nearly no time is lost."},
-      {"--activation-memory", &O::activation_memory, kUpToBytes, kTrain, "BYTES", "any",
-       "Memory of activations per rank, such as 1.5GB. The first step measures; from the second on each layer keeps "
-       "all that its backward needs, the results of its products, or its input, so that the least time is lost "
-       "within it. The same bits."},
-      {"--cpu-offload", &O::cpu_offload, Anything{}, kTrain, "", "",
-       "Ranks on GPUs keep their shards and the optimizer's state in the host's memory. The sums of gradients lie "
-       "there as well, and the CPU updates the weights. The GPU holds the layers in use. On CPUs nothing changes."},
-      {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
-       "Keeps the optimizer's state, or all of a model's shards, in files that are mapped into memory. They take "
-       "memory only while a layer uses them; the weights are the same to the bit."},
-      {"--offload-activations", &O::offload_activations, Anything{}, kTrain, "", "",
-       "Keeps what the forward saves for the backward, in tensors of 64 KiB and more, in files instead of in memory. "
-       "With --activation-checkpoint these are the inputs of layers. The weights are the same to the bit."},
-      {"--offload-directory", &O::offload_directory, Anything{}, kTrain, "FOLDER", "offload in the run's folder",
-       "Folder of the files of --offload and --offload-activations, best on a fast local disk. It has room for 16 "
-       "bytes per parameter, or 8 with --offload optimizer, divided among the ranks, and for the activations of each "
-       "rank; nothing is left there."}};
+  return {{"--strategy", &O::strategy, words(kStrategies), kTrain, "STRATEGY", "",
+           "Chooses the state that is divided among the ranks."},
+          {"--shard-group-size", &O::shard_group_size, from(0, 1024), kTrain, "RANKS",
+           "all, or a host's for hybrid strategies", "Number of ranks that together hold the model once."},
+          {"--param-dtype", &O::param_dtype, words(kDtypes), kTrainAndSample, "DTYPE", "",
+           "Dtype of full parameters, and of the forward and the backward pass."},
+          {"--reduce-dtype", &O::reduce_dtype, words(kDtypes), kTrain, "DTYPE", "",
+           "Dtype of gradients sent between ranks. Their sums are fp32."},
+          {"--buffers", &O::buffers, from(2, 1024), kTrainAndSample, "UNITS", "",
+           "Number of units that are full at once, if gathers copy. A layer is a unit."},
+          {"--prefetch", &O::prefetch, from(0, 1024), kTrainAndSample, "UNITS", "",
+           "Number of units that are gathered ahead of their use."},
+          {"--activation-checkpoint", &O::activation_checkpoint,
+           Form{names_layers, "none, all, selective, or a number of layers from 1 to 4096"}, kTrain, "LAYERS", "",
+           "Layers that keep only their input for the backward, which runs them again. This saves memory for a third "
+           "more computation, with the same bits. A number is spread evenly over the layers. selective is all layers, "
+           "but keeps the results of matrix products and attention, and costs nearly no time."},
+          {"--activation-memory", &O::activation_memory, kUpToBytes, kTrain, "BYTES", "any",
+           "Memory of activations per rank, such as 1.5GB. The first step measures. From the second on each layer "
+           "keeps all its activations, the results of its products, or only its input, with the least extra time "
+           "within the limit. The bits are the same."},
+          {"--cpu-offload", &O::cpu_offload, Anything{}, kTrain, "", "",
+           "Ranks on GPUs keep their shards and the optimizer's state in the host's memory. The sums of gradients lie "
+           "there as well, and the CPU updates the weights. The GPU holds the layers in use. On CPUs nothing changes."},
+          {"--offload", &O::offload, words(kOffloads), kTrain, "WHAT", "",
+           "Keeps the optimizer's state, or all of a model's shards, in files mapped into memory. They need memory "
+           "only while a layer uses them. The weights are the same to the bit."},
+          {"--offload-activations", &O::offload_activations, Anything{}, kTrain, "", "",
+           "Keeps tensors that the forward saves for the backward, of 64 KiB or more, in files instead of in memory. "
+           "With --activation-checkpoint these are the inputs of layers. The weights are the same to the bit."},
+          {"--offload-directory", &O::offload_directory, Anything{}, kTrain, "FOLDER", "offload in the run's folder",
+           "Folder of the files of --offload and --offload-activations, best on a fast local disk. It needs 16 bytes "
+           "per parameter, or 8 with --offload optimizer, divided among the ranks, and room for the activations of "
+           "each rank. No file is left there."}};
 }
 
 }  // namespace

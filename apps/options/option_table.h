@@ -63,8 +63,8 @@ const std::vector<Row>& option_rows();
 // The row of a flag; none: nullptr.
 const Row* row_of(const std::string& flag);
 
-// Of two options that say the same, the first gives way to the second where one is in the file and the other on the
-// command line, and is not saved where the second is set.
+// Two options for one setting. If both are given, one in the file and one on the command line, `leader` wins; only it
+// is saved.
 struct Rivals {
   const char* follower;
   const char* leader;

@@ -1,4 +1,4 @@
-// What `fsdp-train sample` is told to write from.
+// The source of `fsdp-train sample`: a run, a checkpoint or a model.
 #pragma once
 
 #include <filesystem>

@@ -70,7 +70,7 @@ struct SourceLine {
   std::string path, text;
 };
 
-// Of several sources their tokens, shares and epochs.
+// The tokens, shares and epochs of several sources.
 std::vector<SourceLine> source_lines(const Options& options, const data::Corpus& corpus) {
   if (corpus.sources.size() < 2) return {};
   double weights = 0;

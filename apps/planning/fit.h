@@ -1,4 +1,4 @@
-// Whether a run fits into its host, and what else would.
+// Checks if a run fits into its host, and finds changes that make it fit.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ enum class Fit {
 };
 
 Fit fit(const RunPlan& plan);
-// Whether there is room on the disk for what lies in files.
+// True if there is room on the disk for what lies in files.
 bool fits_on_disk(const RunPlan& plan);
 
 // Lines that end with a newline, of at most 80 columns.

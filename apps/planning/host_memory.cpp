@@ -27,7 +27,7 @@ PlannedOffload::Bytes activations_of(const RunPlan& plan, const Options& options
   return {.in_memory = plan.activations.bytes(options)};
 }
 
-// Of tensors that are no activations: what there is of all in memory beside the most of these.
+// Bytes of tensors that are not activations: the total in memory at the peak, minus the activations' peak.
 double temporary_bytes(const RunPlan& plan, const Options& options) {
   if (!plan.tensors.is_known()) return logits_bytes(plan, options);
   const double all = plan.tensors.bytes(options, most_logits_bytes(plan.host) + logits_again_bytes(plan.host));

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-// Of this thread, and of autograd's that work for it. Ended on the thread that made it.
+// Counts tensors of this thread, and of autograd's threads that work for it. Ended on the thread that made it.
 class LiveTensors {
  public:
   using Moment = std::map<int64_t, int64_t>;  // how many there are, by their bytes

@@ -46,7 +46,7 @@ ElementRange shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, i
   return {begin, begin + sizes.shard};
 }
 
-// Of pieces, which have no padding.
+// State is per piece, without padding.
 int64_t state_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSharding& sharding) {
   int64_t bytes = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {
@@ -58,7 +58,7 @@ int64_t state_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSh
   return bytes;
 }
 
-// The sums of a shard's gradients; one rank alone keeps those that autograd makes, which have no padding.
+// The sums of a shard's gradients; one rank alone keeps autograd's own, without padding.
 int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padded) {
   int64_t numel = 0, offset = 0;
   for (const PlannedParameter& parameter : unit) {
@@ -135,7 +135,7 @@ int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding
   return rank == 0 ? std::min(sharding.buffers, static_cast<int64_t>(units.size())) * largest : 0;
 }
 
-// Full units are the files of the ranks that hold the model once, and take memory once for them; those that come over
+// Full units are the files of the ranks that hold the model once, and take memory once for them. Units that come over
 // the network for each use lie in buffers.
 int64_t full_in_files(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
   if (!sharding.offloads_shards || (spans_hosts(sharding) && sharding.shares_buffers)) return 0;
@@ -148,7 +148,7 @@ int64_t full_in_files(const std::vector<UnitSizes>& units, const PlannedSharding
   return sharding.param_bytes * (sharding.shares_buffers ? buffers * largest : all);
 }
 
-// Of one unit, what a step works on: this rank's shard, the sum of its gradients, the optimizer's state.
+// The state of one unit for a step: this rank's shard, the sum of its gradients, the optimizer's state.
 struct UnitState {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
   // Sums that replicas read stay in memory, and so do those of one rank alone, which are autograd's own.
@@ -238,7 +238,7 @@ std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const
       if (sharding.copies_for_saves && rank < sharding.group)
         plan.save_copy += count * saved_bytes(unit, shard_of(unit_sizes, sharding, rank), sharding);
     }
-    // One rank alone has no gradients but those that autograd has made.
+    // One rank alone has only autograd's own gradients.
     if (sharding.ranks == 1 && sharding.one_micro_batch && !sharding.shards_on_host) plan.late = plan.gradients;
     // A step works on one unit while the next is read ahead.
     plan.resident =

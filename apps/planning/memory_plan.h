@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-// What AdamW keeps of one moment of a piece, in bytes.
+// The bytes of one AdamW moment of a piece.
 struct PlannedMoment {
   int64_t per_element = 4;
   int64_t per_block = 0;  // of 64 elements

@@ -32,8 +32,8 @@ struct Counted {
   double seconds;  // until all ranks had done theirs
 };
 
-// What this rank does while all work: products of two matrices of this width, the second one transposed, as a linear
-// layer takes its weight.
+// This rank's work while all measure: products of two matrices of this width, the second one transposed, like a linear
+// layer's weight.
 Counted count_products(fsdp::World& world, int64_t width, int most_in_a_row, const torch::TensorOptions& options) {
   constexpr double kWindow = 0.05, kShort = 0.01;  // seconds
   const torch::Tensor left = torch::ones({width, width}, options), right = torch::ones({width, width}, options);

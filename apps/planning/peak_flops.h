@@ -5,9 +5,9 @@
 
 namespace trainer {
 
-// Floating-point operations per second that all ranks together reach in products of large square matrices of `dtype` on
-// their devices, all at the same time and each with its threads: the best of a few widths, some tenths of a second.
-// Ranks beyond the cores do not add to it. A collective.
+// Floating-point operations per second of all ranks together, in products of large square matrices of `dtype` on their
+// devices. All work at the same time, each with its threads. It is the best of a few widths, and takes some tenths of a
+// second. Ranks beyond the cores do not add to it. A collective.
 double measured_peak_flops(fsdp::World& world, torch::ScalarType dtype);
 
 }  // namespace trainer

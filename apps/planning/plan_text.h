@@ -9,7 +9,7 @@ namespace trainer {
 // An indented line: `name`, and beside it the text, in as many lines as 80 columns ask for.
 std::string plan_line(const std::string& name, const std::string& text);
 
-// Of all ranks they may be more than 64 bits hold.
+// For all ranks together they may not fit into 64 bits.
 std::string plan_bytes(double count);
 
 // "3.12 TFLOP"

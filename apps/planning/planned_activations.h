@@ -24,14 +24,14 @@
 namespace trainer {
 
 // The sizes: batch, context, heads that share keys and values, heads of these, width of a head, width of the model,
-// width of the MLP, vocabulary, rank of adapters. Those that follow from others, or are absent, are 1.
+// width of the MLP, vocabulary, rank of adapters. Sizes that follow from others, or are absent, are 1.
 using ActivationSizes = std::array<int64_t, 9>;
 ActivationSizes activation_sizes(const Options& options);
 
-// The run with primes for its sizes, but for those that are 1: operators treat a dimension of 1 in a way of its own.
+// The run with primes for its sizes. Sizes of 1 stay, because operators treat a dimension of 1 specially.
 Options with_prime_sizes(const Options& options);
 
-// Of the loss's logits: an entry of the vocabulary for each token, and nothing else. The power of each size.
+// The powers of the loss's logits: an entry of the vocabulary for each token, and nothing else. The power of each size.
 std::array<int, std::tuple_size_v<ActivationSizes>> powers_of_logits(const ActivationSizes& sizes);
 
 // The bytes of logits that a run's loss keeps of all that there are: those grow with no product of sizes beyond its
@@ -52,7 +52,7 @@ class PlannedActivations {
     std::function<fsdp::ActivationPlan(const fsdp::ActivationTimeline& timeline, int64_t budget)> plan;
   };
 
-  // Of nothing: 0 bytes.
+  // No activations: 0 bytes.
   PlannedActivations() = default;
   explicit PlannedActivations(Run run, KeptLogitBytes kept_logits = nullptr, Budgeted budgeted = {})
       : run_(std::move(run)), kept_logits_(std::move(kept_logits)), budgeted_(std::move(budgeted)) {}

@@ -29,7 +29,7 @@ class PlannedOffload {
   // At every moment of a micro-batch when they are most.
   using Run = std::function<std::vector<Moment>(const Options& tiny)>;
 
-  // Of nothing: 0 bytes.
+  // No activations: 0 bytes.
   PlannedOffload() = default;
   explicit PlannedOffload(Run run, KeptLogitBytes kept_logits = nullptr)
       : run_(std::move(run)), kept_logits_(std::move(kept_logits)) {}

@@ -1,6 +1,6 @@
-// The most that tensors in memory take in a micro-batch, activations among them, as a function of a run's sizes:
-// gradients on their way, results that nobody keeps, logits, an embedding's gradient. With --eval-only those of a
-// forward pass alone. As planned_activations.h.
+// The peak of tensors in memory in a micro-batch, as a function of a run's sizes: activations, gradients in transit,
+// temporary results, logits, an embedding's gradient. With --eval-only those of a forward pass alone. As
+// planned_activations.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PlannedTensors {
   using Moments = std::set<std::map<int64_t, int64_t>>;
   using Run = std::function<Moments(const Options& tiny)>;
 
-  // Of nothing: 0 bytes.
+  // No tensors: 0 bytes.
   PlannedTensors() = default;
   explicit PlannedTensors(Run run) : run_(std::move(run)) {}
   bool is_known() const { return run_ != nullptr; }

@@ -162,7 +162,7 @@ struct Reached {
   double bytes;
 };
 
-// As many steps of one kind as are needed, or can be made; those that save nothing are not made.
+// As many steps of one kind as are needed or possible; steps that save nothing are left out.
 Reached as_far_as_needed(Reached from, Step step, double available) {
   while (from.bytes > available) {
     const std::optional<Options> changed = step(from.plan.options);

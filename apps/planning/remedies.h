@@ -13,9 +13,9 @@ struct Remedy {
   double bytes = 0;    // that the ranks of a host then take, by the plan's arithmetic
 };
 
-// Single changes that save something, from those that change no result to those that change what is learned; each goes
-// as far as it must for the ranks of a host to take at most `available` bytes, or as far as it can. Where none of them
-// is enough, the last is as many of them together as are needed, or all.
+// Single changes that save memory. Changes without effect on results come first, changes of the learned model last.
+// Each goes as far as needed for the ranks of a host to take at most `available` bytes, or as far as possible. Where
+// none of them is enough, the last is as many of them together as are needed, or all.
 std::vector<Remedy> remedies(const RunPlan& plan, double available);
 
 }  // namespace trainer

@@ -18,7 +18,7 @@ struct PassTimes {
   double update_of_parameter = 0;  // the optimizer's, for one parameter
 };
 
-// What is known of a host without training on it.
+// Facts about a host that are known without training on it.
 struct Host {
   bool on_gpus = false;                             // the ranks compute on GPUs, and `memory` is the GPUs'
   std::optional<double> memory = std::nullopt;      // bytes that are left for the ranks; none: not known
@@ -31,7 +31,7 @@ struct Host {
   std::optional<PassTimes> passes = std::nullopt;   // none: not measured
 };
 
-// Of --memory and --peak-flops, which are in `options`, neither is in `host`: they are another's.
+// `host` has neither --memory nor --peak-flops, which are in `options`: they describe another machine.
 struct RunPlan {
   Options options;                                // resolved
   std::optional<int64_t> windows = std::nullopt;  // of the training data, where it is known

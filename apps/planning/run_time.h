@@ -11,7 +11,7 @@ namespace trainer {
 // ones.
 inline constexpr double kExpectedMfu = 0.5;
 
-// Of all ranks.
+// The operations of all ranks.
 double flops_of_step(const Options& options);
 
 // At the expected share of so many operations per second and rank.
@@ -24,7 +24,7 @@ double step_seconds(const Options& options, const PassTimes& passes);
 // lines end with a newline and have at most 80 columns.
 std::string time_text(const RunPlan& plan);
 
-// Whether the number of steps is known: it is not for epochs of data that is not.
+// True if the number of steps is known: it is not for epochs of data that is not.
 bool knows_steps(const RunPlan& plan);
 
 }  // namespace trainer

@@ -17,7 +17,7 @@ class TensorForms {
   TensorForms() = default;
   using Powers = std::array<int, std::tuple_size_v<ActivationSizes>>;  // of the sizes
 
-  // Of tensors with so many bytes, and how many there are of each, in a model with these sizes, which are different
+  // The forms of tensors, from their bytes and the number of each, in a model with these sizes, which are different
   // primes.
   TensorForms(const std::map<int64_t, int64_t>& number_of_bytes, const ActivationSizes& primes);
 

@@ -11,9 +11,9 @@ namespace trainer {
 // {"runs": [{"name", "step": [...], "tokens": [...], "seconds": [...],
 //            "series": {"loss": {"mean": [...], "low": [...], "high": [...]}, "validation_loss": {"step": [...], ...}},
 //            "memory": [{"name", "bytes": [...]}], "events": [{"step", "text"}]}]}
-// Arrays of a run are as long as its "step", but those of a series with steps of its own; "low" and "high" are absent
-// where each number is of one record. null stands for what is not known, or not finite. However long the runs are,
-// the result has some 400 kB per run, and 3 MB at most for up to thirty.
+// Arrays of a run are as long as its "step", except in a series with its own steps. "low" and "high" are absent if each
+// number is of one record. A null is an unknown number, or one that is not finite. However long the runs are, the
+// result has some 400 kB per run, and 3 MB at most for up to thirty.
 std::string curves_json(const std::vector<RunFolder>& runs);
 
 }  // namespace trainer

@@ -18,7 +18,7 @@ std::string section(const char* id, const char* title, const std::string& conten
   return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", id, title, content);
 }
 
-// The last of each folder, but for those that were removed since.
+// The last of each folder, except removed ones.
 std::vector<CheckpointRecord> checkpoints_there(const RunMetrics& metrics) {
   std::vector<CheckpointRecord> there;
   const auto forget = [&](const std::string& folder) {

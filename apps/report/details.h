@@ -10,7 +10,7 @@
 namespace trainer {
 
 std::string events_section(const std::vector<RunFolder>& runs);
-std::string checkpoints_section(const std::vector<RunFolder>& runs);  // those that are there
+std::string checkpoints_section(const std::vector<RunFolder>& runs);  // the present ones
 std::string samples_section(const std::vector<RunFolder>& runs);
 std::string problems_section(const std::vector<RunFolder>& runs);
 

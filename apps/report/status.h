@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-// From the last process's record of its end; without one, from whether somebody holds the run's lock. Of a record that
-// was made before there were such records it is known whether all steps are done.
+// From the last process's record of its end; without one, from the run's lock. For an older run without such records,
+// only "all steps are done" is known.
 RunStatus status_of(const RunFolder& run, bool is_locked);
 
 // "running", "finished", "stopped", "failed", "broken off"; empty where it is not known.

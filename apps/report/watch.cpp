@@ -52,7 +52,7 @@ class Watch {
   Watch(const std::vector<fs::path>& folders, const fs::path& file, const WatchOptions& options)
       : folders_(folders), file_(file), options_(options) {}
 
-  // Whether there is more to come.
+  // True if there is more to come.
   bool write() try {
     const bool may_begin = any_is_locked(folders_);  // asked first: what it says of a file is then not older
     try {

@@ -1,5 +1,5 @@
 // The folder of one checkpoint, as docs/checkpoint_format.md has it, without LibTorch: what it is called, whether it is
-// one of ours, and which of its files belong to it. Whether these are whole shows when it is loaded.
+// one of ours, and which of its files belong to it. A load checks the files themselves.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ void check_step_in_name(const std::filesystem::path& folder, int64_t step);
 // A folder, no symbolic link, whose manifest says that it is a checkpoint of this library.
 bool is_checkpoint(const std::filesystem::path& folder);
 
-// Whether `folder` is one with nothing else in it, or empty: a save may take its place.
+// True if `folder` is one with nothing else in it, or empty: a save may take its place.
 bool is_replaceable(const std::filesystem::path& folder);
 
 // Throws fsdp::Error for a manifest that is damaged, or claims shards that the folder does not hold.
 void check_shards(const std::filesystem::path& folder);
 
-// Of the files that belong to it; 0 where they cannot be listed.
+// The bytes of its files; 0 if they cannot be listed.
 int64_t bytes_of_checkpoint(const std::filesystem::path& folder);
 
-// Whether `folder`, no link, holds files of a checkpoint alone, or nothing.
+// True if `folder`, no link, holds files of a checkpoint alone, or nothing.
 bool holds_checkpoint_files_only(const std::filesystem::path& folder);
 
-// Renames it to FOLDER.partial-remove, with which it stops being a checkpoint, syncs that, and removes it: what a
-// killed process leaves is a name that nobody takes for a checkpoint, and tidy_after_crash removes. Throws fsdp::Error
-// when it cannot, and when other files lie in the folder: these stay where they are.
+// Renames it to FOLDER.partial-remove, so that it is no checkpoint any more, syncs that, and removes it. If the process
+// is killed meanwhile, tidy_after_crash removes the rest. Throws fsdp::Error when it cannot, and when other files lie
+// in the folder: these stay where they are.
 void remove_checkpoint(const std::filesystem::path& folder);
 
 // Removes the files of a checkpoint, the manifest first, and the folder, where they lie. Throws as remove_checkpoint.

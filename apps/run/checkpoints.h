@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-// The complete checkpoints directly under `run`, the newest first; none where there is no such folder. Whether their
-// files are whole shows when they are loaded. Throws fsdp::Error for a folder that cannot be read.
+// The complete checkpoints directly under `run`, the newest first; none where there is no such folder. A load checks
+// the files themselves. Throws fsdp::Error for a folder that cannot be read.
 std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
 // The same, with those folders of a checkpoint's name that hold anything but have no manifest any more.
@@ -28,12 +28,12 @@ void set_later_checkpoints_aside(const std::filesystem::path& run, int64_t step)
 std::string make_way_for(const std::filesystem::path& checkpoint);
 
 // Removes what a process that was killed left in the folder of a run while it saved or removed a checkpoint there, and
-// gives a checkpoint that it had moved aside its name back. Whoever calls it holds the run's lock. What another program
-// is saving to is left alone; so is what cannot be removed, which is in nobody's way.
+// gives a checkpoint that it had moved aside its name back. The caller holds the run's lock. Folders that another
+// program is saving to are left alone, and so are folders that cannot be removed.
 void tidy_after_crash(const std::filesystem::path& run);
 
-// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. What only looks like one, a symbolic link and
-// files that are no part of a checkpoint stay. What cannot be removed as a whole is a problem.
+// Removes all but the newest `keep` checkpoints of a run; 0 keeps all. Lookalikes, symbolic links and files that are no
+// part of a checkpoint stay. A folder that cannot be removed as a whole is a problem.
 struct RemovedCheckpoints {
   std::vector<std::filesystem::path> folders;  // that are gone
   std::vector<std::string> problems;           // a sentence each

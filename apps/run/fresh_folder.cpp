@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "run-";
 
-// Of run-7; 0 for what is called otherwise.
+// 7 for run-7; 0 for other names.
 int64_t number_of_run(const std::string& name) {
   if (!name.starts_with(kPrefix)) return 0;
   int64_t number = 0;

@@ -8,8 +8,8 @@ namespace trainer {
 // Its name: a number above all that are there.
 std::string next_run_folder();
 
-// Makes it, and returns its name. Of several that ask at once each gets one of its own. Throws fsdp::Error where it
-// cannot be made.
+// Makes it, and returns its name. Several callers at once each get their own. Throws fsdp::Error where it cannot be
+// made.
 std::string make_run_folder();
 
 // Removes the folder when it is destroyed, if it is still empty then: that of a run that came to nothing.

@@ -15,7 +15,7 @@ inline constexpr int kUsageError = 2;  // the exit code
 void print_problems(const std::vector<std::string>& problems, const std::string& configuration = "",
                     Command command = Command::Train);
 
-// Whether a launcher's environment says that this process is a rank: torchrun's and its like, Open MPI's or SLURM's.
+// True if a launcher's environment says that this process is a rank: torchrun's and its like, Open MPI's or SLURM's.
 // Then all ranks find the same problems, and should not all say them.
 bool is_started_as_rank();
 

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// Whether any rank has problems. The first that has some prints them: rank 0, where it is one of those. A collective.
+// True if any rank has problems. The first that has some prints them: rank 0, where it is one of those. A collective.
 bool refuse_together(fsdp::World& world, const std::vector<std::string>& problems);
 
 }  // namespace trainer

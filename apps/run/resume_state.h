@@ -16,9 +16,9 @@ struct ResumeState {
   int64_t validations_since_best = 0;
 };
 
-// As the notes of a checkpoint (fsdp/checkpoint.h), and back. What the notes lack keeps its default: a checkpoint may
-// come from another program. Throws fsdp::Error for notes that are damaged: no
-// numbers, or none that a run can have.
+// As the notes of a checkpoint (fsdp/checkpoint.h), and back. Fields that the notes lack keep their default: a
+// checkpoint may come from another program. Throws fsdp::Error for notes that are damaged: no numbers, or none that a
+// run can have.
 std::map<std::string, std::string> to_notes(const ResumeState& state);
 ResumeState from_notes(const std::map<std::string, std::string>& notes);
 

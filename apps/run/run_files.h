@@ -11,8 +11,8 @@ inline constexpr std::array kRunFiles = {
     "config.json", "config.toml",       "tokenizer.json",          "tokenizer.model",
     "sample.txt",  "model/config.json", "model/model.safetensors", "model/tokenizer.json"};
 
-// Removes what processes left that were killed while they wrote such a file (files::ReplacedFile). Whoever calls it
-// holds the run's lock. What cannot be removed stays, and is in nobody's way.
+// Removes what processes left that were killed while they wrote such a file (files::ReplacedFile). The caller holds the
+// run's lock. Files that cannot be removed stay, and do no harm.
 void remove_unfinished_files(const std::filesystem::path& run);
 
 }  // namespace trainer

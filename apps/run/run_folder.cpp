@@ -73,7 +73,7 @@ bool has_record(const fs::path& run) {
   });
 }
 
-// The files that a run writes beside its record would replace those that somebody else made, a model's for one.
+// The files that a run writes beside its record would replace other files, for example a model's.
 std::string foreign_files_problem(const std::string& run) {
   const auto has = [&](const char* name) {
     std::error_code ignored;

@@ -1,4 +1,4 @@
-// Whether a run may have the folder that it was given.
+// Checks that a run may use its folder.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@ namespace trainer {
 // The checkpoint that --checkpoint or --resume names; empty: none.
 std::string named_checkpoint(const Options& options);
 
-// Whether the checkpoint lies in `run`, which exists.
+// True if the checkpoint lies in `run`, which exists.
 bool is_of_run(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
-// Why RUN is no folder for a run, or not one that was there before: a file lies there that a run would write over, and
-// no record of a run; or its lock is none. Empty: nothing of that.
+// Why RUN cannot be a run's folder: it has a file that a run would overwrite and no record of a run, or its lock is not
+// a run's. Empty: nothing of that.
 std::string foreign_folder_problem(const std::string& run);
 // The part about the lock.
 std::string foreign_lock_problem(const std::string& run);

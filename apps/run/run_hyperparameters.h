@@ -1,4 +1,4 @@
-// What TensorBoard's table of hyperparameters says of a run.
+// A run's row in TensorBoard's table of hyperparameters.
 #pragma once
 
 #include "metrics/hyperparameters.h"

@@ -16,9 +16,9 @@ class RunLock {
   // where the folder cannot be written.
   explicit RunLock(const std::filesystem::path& run);
 
-  // Whether the path still leads to the folder that the run locked, whatever files are left in it.
+  // True if the path still leads to the folder that the run locked, whatever files are left in it.
   bool has_same_folder() const;
-  // Whether others see it: somebody may have removed the file or the folder, or moved that away.
+  // True if others see it: the file or the folder may have been removed or moved.
   bool is_in_place() const { return lock_->is_in_place(); }
   // Takes the lock again where it is not in place, and makes the folder for it. Throws as the constructor does; then
   // all is as it was.

@@ -17,7 +17,7 @@ inline constexpr const char* kNoData = "none";
 // a step".
 using RunSettings = std::map<std::string, std::string>;
 
-// Of options that are resolved, and of the data: where tokens lie may change, what they are may not. Reads the data:
+// The settings of resolved options and of the data: the place of tokens may change, the tokens may not. Reads the data:
 // all of it, or of more than 2^28 tokens a part (data/content.h).
 RunSettings settings_of(const Options& options, const data::Corpus& corpus);
 
@@ -35,7 +35,7 @@ struct SettingsDifference {
 // they may have changed elsewhere. It makes no other run. Empty: there is nothing to tell.
 std::string difference_of_files(const RunSettings& saved, const RunSettings& given);
 
-// Of the settings that a checkpoint has. One that knows less than this program differs in nothing that it does not
+// Compares with the settings of a checkpoint. One that knows less than this program differs in nothing that it does not
 // know, and a number of micro-batches that follows from the number of ranks is no difference.
 SettingsDifference difference(const RunSettings& saved, const RunSettings& given);
 

@@ -16,7 +16,7 @@ fsdp::Options sharding_of(const Options& options);
 // Where state and activations lie in files; empty where none do.
 std::filesystem::path offload_folder_of(const Options& options);
 
-// Of the passes' matrices.
+// The dtype of the passes' matrices.
 torch::ScalarType compute_dtype_of(const Options& options);
 
 }  // namespace trainer

@@ -8,7 +8,7 @@ namespace trainer {
 class SharedFlag {
  public:
   void set() { value_.set(true); }
-  // Whether nobody had set it before.
+  // True if it was not set before.
   bool set_first() { return !value_.exchange(true); }
   void clear() { value_.set(false); }
   bool is_set() const { return value_.get(); }

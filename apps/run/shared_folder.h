@@ -1,5 +1,5 @@
-// Whether the folder of a run is one that all hosts of the job share: every rank writes its part of a checkpoint there,
-// and any rank may be the one that goes on with the run.
+// Checks that all hosts of the job share the run's folder: every rank writes its part of a checkpoint there, and any
+// rank may resume the run.
 #pragma once
 
 #include <fsdp/world.h>

@@ -17,7 +17,7 @@ int64_t threads_before(const Options& options) try {
   const bool goes_on = !options.run.empty() && options.resume != "never" && options.checkpoint.empty();
   if (is_said || !goes_on || checkpoints_of(options.run).empty()) return 0;
   const std::filesystem::path path = std::filesystem::path(options.run) / "config.json";
-  const std::string name = path.string();  // nobody reads the message
+  const std::string name = path.string();  // the message is not used
   const fsdp::files::Json before = fsdp::files::read_json(path, name, kMostBytes);
   const int64_t ranks = fsdp::files::whole_number(before, "ranks", name, 1, kMost);
   return ranks == options.ranks ? fsdp::files::whole_number(before, "threads", name, 0, kMost) : 0;

@@ -37,7 +37,7 @@ class Spawn {
       posix_spawn_file_actions_addopen(&files_, output, "/dev/null", O_WRONLY, 0);
     }
   }
-  // Ctrl-C is for the program that asks; the process ends when nobody does.
+  // Ctrl-C is for the calling program; the process ends with its caller.
   void block_signals() {
     sigset_t blocked;
     sigemptyset(&blocked);

@@ -1,4 +1,4 @@
-// A program that answers questions, one after the other, and lives as long as somebody asks.
+// A program that answers requests, one after the other, and lives as long as its caller.
 #pragma once
 
 #include <sys/types.h>

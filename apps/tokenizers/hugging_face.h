@@ -11,8 +11,7 @@
 
 namespace tokenizers {
 
-// Whether a Python with the package is found: the one that FSDP_PYTHON names, otherwise that of this project's .venv,
-// or python3.
+// True if a Python with the package is found: FSDP_PYTHON, otherwise that of this project's .venv, or python3.
 bool has_hugging_face();
 
 // `json`: the text of a tokenizer.json; `name`: what messages call it. Throws fsdp::Error for one that is damaged, and

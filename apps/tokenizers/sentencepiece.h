@@ -12,7 +12,7 @@
 
 namespace tokenizers {
 
-// Whether this build has the library. Without it, what follows throws fsdp::Error that says so.
+// True if this build has the library. Without it, what follows throws fsdp::Error that says so.
 bool has_sentencepiece();
 // Why it cannot be used, found out by loading it; empty where it can.
 std::string sentencepiece_problem();
@@ -25,11 +25,10 @@ std::shared_ptr<const Tokenizer> make_sentencepiece(std::string model, const std
 using NextSentence = std::function<std::optional<std::string_view>()>;
 inline constexpr size_t kLongestSentence = 4096;
 
-// The bytes of a model trained on the sentences: byte-pair encoding (Sennrich, Haddow and Birch, 2016,
-// https://arxiv.org/abs/1508.07909) with a token for each byte, for what no other token covers, so that any text in
-// UTF-8 comes back as it was. `vocabulary` is the number of tokens, fewer where the text does not give as many. The
-// same model for the same sentences. Throws fsdp::Error when the vocabulary is too small for the text's characters, or
-// the text is too short.
+// The bytes of a model trained on the sentences by byte-pair encoding (Sennrich, Haddow and Birch, 2016,
+// https://arxiv.org/abs/1508.07909). It has a token for each byte, so that any text in UTF-8 is decoded to itself.
+// `vocabulary` is the number of tokens, fewer where the text does not give as many. The same model for the same
+// sentences. Throws fsdp::Error when the vocabulary is too small for the text's characters, or the text is too short.
 std::string train_sentencepiece(const NextSentence& next, int64_t vocabulary);
 
 }  // namespace tokenizers

@@ -18,7 +18,7 @@ constexpr int64_t kMostPieces = int64_t{1} << 22;
 constexpr size_t kLongestNormalised = 1024;  // bytes that take the place of one character; Unicode knows 33
 static_assert(std::endian::native == std::endian::little, "numbers of models are read as they lie in memory");
 
-// Of a message in the wire format; the library knows no groups.
+// The types of a message in the wire format; the library has no groups.
 enum class WireType : uint32_t { Varint = 0, EightBytes = 1, Length = 2, FourBytes = 5 };
 
 struct WireField {

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace sentencepiece::logging {
-// Of the library, but in none of its public headers.
+// A function of the library that is in none of its public headers.
 void SetMinLogLevel(int level);
 }  // namespace sentencepiece::logging
 
@@ -111,7 +111,7 @@ bool train(FsdpSentences sentences, int32_t vocabulary, FsdpTextSink model, Fsdp
 
 const FsdpSentencePiece* fsdp_sentencepiece() {
   // The library tells its doings on standard error; what matters comes back as a status. Nor could it print there: with
-  // RTLD_DEEPBIND its std::cerr may be one that nobody has constructed.
+  // RTLD_DEEPBIND its std::cerr may not be constructed.
   constexpr int kNothing = 4;
   sentencepiece::logging::SetMinLogLevel(kNothing);
   static constexpr FsdpSentencePiece kFunctions = {load, unload, vocabulary, end_of_text, encode, decode, train};

@@ -19,8 +19,8 @@ class Tokenizer {
 
   virtual std::string name() const = 0;  // "bytes", or the path of a model
   virtual int64_t vocabulary() const = 0;
-  // Ids of 0 .. vocabulary()-1. Text that is cut at the end of a line, before one that begins with no space, gives the
-  // same tokens as in one piece, but for models that begin each text with a space of their own.
+  // Ids of 0 .. vocabulary()-1. Text cut at the end of a line, before a line without a leading space, has the same
+  // tokens as uncut. Models that begin each text with a space of their own are the exception.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   // The tokens of each text; `threads` work on them.
   virtual std::vector<std::vector<int32_t>> encode_several(std::span<const std::string_view> texts, int threads) const;
@@ -40,12 +40,12 @@ class Tokenizer {
   virtual File file() const = 0;
 };
 
-// "bytes"; or the path of a sentencepiece model, of a tokenizer.json of Hugging Face, of a file that this program
-// wrote, or of a folder that holds one of them as tokenizer.model or tokenizer.json, or vocab.json and merges.txt.
-// Throws fsdp::Error that names what is missing, damaged or unknown.
+// "bytes", or the path of a sentencepiece model, of a tokenizer.json of Hugging Face, or of a file of this program.
+// Also a folder with one of them as tokenizer.model or tokenizer.json, or with vocab.json and merges.txt. Throws
+// fsdp::Error that names what is missing, damaged or unknown.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& name);
 
-// Whether make_tokenizer would find one in `folder`.
+// True if make_tokenizer would find one in `folder`.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace tokenizers

@@ -1,5 +1,5 @@
-// The one way in which TOML (https://toml.io/en/v1.0.0) is read: what nests too deep would overflow the stack of the
-// parser or of whoever destroys its tables, so it is refused before it is parsed.
+// The only reader of TOML (https://toml.io/en/v1.0.0). Deep nesting would overflow the stack of the parser or of its
+// tables' destructor, so it is refused before parsing.
 //
 // Free to call from any thread.
 #pragma once

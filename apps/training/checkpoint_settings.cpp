@@ -11,7 +11,7 @@ namespace trainer {
 
 namespace {
 
-// Of "16,384"; 0 for what is no number.
+// 16384 for "16,384"; 0 if it is no number.
 int64_t ungrouped(std::string text) {
   std::erase(text, ',');
   int64_t number = 0;

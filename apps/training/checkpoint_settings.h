@@ -1,4 +1,4 @@
-// Whether a checkpoint is one of this run's: the settings that it was saved with, beside those of today.
+// Compares a checkpoint's settings with this run's.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ struct OtherRun : AgreedError {
   using AgreedError::AgreedError;
 };
 
-enum class Settings { Kept, Free };  // whether those that make a run are to be the same
+enum class Settings { Kept, Free };  // true if the settings of the run must be the same
 
 // The settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
 struct ComparedSettings {

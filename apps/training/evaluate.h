@@ -20,8 +20,8 @@ struct Evaluation {
   fsdp::World& world;
   models::LanguageModel& model;
   const data::TokenSource& tokens;
-  // Of the model's context, spread evenly over the tokens, fewer where they have fewer; 0: every token but the first
-  // is predicted, those at the end in a shorter window.
+  // Windows of the model's context, spread evenly over the tokens; fewer if there are too few tokens. 0: every token
+  // except the first is predicted, the last ones in a shorter window.
   int64_t windows = 0;
   std::function<void(int64_t done, int64_t total)> on_progress = nullptr;  // in passes; may be empty
 };

@@ -10,9 +10,9 @@
 
 namespace trainer {
 
-// Starts the ranks, loads the weights of `checkpoint`, or of --init-from where that is empty, evaluates them on the
-// validation data, which has to be there, prints the result, and returns the exit code as `train` does. A loss that is
-// not finite is an error. Writes nothing. Call it before anything uses LibTorch: it forks. `problems` as for `train`.
+// Starts the ranks, loads the weights of `checkpoint`, or of --init-from if that is empty, and evaluates them on the
+// validation data, which must exist. Prints the result, and returns the exit code as `train` does. A loss that is not
+// finite is an error. Writes nothing. Call it before anything uses LibTorch: it forks. `problems` as for `train`.
 int evaluate_command(const Options& options, const data::Corpus& corpus, const NewestCheckpoint& checkpoint,
                      const std::vector<std::string>& problems = {});
 

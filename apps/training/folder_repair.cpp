@@ -8,7 +8,7 @@ namespace trainer {
 
 namespace {
 
-// While the folder is still the run's, the files in it are: whoever removes it may not be finished.
+// While the folder is still the run's, the files in it are, too: its removal may not be finished.
 void take_lock(const std::string& run, RunLock& lock) try {
   const bool is_own = lock.has_same_folder();  // asked first: the folder may go meanwhile
   const std::string problem = is_own ? foreign_lock_problem(run) : foreign_folder_problem(run);
@@ -18,7 +18,7 @@ void take_lock(const std::string& run, RunLock& lock) try {
   throw FolderTaken(held.what());
 }
 
-// In a folder that was there all along somebody has changed the file, and no other run has written it.
+// If the folder was there all along, the file was changed by a user, and not written by another run.
 void restore_record(const std::string& run, MetricsFile& metrics, bool is_same_folder) {
   if (metrics.is_in_place()) return;
   if (!metrics.is_replaced()) return metrics.restore();

@@ -1,4 +1,4 @@
-// A run's folder that somebody removes, moves away or changes while the run writes to it.
+// A run's folder that is removed, moved or changed while the run writes to it.
 #pragma once
 
 #include <fsdp/error.h>
@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-// Somebody else's files are where the folder was: the run cannot go on there.
+// Other files are at the folder's path: the run cannot continue there.
 class FolderTaken : public fsdp::Error {
  public:
   using Error::Error;

@@ -13,9 +13,9 @@
 
 namespace trainer {
 
-// A thread beside the rank. When the phase has not changed for `longest`, counted in time in which the rank ran, it
-// writes the file and tells standard error; the first rank of a host that does so then ends its process, after the
-// others, which find `hangs` set, have written theirs.
+// A thread beside the rank. If the phase has not changed for `longest`, counted in time in which the rank ran, it
+// writes the file and prints to standard error. The others find `hangs` set and write theirs. Then the first rank of a
+// host to do so ends its process.
 class HangWatch {
  public:
   struct Watched {
@@ -24,7 +24,7 @@ class HangWatch {
     std::function<std::string()> waits_for;  // the collective; empty text: none. Called on the watch's thread
   };
 
-  // `longest` 0: nobody watches. What is referred to outlives this.
+  // With `longest` 0 there is no watch. References outlive this.
   HangWatch(std::chrono::seconds longest, Watched watched, const RunPhase& phase, SharedFlag& hangs);
   ~HangWatch();
   HangWatch(const HangWatch&) = delete;

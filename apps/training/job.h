@@ -1,4 +1,4 @@
-// A job from its first ranks to its last: those that failed are started again, as the options say.
+// A job from its first ranks to its last: failed ranks are started again according to the options.
 #pragma once
 
 #include <fsdp/world.h>

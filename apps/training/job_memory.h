@@ -1,4 +1,4 @@
-// Facts about a job that outlive its ranks: those that are forked after a failure, and the launcher, find them here.
+// Facts about a job that outlive its ranks, for the launcher and for ranks forked after a failure.
 //
 // Made by the launcher before it forks.
 #pragma once
@@ -13,7 +13,7 @@ namespace trainer {
 
 struct JobMemory {
   int64_t attempt = 0;                // of the ranks that are forked next; 0: the first
-  bool offers_ranks = false;          // whoever starts the ranks has more of them for a job that lost some
+  bool offers_ranks = false;          // the launcher has more ranks for a job that lost some
   SharedFlag refused;                 // what was given cannot be trained with, and that was said
   SharedFlag bad_input;               // a file that was given, or the run folder, cannot be used
   SharedFlag hopeless;                // what failed would fail again
@@ -30,7 +30,7 @@ struct JobMemory {
   // A rank that merely missed one that was killed may take it for bad input: that one's exit code is another.
   static constexpr int kThrew = 1;
   bool has_bad_input(int code) const { return bad_input.is_set() && code == kThrew; }
-  // Whether a job that failed with this exit code may be started again.
+  // True if a job that failed with this exit code may be started again.
   bool may_restart(int code) const {
     return !refused.is_set() && !hopeless.is_set() && !has_bad_input(code) && signal.get() == 0;
   }

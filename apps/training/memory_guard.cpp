@@ -35,14 +35,14 @@ void check_memory(fsdp::World& world, const Options& options, const FreeMemory& 
     if (its_fit != Fit::kNot && fits_on_disk(plan)) return its_fit == Fit::kBarely ? kBarely : "";
     print(memory_table(plan) + "\n" + fit_text(plan) + "\n");
     if (its_fit != Fit::kNot) {
-      throw fsdp::Error(fmt::format(
-          "the run needs more room on the disk of '{}' than there is, as the table says. Free some, or name "
-          "a folder on another disk with --offload-directory.",
-          offload_folder_of(options).string()));
+      throw fsdp::Error(
+          fmt::format("the disk of '{}' has too little free space for the run (see the table). Free some, or name a "
+                      "folder on another disk with --offload-directory.",
+                      offload_folder_of(options).string()));
     }
     throw fsdp::Error(
-        fmt::format("the run needs more memory than {} left for it, as the table says. Take one of the changes there, "
-                    "end other programs, or train all the same with --ignore-memory.",
+        fmt::format("the run needs more memory than {} left for it, see the table. Make one of the changes there, end "
+                    "other programs, or train anyway with --ignore-memory.",
                     plan.host.on_gpus ? "the GPUs of this host have" : "this host has"));
   });
   if (found == kBarely) keep_heap_small();

@@ -6,7 +6,7 @@ namespace trainer {
 
 namespace {
 
-// The state of training, in memory. What lies in files is the optimizer's first, then the shards, then the others.
+// The state of training, in memory. Bytes in files count for the optimizer first, then the shards, then the others.
 std::vector<MemoryPart> state_parts(const fsdp::MemoryReport& report) {
   std::vector<MemoryPart> parts = {{"parameters", report.parameter_bytes},
                                    {"gradients", report.gradient_bytes},

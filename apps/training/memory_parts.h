@@ -1,4 +1,4 @@
-// What used this rank's memory at the peak of a step, part by part: for the step's record.
+// The parts of this rank's memory at the peak of a step, for the step's record.
 #pragma once
 
 #include <vector>

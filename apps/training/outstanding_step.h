@@ -9,7 +9,7 @@
 namespace trainer {
 
 std::string to_note(const StepOutcome& outcome);
-// Of what other ranks told, what rank 0 asked for alone.
+// From the other ranks' values, only those for rank 0.
 StepOutcome outcome_from_note(const std::string& note);
 
 }  // namespace trainer

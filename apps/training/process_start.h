@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-// Of this process, which goes on after `steps_done` steps.
+// The start of this process, which continues after `steps_done` steps.
 ProcessStart process_start(const fsdp::World& world, const Options& options, int64_t steps_done);
 
 }  // namespace trainer

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-// While it lives, the signal is noted, in this process and in those that it forks, from their first moment on: one that
-// comes while ranks are starting counts for these. One at a time.
+// While it lives, the signal is noted, in this process and from the first moment in its forked ones. So a signal during
+// the start of ranks counts for them. One at a time.
 class RankOffer {
  public:
   RankOffer();
@@ -17,7 +17,7 @@ class RankOffer {
   // For what is forked next.
   void forget();
 
-  // Of this process, or before it was forked.
+  // In this process, or before it was forked.
   static bool came();
 
  private:

@@ -32,10 +32,10 @@ class Report {
 
   // Before the first step.
   void begin(int64_t steps_done) { progress_.begin(steps_done); }
-  // Makes files of the run folder again that somebody removed or moved (folder_repair.h), as each record does. What
-  // cannot be mended is told, and tried again now and then. Throws FolderTaken.
+  // Makes removed or moved files of the run folder again (folder_repair.h), as each record does. Failures are printed,
+  // and it tries again from time to time. Throws FolderTaken.
   void repair_folder_if_lost();
-  // Whether the run folder was lost since the last call, with the checkpoints in it.
+  // True if the run folder was lost since the last call, with the checkpoints in it.
   bool folder_was_lost() { return std::exchange(folder_was_lost_, false); }
 
   // Knows of `record` what the step's computation gives, its seconds among it; adds the time of the run, speed, memory,
@@ -52,8 +52,8 @@ class Report {
   // Text that the model wrote after `step` steps: RUN/sample-N.txt.
   void sample(int64_t step, const std::string& text);
   // The loss curve after `steps_done` steps, where the time went, RUN/sample.txt, and how to go on if the validation
-  // loss still falls. `best`: the best checkpoint, for people; empty: there is none. What cannot be written is told, if
-  // that can be.
+  // loss still falls. `best`: the best checkpoint, for people; empty: there is none. A failed write is printed, if
+  // possible.
   void finish(int64_t steps_done, const std::string& sample, const std::string& best);
   // In place of `finish`, after a signal: where the checkpoint is, and how to go on from it.
   void stopped(int64_t steps_done);

@@ -1,4 +1,4 @@
-// Whether a job goes on after ranks of it have failed, and with how many. Pure.
+// Decides if a job restarts after ranks failed, and with how many. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Failed {
   int64_t restarts = 0;  // so far
 };
 
-// The number of ranks to go on with; 0: the job ends. With --elastic those that are left, within its range.
+// The number of ranks to go on with; 0: the job ends. With --elastic the remaining ranks, within its range.
 int64_t ranks_after(const Failed& failed, const Options& options);
 
 }  // namespace trainer

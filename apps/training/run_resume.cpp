@@ -87,11 +87,11 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
   }
   if (problems.empty()) return {};
   throw AgreedError(training.world,
-                    fmt::format("run '{}' has no checkpoint to go on from. Begin anew with another --run.\n    {}",
+                    fmt::format("run '{}' has no checkpoint to resume from. Begin anew with another --run.\n    {}",
                                 training.options.run, fmt::join(problems, "\n    ")));
 }
 
-// Of another run, whose validation losses need not be of this run's data.
+// True for another run, whose validation losses may be of other data.
 bool is_of_other_run(Training& training) {
   const Options& options = training.options;
   const auto answer = [&] { return is_of_run(options.checkpoint, options.run) ? "" : "yes"; };

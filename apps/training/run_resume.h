@@ -26,9 +26,9 @@ struct Resumed {
 };
 
 // Takes over what ranks that died left in memory, where that is whole. Otherwise loads what --checkpoint or --resume
-// names; with --resume auto that is the newest checkpoint of the run that can be loaded, or none. Throws fsdp::Error
-// when a checkpoint that was named cannot be loaded, or when none of several can; and with --resume for one of a run
-// with other data, another model or another rule (run_settings.h), which --checkpoint allows. A collective.
+// names; with --resume auto that is the newest checkpoint of the run that can be loaded, or none. Throws fsdp::Error if
+// a named checkpoint cannot be loaded, or none of several. With --resume also for a run with other data, another model
+// or another rule (run_settings.h), which --checkpoint allows. A collective.
 Resumed resume_run(Training& training);
 
 // Loads the weights of RUN/best. Throws fsdp::Error. A collective.

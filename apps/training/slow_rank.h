@@ -12,8 +12,8 @@ struct SlowRank {
   double times;  // as long as the median of all ranks
 };
 
-// Ranks run in step, so a slow one does not show in the time of its steps but in how little it waits: what counts is
-// the time that a rank spent on a step without waiting for another.
+// Ranks run in step, so a slow one has the same step time, but waits little. Compared is the time of a step without
+// waits for other ranks.
 class SlowRankFinder {
  public:
   explicit SlowRankFinder(int ranks) : busy_seconds_(static_cast<size_t>(ranks)) {}

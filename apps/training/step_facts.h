@@ -14,7 +14,7 @@ struct StepFacts {
   bool save_is_due = false;        // by its clock
 };
 
-// Of every rank, in rank order. `most`: losses of any rank. A collective.
+// The facts of every rank, in rank order. `most`: losses of any rank. A collective.
 std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own, int64_t most);
 
 // The mean of all losses, added in the order of the micro-batches in the job (data_order.h): a sum in any other order

@@ -32,12 +32,12 @@ double seconds_since(const timespec& then) {
   return static_cast<double>(now.tv_sec - then.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
 }
 
-// Every further line that nobody reads brings one more: it asks nobody, and asks no second time. Nor does the notice
-// that a batch system gives some time before it sends SIGTERM.
+// Every further unread line brings one more SIGPIPE. It is no user's request, and does not count as a second one. Nor
+// does the notice that a batch system gives some time before it sends SIGTERM.
 bool asks_once(int number) { return number == SIGPIPE || number == SIGUSR1; }
 
 // Who asks a whole group of processes asks a rank twice, at once: by itself, and through its launcher, which sends
-// SIGTERM for Ctrl-C too; which of them is handled first is open. What comes later means it.
+// SIGTERM for Ctrl-C too; which of them is handled first is open. A later signal is deliberate.
 void note(int number) {
   constexpr double kSameRequest = 1;  // seconds
   if (received != 0 && asks_once(number)) return;

@@ -1,6 +1,5 @@
-// SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGPIPE as a wish that the training loop obeys after a step, when its state can
-// be saved: a person's or a batch system's, that of a terminal that is hung up, or that nobody reads the output any
-// more.
+// SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGPIPE as a request to stop. The training loop obeys it after a step, when its
+// state can be saved. It comes from a user or a batch system, from a closed terminal, or from output without a reader.
 #pragma once
 
 #include <array>
@@ -26,9 +25,9 @@ void end_when_asked(int code);
 // As before `end_when_asked`, which was called.
 void end_as_ever();
 
-// While it lives, the first such signal is noted; one that comes more than a second later, and is of somebody who asks,
-// ends the process as ever. SIGUSR1 gives notice: neither it nor the first signal after it ends the process. A SIGHUP
-// or SIGPIPE that was ignored stays so. One at a time.
+// While it lives, the first such signal is noted. A second one from a user, more than a second later, ends the process
+// as usual. SIGUSR1 gives notice: neither it nor the first signal after it ends the process. A SIGHUP or SIGPIPE that
+// was ignored stays so. One at a time.
 //
 // With `answers`, who asks by SIGINT or SIGTERM is told at once that it was heard: on the terminal, in place of the
 // line that is redrawn there, or else on standard error.

@@ -34,7 +34,7 @@ std::optional<double> free_on_gpus(const torch::Device& device, int64_t ranks) {
   return static_cast<double>(free) * static_cast<double>(std::min(ranks, gpus));
 }
 
-// Of the disk that the folder is on, or will be.
+// Free bytes on the disk of the folder, existing or not.
 std::optional<double> free_on_disk_of(std::filesystem::path folder) {
   if (folder.empty()) return std::nullopt;
   std::error_code error;

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-// Of each thread its name, what the system says of it, and its stack, the innermost function first. Each is interrupted
+// For each thread its name, its state in the system, and its stack, the innermost function first. Each is interrupted
 // by a real-time signal for that; one that does not answer within a second is named without its stack. One thread at a
 // time.
 std::string stacks_of_all_threads();

@@ -114,10 +114,10 @@ void leave_later_steps(Training& training, int64_t steps_done) {
 void check_done(fsdp::World& world, const Options& options, const Resumed& resumed) {
   if (resumed.differs.empty()) return;
   throw AgreedError(
-      world, fmt::format("the run in '{}' has done all its {} steps, and these options are not those that it was "
-                         "trained with: {}. To train it further, give more --steps; to train anew, name another --run, "
-                         "or none for a fresh one.",
-                         options.run, resumed.steps_done, resumed.differs));
+      world,
+      fmt::format("the run in '{}' has done all its {} steps, and these options differ from its own: {}. To train it "
+                  "further, give more --steps. To train anew, name another --run, or none for a fresh one.",
+                  options.run, resumed.steps_done, resumed.differs));
 }
 
 std::string done_text(const Options& options) {

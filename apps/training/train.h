@@ -9,11 +9,10 @@
 
 namespace trainer {
 
-// Starts the ranks, trains, and returns the exit code: 0, 2 when a file that was given or the run folder cannot be
-// used, kGoOnLater (job.h) when SIGTERM or SIGUSR1 ended it, 128 + signal when another did, or that of the rank that
-// failed. Call it before anything uses
-// LibTorch: it forks. `problems`, of a rank that a launcher started, are told by one rank, and nothing begins; the
-// corpus may be empty then.
+// Starts the ranks, trains, and returns the exit code. It is 0, or 2 if an input file or the run folder cannot be used.
+// After SIGTERM or SIGUSR1 it is kGoOnLater (job.h), after another signal 128 + signal, otherwise the failed rank's.
+// Call it before anything uses LibTorch: it forks. `problems`, of a rank that a launcher started, are told by one rank,
+// and nothing begins; the corpus may be empty then.
 int train(const Options& options, const data::Corpus& corpus, const std::vector<std::string>& problems = {});
 
 }  // namespace trainer

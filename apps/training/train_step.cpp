@@ -31,7 +31,7 @@ struct Passes {
   double wait_seconds = 0;            // for other ranks
 };
 
-// Of the whole job's, by its number in the step.
+// A micro-batch of the whole job, by its number in the step.
 data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
   const Options& options = training.options;
   const data::StepShape shape = options.step_shape();

@@ -16,7 +16,7 @@
 
 namespace trainer {
 
-// Of one rank; rank 0 alone has a report. All ranks decide alike, from what they told each other in a step.
+// The loop of one rank; only rank 0 has a report. All ranks decide alike, from what they told each other in a step.
 class TrainingLoop {
  public:
   TrainingLoop(Training& training, const Resumed& resumed, Report* report);
@@ -34,7 +34,7 @@ class TrainingLoop {
   bool is_done() const {
     return stop_signal_ != 0 || patience_is_over() || steps_done_ >= training_.options.steps || goes_on_with_more_;
   }
-  // Of an elastic job, which its launcher could give more.
+  // True for an elastic job whose launcher could start more ranks.
   bool lacks_ranks() const;
   bool ranks_are_offered();
   // Called where the run was saved.
@@ -45,7 +45,7 @@ class TrainingLoop {
   void finish_step(StepOutcome outcome);
   // From now on a rank that dies loses nothing. `outstanding`: of the last step; null: nothing is.
   void hold(const StepOutcome* outstanding);
-  // Whether the loss is the lowest so far.
+  // True if the loss is the lowest so far.
   bool validate(StepRecord& record);
   void save_best();
   bool patience_is_over() const;

@@ -1,9 +1,9 @@
-// Recomputation, also called activation checkpointing: a part of the model keeps its inputs for the backward, and not
-// what lies between them and its result; the backward runs that part once more first (Chen et al., 2016, "Training deep
-// nets with sublinear memory cost", arXiv:1604.06174). One forward more of that part is the price.
+// Recomputation, also called activation checkpointing (Chen et al., 2016, "Training deep nets with sublinear memory
+// cost", arXiv:1604.06174). A part of the model keeps only its inputs for the backward, and the backward first runs
+// that part again. The price is one more forward of that part.
 //
-// Needs no sharding, and knows nothing of it: a sharded unit that is gathered for the second run stays for the backward
-// that follows it, so nothing more is communicated. Bits are those without it, dropout included.
+// Works with and without sharding. A sharded unit that is gathered for the second run stays gathered for the backward
+// that follows, so ranks communicate no more than without. The bits do not change, dropout included.
 #pragma once
 
 #include <torch/nn/pimpl.h>
@@ -24,24 +24,25 @@ namespace fsdp {
 
 struct ActivationCheckpointOptions {
   KeptResults keep = KeptResults::None;
-  // Whether the second run ends, by an exception through the function, once the last tensor that the backward needs is
-  // there: the operators behind it are not repeated. Without it a second run that saves more than the first is found.
+  // The second run stops, by an exception through the function, as soon as it has the last tensor that the backward
+  // needs. The operators after it are not repeated. If false, a second run that saves more tensors than the first is an
+  // error.
   bool stop_early = true;
-  // Tensors that the function writes, such as a BatchNorm's statistics: they have the values from before the second run
-  // after it, too, as after one forward. Called in the backward. Recomputed gives those of its module.
+  // Tensors that the function writes, such as a BatchNorm's statistics. The second run restores their values, as if the
+  // forward had run once. Called in the backward. Recomputed passes the buffers of its module.
   std::function<std::vector<torch::Tensor>()> buffers = {};
-  // With KeptResults::Products: the operators whose results are kept, in place of those that it names. Asked with the
-  // name that an operator has below autograd, "aten::mm", "aten::gelu", once for each call in both runs, and has to
-  // answer the same. Computed again whatever it answers: operators that draw random numbers, views, and those that
-  // write to an argument, but for one that follows at once on what is kept.
+  // With KeptResults::Products: replaces the list of operators whose results are kept. Called with the operator's name
+  // below autograd, "aten::mm" or "aten::gelu", once per call in both runs. It must return the same in both. Always
+  // computed again: operators that draw random numbers, views, and operators that write to an argument. A write
+  // directly after a kept result is the exception.
   std::function<bool(std::string_view name)> keeps = {};
 };
 
-// function(inputs...), a tensor, a vector or a tuple with tensors, or anything else; differentiated as if it had been
-// called so. The first run is an ordinary one with gradient mode on, and none of the tensors that autograd saves in it
-// is kept, but for parameters. Inputs are copied (tensors share their elements) and the function is, too: it is called
-// again in each backward that comes here, on the backward's thread, with gradient mode on. With gradient mode off this
-// is function(inputs...) and nothing else.
+// Returns function(inputs...), of any type; gradients flow through tensors in it, and through a vector or tuple of
+// tensors. The first run is an ordinary one with gradient mode on, but the tensors that autograd saves in it are not
+// kept, except parameters. Inputs and the function are copied (tensors share their elements). Each backward calls the
+// function again, on the backward's thread and with gradient mode on. With gradient mode off, this is
+// function(inputs...) and nothing else.
 //
 // - Tensors among the inputs may be undefined, and may lie in std::optional, std::vector, std::pair, std::tuple and
 //   std::array; other values are passed on. Tensors that the function captures instead are found in place, unchecked,
@@ -53,9 +54,9 @@ struct ActivationCheckpointOptions {
 //   backward runs the function once more.
 // - A function that throws ends the backward with its exception. It lets exceptions pass that it does not know.
 //
-// Throws Error, in the backward, where an input was changed in place since the forward, and where the second run saved
-// other tensors than the first (their number, sizes or dtypes). Throws c10::Error where the function changes in place
-// what an operator in it had saved.
+// Throws Error, in the backward, if an input was changed in place since the forward, or if the second run saved other
+// tensors than the first (number, sizes or dtypes). Throws c10::Error if the function changes a tensor in place that
+// one of its operators saved.
 template <typename Function, typename... Inputs>
 requires std::is_invocable_v<Function&, const Inputs&...>
 auto activation_checkpoint(const ActivationCheckpointOptions& options, Function function, const Inputs&... inputs) {
@@ -69,22 +70,22 @@ auto activation_checkpoint(Function function, const Inputs&... inputs) {
   return activation_checkpoint(ActivationCheckpointOptions(), std::move(function), inputs...);
 }
 
-// The part of every Recomputed that does not depend on its module: what a program finds that goes through modules.
+// The part of every Recomputed that does not depend on its module. A program that iterates over modules can cast to it.
 class RecomputedModule {
  public:
   virtual ~RecomputedModule() = default;
 
-  // How it is run again; what is set holds from the next forward on. Throws Error for a `keep` other than None where
-  // Options::activation_memory decides what is kept.
+  // Sets how the block is run again, from the next forward on. Throws Error for a `keep` other than None if
+  // Options::activation_memory is set.
   void set_recomputation(ActivationCheckpointOptions options);
   const ActivationCheckpointOptions& recomputation() const { return options_; }
 
-  // For the rest of the library: a budget decides from now on; none: the options do.
+  // For the rest of the library. With a budget, the budget decides from now on; with null, the options do.
   void set_budget(std::shared_ptr<engine::BlockBudget> budget) { budget_ = std::move(budget); }
   const std::shared_ptr<engine::BlockBudget>& budget() const { return budget_; }
 
  protected:
-  // Of a call whose inputs have so many bytes; without gradient mode it is to keep All.
+  // The options of a call whose inputs have this many bytes. Without gradient mode: All.
   ActivationCheckpointOptions options_of_call(int64_t input_bytes) const;
 
  private:

@@ -69,7 +69,7 @@ void give_tensors(Value& value, const std::vector<torch::Tensor>& tensors) {
   visit_tensors(value, [&](torch::Tensor& tensor) { tensor = tensors[next++]; });
 }
 
-// Of the elements of all tensors in the values.
+// Bytes of the elements of all tensors in the values.
 template <typename... Values>
 int64_t bytes_of(const Values&... values) {
   int64_t bytes = 0;
@@ -131,7 +131,7 @@ template <typename Result, typename Class, typename... Arguments>
 struct Signature<Result (Class::*)(Arguments...) const> {
   using Type = Result(Arguments...);
 };
-// Of a member function, without its class.
+// The signature of a member function, without its class.
 template <typename Member>
 using SignatureOf = typename Signature<Member>::Type;
 

@@ -1,8 +1,8 @@
-// A budget for activations (Options::activation_memory): which blocks keep the tensors that their backward needs, and
-// which run again in it, so that memory stays below the budget and the least time is lost.
+// A budget for activations (Options::activation_memory). It decides which blocks keep the tensors for their backward
+// and which blocks run again, so that memory stays below the budget and the extra time is least.
 //
-// Beside the option there is the decision itself, a function of measured or planned sizes and times. Bits depend on
-// none of this.
+// The decision is a function of its own (plan_activations), of measured or planned sizes and times. It does not change
+// any bits.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace fsdp {
 // again.
 enum class KeptResults {
   None,
-  // Those of matrix products, convolutions and attention without dropout, which take nearly all the time, and in a
-  // GPT-2 block 10 of the 16 tensors of the width that a backward needs. Norms, activation functions, dropout and other
-  // element-wise work are repeated. Results that the function returns are not kept, nor those that it changes in place
-  // later than by the operator that follows.
+  // Results of matrix products, convolutions and attention without dropout. They take nearly all the time, and in a
+  // GPT-2 block they are 10 of the 16 tensors of full width that a backward needs. Norms, activation functions, dropout
+  // and other element-wise operators are repeated. Two kinds of results are not kept: results that the function
+  // returns, and results that it changes in place, unless the very next operator does so.
   Products,
   All,  // as without a checkpoint: there is no second run
 };
 
-// A block that keeps this: bytes of activations beyond those of KeptResults::None, which keeps the block's inputs.
+// One choice for a block. Bytes count beyond KeptResults::None, which keeps only the block's inputs.
 struct BlockChoice {
   KeptResults keep = KeptResults::None;
   int64_t kept_bytes = 0;      // from its forward to its backward
@@ -39,9 +39,8 @@ struct BudgetedBlock {
 // The activations of a step in which every block keeps its inputs alone.
 struct ActivationTimeline {
   std::vector<BudgetedBlock> blocks;  // in the order of their forwards
-  // One more than there are blocks. peaks[i] is the most that there is, in bytes, at moments when the backward of no
-  // block before number i has begun and that of all others has, or their forward has not. The last is that of the
-  // forward's end, with the loss.
+  // One more element than `blocks`. peaks[i] is the peak, in bytes, while exactly the blocks before number i are open:
+  // their forward has begun and their backward has not. The last element is the end of the forward, with the loss.
   std::vector<int64_t> peaks;
 };
 
@@ -51,16 +50,16 @@ struct ActivationPlan {
   double seconds = 0;             // of a step's second runs
 };
 
-// The choice of each block that loses the least time while the peak is at most `budget_bytes`. With a larger budget
-// neither the time grows nor does the peak fall; of plans that take equally long it is the one with the lowest peak.
-// Exact, but where blocks differ so much that more than 16,384 plans have to be compared at one of them: then the time
-// is at most 3 % above the least. Deterministic.
+// Chooses for each block so that the peak is at most `budget_bytes` and the extra time is least. With a larger budget
+// the time does not grow and the peak does not fall. Ties go to the plan with the lowest peak. The result is exact and
+// deterministic. If blocks differ so much that one of them has more than 16,384 plans to compare, the time is at most 3
+// % above the least.
 //
-// Throws Error for a budget below the least peak, which the message names, for a block without choices, and where
-// `peaks` has another length.
+// Throws Error for a budget below the least possible peak (the message has that peak), for a block without choices, and
+// if `peaks` has another length.
 ActivationPlan plan_activations(const ActivationTimeline& timeline, int64_t budget_bytes);
 
-// The storages that a timeline is made of, in bytes each.
+// The storages behind a timeline, in bytes each.
 struct RecomputedStorages {
   struct Block {
     std::string name;

@@ -11,7 +11,7 @@ namespace deferred {
 class Recording;
 }
 
-// While it lives, operators of this thread that would make tensors are recorded instead. `deferred_init` opens one.
+// While it lives, operators of this thread that create tensors are recorded and not run. `deferred_init` opens one.
 class DeferredInitScope {
  public:
   DeferredInitScope();
@@ -24,41 +24,40 @@ class DeferredInitScope {
   std::unique_ptr<Open> open_;
 };
 
-// Calls `make` and returns what it returns. The parameters and buffers of modules that it makes have their device,
-// dtype and shape, and no memory; what was done to them is recorded, and done when their bytes are wanted:
+// Calls `make` and returns what it returns. Parameters and buffers of modules made in it have a device, a dtype and a
+// shape, but no memory. Operators on them are recorded, and run when `shard` or `materialize` needs the bytes:
 //
 //   torch::manual_seed(1);
 //   auto model = fsdp::deferred_init([] { return Net(/*layers=*/80); });
 //   auto sharded = fsdp::shard(*model, world);   // one unit is made real, sharded and freed, then the next
 //
-// The bits are those of an ordinary construction, and so is the state of LibTorch's default generator, from the end of
-// `shard` or `materialize` on. The numbers are drawn then: until then, seed the generator again (torch::manual_seed) as
-// you like, but draw nothing from it; that would be an error, as an ordinary construction draws first. Another
-// deferred_init draws the numbers of the one before it, without keeping them. A module may be destroyed
-// before it is made real: numbers that are drawn then are no error. They follow from the generator's state before it,
-// but are not those of an ordinary construction.
+// The bits are those of an ordinary construction. So is the state of LibTorch's default generator after `shard` or
+// `materialize`. The numbers are drawn there: before it, seed the generator again (torch::manual_seed) as you like, but
+// draw nothing. A draw is an error, because an ordinary construction draws first. A second deferred_init draws the
+// first one's numbers, without keeping them. If a module is destroyed before it is made real, a draw is no error. Such
+// numbers follow from the generator's state before the module, and are not those of an ordinary construction.
 //
 // Before `shard`, parameters can be frozen, initialised again (module->apply), written by operators, and replaced
-// (set_data); operators that read them are an `Error`, and so is a forward. Inside `make` all is allowed: values that
-// the constructor asks for (item(), a size that depends on data) are computed, and forgotten again. Numbers that the
-// program has (torch::tensor, from_blob) and sequences (arange, linspace, eye) are real at once, with what is computed
-// from them alone.
+// (set_data); operators that read them throw `Error`, and so does a forward. Inside `make` everything is allowed:
+// values that the constructor reads (item(), a size that depends on data) are computed and then dropped. Numbers of the
+// program (torch::tensor, from_blob) and sequences (arange, linspace, eye) are real at once, with everything computed
+// only from them.
 //
-// `make` runs on this thread; modules are used by one thread at a time until they are real. Throws `Error`, naming the
-// operator, for what cannot be deferred: random numbers from another generator than the default one of the CPU, or
-// written into a tensor that is real; sparse tensors; resize_. Bytes that are read past operators (data_ptr, accessor)
-// are an error that says so.
+// `make` runs on this thread. Until modules are real, one thread at a time uses them. Throws `Error`, with the
+// operator's name, for operators that cannot be deferred: random numbers from another generator than the CPU's default
+// or into a real tensor, sparse tensors, and resize_. Reading bytes without an operator (data_ptr, accessor) is an
+// error, too.
 template <typename Make>
 auto deferred_init(Make make) {
   const DeferredInitScope scope;
   return make();
 }
 
-// Makes a module real that was made in a deferred_init: all of it, on this rank, as an ordinary construction leaves it.
-// For modules that are not sharded. What is real already stays as it is. No collective.
+// Makes a deferred module real, whole and on this rank, as an ordinary construction would. For modules that are not
+// sharded. Tensors that are real already stay as they are. Not a collective.
 void materialize(torch::nn::Module& module);
 
-// Whether the tensor has no memory yet.
+// True if the tensor has no memory yet.
 bool is_deferred(const torch::Tensor& tensor);
 
 }  // namespace fsdp

@@ -1,7 +1,7 @@
-// Going on after a rank has died, from memory: with no disk, and no step lost.
+// Restart after the death of a rank, from memory: without a disk, and without losing a step.
 //
-// With LaunchOptions::hot_restart shards and optimizer state lie in memory that the launcher holds. A rank that is
-// killed leaves them there, and the ranks that are forked in its place take them over:
+// With LaunchOptions::hot_restart, shards and optimizer state lie in memory that the launcher holds. If a rank is
+// killed, the memory stays, and the newly forked ranks use it:
 //
 //   fsdp::Checkpoint state{.model = &sharded, .optimizer = &optimizer};
 //   if (auto left = fsdp::resume_hot(state)) step = left->step;
@@ -11,10 +11,10 @@
 //     ...  // forward, backward, step, zero_grad
 //   }
 //
-// From the first write of an optimizer's step until the next `hot_checkpoint` a rank's state is not whole: a job of
-// which a rank is killed then goes on from a checkpoint, and the launcher says so. The same holds after a write to
-// `sharded.shards()`, and after a call of `optimizer.state()`, because its tensors may be written: to write them after
-// a later `hot_checkpoint`, call `optimizer.state()` again. docs/failures.md has the cases.
+// From the first write of an optimizer's step until the next `hot_checkpoint`, a rank's state is not whole. If a rank
+// is killed then, the job continues from a checkpoint, and the launcher prints that. The same holds after a write to
+// `sharded.shards()`. It also holds after a call of `optimizer.state()`, because the caller may write to its tensors.
+// To write them after a later `hot_checkpoint`, call `optimizer.state()` again. docs/failures.md has the cases.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@
 
 namespace fsdp {
 
-// The state is whole, after `checkpoint.step` steps. Copies nothing but the notes, the states of generators, each
-// parameter's numbers, such as its step count, and on rank 0 the module's buffers. One model of a job, with one
-// optimizer, is held so. Does nothing without LaunchOptions::hot_restart. Every rank calls it at the same place, and it
-// waits for none of them. Throws `Error` for a state that lies elsewhere: that of an optimizer of LibTorch's.
+// Marks the state as whole, after `checkpoint.step` steps. Copies only the notes, the generators' states, each
+// parameter's numbers (such as its step count), and on rank 0 the module's buffers. A job can hold one model so, with
+// one optimizer. Without LaunchOptions::hot_restart this does nothing. Every rank calls it at the same place, and waits
+// for none. Throws `Error` for state outside that memory, for example of a LibTorch optimizer.
 void hot_checkpoint(const Checkpoint& checkpoint);
 
 struct HotState {
@@ -37,10 +37,10 @@ struct HotState {
   std::map<std::string, std::string> notes = {};  // this rank's own
 };
 
-// Takes over what the ranks before this one left, into the model, the optimizer and the generators, if that is whole:
-// the state of the last `hot_checkpoint`, to the bit. None: there is nothing, and all is as it was. The memory of both
-// is there until it returns. The same on every rank. A collective. Throws `Error` for a model or an optimizer that
-// differ from those before.
+// Restores the state of the last `hot_checkpoint`, to the bit, into the model, the optimizer and the generators, if the
+// ranks before left it whole. Returns nothing, and changes nothing, if there is no such state. Until it returns, old
+// and new memory exist together. The result is the same on every rank. A collective. Throws `Error` if the model or the
+// optimizer differs from the one before.
 std::optional<HotState> resume_hot(const Checkpoint& checkpoint);
 
 }  // namespace fsdp

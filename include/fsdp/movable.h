@@ -1,7 +1,7 @@
-// The members of handles that can be moved: use of a handle that was moved from is an Error, and no crash.
+// Members of movable handles: the use of a moved-from handle is an Error instead of a crash.
 //
-// Every handle of this library that can be moved keeps its data in these (tools/check_handles.py), so that no function
-// of it needs a check of its own.
+// Every movable handle of this library keeps its data in them (tools/check_handles.py), so its functions need no
+// checks.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace fsdp::detail {
 // Throws Error: this `type` was moved from.
 [[noreturn]] void throw_moved_from(const char* type);
 
-// A text as a template's argument.
+// A string as a template argument.
 template <size_t kLength>
 struct TypeName {
   consteval TypeName(const char (&name)[kLength]) { std::copy_n(name, kLength, text); }  // NOLINT: a literal converts
   char text[kLength] = {};
 };
 
-// A value, until it is moved away: `kOwner` is the handle's name, for the message. A copy of one without a value has
-// none either.
+// A value, until it is moved away. `kOwner` is the handle's name, for the message. A copy of a moved-from one is
+// moved-from.
 template <TypeName kOwner, typename Value>
 class Movable {
  public:
@@ -40,7 +40,7 @@ class Movable {
   }
   ~Movable() = default;
 
-  // Throws Error where it was moved from; so do the next ones.
+  // Throws Error if it was moved from; so do the functions below.
   Value& get() {
     check();
     return value_;
@@ -49,7 +49,7 @@ class Movable {
     check();
     return value_;
   }
-  // The target, where the value is a pointer.
+  // The target, if the value is a pointer.
   auto& operator*() const { return *get(); }
   auto* operator->() const { return std::to_address(get()); }
 

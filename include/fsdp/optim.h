@@ -24,9 +24,9 @@ class Optimizer {
   virtual void step() = 0;
   virtual void zero_grad() = 0;
 
-  // State of the parameters, element by element. `tensors[i]` belongs to `parameters()[i]` of the model and may be
-  // written to restore it; it is undefined where that parameter has no such state. It is 1-D and has the numel of its
-  // piece; of StateDtype::Block8 there are the codes, and "<name>_scale" with one fp32 per block.
+  // State of the parameters, element by element. `tensors[i]` belongs to `parameters()[i]` of the model; write to it to
+  // restore it. It is 1-D with the numel of its piece, or undefined if the parameter has no such state. With
+  // StateDtype::Block8 it has the codes, and "<name>_scale" has one fp32 per block.
   struct ElementState {
     std::string name;
     std::vector<torch::Tensor> tensors;
@@ -42,8 +42,8 @@ class Optimizer {
   virtual engine::Model& model() const = 0;
 };
 
-// Settings for the parameters whose names match one of `patterns` (* and ?); what is not set is as in the options. To
-// set what the optimizer does not know, such as beta1 for SGD, is an `Error`, and so is a group without patterns.
+// Settings for the parameters whose names match one of `patterns` (* and ?). Unset fields are as in the options. A
+// field that the optimizer does not have, such as beta1 for SGD, is an `Error`, and so is a group without patterns.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   std::optional<double> lr = std::nullopt;
@@ -78,7 +78,7 @@ class StepInBackward {
   detail::Movable<"StepInBackward", std::shared_ptr<engine::Model>> model_;
 };
 
-// The base of the optimizers below: they step on the pieces of a model's parameters, each group by its own settings. A
+// The base of the optimizers below: they update the pieces of a model's parameters, each group with its own settings. A
 // parameter that no rank used since the last step is skipped and keeps its step count, as in PyTorch.
 class PieceOptimizer : public Optimizer {
  public:
@@ -90,35 +90,35 @@ class PieceOptimizer : public Optimizer {
   void zero_grad() override;
   State state() override;
   engine::Model& model() const override { return *model_; }
-  // For the rest of the library: the state, to be read or to be filled by a load; and whether `state` was ever called,
-  // so that somebody may have written it.
+  // For the rest of the library: the state, for reading or for a load; and true if `state` was ever called, after which
+  // a program may have written to it.
   State own_state() const;
   bool gave_state_out() const { return gave_state_out_; }
-  // Begins the step while the backward runs, which saves memory: a unit's shard is updated and published as soon as its
-  // gradients are reduced and the backward needs the unit no more, and then its gradients are freed (docs/memory.md).
-  // `step` ends the step, after the backward, inside or behind the scope:
+  // Begins the step while the backward runs, which saves memory. When a unit's gradients are reduced and the backward
+  // no longer needs the unit, its shard is updated and published, and its gradients are freed (docs/memory.md). `step`
+  // ends the step, after the backward, inside or behind the scope:
   //
   //   {
   //     auto in_backward = optimizer.step_in_backward();
-  //     model->loss(batch).backward();  // the step's last; those before it are run outside of the scope
+  //     model->loss(batch).backward();  // the step's last; earlier ones run outside of the scope
   //   }
   //   optimizer.step();
   //
   // Results: bit for bit those of a step after the backward. Every rank opens the scope around the same backward.
   //
-  // Which units: the first backward only records. Later ones step each unit whose use follows the record. `step` does
-  // the rest: units that the backward still uses or that lack gradients, those of ShardOptimizer and NoShard, and those
-  // whose sums replicas on other hosts complete.
+  // Which units: the first backward only records. Later ones step each unit that is used as recorded. `step` updates
+  // the rest: units that the backward still uses, units without gradients, units of ShardOptimizer and NoShard, and
+  // units whose sums are completed by replicas on other hosts.
   //
   // Gradients are gone after `step`, so `zero_grad` need not be called.
   //
   // Errors: this call throws for Muon, which needs whole matrices. Between the backward and `step`, every other use of
   // the model throws: a forward, a second backward, clipping, unscaling, reading a gradient, saving, changing the rate
-  // or the divisor. A backward that uses a unit again after it was stepped throws on every rank that finds it so. If a
-  // backward throws, or the optimizer is destroyed before `step`, when some units were stepped, every later call throws
-  // until `load_checkpoint`.
+  // or the divisor. If a backward uses a unit again after its update, the backward throws on every rank that does so.
+  // If some units were updated and then the backward throws, or the optimizer is destroyed before `step`, every later
+  // call throws until `load_checkpoint`.
   [[nodiscard]] StepInBackward step_in_backward();
-  // For all parameters whose group sets no rate of its own. Throws `Error` for a rate out of range.
+  // Sets the rate of all parameters whose group has no rate. Throws `Error` for a rate out of range.
   void set_lr(double lr);
 
  protected:
@@ -137,21 +137,21 @@ class PieceOptimizer : public Optimizer {
   bool gave_state_out_ = false;
 };
 
-// How the moments of AdamW and Adam are kept between steps. A step computes in fp32, with Block8 by a kernel of this
-// library, and the bits do not depend on the number of ranks, nor on the strategy.
+// How the moments of AdamW and Adam are kept between steps. A step computes in fp32 (with Block8, in a kernel of this
+// library). The bits do not depend on the number of ranks or on the strategy.
 //
-// In fewer bits a moment that changes by less than half of the distance to the next value does not change at all: with
-// BFloat16, by less than 1/512 of itself. So with a beta2 of 0.999 the second moment hardly falls when gradients become
-// smaller, and steps stay too small; one of 0.99 or less suffers little. With Block8 the distances are larger, but the
-// scale is exact, and with it the whole block falls.
+// With fewer bits, a change of less than half the distance to the next value is lost: with BFloat16, less than 1/512 of
+// the moment. So with beta2 = 0.999 the second moment hardly falls when gradients become smaller, and steps stay too
+// small. A beta2 of 0.99 or less loses little. With Block8 the distances are larger, but the scale is exact, and the
+// whole block falls with it.
 enum class StateDtype {
   Float32,   // 8 bytes per parameter
   BFloat16,  // 4 bytes per parameter, rounded to nearest even
-  // 2.125 bytes per parameter. Per block of 64 elements of a parameter, in the order of its memory: 64 codes of 8 bits
-  // (int8 for the first moment, uint8 for the second) and one fp32 scale, the largest absolute value. The codes are
-  // those of the dynamic map of Dettmers et al., https://arxiv.org/abs/2110.02861: 0 and the scale are exact, the error
-  // elsewhere is at most 1.1 % of the scale for the first moment and 0.4 % for the second. A second moment that is not
-  // 0 never becomes 0. A gradient that is not finite spoils its block. For ranks on the CPU.
+  // 2.125 bytes per parameter. Each block of 64 elements, in memory order, has 64 codes of 8 bits (int8 for the first
+  // moment, uint8 for the second) and one fp32 scale, the largest absolute value. The codes follow the dynamic map of
+  // Dettmers et al., https://arxiv.org/abs/2110.02861. 0 and the scale are exact. Elsewhere the error is at most 1.1 %
+  // of the scale for the first moment and 0.4 % for the second. A nonzero second moment never becomes 0. A gradient
+  // that is not finite spoils its block. For ranks on the CPU.
   Block8,
 };
 
@@ -211,7 +211,7 @@ class SGD final : public PieceOptimizer {
 
 // The factor of the orthogonal update of a matrix of [rows, columns].
 enum class MuonScale {
-  LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates are, so that its rates fit (Moonlight)
+  LikeAdamW,  // 0.2 sqrt(max(rows, columns)): as large as AdamW's updates, so AdamW's rates fit (Moonlight)
   Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
 };
 
@@ -222,27 +222,28 @@ struct MuonOptions {
   bool nesterov = true;
   MuonScale scale = MuonScale::LikeAdamW;
   torch::ScalarType dtype = torch::kBFloat16;  // of the Newton-Schulz iteration; or kFloat32
-  // A parameter is stepped as a matrix when it has two or more dimensions and its name matches one of `matrices` and
-  // none of `not_matrices`: embeddings and output layers are not meant for Muon.
+  // Muon updates a parameter as a matrix if it has two or more dimensions and its name matches one of `matrices` and
+  // none of `not_matrices`. Muon is not meant for embeddings and output layers.
   std::vector<std::string> matrices = {"*"};
   std::vector<std::string> not_matrices = {"*embed*", "*token*", "*position*", "*wte*", "*wpe*", "*head*"};
   AdamWOptions adamw = {};                  // of all other parameters; its groups and state_dtype are theirs
   std::vector<ParameterGroup> groups = {};  // of the matrices: the first whose pattern matches a name
 };
 
-// Muon (Keller Jordan and others, https://kellerjordan.github.io/posts/muon/): each matrix is moved by its momentum
-// made orthogonal, with the scale and the weight decay of Moonlight (https://arxiv.org/abs/2502.16982). A parameter of
-// more than two dimensions is a matrix of the first by all others. All other parameters are stepped by AdamW.
+// Muon (Keller Jordan and others, https://kellerjordan.github.io/posts/muon/) with Moonlight's scale and weight decay
+// (https://arxiv.org/abs/2502.16982). It updates each matrix by its momentum, made orthogonal. A parameter of more than
+// two dimensions is a matrix of its first dimension by all others. AdamW updates all other parameters.
 //
-// It sees whole matrices: in a step, unit by unit, each momentum is brought to one rank and the update given to all, so
-// a step receives about twice the matrices' elements on each rank, and holds about one unit's. Matrices are divided
-// among the ranks by work. `step` is a collective. On one kind of CPU the bits do not depend on the number of ranks.
+// It needs whole matrices. Unit by unit, each momentum is sent to one rank, and that rank sends the update to all. So
+// in a step each rank receives about twice the matrices' elements, and holds about one unit of them. Matrices are
+// divided among the ranks by work. `step` is a collective. On one kind of CPU the bits do not depend on the number of
+// ranks.
 class Muon final : public PieceOptimizer {
  public:
-  // Throws `Error` for a value out of range, a model without matrices, or a pattern of a group that matches none of the
-  // parameters that the group is for.
+  // Throws `Error` for a value out of range, a model without matrices, or a group's pattern that matches none of its
+  // parameters.
   explicit Muon(ShardedModel& model, MuonOptions options = {});
-  // `set_lr` is for the matrices, this for all others.
+  // Sets the rate of all other parameters; `set_lr` sets that of the matrices.
   void set_adamw_lr(double lr);
 };
 
@@ -263,25 +264,25 @@ struct GradScalerOptions {
 //   scaler.update();
 //   optimizer.zero_grad();
 //
-// An infinite or NaN gradient on one rank makes all ranks skip the same step. As long as scales are powers of two, as
-// with the default factors, scaling and unscaling round nothing unless a gradient is subnormal: the bits are those of
-// training without a scale. One scaler may serve several models, each with one optimizer.
+// An infinite or NaN gradient on one rank makes all ranks skip the same step. If scales are powers of two, as by
+// default, scaling and unscaling are exact unless a gradient is subnormal: the bits are those of training without a
+// scale. One scaler may serve several models, each with one optimizer.
 class GradScaler {
  public:
   // Throws `Error` for a value out of range.
   explicit GradScaler(GradScalerOptions options = {});
 
-  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product. Its backward throws `Error`
-  // inside of `PieceOptimizer::step_in_backward` of a model whose parameters it was computed from, before any step.
+  // The loss times the scale; an fp16 scalar becomes fp32, which has room for the product. Its backward throws `Error`,
+  // before any update, inside a `PieceOptimizer::step_in_backward` of the same model.
   torch::Tensor scale(const torch::Tensor& loss) const;
   // Closes the gradients (docs/determinism.md), divides them by the scale, and finds infinities and NaN. A collective.
   // Throws `Error` when there is no gradient, and the second time since the last `update`.
   void unscale_(ShardedModel& model);
-  // Unscales unless that was done, and steps; or returns false, on all ranks, with parameters, optimizer state and step
-  // counts as they were. A collective. Throws `Error` the second time since the last `update`.
+  // Unscales the gradients if `unscale_` was not called, and steps. If a gradient is not finite, it changes nothing and
+  // returns false, on all ranks. A collective. Throws `Error` the second time since the last `update`.
   bool step(Optimizer& optimizer);
-  // Ends the step: a smaller scale when one was skipped, now and then a larger one when none was. Throws `Error` when
-  // nothing was unscaled since the last one.
+  // Ends the step. If a step was skipped, the scale becomes smaller; if none was for a while, larger. Throws `Error` if
+  // nothing was unscaled since the last `update`.
   void update();
   // The factor of the next loss.
   double scale_value() const { return options_.get().enabled ? state_.get().scale : 1; }

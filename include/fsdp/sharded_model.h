@@ -30,7 +30,7 @@ class FullScope;
 struct ShardedParameter {
   std::string name;            // as in the module's named_parameters
   std::vector<int64_t> shape;  // of the whole parameter
-  torch::Tensor piece;         // 1-D, maybe empty: a range of the parameter's elements; piece.grad() after backward
+  torch::Tensor piece;         // 1-D, may be empty: a range of the parameter's elements; piece.grad() after backward
   int64_t offset = 0;          // of the piece's first element within the parameter's elements, in memory order
 };
 
@@ -38,47 +38,47 @@ struct ShardedParameter {
 struct UnitActivations {
   std::string unit;        // by name
   int64_t bytes = 0;       // now
-  int64_t peak_bytes = 0;  // when those of all units together were most
+  int64_t peak_bytes = 0;  // at the peak of all units together
 };
 
 // Memory that this rank holds for the model, in bytes.
 struct MemoryReport {
-  int64_t parameter_bytes = 0;       // shards, in fp32 and in the dtype that is gathered
+  int64_t parameter_bytes = 0;       // shards, in fp32 and in the gathered dtype
   int64_t gradient_bytes = 0;        // gradients of the shards
   int64_t optimizer_bytes = 0;       // state of the optimizers built over the model
   int64_t full_parameter_bytes = 0;  // buffers for gathered units
   int64_t full_gradient_bytes = 0;   // buffers for units whose gradients are being completed or reduced
-  // Of these; the activations come on top.
+  // The sum of these, without activations.
   int64_t total_bytes() const {
     return parameter_bytes + gradient_bytes + optimizer_bytes + full_parameter_bytes + full_gradient_bytes;
   }
-  // Tensors that autograd keeps for a backward: those that were saved on a thread from its first use of a parameter of
-  // this model, with gradients on, to the end of its next backward, or its first use of another model. A storage counts
-  // once, whole, however many tensors share it, and as long as a graph holds it. Parameters are left out; inputs and
-  // buffers that an operator saved are not, nor are, in a process with Python, tensors that hooks pushed there keep.
+  // Bytes of saved tensors. Counting starts when a thread first uses a parameter of this model with gradients enabled.
+  // It ends with the next backward, or when the thread uses another model. A storage counts once, whole, as long as a
+  // graph holds it, however many tensors share it. Inputs and buffers that an operator saved count; parameters do not.
+  // In a process with Python, tensors held by saved-tensor hooks do not count either.
   int64_t activation_bytes = 0;                   // now
   int64_t peak_activation_bytes = 0;              // the most since the model was sharded, or `reset_peak_memory`
-  std::vector<UnitActivations> activations = {};  // by the unit that was in use when they were saved, in units' order
-  // Of total_bytes, what lies in files of Options::offload_directory: it takes memory only while it is used.
+  std::vector<UnitActivations> activations = {};  // by the unit in use when they were saved, in units' order
+  // The part of total_bytes in files of Options::offload_directory. It needs memory only while it is used.
   int64_t offloaded_bytes = 0;
-  // By Options::offload_activations, which are in none of the numbers above: in files, or in the memory of a GPU's
-  // host.
+  // Activations moved by Options::offload_activations, to files or to the memory of a GPU's host. In none of the
+  // numbers above.
   int64_t offloaded_activation_bytes = 0;       // now
   int64_t peak_offloaded_activation_bytes = 0;  // the most since the model was sharded, or `reset_peak_memory`
-  // Memory for the copies of save_checkpoint_async: kept from its first call to the model's end.
+  // The copies of save_checkpoint_async, kept from its first call to the model's end.
   int64_t save_copy_bytes = 0;  // in none of the numbers above
 };
 
 // How often the model communicated since it was sharded.
 struct CommunicationReport {
   int64_t gathers = 0;           // units made full from the shards of several ranks
-  int64_t foreseen_gathers = 0;  // those that the plan knew
+  int64_t foreseen_gathers = 0;  // gathers that the plan had foreseen
   int64_t reductions = 0;        // units whose gradients were reduced
-  int64_t late_gradients = 0;    // that came after their unit was reduced: their sum may differ in bits
-  int64_t all_reductions = 0;    // of the reductions, those whose sums went to replicas as well
-  double wait_seconds = 0;       // that this rank waited for others, and its steps for a save to copy
+  int64_t late_gradients = 0;    // gradients after their unit was reduced: their sum may differ in bits
+  int64_t all_reductions = 0;    // reductions with replicas as well
+  double wait_seconds = 0;       // waits for other ranks, and of steps for a save's copy
 
-  // From an earlier report of the same model to this one: what a step comes to, for example.
+  // The difference from an earlier report of the same model, for example over a step.
   //
   //   const CommunicationReport before = sharded.communication();
   //   ...                                                          // a step
@@ -87,9 +87,9 @@ struct CommunicationReport {
 };
 
 struct FullParametersOptions {
-  bool write_back = true;               // keep what was written in the scope; a write without this is an error
-  std::vector<std::string> units = {};  // name patterns (* and ?) of the units that are made whole; none: all
-  // Whole on rank 0 only, whose writes count; otherwise all ranks must write the same values.
+  bool write_back = true;               // keep writes of the scope; if false, a write is an error
+  std::vector<std::string> units = {};  // name patterns (* and ?) of units to make whole; none: all
+  // Whole only on rank 0, whose writes count. Otherwise all ranks must write the same values.
   bool rank0_only = false;
 };
 
@@ -97,13 +97,13 @@ struct FullParametersOptions {
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 struct FullStateOptions {
-  bool rank0_only = false;  // the other ranks take part and get nothing: a unit's memory instead of the model's
-  bool buffers = true;      // after the parameters; without them, `buffers()` has this rank's
+  bool rank0_only = false;  // other ranks return nothing, and need one unit's memory instead of the model's
+  bool buffers = true;      // after the parameters; `buffers()` also returns this rank's
 };
 
-// A scope in which parameters of the module are whole, in the dtype that operators see, and can be read and written as
-// usual. With fewer bits than a shard's fp32, what is not written keeps the shard's. A collective: all ranks open and
-// close it together. Ends with `close`, or in the destructor, which does not throw.
+// A scope in which the module's parameters are whole, in the operators' dtype, and can be read and written as usual. If
+// that dtype has fewer bits than fp32, unwritten values keep the shard's fp32 bits. A collective: all ranks open and
+// close it together. It ends with `close`, or in the destructor, which does not throw.
 class FullParameters {
  public:
   explicit FullParameters(std::unique_ptr<engine::FullScope> scope);
@@ -116,9 +116,9 @@ class FullParameters {
   detail::Movable<"FullParameters", std::unique_ptr<engine::FullScope>> scope_;  // null once it has ended
 };
 
-// A scope whose backwards add to gradients that stay with this rank, whole: no reduction, and a unit's memory for each
-// unit. The next backward outside of it reduces the sum of all; without one, clipping, a step, or reading grad() of a
-// piece does. Results are those of another order of additions (docs/determinism.md).
+// A scope whose backwards do not communicate: each rank adds to whole gradients of its own, one unit's memory per unit.
+// The next backward outside the scope reduces the sum. Without one, clipping, a step, or reading grad() of a piece
+// does. The order of additions differs, and so may bits (docs/determinism.md).
 class NoSync {
  public:
   explicit NoSync(std::shared_ptr<engine::Model> model);
@@ -130,9 +130,9 @@ class NoSync {
   detail::Movable<"NoSync", std::shared_ptr<engine::Model>> model_;
 };
 
-// A movable handle to the sharded model; the module itself is called as before. Destroying it runs no collective; a
-// parameter used after that is an error, and so is a handle that was moved from, as with every handle of this library.
-// Forward passes, backwards and calls of one model come from one thread at a time.
+// A movable handle to the sharded model; the module itself is called as before. Its destructor runs no collective.
+// Using a parameter afterwards is an error, and so is using a moved-from handle of this library. Call forward, backward
+// and these functions of one model from one thread at a time.
 class ShardedModel {
  public:
   explicit ShardedModel(std::shared_ptr<engine::Model> model);
@@ -142,10 +142,10 @@ class ShardedModel {
 
   // In the order of the units, then of the parameters in them; the same on every rank.
   const std::vector<ShardedParameter>& parameters() const;
-  // By name and size, as `preview_units` gives them before; the same on every rank.
+  // The units' names and sizes, as from `preview_units`; the same on every rank.
   std::vector<UnitSummary> units() const;
-  // The pieces alone. Any torch::optim optimizer that works element by element can step on them: what reads a piece's
-  // gradient ends the sum (docs/determinism.md), and what was written is published when the model is used next.
+  // Only the pieces. Any torch::optim optimizer that works element by element can use them. Reading a piece's gradient
+  // ends the sum (docs/determinism.md). Written values are published at the model's next use.
   std::vector<torch::Tensor> shards() const;
 
   // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
@@ -157,61 +157,63 @@ class ShardedModel {
   // stays there until an optimizer uses it. norm.item<double>() waits: call it only in steps that print the norm. If
   // the gradients are on the CPU, this is clip_grad_norm_.
   torch::Tensor clip_grad_norm_async_(double max_norm, double norm_type = 2.0);
-  // By what the sum over all micro-batches and ranks is divided; the number of ranks unless set.
+  // Sets the divisor of the sum over all micro-batches and ranks. By default it is the number of ranks.
   void set_gradient_divisor(double divisor);
-  // Every rank runs equally many backwards. If no backward outside of the scope follows, the first clip, step or call
-  // of a piece's grad() or mutable_grad() reduces. That call is a collective then, and an error inside the scope.
+  // Every rank runs the same number of backwards in it. If no backward outside the scope follows, the first clip, step
+  // or call of a piece's grad() or mutable_grad() reduces. That call is a collective then, and an error inside the
+  // scope.
   NoSync no_sync();
-  // Uneven inputs, for ranks with different numbers of batches: they go on until none has another, and one without
-  // takes part in the step all the same, as it owns a part of every parameter.
+  // For uneven inputs: ranks with different numbers of batches. All continue until no rank has another batch. A rank
+  // without a batch still takes part in the step, because it owns a part of every parameter.
   //
   //   while (sharded.any_rank_has_batch(batch.has_value())) {
   //     if (batch) model->loss(*batch).backward(); else sharded.backward_without_batch();
   //     optimizer.step();
   //     ...
   //
-  // Ask before each backward. The sum is over the ranks that have a batch, and the divisor stays what it is: the number
-  // of ranks unless set. In a step that some follow, units are gathered when they are needed, none ahead. Nothing else
-  // that talks between ranks may lie in that forward and backward: no SyncBatchNorm, no World call, no evaluation.
-  // A collective. Whether any rank has a batch; `here`: whether this one has.
+  // Call it before each backward. The sum is over the ranks with a batch; the divisor does not change. In a step where
+  // some ranks have no batch, units are gathered when needed and none ahead. No other communication is allowed in that
+  // forward and backward: no SyncBatchNorm, no World call, no evaluation. A collective. `here`: true if this rank has a
+  // batch. Returns true if any rank has one.
   bool any_rank_has_batch(bool here);
-  // In place of one forward and one backward. Throws `Error` unless this rank has no batch and another has.
+  // Replaces one forward and one backward. Throws `Error` unless this rank has no batch and another has.
   void backward_without_batch();
-  // Copies of every parameter, whole and in fp32, by name; then, unless the options say otherwise, of every buffer, by
-  // name, this rank's. For this rank's parts see `parameters()`. A collective; one unit at a time is there in addition.
+  // Copies of every parameter, whole and in fp32, by name, then of this rank's buffers (unless the options leave them
+  // out). For this rank's parts see `parameters()`. A collective. Needs one more unit's memory at a time.
   NamedTensors full_state(FullStateOptions options = {});
   // The module's buffers by name: this rank's own tensors.
   const NamedTensors& buffers() const;
-  // Rank `source`'s values to all, in every buffer. For statistics that each rank keeps for itself, such as BatchNorm's
-  // running ones: call it before an evaluation or a save, where ranks are to agree. A collective.
+  // Copies rank `source`'s buffers to all ranks. For statistics that differ between ranks, such as BatchNorm's running
+  // ones: call it before an evaluation or a save. A collective.
   void broadcast_buffers(int source = 0);
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
   void zero_grad();
-  // Gives the parameters that have no values yet (Options::initialise) those of an ordinary construction; does nothing
-  // where all have values. A collective.
+  // Fills parameters without values (Options::initialise) as an ordinary construction would. If all have values, it
+  // does nothing. A collective.
   void initialise();
 
   MemoryReport memory() const;
-  // From now on the peaks in it are of what comes, beginning with what is there.
+  // Restarts the peaks in `memory()`, from the present values.
   void reset_peak_memory();
-  // Which blocks keep what, from what was measured: there from the second step on, where Options::activation_memory is
-  // set. The same on every rank.
+  // The decision which blocks keep which tensors, with its measurements. It exists from the second step on, if
+  // Options::activation_memory is set. The same on every rank.
   std::optional<ActivationDecision> activation_decision() const;
 
-  // Names of the parameters of whose gradients this rank holds an infinity or a NaN, in their order, after a backward.
-  // The numbers are those before clipping, whose factor makes all of them NaN where one is: so the culprit is found
-  // after `clip_grad_norm_` has returned a norm that is not finite. Changes nothing; no collective.
+  // Names of the parameters, in their order, with an infinity or a NaN in this rank's part of their gradients, after a
+  // backward. It sees the gradients before clipping, so it finds the culprit after `clip_grad_norm_` returned a norm
+  // that is not finite. Changes nothing; not a collective.
   std::vector<std::string> gradients_not_finite() const;
   CommunicationReport communication() const;
-  // The collective that this rank waits in, for who watches it from another thread: "the gather of unit blocks.4";
-  // empty: none of this model's. Any thread, at any time.
+  // The collective of this model that this rank waits in, for example "the gather of unit blocks.4", or empty. For
+  // watchdogs: any thread may call it at any time.
   std::string waits_for() const;
-  // The plan and cost of a step, for people to read: for each unit its size, how often it is gathered and reduced, how
-  // many bytes that brings to this rank and how long this rank waited for it; then which unit is gathered, released and
-  // reduced when, in the last step that ended. Many alike are summed up. docs/tracing.md has an example.
+  // The plan and cost of a step, as text. For each unit: its size, the number of gathers and reductions, their bytes to
+  // this rank, and this rank's waits for it. Then: when each unit was gathered, released and reduced in the last
+  // complete step. Equal lines are summed up. docs/tracing.md has an example.
   std::string schedule() const;
-  // Records what happens when, until the result is written or destroyed. Throws `Error` while another one lives.
+  // Records a timeline until the result is written or destroyed. Throws `Error` while another trace of this model
+  // lives.
   Trace trace();
 
   // For the rest of the library.
@@ -224,30 +226,28 @@ class ShardedModel {
 
 // Shards the parameters of `module` over the ranks of `world`. The module stays as it is and is called as before, but
 // its parameters' bytes exist only while an operator needs them. A collective. Throws `Error` for a model that differs
-// between ranks, that is sharded already, or that has parameters which are not fp32, bf16 or fp16 on
-// the CPU, or share memory with each other, with a buffer or with an ignored tensor; for a name pattern that matches
-// nothing; and for a policy that finds no unit. Other tensors that share memory with a parameter (a detach() in a
-// member) keep the values of before: where some live, rank 0 says so on stderr. Make them after this call.
-// A module made in deferred_init (deferred_init.h) is made real here, one unit after the other: beside the shards, one
-// unit is there whole, the largest of them for a moment.
+// between ranks or is sharded already. The parameters must be fp32, bf16 or fp16 on the CPU, and must not share memory
+// with each other, with a buffer or with an ignored tensor. A name pattern that matches nothing is an error, and so is
+// a policy that finds no unit. Other tensors that share memory with a parameter (a detach() in a member) keep their old
+// values. If some exist, rank 0 warns on stderr. Make them after this call. A module made in deferred_init
+// (deferred_init.h) is made real here, unit by unit: besides the shards, at most one unit is whole at a time.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
 
-// As above, for a scripted or traced module. `options.units` sees a native module with the names, parameters and
-// buffers of `module`: a scripted class is a plain torch::nn::Module whose name() is that of the class, so that
-// units_by can ask for it, and one whose submodules are called 0, 1, 2, ... is a ModuleList, or a Sequential if its
-// class has that name. What asks for other C++ types, as units_of does, finds
-// none, which is an Error. Switches TorchScript's fuser for
-// CPUs (NNC) off in this process: its kernels read parameters where nobody sees it. docs/determinism.md says when its
-// bits agree.
+// As above, for a scripted or traced module. `options.units` gets a native module with the names, parameters and
+// buffers of `module`. Each scripted class is a plain torch::nn::Module whose name() is the class's, so units_by can
+// compare names. A class with submodules 0, 1, 2, ... is a ModuleList, or a Sequential if it has that name. units_of
+// finds no units in a scripted module, which is an Error. Switches off TorchScript's fuser for CPUs (NNC) in this
+// process, because its kernels read parameters without an operator. docs/determinism.md has the cases in which the bits
+// agree.
 ShardedModel shard(torch::jit::Module& module, World& world, Options options = {});
 
-// One unit given by hand: the tensors that are gathered and reduced together, with the names to report them by.
+// A unit made by hand: tensors that are gathered and reduced together, and their names for reports.
 struct NamedUnit {
   std::string name;
   std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
 };
-// As above, for tensors that no torch::nn::Module owns. `options.units` is not used, `options.ignored` refused. Throws
-// `Error` for two units, two parameters or two buffers of one name, and for an undefined tensor.
+// As above, for tensors outside a torch::nn::Module. `options.units` is not used; `options.ignored` is an error. Throws
+// `Error` if two units, two parameters or two buffers have the same name, and for an undefined tensor.
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options = {});
 
 }  // namespace fsdp

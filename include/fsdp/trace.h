@@ -12,8 +12,8 @@ namespace engine {
 class Model;
 }
 
-// A scope that records, from `ShardedModel::trace` on until `write` or the destructor: when each unit was computed
-// with, gathered and reduced, and what this rank waited for (docs/tracing.md). A model has one at a time.
+// A scope that records, from `ShardedModel::trace` until `write` or the destructor, when each unit was used, gathered
+// and reduced, and this rank's waits (docs/tracing.md). A model has one trace at a time.
 //
 //   auto trace = sharded.trace();
 //   ...                        // a step, or a few
@@ -25,10 +25,9 @@ class Trace {
   Trace& operator=(Trace&&) = delete;
   ~Trace();
 
-  // Ends the scope, and writes it as an array of Chrome's trace events, in microseconds of the steady clock, which all
-  // ranks of a host share. Each rank writes a file of its own: step.json is step.rank0.json on the first of several.
-  // Returns the file's name. No collective. Throws `Error` when the file cannot be written, or when the trace has
-  // ended.
+  // Ends the scope, and writes an array of Chrome trace events, in microseconds of the steady clock, which all ranks of
+  // a host share. Each of several ranks writes its own file: rank 0 writes step.rank0.json for step.json. Returns the
+  // file's name. Not a collective. Throws `Error` if the file cannot be written, or if the trace has ended.
   std::filesystem::path write(const std::filesystem::path& path);
 
  private:

@@ -1,7 +1,7 @@
 // One process of a training job, and how a job starts.
 //
-// `launch` runs a function in every rank: it forks them on this machine, or, under torchrun (--no-python), SLURM or
-// Open MPI, runs it in the one rank that this process already is. A rank sees the others through its `World`.
+// `launch` runs a function in every rank. It forks the ranks on this machine. Under torchrun (--no-python), SLURM or
+// Open MPI this process already is a rank, and the function runs in it. A rank reaches the others through its `World`.
 #pragma once
 
 #include <torch/types.h>
@@ -21,12 +21,12 @@ namespace world {
 class State;
 }
 
-// A group of ranks, as one of them sees it. A cheap handle: copies share one group.
+// A group of ranks, as seen by one of them. A cheap handle: copies share one group.
 //
-// All ranks of the group call the collectives below in the same order, each from one thread. Every wait ends after the
-// world's timeout with an `Error` that names the rank that did not answer; after a failure each later call fails too.
-// A rank in such a call while another rank trains is an `Error` within seconds, which names both.
-// Tensors are on the CPU or on `device()`.
+// All ranks of the group call the collectives below in the same order, each from one thread. A wait that exceeds the
+// world's timeout throws an `Error` that names the missing rank. After a failure every later call fails, too. If one
+// rank is in such a call while another trains, both throw within seconds an `Error` that names both. Tensors are on the
+// CPU or on `device()`.
 class World {
  public:
   int rank() const;        // 0 <= rank() < size()
@@ -35,19 +35,19 @@ class World {
   int local_size() const;  // ranks of this host
   // How often the job was started again after a failure, by `launch` or by torchrun.
   int restarts() const;
-  // Where this rank computes: the CPU, or its GPU, to which a module is moved (`module->to(world.device())`) before it
-  // is sharded. See LaunchOptions::backend.
+  // Where this rank computes: the CPU or its GPU. Move a module there before sharding it: `module->to(world.device())`.
+  // See LaunchOptions::backend.
   torch::Device device() const;
 
   void barrier();
   // The sum over all ranks, added in rank order (16-bit types in fp32), in place: the same bits on every rank.
   // `tensor` has the same shape and dtype everywhere; it need not be contiguous.
   void all_reduce_(torch::Tensor& tensor);
-  // The source's values to all, in place. Same shape and dtype everywhere.
+  // Copies the source's values to all ranks, in place. Same shape and dtype everywhere.
   void broadcast_(torch::Tensor& tensor, int source = 0);
   // Every rank's tensor, in rank order. Same shape and dtype everywhere.
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor);
-  // The ranks that passed the same color, in rank order. A collective: every rank of this group calls it.
+  // The ranks with the same color, in rank order. A collective: every rank of this group calls it.
   World split(int color) const;
 
   explicit World(std::shared_ptr<world::State> state) : state_(std::move(state)) {}
@@ -59,57 +59,58 @@ class World {
 
 // How a job of forked ranks failed.
 struct JobFailure {
-  int ranks = 1;     // that it had
-  int lost = 1;      // of these, that failed by themselves, and not for want of another
+  int ranks = 1;     // ranks of the job
+  int lost = 1;      // ranks that failed by themselves, not because another was missing
   int code = 1;      // as `launch` would return it
   int restarts = 0;  // of the job so far
 };
 
 struct LaunchOptions {
   int ranks = 1;  // without a launcher: on this machine
-  // shm: shared memory, on one host. gloo. hosts: shared memory within each host and Gloo between them, for as many
-  // ranks on every host, numbered one host's after another's.
-  // These compute on the CPU. nccl: each rank on a GPU of its own, the rank's local number modulo the host's GPUs.
-  // auto, where there is a GPU: on it, by nccl, or by shared memory where ranks have one GPU between them
-  // (docs/cuda.md). auto, where there is none: shm on one host, hosts on several where they are so and have more than
-  // one rank each, otherwise gloo.
+  // - "shm": on the CPU, by shared memory, on one host.
+  // - "gloo": on the CPU, by Gloo.
+  // - "hosts": on the CPU, by shared memory within each host and Gloo between hosts. All hosts have the same number of
+  //   ranks, numbered host by host.
+  // - "nccl": a GPU per rank, numbered by local rank modulo the host's GPUs.
+  // - "auto", with a GPU: nccl, or shared memory if ranks share one GPU (docs/cuda.md).
+  // - "auto", without: shm on one host. On several hosts it is hosts if they qualify and have more than one rank each,
+  //   otherwise gloo.
   std::string backend = "auto";
-  // Of every wait for another rank; time in which this one was stopped, with the whole job or alone, does not count. A
-  // year at most.
+  // The limit of every wait for another rank, at most a year. Time in which this rank was stopped (SIGSTOP), alone or
+  // with the job, does not count.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   int max_restarts = 0;      // whole-job restarts after a rank failed
   bool plain_rank0 = false;  // rank 0 writes to the terminal itself, unprefixed
-  // Asked after a failure instead of max_restarts, in the process that launched: with how many ranks the job is started
-  // again; 0: not.
+  // Replaces max_restarts. The launching process calls it after a failure. It returns the number of ranks of the new
+  // job; 0: no restart.
   std::function<int(const JobFailure&)> restart_with = nullptr;
-  // Shards and optimizer state lie in memory that this process holds, so that ranks that are started again go on with
-  // the step that was broken: hot_restart.h. On the CPU, or with Options::cpu_offload. Not under a launcher, which
-  // starts processes that know nothing of each other.
+  // Keeps shards and optimizer state in memory of this process, so that restarted ranks continue with the broken step
+  // (hot_restart.h). On the CPU, or with Options::cpu_offload. Not under torchrun, SLURM or Open MPI.
   bool hot_restart = false;
 };
 
-// Runs `body` in every rank and returns the exit code: 0 when all ranks succeeded, 2 for options that cannot work, 130
-// after Ctrl-C, otherwise that of the rank that failed first (128 + signal when it was killed).
+// Runs `body` in every rank and returns the exit code. It is 0 if all ranks succeeded, 2 for invalid options, and 130
+// after Ctrl-C. Otherwise it is the code of the first rank that failed (128 + signal if it was killed).
 //
-// With no launcher in the environment and more than one rank, the ranks are forked, their output is prefixed by rank,
-// and one that dies ends the others; one rank runs in this process. Forking a process that has threads would hang in
-// LibTorch, so it throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
-// ranks share the machine's cores evenly. A signal (SIGINT, SIGTERM, or SIGHUP where that is not ignored) ends all
-// ranks by SIGTERM; one over a second later kills them. SIGUSR1 and SIGUSR2 are passed on to ranks that have a handler
-// for them, and end the job where none has. Where nobody takes the output, the ranks wait, and nothing else does.
+// With no launcher in the environment and more than one rank, the ranks are forked. Their output is prefixed by rank,
+// and the death of one ends the others. One rank runs in this process. LibTorch would hang in a fork of a process with
+// threads, so that throws `Error`: call `launch` before anything starts a thread. Unless OMP_NUM_THREADS is set, the
+// ranks share the machine's cores evenly. A signal (SIGINT, SIGTERM, or SIGHUP if it is not ignored) ends all ranks by
+// SIGTERM; a second signal, over a second later, kills them. SIGUSR1 and SIGUSR2 are passed on to ranks with a handler
+// for them; if no rank has one, they end the job. If the reader of the output stops reading, only the ranks block.
 //
-// A forked rank reads /dev/null as its standard input. It ends without the handlers of atexit() and without the
-// destructors of global objects: these are the launching process's. If a rank calls exit(0), and others then wait for
-// it, the job fails and names it. More ranks than the limits of this machine allow are refused before any is forked.
+// A forked rank reads /dev/null as its standard input. It ends without handlers of atexit() and without destructors of
+// global objects; these run in the launching process. If a rank calls exit(0) and others then wait for it, the job
+// fails and names that rank. If this machine's limits do not allow so many ranks, `launch` fails before it forks any.
 //
-// launch opens /dev/null as each of descriptors 0, 1 and 2 that is closed. While forked ranks run, SIGCHLD is not
-// ignored in this process. The ranks have its signal mask and dispositions as they were before. If they block SIGTERM,
-// a signal ends them by SIGKILL, three seconds later. One rank in this process leaves all signals as they are.
+// `launch` opens /dev/null in place of closed descriptors 0, 1 and 2. While forked ranks run, this process does not
+// ignore SIGCHLD. The ranks inherit its signal mask and dispositions from before. If they block SIGTERM, SIGKILL ends
+// them three seconds after the signal. With one rank in this process, signals stay as they are.
 //
-// With `max_restarts` or `restart_with`, one rank is forked as well, so that it can be started again. Jobs that fail
-// within ten seconds, one after the other, are started again after a pause that doubles, ten seconds at most.
+// With `max_restarts` or `restart_with` a single rank is forked, too, so that it can be restarted. If jobs repeatedly
+// fail within ten seconds, each restart waits twice as long, at most ten seconds.
 //
-// Under a launcher a process may launch again and again, with the same ranks; they meet at the first time.
+// Under a launcher a process may call `launch` repeatedly, with the same ranks. The first call connects them.
 int launch(const LaunchOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace fsdp

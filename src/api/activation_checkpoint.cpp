@@ -43,7 +43,7 @@ namespace fsdp {
 
 void RecomputedModule::set_recomputation(ActivationCheckpointOptions options) {
   FSDP_CHECK(!budget_ || options.keep == KeptResults::None,
-             "set_recomputation: Options::activation_memory decides what this block keeps, found a `keep` beside it. "
+             "set_recomputation: Options::activation_memory decides what this block keeps, found a `keep` as well. "
              "Leave `keep` out, or shard the model without activation_memory.");
   options_ = std::move(options);
 }

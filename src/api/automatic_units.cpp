@@ -110,7 +110,7 @@ struct Division {
   Atoms rest;                // what lies outside of all blocks
   size_t places_of_rest = 0;
 
-  // Of the units that might be divided.
+  // The largest unit that might be divided.
   int64_t largest() const {
     int64_t numel = numel_of(rest);
     for (const Atoms& unit : units) {

@@ -33,8 +33,8 @@ BudgetedModules budgeted_modules(const torch::nn::Module& module, const Options&
   BudgetedModules modules = recomputed_modules(module);
   for (const auto& [name, block] : modules) {
     FSDP_CHECK(block->recomputation().keep == KeptResults::None,
-               "shard: activation_memory decides what the block {} keeps, and set_recomputation did, too. Leave `keep` "
-               "out of its options, or activation_memory out of these.",
+               "shard: options.activation_memory and set_recomputation both decide what block {} keeps. Leave out "
+               "activation_memory, or `keep` of the block.",
                name);
   }
   FSDP_CHECK(!modules.empty(),

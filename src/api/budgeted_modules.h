@@ -23,7 +23,7 @@ std::vector<std::string> block_names(const BudgetedModules& modules);
 // From now on each asks for its budget.
 void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget& budget);
 
-// Of a model that is no torch::nn::Module.
+// The same for a model without a torch::nn::Module.
 void check_no_budget(const Options& options);
 
 }  // namespace fsdp

@@ -16,8 +16,8 @@ using torch::Tensor;
 namespace {
 
 constexpr int64_t kEvenColumns = 64;  // products are faster by these
-// On a CPU larger chunks make no product faster, and leave less room for those that are kept. On a GPU the room alone
-// bounds a chunk: a few long kernels are faster than many short ones. A quarter of the room is for one chunk.
+// On a CPU larger chunks make no product faster, and leave less room for the kept ones. On a GPU the room alone bounds
+// a chunk: a few long kernels are faster than many short ones. A quarter of the room is for one chunk.
 constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
 constexpr int64_t kChunksInRoom = 4;
 

@@ -17,7 +17,7 @@
 
 namespace fsdp {
 
-// Of [rows, width], [vocabulary, width] and [rows], in one floating dtype and int64.
+// Shapes: [rows, width], [vocabulary, width] and [rows], in one floating dtype and int64.
 struct Head {
   torch::Tensor hidden, weight, targets;
   int64_t chunk_bytes;  // of logits at a time
@@ -31,14 +31,14 @@ struct HeadStatistics {
   KeptLogits kept;
 };
 
-// The bytes of those that are kept, of so many rows and entries of a vocabulary, and logits like `dtype` on `device`.
+// The bytes of kept logits, for so many rows and entries of a vocabulary, with logits like `dtype` on `device`.
 int64_t bytes_of_kept_logits(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
                              int64_t chunk_bytes);
 
 enum class Keep { None, WhatFits };
 HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep);
 
-// What the gradient of the logits comes to for the hidden states and the weight; undefined where nobody asks for it.
+// The gradients of the hidden states and the weight, from the gradient of the logits; undefined if not needed.
 struct HeadGradients {
   torch::Tensor of_hidden;  // zeros in the dtype of sums, to be added to
   torch::Tensor of_weight;  // as the weight, to be overwritten

@@ -30,7 +30,7 @@ struct LogitKernels {
 
 template <typename Element>
 const LogitKernels<Element>& logit_kernels();
-// Of what every processor of the kind has.
+// For instructions that every processor of the kind has.
 template <typename Element>
 const LogitKernels<Element>& plain_logit_kernels();
 

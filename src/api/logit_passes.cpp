@@ -81,7 +81,7 @@ void make_gradient_by_kernel(const LogitChunk& chunk, const LogitGradient& of) {
   });
 }
 
-// Of any dtype, on any device.
+// Any dtype, on any device.
 struct TargetColumns {
   explicit TargetColumns(const LogitChunk& chunk)
       : is_here(chunk.target.ge(0).logical_and_(chunk.target.lt(chunk.logits.size(1)))),

@@ -23,7 +23,7 @@ using torch::autograd::variable_list;
 
 constexpr const char* kName = "fsdp::linear_cross_entropy";
 
-// Of one call, for its backward. Logits are no saved tensors: the first backward uses them up, another makes its own.
+// One call, for its backward. Logits are no saved tensors: the first backward uses them up, another makes its own.
 struct LossCall : torch::CustomClassHolder {
   LossCall(const LinearCrossEntropyOptions& of, KeptLogits logits) : options(of), kept(std::move(logits)) {}
   LinearCrossEntropyOptions options;

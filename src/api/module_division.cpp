@@ -33,7 +33,7 @@ class Ignored {
     for (const std::string& pattern : patterns) {
       FSDP_CHECK(std::ranges::any_of(tensors_, [&](const auto& one) { return matches(pattern, one.first); }),
                  "shard: the pattern '{}' in options.ignored matches no parameter or buffer. Names are as in "
-                 "named_parameters and named_buffers. Of tied ones the first name counts.",
+                 "named_parameters and named_buffers. For tied ones the first name counts.",
                  pattern);
     }
   }

@@ -35,15 +35,15 @@ std::shared_ptr<memory::ByteStore> activation_store_of(const Options& options, W
   if (!world.device().is_cpu()) return memory::host_store();
   const auto folder = folder_of(options, world);
   FSDP_CHECK(folder,
-             "shard: options.offload_activations is set, and options.offload_directory is empty: there is no place for "
-             "the activations of ranks on the CPU. Name a folder on a local disk there.");
+             "shard: options.offload_activations is set, and options.offload_directory is empty. Ranks on the CPU need "
+             "it for their activations. Set it to a folder on a local disk.");
   return memory::file_store(folder);
 }
 
 std::shared_ptr<memory::Backing> held_backing_of(const Options& options, World& world) {
   FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,
-             "shard: LaunchOptions::hot_restart holds what lies in the host's memory, and the shards of this rank are "
-             "on {}. Set options.cpu_offload as well.",
+             "shard: LaunchOptions::hot_restart needs shards in the host's memory, found them on {}. Set "
+             "options.cpu_offload as well.",
              world.device().str());
   FSDP_CHECK(options.offload_directory.empty() || options.offload == Offload::Nothing,
              "shard: LaunchOptions::hot_restart holds shards and optimizer state in memory, and "
@@ -64,11 +64,10 @@ Backings backings_of(const Options& options, World& world) {
   memory::return_freed_memory();
   backings.in_files = options.offload;
   if (backings.in_files == Offload::Nothing) return backings;
-  FSDP_CHECK(
-      world.device().is_cpu() || options.cpu_offload,
-      "shard: options.offload_directory is for shards in the host's memory, and those of this rank are on {}. Set "
-      "options.cpu_offload as well.",
-      world.device().str());
+  FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,
+             "shard: options.offload_directory needs shards in the host's memory, found them on {}. Set "
+             "options.cpu_offload as well.",
+             world.device().str());
   backings.states = memory::file_backing(folder_of(options, world));
   if (backings.in_files == Offload::All) backings.shards = backings.sums = backings.states;
   return backings;

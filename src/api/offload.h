@@ -26,7 +26,7 @@ Backings backings_of(const Options& options, World& world);
 // Returns the group of ranks on GPUs whose shards lie in the host's memory. It exchanges over NCCL if possible. Shards
 // in files, and shards that the launcher holds, are gathered on the host. A collective.
 std::unique_ptr<collectives::Group> make_offloaded_group(World& world, const Backings& backings);
-// Whether it takes the place of the world's own.
+// True if it takes the place of the world's own.
 bool is_offloaded_to_cpu(const Options& options, const World& world);
 
 }  // namespace fsdp

@@ -19,7 +19,7 @@ std::string_view module_of(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-// Whether the pattern names the tensor, its module, or one around it.
+// True if the pattern names the tensor, its module, or one around it.
 bool names(const std::string& pattern, std::string_view tensor) {
   for (; !tensor.empty(); tensor = module_of(tensor)) {
     if (matches(pattern, tensor)) return true;

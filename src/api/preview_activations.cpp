@@ -37,7 +37,7 @@ class CopyStore final : public memory::ByteStore {
   }
 };
 
-// What is kept in `run` for the count, by that keeper.
+// Counts the tensors that this keeper keeps during `run`.
 void watch_run(const PreviewedRun& run, const std::shared_ptr<interpose::SavedTensorKeeper>& keeper) {
   const interpose::SavedTensorsScope scope(keeper.get());
   interpose::watch_saved_tensors(keeper);  // what checkpoints keep outside of their own scopes

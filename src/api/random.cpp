@@ -18,7 +18,7 @@ uint64_t mixed(uint64_t x) {
 // The next number of splitmix64.
 uint64_t next(uint64_t& state) { return mixed(state += 0x9e3779b97f4a7c15); }
 
-// Of what a seed says the CPU's generator takes 32 bits: all its words are written instead.
+// The CPU's generator uses only 32 bits of a seed, so all its words are written instead.
 void seed_cpu(uint64_t key) {
   at::mt19937_data_pod words{.seed_ = key, .left_ = 1, .seeded_ = true, .next_ = 0, .state_ = {}};
   for (uint64_t state = key; uint32_t & word : words.state_) word = static_cast<uint32_t>(next(state) >> 32);

@@ -45,7 +45,7 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor, const
       name);
 }
 
-// Of deferred modules: all but the parameters of the units. Returns whether some of those are deferred.
+// For deferred modules: everything except the units' parameters. Returns whether some of those are deferred.
 bool make_rest_real(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
   std::vector<torch::Tensor> parameters, buffers, left_alone;
   for (const NamedUnit& unit : units) {
@@ -108,7 +108,7 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
                         .recomputed_blocks = block_names(budgeted)});
   give_budgets(budgeted, model->parts().activation_budget);
   if (any_deferred && options.initialise) deferred::settle_draws();
-  // A rank that waits in a call of the world's keeps nobody waiting for what its optimizer wrote.
+  // A rank that waits in a call of the world does not delay readers of its optimizer's writes.
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
     if (alive) alive->publish_pieces();
@@ -130,8 +130,8 @@ MakeGroup of_its_own(World& world) {
 
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   FSDP_CHECK(options.ignored.empty(),
-             "shard: options.ignored chooses among the tensors of a module, and these units are given by hand. Leave "
-             "them out of the units.");
+             "shard: options.ignored is for tensors of a module, found units made by hand. Leave the tensors out of "
+             "the units.");
   check_no_budget(options);
   check_given(units);
   return shard_units(of_its_own(world), {.units = std::move(units)}, {}, world, options);

@@ -140,7 +140,7 @@ void check_memory(const std::vector<NamedUnit>& units, const NamedTensors& ignor
                place.name);
   }
   std::ranges::stable_sort(places, {}, [](const Place& one) { return std::tuple(one.space, one.begin); });
-  std::vector<const Place*> open;  // those that may meet the next
+  std::vector<const Place*> open;  // ranks that may meet the next
   for (const Place& place : places) {
     std::erase_if(open, [&](const Place* one) { return one->space != place.space || one->end <= place.begin; });
     for (const Place* one : open) check_pair(*one, place);

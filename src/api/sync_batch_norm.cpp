@@ -26,7 +26,7 @@ Tensor spread(const Tensor& features, const Tensor& input) {
   return features.to(input.scalar_type()).view(sizes);
 }
 
-// Of all ranks' values; [features] in double, as a sum of few partial sums costs nothing.
+// Moments of all ranks' values; [features] in double, because a sum of few partial sums costs nothing.
 struct Moments {
   double count = 0;
   Tensor mean, squares;  // the sum of squared deviations from the mean

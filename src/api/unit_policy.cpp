@@ -1,4 +1,4 @@
-// Unit policies, and those that look at each module by itself.
+// Unit policies, and policies that look at each module by itself.
 #include <utility>
 
 #include "api/module_division.h"

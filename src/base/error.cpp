@@ -31,7 +31,7 @@ void throw_invariant(const char* file, int line, const std::string& message) {
 }
 
 void detail::throw_moved_from(const char* type) {
-  throw Error(fmt::format("{}this {} was moved from, and holds nothing any more. Use the one that it was moved to.",
+  throw Error(fmt::format("{}this {} was moved from and is empty. Use the handle that it was moved to.",
                           message_prefix(), type));
 }
 

@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-// Whether `name` matches `pattern` as a whole: * stands for any characters, dots included, and ? for one.
+// True if `name` matches `pattern` as a whole: * stands for any characters, dots included, and ? for one.
 bool matches(std::string_view pattern, std::string_view name);
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 

@@ -1,9 +1,8 @@
-// How long a wait for somebody else may last, counted in time in which the waiter itself ran.
+// The deadline of a wait for another process, counted in time in which the waiter itself ran.
 //
-// A job that is stopped as a whole (Ctrl-Z, a suspended machine) and goes on has waited for nobody meanwhile. So a
-// waiter looks at its patience again and again, and of the time between two looks no more than a slice counts: a
-// quarter of the whole at most, so that no pause ends a wait by itself.
-// One thread at a time. Pure but for the clock.
+// A job that is stopped as a whole (Ctrl-Z, a suspended machine) and goes on does not count that time. So a waiter
+// checks its patience repeatedly. Between two checks at most a slice counts: a quarter of the whole, so that no pause
+// ends a wait by itself. One thread at a time. Pure but for the clock.
 #pragma once
 
 #include <algorithm>

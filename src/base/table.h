@@ -24,7 +24,7 @@ class Table {
     row.resize(columns_.size());
     rows_.push_back(std::move(row));
   }
-  // Of many rows that go on alike, as find_repetitions has it, only the first ones: "46 more, to blocks.46" stands in
+  // For many similar rows, as found by find_repetitions, adds only the first ones: "46 more, to blocks.46" stands in
   // `column` for the others.
   void add(const std::vector<Row>& rows, const Shift& shift, size_t column);
   // Lines without blanks at their ends. Columns in which every cell is empty are left out.

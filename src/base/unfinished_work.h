@@ -16,7 +16,7 @@ class UnfinishedWork {
   UnfinishedWork& operator=(const UnfinishedWork&) = delete;
 };
 
-// Called when all work has ended: a sentence for standard error, about what nobody was told; empty: none.
+// Called when all work has ended: a sentence for standard error, about an unreported failure; empty: none.
 void tell_at_process_end(std::function<std::string()> text);
 
 // For a process that ends otherwise than by exit().

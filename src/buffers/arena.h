@@ -32,12 +32,12 @@ class Pool {
   void release(int index) {
     if (buffers_.at(index).defined()) poison(buffers_[index]);
   }
-  // The buffer's memory belongs to whoever still holds it; it will be made anew, unless it is taken back before.
+  // The buffer's memory belongs to its other holders; it will be made anew, unless it is taken back before.
   void give_away(int index) { buffers_.at(index).reset(); }
-  // `memory`, which nobody else holds, is buffer `index` again, which was none before.
+  // `memory`, which has no other holder, is buffer `index` again, which was none before.
   void take_back(int index, const torch::Tensor& memory);
   bool has(int index) const { return index < static_cast<int>(buffers_.size()) && buffers_[index].defined(); }
-  // Whether buffer `index` serves any unit.
+  // True if buffer `index` serves any unit.
   bool is_shared(int index) const { return index < shared_; }
   // The contents of buffer `from` stay where they are and are buffer `to` from now on, which was none before.
   void move(int from, int to);

@@ -45,7 +45,7 @@ std::string text_of(const std::exception_ptr& failure) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "it threw an object that is not a std::exception";
   }
 }
 
@@ -96,7 +96,7 @@ std::string SaveUnderWay::wait_for_untold_failure() {
   std::unique_lock lock(mutex_);
   over_.wait(lock, [this] { return state_ != State::UnderWay; });
   if (state_ != State::Failed || std::exchange(is_told_, true)) return "";
-  return fmt::format("{}warning: {} failed, and nobody asked for its error: {}\n", message_prefix(), what_,
+  return fmt::format("{}warning: {} failed, and wait() was not called for its error: {}\n", message_prefix(), what_,
                      text_of(failure_));
 }
 
@@ -153,7 +153,7 @@ void BackgroundSaves::run(const SaveTarget& target, TakenState& state, const std
   }
   save->reading_->end();
   save->end(failure);
-  // Of a model that outlives the process: nobody finishes it.
+  // The save of a model that outlives the process: there is no other place that finishes it.
   if (failure && group_->rank() == 0) tell_at_process_end([save] { return save->wait_for_untold_failure(); });
 }
 

@@ -1,9 +1,9 @@
 // Saves of one model that go on beside its training, one at a time, each in a thread of its own.
 //
-// The thread copies the state, which nobody changes meanwhile (engine/shard_readers.h), writes the copy, and commits
-// it together with the other ranks' threads, over a group that is theirs alone. State that lies in files is not copied:
-// it was put there because memory is short. There the next change waits for the files, and so it does where the host
-// has no memory for the copy.
+// The thread copies the state, which does not change meanwhile (engine/shard_readers.h), and writes the copy. It
+// commits the copy together with the other ranks' threads, over their own group. State that lies in files is not
+// copied: it was put there because memory is short. There the next change waits for the files, and so it does where the
+// host has no memory for the copy.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ class SaveUnderWay {
 
   void call_returns();
   void end(std::exception_ptr failure);
-  // When it is over: a line about a failure that nobody was told; empty where there is none. It is told then.
+  // When it is over: a line about an unreported failure, or empty. It is told then.
   std::string wait_for_untold_failure();
 
   enum class State { UnderWay, Committed, Failed };
@@ -85,10 +85,10 @@ class BackgroundSaves {
   // None is under way.
   std::shared_ptr<SaveUnderWay> start(const SaveTarget& target, TakenState state, SaveUnderWay::Clock::time_point begin,
                                       std::shared_ptr<engine::ShardReaders::Reading> reading);
-  // Waits until none is under way. A failure that nobody was told is written to standard error, by the first rank.
+  // Waits until none is under way. The first rank writes an unreported failure to standard error.
   void finish();
 
-  // For tests: called in the save's thread when it comes to a step. What it throws is this rank's error.
+  // For tests: called in the save's thread when it comes to a step. An exception of it is this rank's error.
   void watch_steps(std::function<void(Step)> watcher) { watcher_ = std::move(watcher); }
 
  private:

@@ -35,7 +35,7 @@ bool can_become(const std::string& from, const std::string& to) {
   return from == to || (is_floating(from) && is_floating(to));
 }
 
-// Its rows follow each other in memory, and those that were saved are its first ones.
+// Its rows follow each other in memory, and the saved rows are its first ones.
 bool has_grown(const Parameter& saved, const Parameter& wanted) {
   if (wanted.shape.empty() || saved.shape.size() != wanted.shape.size()) return false;
   return saved.shape[0] < wanted.shape[0] &&
@@ -178,8 +178,10 @@ Comparison compare(const Manifest& saved, const Manifest& wanted, bool with_opti
 }
 
 void check_told(const char* call, bool strict, const LoadDifferences* differences) {
-  FSDP_CHECK(strict || differences != nullptr, "{}: with strict off set .differences, which says what was not loaded",
-             call);
+  FSDP_CHECK(
+      strict || differences != nullptr,
+      "{}: found strict off without .differences. Set .differences, which lists the tensors that were not loaded",
+      call);
 }
 
 void check(const Comparison& comparison, bool strict, const std::string& directory) {
@@ -187,9 +189,9 @@ void check(const Comparison& comparison, bool strict, const std::string& directo
   if (strict) problems.insert(problems.end(), comparison.texts.begin(), comparison.texts.end());
   const bool model = comparison.of_the_model;
   throw_if_any(problems, fmt::format("{}: a checkpoint of another {}", directory, model ? "model" : "optimizer"),
-               model ? "Build the model that it was saved from, or load what fits with strict off."
-                     : "Was the checkpoint saved with this optimizer? Build that one, load the model alone, or load "
-                       "what fits with strict off.");
+               model ? "Build the model of the checkpoint, or load the matching part with strict off."
+                     : "Was the checkpoint saved with this optimizer? Build the checkpoint's optimizer, load only the "
+                       "model, or load the matching part with strict off.");
 }
 
 }  // namespace fsdp::checkpoint

@@ -1,4 +1,4 @@
-// What a checkpoint holds, beside what is to be loaded: all differences at once, from the manifests alone.
+// Compares a checkpoint with the load's target: all differences at once, from the manifests alone.
 #pragma once
 
 #include <string>

@@ -55,7 +55,7 @@ void add_optimizer(Contents& contents, size_t parameters, Optimizer& optimizer) 
 Contents contents_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
   FSDP_CHECK(checkpoint.optimizer == nullptr || &checkpoint.optimizer->model() == &model,
-             "Checkpoint: the optimizer is one of another model. Set .optimizer to the one that was made for .model.");
+             "Checkpoint: the optimizer is one of another model. Set .optimizer to the optimizer of .model.");
   const auto& parameters = model.parameters();
   Contents contents;
   for (size_t i = 0; i < parameters.size(); ++i) contents.pieces.push_back({kModel, i, parameters[i].piece});

@@ -32,7 +32,7 @@ struct Contents {
 // Throws Error for an optimizer of another model.
 Contents contents_of(const Checkpoint& checkpoint);
 
-// What this rank's file has: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
+// The contents of this rank's file: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
 NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents);
 
 // All but the generators and the files. The numbers are this rank's.

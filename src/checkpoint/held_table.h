@@ -34,7 +34,7 @@ struct HeldNumbers {
 
 std::string encode(const HeldPlaces& places);
 std::string encode(const HeldNumbers& numbers);
-// Of texts that this program wrote.
+// Only for texts of this program.
 HeldPlaces decode_places(const std::string& text);
 HeldNumbers decode_numbers(const std::string& text);
 

@@ -80,7 +80,7 @@ void commit(const Contents& contents, const Checkpoint& checkpoint, engine::Mode
   held.commit(checkpoint.step, checkpoint::encode(numbers_of(contents, checkpoint, model)));
 }
 
-// Compares the tensors that a rank left, by name, with those that take them over. Throws Error where they differ.
+// Compares the tensors that a rank left, by name, with their successors. Throws Error where they differ.
 void check_same(const HeldPlaces& left, const Contents& contents, const engine::Model& model) {
   std::map<std::string, const HeldPlaces::Piece*> pieces;
   for (const HeldPlaces::Piece& piece : left.pieces) pieces.emplace(piece.name, &piece);

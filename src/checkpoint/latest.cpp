@@ -1,4 +1,4 @@
-// The newest checkpoint of a directory: the one that is complete, and the one that can be loaded.
+// The newest checkpoint of a directory that is complete, and the newest that can be loaded.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<std::pair<fs::path, fs::path>> places_in(const fs::path& directory) 
   return places;
 }
 
-// Of a checkpoint whose files are there, each with the size and the header that were saved. Throws Error otherwise.
+// The step of a checkpoint whose files all have the saved size and header. Throws Error otherwise.
 int64_t step_of_complete(const fs::path& directory) {
   const checkpoint::Manifest saved = checkpoint::read_manifest(directory);
   for (int shard = 0; shard < saved.shards; ++shard) {
@@ -46,7 +46,7 @@ int64_t step_of_complete(const fs::path& directory) {
   return saved.step;
 }
 
-// Whether a checkpoint lies there, or what is left of one.
+// True if a checkpoint lies there, or what is left of one.
 bool has_files_of_checkpoint(const fs::path& place) {
   std::error_code error;
   fs::directory_iterator entry(place, error);

@@ -24,7 +24,7 @@ namespace {
 using checkpoint::Contents;
 using checkpoint::Manifest;
 
-// What a checkpoint has for each parameter of the model.
+// A checkpoint's contents for each parameter of the model.
 struct Found {
   std::vector<bool> there;      // values
   std::vector<bool> whole;      // values of all elements
@@ -120,7 +120,7 @@ class Loading {
     }
     if (any_blank) model_.parts().state_backing->changes();
   }
-  // Those whose state this library's optimizers have made, and nobody has changed yet: zeros.
+  // States made by this library's optimizers and not changed yet: zeros.
   std::vector<bool> unstepped_parameters() const {
     std::vector<bool> unstepped(model_.parameters().size(), false);
     const auto* ours = dynamic_cast<const PieceOptimizer*>(checkpoint_.optimizer);

@@ -46,8 +46,8 @@ torch::Tensor read_piece(const PretrainedSource& source, const ShardedParameter&
   return laid_out.as_strided({laid_out.numel()}, {1}).slice(0, begin, end).clone();
 }
 
-// The model's values from one source or another. What a parameter's shard in a file takes is read when it is written:
-// there may be no memory for all of it.
+// The model's values from one source or another. Values for a shard in a file are read when they are written: there may
+// be no memory for all of them.
 class PretrainedValues {
  public:
   PretrainedValues(engine::Model& model, std::vector<PretrainedTensor> wanted, std::vector<PretrainedSource> sources)
@@ -92,7 +92,7 @@ class PretrainedValues {
     }
   }
 
-  // Of a parameter this rank's piece; undefined for what the files do not have.
+  // This rank's piece of a parameter; undefined if the files lack it.
   torch::Tensor read(size_t i) const {
     if (sources_[i].entry == nullptr) return {};
     if (i < shapes_.size()) return read_piece(sources_[i], model_.parameters()[i], *shapes_[i], wanted_[i].transposed);
@@ -124,8 +124,8 @@ void load_pretrained(const std::filesystem::path& path, ShardedModel& sharded, c
     files.emplace(path);
     checkpoint::PretrainedMatch match = checkpoint::match(*files, wanted, options);
     checkpoint::throw_if_any(match.problems, path.string() + " holds another model",
-                             "Build the model of these files, name the differences in PretrainedOptions, or load what "
-                             "fits with strict off.");
+                             "Build the model of these files, describe the differences in PretrainedOptions, or load "
+                             "the matching part with strict off.");
     values.emplace(model, wanted, std::move(match.sources));
     differences = std::move(match.differences);
   });

@@ -44,14 +44,14 @@ void pack(const torch::Tensor& values, const torch::Tensor& codes, const torch::
   }
 }
 
-// Of `numel` elements, 0 behind those that are there.
+// The values, padded with 0 to `numel` elements.
 torch::Tensor padded(const torch::Tensor& values, int64_t numel) {
   torch::Tensor all = torch::zeros({numel}, torch::kFloat);
   all.slice(0, 0, values.numel()).copy_(values);
   return all;
 }
 
-// Whether bytes that a file has in this dtype are the target's as they are.
+// True if bytes that a file has in this dtype are the target's as they are.
 bool can_be_read_into(const torch::Tensor& target, const std::string& dtype) {
   return target.is_cpu() && target.is_contiguous() && dtype == dtype_name(target.scalar_type());
 }

@@ -4,7 +4,7 @@
 // Where the files and a target have the same format, the bytes are compared first and not kept. Then they are read
 // again right into the target, most often out of the system's page cache: that is faster than a copy in fresh memory,
 // and takes no memory. A blank target, a parameter without values or an optimizer's state before its first step, has
-// nothing to lose, and is read into at once. What is to be converted, or goes to a GPU, is kept in between.
+// nothing to lose, and is read into at once. Values that are converted, or copied to a GPU, are kept in between.
 #pragma once
 
 #include <map>

@@ -35,8 +35,7 @@ void check_own_hash(const std::string& text, const std::string& file) {
              "{} is damaged: it does not begin with its hash. Use an older checkpoint.", file);
   const std::string found = text.substr(kBeginning.size(), files::kHashDigits), expected = own_hash(text);
   FSDP_CHECK(found == expected,
-             "{} is damaged: its hash is {}, and it says {}. Some of it changed after it was saved; use an older "
-             "checkpoint.",
+             "{} is damaged: its hash is {}, expected {}. It changed after it was saved; use an older checkpoint.",
              file, expected, files::printable(found));
 }
 

@@ -60,22 +60,22 @@ struct Manifest {
   int version = kManifestVersion;
 };
 
-// Whether a parameter may have the number as its scalar of this kind: a step is a whole one from 0 to kHighestStep.
+// True if a parameter may have the number as its scalar of this kind: a step is a whole one from 0 to kHighestStep.
 bool is_scalar_of(const std::string& kind, double number);
 
 // The elements of a tensor of these sizes; none where 64 bits cannot count them.
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
-// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found. What
-// one of version 2 does not say, version2.h finds.
+// Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found.
+// version2.h finds the parts that version 2 lacks.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 // The file of one shard in a checkpoint.
 std::string shard_file_name(int shard, int shards);
-// Whether a checkpoint has files of that name.
+// True if a checkpoint has files of that name.
 bool is_file_of_checkpoint(const std::string& name);
-// Whether the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that
+// True if the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that
 // cannot be read.
 bool has_manifest(const std::filesystem::path& directory);
 // The same; one that cannot be read is none.

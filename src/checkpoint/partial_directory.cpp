@@ -35,7 +35,7 @@ const fs::path& with_own_name(const fs::path& target) {
                           name.substr(name.size() - files::kPartialSuffixBytes).starts_with(files::kPartialSuffix);
   FSDP_CHECK(
       !is_partial && !name.ends_with(files::kPartialReplacedSuffix) && !name.ends_with(files::kPartialLockSuffix),
-      "{}: a save to '{}' gives such names to what is unfinished, and removes it. Choose another name.",
+      "{}: a save to '{}' uses such names for unfinished saves, and removes them. Choose another name.",
       target.string(), name.substr(0, name.rfind(".partial")));
   return target;
 }
@@ -64,7 +64,7 @@ std::vector<fs::path> files_of_checkpoint(const fs::path& directory) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
     const bool is_file = entry->symlink_status(ignored).type() == fs::file_type::regular;
-    FSDP_CHECK(is_file && is_file_of_checkpoint(name), "{}: found '{}' in it, which is no file of a checkpoint. {}",
+    FSDP_CHECK(is_file && is_file_of_checkpoint(name), "{}: found '{}' in it, which is not a checkpoint's file. {}",
                directory.string(), files::printable(name), kAdvice);
     found.push_back(entry->path());
   }
@@ -94,7 +94,7 @@ void try_to_remove_checkpoint(const fs::path& directory) noexcept {
   try {
     remove_checkpoint(directory);
   } catch (const std::exception&) {
-    // It is in nobody's way, and the next save to the same place tries again.
+    // It does no harm, and the next save to the same place tries again.
   }
 }
 

@@ -9,12 +9,12 @@ namespace fsdp::checkpoint {
 
 // The directory that a checkpoint is written to, beside its target, and the right to do so: one process at a time saves
 // to a target. Only checkpoints of ours, and empty directories, are ever replaced; nothing else is ever removed. Owned
-// by the rank that commits; the other ranks of the job write into `path()` meanwhile, whose name nobody had before: a
-// rank of a job that died may go on writing for a moment, into its own. Throws Error.
+// by the rank that commits; the other ranks of the job write into `path()` meanwhile, whose name is new: a rank of a
+// dead job may write into its own for another moment. Throws Error.
 class PartialDirectory {
  public:
-  // Makes the parents of `target`, too, where they are missing. What a process left that died while it saved to the
-  // same target is tidied away first, and the older checkpoint put back where that process had moved it aside. The
+  // Makes the parents of `target`, too, where they are missing. First it removes the leftovers of a process that died
+  // while it saved to the same target, and restores the older checkpoint if that process had moved it aside. The
   // parents' names are on the disk then.
   explicit PartialDirectory(const std::filesystem::path& target);
   // Removes the directory, unless it was committed.
@@ -24,11 +24,10 @@ class PartialDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Puts the directory, complete and synced, in the place of `target`, and syncs: after a crash at any moment `target`
-  // is the old one, the new one, or, where the file system cannot exchange names, absent with the old one beside it, as
-  // TARGET.partial-replaced, from where the next save puts it back. Where the disk does not take it, the old one has
-  // its place again, and the new one stays beside it until the next save: nobody knows which of them the disk has
-  // there.
+  // Puts the directory, complete and synced, in the place of `target`, and syncs. After a crash at any moment `target`
+  // is the old or the new one. If the file system cannot exchange names, it may be absent, with the old one as
+  // TARGET.partial-replaced, and the next save restores it. If the sync fails, the old one has its place again, and the
+  // new one stays beside it until the next save: it is unknown which of them the disk has there.
   void commit();
 
  private:

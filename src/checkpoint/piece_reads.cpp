@@ -11,7 +11,7 @@ namespace fsdp::checkpoint {
 
 namespace {
 
-// Of a rank. Both take short parts that lie behind one another, so that the system sees one reader of the file, and
+// Per rank. Both take short parts that lie behind one another, so that the system sees one reader of the file, and
 // reads ahead for it in large pieces.
 constexpr size_t kThreads = 2;
 

@@ -1,5 +1,5 @@
-// The parts of files that a rank loads, read by several threads, so that a disk which serves several requests at once
-// is as fast as it can be, and hashing takes no time of its own.
+// Reads the parts of files that a rank loads, in several threads. So a disk that serves several requests at once is
+// used fully, and hashing takes no extra time.
 #pragma once
 
 #include <string>

@@ -19,12 +19,12 @@ void find_shared_names(const std::vector<PretrainedTensor>& tensors, std::vector
     if (tensor.absent) continue;
     const auto [user, fresh] = users.emplace(tensor.name_in_file, tensor.name);
     if (fresh) continue;
-    problems.push_back(
-        fmt::format("name_in_file gives {} and {} one name, {}", user->second, tensor.name, tensor.name_in_file));
+    problems.push_back(fmt::format("name_in_file returns the same name for {} and {}: {}", user->second, tensor.name,
+                                   tensor.name_in_file));
   }
 }
 
-// A pattern with a slip of the pen would leave a square matrix as it is, and nobody would notice.
+// A mistyped pattern would leave a square matrix as it is, without an error.
 void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const PretrainedOptions& options,
                          std::vector<std::string>& problems) {
   const auto find_unused = [&](const std::vector<std::string>& patterns, const char* option) {
@@ -40,7 +40,7 @@ void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const Pre
   for (const PretrainedTensor& tensor : tensors) {
     if (!tensor.transposed || tensor.shape.size() == 2) continue;
     problems.push_back(
-        fmt::format("{} is to be transposed and has shape {}, expected 2 dimensions", tensor.name, tensor.shape));
+        fmt::format("'transposed' matches {}: found shape {}, expected 2 dimensions", tensor.name, tensor.shape));
   }
 }
 

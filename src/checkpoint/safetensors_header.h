@@ -16,7 +16,7 @@ inline constexpr int64_t kLengthBytes = 8;              // of the number before 
 // As the format calls it: "F32". Throws Error for a dtype that it does not have.
 std::string dtype_name(torch::ScalarType type);
 
-// Of a file that is written.
+// A tensor of a file to write.
 struct AnnouncedTensor {
   std::string name;
   torch::ScalarType type;
@@ -29,7 +29,7 @@ struct AnnouncedTensor {
 std::string header_text(const std::string& file, const std::vector<AnnouncedTensor>& tensors,
                         const std::map<std::string, std::string>& metadata);
 
-// Of a file that is read.
+// A tensor of a file that is read.
 struct SafetensorsEntry {
   std::string name;
   torch::ScalarType type;
@@ -43,8 +43,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // what of it is text by name; other files may hold anything
 };
 
-// Of the text without its length. Throws Error for tensors that leave a hole, overlap, or do not end where
-// `data_bytes` do.
+// `text` is without its length. Throws Error for tensors that leave a hole, overlap, or do not end where `data_bytes`
+// do.
 SafetensorsHeader parse_header(const std::string& file, const std::string& text, int64_t data_bytes);
 
 }  // namespace fsdp::checkpoint

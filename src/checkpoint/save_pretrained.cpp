@@ -45,7 +45,7 @@ class WholeTensors {
       const auto& [unit, index] = places_[i];
       if (model_.parameters()[i].name == name && unit == gathered_) return model_.units()[unit]->view(full_, index);
     }
-    throw Error(fmt::format("'written' of PretrainedOptions asks for {}, which is no parameter of unit {}", name,
+    throw Error(fmt::format("'written' of PretrainedOptions reads {}, which is not a parameter of unit {}", name,
                             gathered_ ? model_.units()[*gathered_]->name : "none"));
   }
 

@@ -19,8 +19,9 @@ struct SavedRange {
   bool operator==(const SavedRange&) const = default;
 };
 
-// Of the elements `wanted`, in their order. `numel_each` elements of the parameter have one of the tensor: 1, or 64 for
-// the scales of Block8 states. Throws Error where pieces begin within one of those, or end before `wanted` does.
+// The saved ranges of the elements `wanted`, in their order. `numel_each` elements of the parameter have one of the
+// tensor: 1, or 64 for the scales of Block8 states. Throws Error where pieces begin within one of those, or end before
+// `wanted` does.
 std::vector<SavedRange> saved_ranges(const std::vector<Manifest::Piece>& pieces, layout::Range wanted,
                                      int64_t numel_each);
 

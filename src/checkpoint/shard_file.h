@@ -15,8 +15,8 @@ class ShardFile {
  public:
   using Entry = SafetensorsFile::Entry;
 
-  // Throws Error naming the file, unless its size and its header are those that were saved. Without a hash in `saved`
-  // the size alone is compared, and nothing that is read.
+  // Throws Error naming the file, unless it has its saved size and header. Without a hash in `saved` the size alone is
+  // compared, and nothing that is read.
   ShardFile(const std::filesystem::path& path, const WrittenFile& saved);
 
   const std::string& name() const { return file_.name(); }

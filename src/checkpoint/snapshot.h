@@ -21,14 +21,14 @@ struct SaveTarget {
   int shards = 1;                   // files: the first ranks write one each
 };
 
-// Of one rank.
+// The snapshot of one rank.
 struct Snapshot {
   struct Scalar {
     std::string kind;
     size_t parameter;
   };
   Manifest manifest;            // all but the files; the numbers are this rank's
-  std::vector<Scalar> scalars;  // those that it has
+  std::vector<Scalar> scalars;  // its own
   NamedTensors tensors;         // of this rank's file: they share memory with the model and the optimizer
   NamedTensors generators;      // this rank's states
 };

@@ -1,5 +1,5 @@
-// Checkpoints of version 2 of the format, whose manifest says less: its files have their hash as a whole, every piece
-// lies in them, empty ones too, and so do the step counts, as scalars in every file.
+// Checkpoints of version 2 of the format, whose manifest has less. Files have one hash each. They hold every piece,
+// empty ones too, and the step counts, as scalars in every file.
 #pragma once
 
 #include <filesystem>

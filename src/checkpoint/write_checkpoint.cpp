@@ -28,8 +28,8 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
   return all;
 }
 
-// The optimizer's numbers of each parameter as the rank has them that holds its first elements: elsewhere nobody needs
-// them, and users may leave gradients of empty pieces undefined. A collective.
+// The optimizer's numbers of each parameter, from the rank with its first elements. Other ranks do not need them, and
+// users may leave gradients of empty pieces undefined. A collective.
 void tell_scalars(collectives::Group& group, Snapshot& snapshot) {
   Manifest& manifest = snapshot.manifest;
   if (snapshot.scalars.empty()) return;

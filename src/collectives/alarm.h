@@ -25,7 +25,7 @@ class Alarm {
 
   std::chrono::milliseconds timeout() const { return timeout_; }
 
-  // While it lives somebody waits. When that has lasted for the timeout, `end` is called once, from another thread.
+  // While it lives, a rank waits. When that has lasted for the timeout, `end` is called once, from another thread.
   class Wait {
    public:
     Wait(Alarm& alarm, std::function<void()> end);

@@ -32,8 +32,8 @@ std::unique_ptr<Group> make_cpu_group(const std::string& backend, const GroupSpe
 // For tensors on GPUs.
 std::unique_ptr<Group> make_gpu_group(const std::string& backend, const GroupSpec& spec) {
   FSDP_CHECK(backend != kNccl || !spec.shares_device,
-             "backend nccl: some of the {} ranks of this group have one GPU between them, and NCCL needs one for each. "
-             "Start as many ranks as there are GPUs, or use auto.",
+             "backend nccl: found ranks that share a GPU among the {} ranks of this group, expected a GPU for each. "
+             "Start one rank per GPU, or use auto.",
              spec.size);
   GroupSpec on_cpu = spec;
   on_cpu.store = c10::make_intrusive<c10d::PrefixStore>("host", spec.store);

@@ -21,7 +21,7 @@ struct GroupSpec {
   int rank = 0;
   int size = 1;
   bool one_host = true;  // then nothing leaves the loopback interface
-  // Of each of several hosts, where all have as many, numbered one host's after another's; 0: it is not so.
+  // Ranks of each host, if there are several hosts with equally many ranks, numbered host by host; otherwise 0.
   int ranks_of_a_host = 0;
   std::string address = {};  // of this host, as the others reach it; empty: the system's choice
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

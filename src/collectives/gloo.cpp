@@ -72,7 +72,7 @@ void GlooMessage::wait() {
     throw closed_connection(peer_, world_rank_);
   }
   if (arrived) return;
-  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was given up", world_rank_), peer_);
+  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was aborted", world_rank_), peer_);
   throw TransportFailure(fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank_,
                                      alarm_->timeout().count()),
                          peer_);
@@ -139,7 +139,7 @@ class StartsPatientThreads {
   StartsPatientThreads& operator=(const StartsPatientThreads&) = delete;
 
  private:
-  // A policy that somebody chose stays. A failure costs time at most.
+  // A policy set by the environment stays. A failure costs time at most.
   void set(int policy) const {
     const sched_param no_priority = {};
     if (usual_) sched_setscheduler(0, policy, &no_priority);
@@ -156,7 +156,7 @@ c10::intrusive_ptr<ProcessGroupGloo> connect(const GroupSpec& spec) {
     spec.store->setTimeout(spec.timeout);
     return c10::make_intrusive<ProcessGroupGloo>(spec.store, spec.rank, spec.size, gloo_options(spec));
   } catch (const Error&) {
-    throw;  // somebody else wrote to the store
+    throw;  // another program wrote to the store
   } catch (const std::exception& failure) {
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
     std::string text = failure.what();

@@ -51,8 +51,8 @@ struct Capabilities {
   bool one_sided = false;   // a gather needs nothing of the peers but that they have published
   bool any_order = false;   // ranks may begin gathers in different orders, if they say so (Order::Any)
   bool joins = false;       // `join_gather` and `gather_stalls` are supported
-  // A sum may take the place of the gradients, where it holds nothing yet and the shard is the whole unit: its values
-  // are the tensor of the gradients, in fp32, which is the sum from `begin_reduce` on.
+  // begin_reduce may use the gradient tensor itself as the sum: if it is fp32, the shard is the whole unit, and the sum
+  // is empty.
   bool sums_in_place = false;
 };
 
@@ -81,9 +81,9 @@ struct UnitBytes {
 
 // One unit's shard and its collectives.
 //
-// Owned by whoever opened it, and may outlive the group. One thread at a time, which is also the thread of the group's
-// other units and of the group itself; the shard's memory may be read from any. Every call throws Error, PeerLost where
-// the cause is a peer; after that every call to the group and its units throws the first error again.
+// The opener owns it; it may outlive the group. One thread at a time, which is also the thread of the group's other
+// units and of the group itself; the shard's memory may be read from any. Every call throws Error, PeerLost where the
+// cause is a peer; after that every call to the group and its units throws the first error again.
 //
 // A write:     begin_write, change shard(), publish.          Until then nothing of the unit is full on this rank.
 // A gather:    begin_gather, wait_gather, read, release.      At most one is under way.
@@ -127,7 +127,7 @@ class UnitCollectives {
   virtual void wait_reduce() = 0;
   // Completes the sum: until then it may lack what replicas of the shard add up, and they may read it.
   virtual void wait_sum() = 0;
-  // Whether `wait_sum` has nothing to wait for. False also where only a wait can tell.
+  // True if `wait_sum` has nothing to wait for. False also where only a wait can tell.
   virtual bool sum_is_complete() = 0;
 };
 
@@ -138,7 +138,7 @@ struct GroupUnitSpec {
   layout::UnitLayout layout;
   torch::ScalarType dtype = torch::kFloat32;           // of the full unit
   torch::ScalarType gradient_dtype = torch::kFloat32;  // of gradients on the wire: fp32, bf16 or fp16
-  // Whether the group may keep full parameters that it has gathered in memory of its own until the next write, which
+  // True if the group may keep full parameters that it has gathered in memory of its own until the next write, which
   // saves the gathers in between. Otherwise it holds them only until `release`.
   bool may_be_kept = true;
   // Where the shard lies, and with it what ranks of a host keep together.
@@ -159,7 +159,7 @@ class Group {
     static_cast<void>(backing);
     return allocate(bytes);
   }
-  // Of the buffers for full units that this rank has allocated for itself and others.
+  // Bytes of the buffers for full units that this rank has allocated for itself and others.
   virtual int64_t buffer_bytes() const { return 0; }
   // At the end of a backward. True if this rank's reductions had the gradients and the order of the last backward.
   virtual bool reductions_as_before() { return true; }
@@ -173,7 +173,7 @@ class Group {
   virtual void ranks_differ(bool differ) { static_cast<void>(differ); }
 
   // This rank is in a call of a world until the next such note, and begins nothing in this group; null: it is in none.
-  // Nothing happens where another thread is the one that uses this group.
+  // If another thread uses this group, nothing happens.
   virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
   virtual void barrier() = 0;

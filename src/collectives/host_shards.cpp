@@ -1,5 +1,5 @@
-// A group whose full units and gradients lie on a device, and whose shards and sums lie in the host's memory, over a
-// group of the same ranks on the CPU: a model that is offloaded to the CPU.
+// A group for a model that is offloaded to the CPU. Full units and gradients lie on a device, shards and sums in the
+// host's memory. It uses a group of the same ranks on the CPU.
 //
 // A gather runs on the host, and the full unit is copied to the device. A reduction copies gradients to the host and
 // adds them there: the sums have the bits of the group on the CPU. A unit that is one shard is copied as well.

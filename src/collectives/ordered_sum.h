@@ -24,11 +24,10 @@ struct Addend {
   std::span<const uint8_t> present;  // per segment: a Presence (presence.h)
 };
 
-// Adds `addends`, in order, to `sum`, segment by segment: where a segment is not held yet, the first gradient of it is
-// stored, so that nobody has to clear the sum; ranks without a gradient of it are skipped. `held` is updated.
-// `segments` lie within the shard in increasing order and may be empty; elements between them are left alone or
-// overwritten by any value. The addends' elements are of `type`. In fp32 the sum may take the place of one of them,
-// where no segment is held yet.
+// Adds `addends`, in order, to `sum`, segment by segment. If a segment is empty, its first gradient is stored, so the
+// sum need not be cleared. Ranks without a gradient of it are skipped. `held` is updated. `segments` lie within the
+// shard in increasing order and may be empty; elements between them are left alone or overwritten by any value. The
+// addends' elements are of `type`. In fp32 the sum may take the place of one of them, where no segment is held yet.
 void add_in_order(float* sum, std::vector<uint8_t>& held, std::span<const layout::Range> segments,
                   std::span<const Addend> addends, ElementType type = ElementType::Float32);
 

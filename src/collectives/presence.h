@@ -12,7 +12,7 @@ namespace fsdp::collectives {
 enum Presence : uint8_t {
   kMissing = 0,  // this rank has no gradient of it
   kPresent = 1,  // it has one
-  kLeftOut = 2,  // nobody wants one: the parameter is frozen
+  kLeftOut = 2,  // none is needed: the parameter is frozen
 };
 
 // Throws Error unless the two ranks leave out the same parameters.

@@ -24,7 +24,7 @@ class ReplicaSums {
   void begin(const layout::GradientLayout& gradients, const torch::Tensor& sum);
   void wait();
   bool under_way() const { return sum_.defined(); }
-  // The messages that `wait` would wait for, for somebody else to do so.
+  // The messages of `wait`, for another waiter.
   Messages hand_over() { return std::exchange(messages_, {}); }
 
  private:

@@ -9,11 +9,9 @@ namespace fsdp::collectives {
 void UnitCollectives::join_gather(const torch::Tensor&) { FSDP_INVARIANT(false, "a gather that cannot be joined"); }
 
 void check_number(const GroupUnitSpec& unit) {
-  FSDP_CHECK_UNIT(
-      unit.id < kMostUnits, unit.name,
-      "open: ranks that send each other messages can tell {} units apart, found more. Make the units larger "
-      "(units_by_size).",
-      kMostUnits);
+  FSDP_CHECK_UNIT(unit.id < kMostUnits, unit.name,
+                  "open: expected at most {} units over Gloo, found more. Make the units larger (units_by_size).",
+                  kMostUnits);
 }
 
 void check_ranks(int ranks, const GroupUnitSpec& unit) {

@@ -1,9 +1,9 @@
 // A group whose tensors lie on a device, over any group of the same ranks on the CPU: for ranks that share a GPU, and
 // where there is no NCCL.
 //
-// Everything goes through the host's memory, on the calling thread, which waits for the copies: shards when they are
-// published, full units when they are waited for, gradients and the sum that they are added to. So the sums are those
-// of the group on the CPU, to the bit.
+// Everything goes through the host's memory, on the calling thread, which waits for the copies. Copied are published
+// shards, full units at their wait, gradients, and the sum to which they are added. So the sums are those of the group
+// on the CPU, to the bit.
 #include <utility>
 
 #include "base/error.h"

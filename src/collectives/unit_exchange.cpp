@@ -31,7 +31,7 @@ UnitExchange::~UnitExchange() {
     wire_->wait_all(gather_receives_);
     wire_->wait_all(gather_sends_);
   } catch (const std::exception&) {
-    // Whoever still needs the group will be told.
+    // Its later users get the error.
   }
 }
 

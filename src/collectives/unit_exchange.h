@@ -1,12 +1,12 @@
 // One unit's collectives over point-to-point messages.
 //
-// A gather is a receive from each peer of the shard group, straight into its place in the buffer, and a send to each,
-// straight from the shard; a unit that is one shard hands out the shard itself. A reduction sends each rank its slice
-// of the gradients, with a byte per parameter that says whether there is one, and adds up the own slice in rank order,
-// so that the sums do not depend on how the ranks are grouped; then replicas give each other the slices of their shard.
-// Begun by one thread at a time; the transport moves the bytes meanwhile.
-// Owns the shard, and holds on to the tensors of what is under way. The destructor ends a gather under way, and
-// lets peers read on from the shard until they have it, unless the group failed or the stack is being unwound.
+// A gather is a receive from each peer of the shard group, directly into its place in the buffer, and a send to each,
+// directly from the shard. For a unit of one shard it is the shard itself. A reduction sends each rank its slice of the
+// gradients, with a flag per parameter for a present gradient. Each adds up its own slice in rank order, so that the
+// sums do not depend on the grouping of ranks. Then replicas exchange the slices of their shard. Begun by one thread at
+// a time; the transport moves the bytes meanwhile. Owns the shard, and holds on to the tensors of what is under way.
+// The destructor ends a gather under way, and lets peers read on from the shard until they have it, unless the group
+// failed or the stack is being unwound.
 #pragma once
 
 #include <memory>

@@ -28,7 +28,7 @@ constexpr milliseconds kBetweenReads{50};
 // The time that a board has for the last status.
 constexpr milliseconds kFarewell{5000};
 
-using Statuses = std::map<int, RankStatus>;  // by rank; without those that have posted nothing
+using Statuses = std::map<int, RankStatus>;  // by rank; without ranks that have posted nothing
 
 }  // namespace
 
@@ -156,7 +156,7 @@ bool Watchdog::Thread::waits_elsewhere(const RankStatus& status) const {
   return status.call && calls_ && calls_->is_awaited_by(*status.call);
 }
 
-// None also where somebody else wrote it: what nobody of this group says is not to end a wait.
+// Also none if another program wrote it: only ranks of this group may end a wait.
 std::optional<std::string> Watchdog::Thread::read_peer(int peer) {
   try {
     return board_->read(peer);
@@ -203,16 +203,15 @@ std::optional<Diagnosis> Watchdog::Thread::call_elsewhere(const Statuses& peers)
   for (const auto& [peer, status] : peers) {
     if (!waits_elsewhere(status) || status.history.end() >= own.history.end()) continue;
     return Diagnosis{
-        fmt::format(
-            "rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the model "
-            "and make the same calls, in the same order; does its control flow depend on the data?",
-            names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
+        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
+                    "model and make the same calls, in the same order; does its control flow depend on the data?",
+                    names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
         std::nullopt};
   }
   return std::nullopt;
 }
 
-// First those that name the culprit. That somebody lost another rank is news only to who waits for that somebody.
+// First the errors that name the culprit. The loss of another rank matters only to ranks that wait for its reporter.
 std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const {
   for (bool of_connection : {false, true}) {
     for (const auto& [peer, status] : peers) {

@@ -49,7 +49,7 @@ class Watchdog {
   // ends this one.
   void wait_begins(std::span<const std::unique_ptr<Message>> messages, std::optional<int> unless_waiting = {});
   void wait_ends() noexcept;
-  // Whether the last wait ended so.
+  // True if the last wait ended so.
   bool gave_up() const;
   // The cause of a wait that failed at `peer`, where it is known. Takes a moment: a peer that failed is given time to
   // say so.

@@ -75,7 +75,7 @@ class Wire {
   }
 
  private:
-  // Of a failure while `operation` was tried: tells the peers, and returns what the caller is told.
+  // After a failure of `operation`: notifies the peers, and returns the caller's error.
   std::exception_ptr explain(const std::string& prefix, const char* operation, const std::exception_ptr& failure);
   std::exception_ptr explain_transport(const std::string& start, const TransportFailure& failure);
   void tell(Failure failure);

@@ -48,7 +48,7 @@ void wait_for(std::shared_ptr<Recording> recording) {
   waiting() = std::move(next);
 }
 
-// Whether the generator is as wait_for left it; otherwise it was seeded, or drawn from after all tensors of the
+// True if the generator is as wait_for left it; otherwise it was seeded, or drawn from after all tensors of the
 // recording were dropped. Throws Error where it was drawn from and they are not.
 bool is_untouched() {
   const torch::Tensor state = generator_state();
@@ -56,10 +56,9 @@ bool is_untouched() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   FSDP_CHECK(generator.current_seed() != waiting()->seed || waiting()->recording->held_tensors().empty(),
-             "deferred_init: random numbers were drawn from the default generator after a deferred construction whose "
-             "own numbers have still to be drawn: an ordinary construction would have drawn first, and these numbers "
-             "are not what they would be. Draw after fsdp::shard or fsdp::materialize, or seed the generator again "
-             "after deferred_init (torch::manual_seed).");
+             "deferred_init: random numbers were drawn from the default generator before a deferred module had drawn "
+             "its own. An ordinary construction draws first, so these numbers would differ. Draw after fsdp::shard or "
+             "fsdp::materialize, or seed the generator again after deferred_init (torch::manual_seed).");
   return false;
 }
 

@@ -1,8 +1,8 @@
 // LibTorch's default generator for the CPU, while numbers of a deferred construction have still to be drawn from it.
 //
-// The generator then has a state that nobody else gives it, so that it is known what the program did meanwhile:
-// nothing, seed it again, or draw from it, which is an error. At most one recording waits for its numbers at a time,
-// and it is kept until then. Where all tensors of it are gone, nobody wants its numbers, and draws are no error.
+// The generator then has a unique state. It shows what the program did meanwhile: nothing, seed it again, or draw from
+// it, which is an error. At most one recording waits for its numbers at a time, and it is kept until then. If all its
+// tensors are gone, its numbers are not needed, and draws are no error.
 #pragma once
 
 #include <torch/types.h>

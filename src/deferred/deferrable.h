@@ -8,8 +8,9 @@
 
 namespace fsdp::deferred {
 
-// Of an operator that this recorder is to record: an error that names it where it changes sizes, makes what is not
-// dense, draws from a generator or on a device that cannot be replayed, or takes tensors of another recording.
+// Checks an operator before it is recorded. Throws an error with its name if it changes sizes, makes tensors that are
+// not dense, or takes tensors of another recording. Draws that cannot be replayed, by generator or device, are errors,
+// too.
 void check_deferrable(const interpose::OperatorRecorder& recorder, const c10::OperatorHandle& operation,
                       const torch::jit::Stack& arguments);
 

@@ -1,4 +1,4 @@
-// What a recording has to know of an operator before it is called.
+// Facts about an operator that a recording needs before the call.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -12,7 +12,7 @@ const std::string& name_of(const c10::OperatorHandle& operation);
 
 // Reads and writes no bytes: changes what a tensor says of itself, or gives it other bytes.
 bool leaves_bytes_alone(const c10::OperatorHandle& operation);
-// Makes a tensor whose bytes are nobody's.
+// Makes a tensor with bytes of its own.
 bool makes_empty(const c10::OperatorHandle& operation);
 // Makes a tensor of a size that is given, of nothing else, as empty, zeros and full do.
 bool makes_of_size(const c10::OperatorHandle& operation);

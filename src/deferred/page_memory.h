@@ -1,8 +1,8 @@
 // Memory that goes back to the system when it is freed.
 //
-// Between the units of a deferred module small things are allocated that stay. LibTorch's allocator aligns what it
-// gets from malloc, and asks for a little more than it keeps: where something small lies behind a block that was freed,
-// the next block of that size does not fit into its place, and the process grows by each. Pages have no such holes.
+// Between the units of a deferred module small things are allocated that stay. LibTorch's allocator aligns malloc's
+// memory, and requests a little more than it keeps. If a small block lies behind a freed block, the next one of that
+// size does not fit into its place, and the process grows each time. Pages have no such holes.
 #pragma once
 
 #include <torch/types.h>

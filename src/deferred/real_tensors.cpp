@@ -96,7 +96,7 @@ void make_real_beside(const std::vector<torch::Tensor>& parameters, const std::v
   all.insert(all.end(), others.begin(), others.end());
   for (const auto& recording : recordings_of(all)) {
     for (torch::Tensor& tensor : recording->held_tensors()) {
-      // What wants a gradient is another module's parameter.
+      // A tensor with a gradient is another module's parameter.
       if (!tensor.requires_grad() && !kept.contains(DeferredStorage::of(tensor))) wanted.push_back(std::move(tensor));
     }
   }

@@ -23,8 +23,8 @@ torch::Tensor zeros_for_values(int64_t numel, torch::Device device);
 // Gives deferred tensors their bytes, with all tensors that operators made in the same storages.
 void make_real(const std::vector<torch::Tensor>& tensors);
 
-// Gives bytes to what belongs to a module beside the parameters that are to be sharded: to `others`, and to tensors
-// that somebody holds and that are neither (members of modules which are no buffers).
+// Makes a module's other tensors real: `others`, and held tensors that are neither parameters nor buffers (members of
+// modules).
 void make_real_beside(const std::vector<torch::Tensor>& parameters, const std::vector<torch::Tensor>& others);
 
 }  // namespace fsdp::deferred

@@ -1,4 +1,4 @@
-// What is kept of an operator that was called in a deferred construction.
+// The record of an operator that was called in a deferred construction.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -33,7 +33,7 @@ struct RecordedOperator {
   bool draws = false;                        // random numbers, from the default generator
 };
 
-// Of a call whose results are still to be made.
+// The record of a call before its results exist.
 RecordedOperator record_of(const c10::OperatorHandle& operation, const torch::jit::Stack& arguments);
 
 // A storage of the recording.

@@ -134,7 +134,7 @@ void Recording::keep(RecordedOperator recorded) {
   operators_.push_back(std::move(recorded));
 }
 
-// The results are real. Of what draws, the replay draws the numbers again.
+// The results are real. The replay draws random numbers again.
 void Recording::perform_on_values(RecordedOperator recorded, const Stack& arguments, Stack& stack) {
   const size_t before = stack.size();
   for (const c10::IValue& argument : arguments) {

@@ -2,7 +2,7 @@
 //
 // Its tensors share it, so it lives as long as one of them is deferred. An operator is performed on tensors of the meta
 // device, which finds shapes and errors; one whose result depends on values is performed for real, on values that are
-// made for it. What comes of real tensors alone stays real, random numbers excepted. For one thread at a time.
+// made for it. Results of only real tensors stay real, except random numbers. For one thread at a time.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -32,7 +32,7 @@ class Recording final : public interpose::OperatorRecorder, public std::enable_s
   // A deferred tensor's bytes, in a tensor that lies in its storage as it does; at `place` where they can be made
   // there.
   torch::Tensor value_of(const torch::Tensor& deferred, const std::optional<StorageBytes>& place = std::nullopt);
-  // Deferred tensors that operators gave and somebody still holds.
+  // Deferred results of operators that are still held.
   std::vector<torch::Tensor> held_tensors() const;
 
  private:

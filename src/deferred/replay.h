@@ -1,10 +1,10 @@
-// Performs recorded operators: those that some storage's bytes follow from, in the order of the record and with the
-// random numbers that an ordinary construction draws for them.
+// Runs the recorded operators that a storage's bytes depend on, in the order of the record and with the random numbers
+// of an ordinary construction.
 //
-// Any storage can be made at any time and in any order. The generator's state before each operator that draws is
-// learned once, by going through the record as far as is needed; on the way, operators that nobody asked for draw their
-// numbers and forget them. So what lies in memory is one storage, with what its operators need beside it. Asked for in
-// the order of the construction, each number is drawn once.
+// Any storage can be made at any time and in any order. The generator's state before each drawing operator is found
+// once, by a pass through the record as far as needed. On the way, other operators draw their numbers and drop them. So
+// what lies in memory is one storage, with what its operators need beside it. Asked for in the order of the
+// construction, each number is drawn once.
 #pragma once
 
 #include <torch/types.h>

@@ -17,7 +17,7 @@ using interpose::MeasuredBlocks;
 enum Fact : size_t { kPlace, kProducts, kUnsavedProducts, kAll, kTime, kTimeBesideProducts, kFacts };
 constexpr int64_t kNotCalled = -1;
 
-// Of all blocks, and then the peaks.
+// The facts of all blocks, then the peaks.
 using FactMessage = std::vector<int64_t>;
 
 int64_t bytes_of_storages(const MeasuredBlocks::Storages& storages) {

@@ -26,7 +26,7 @@ class ActivationBudget {
  public:
   using Blocks = std::vector<std::pair<std::string, std::shared_ptr<BlockBudget>>>;
 
-  // Of so many bytes; 0: there is none, and no call does anything. The blocks by name, in an order that is the same on
+  // A budget of so many bytes; with 0 every call does nothing. The blocks by name, in an order that is the same on
   // every rank; `count` is of the model's activations.
   ActivationBudget(int64_t bytes, const std::vector<std::string>& blocks,
                    const std::shared_ptr<interpose::ActivationCount>& count);
@@ -39,7 +39,7 @@ class ActivationBudget {
   void backward_ends(collectives::Group& group);
   // A step has changed the parameters: the plan holds from now on, if there is one.
   void step_ends();
-  // What is in force; none before.
+  // The decision in force; none before.
   const std::optional<ActivationDecision>& decision() const { return decision_; }
 
  private:

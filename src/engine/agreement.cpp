@@ -10,9 +10,9 @@ namespace fsdp::engine {
 
 namespace {
 
-// The words of a message, in this order: kind of activity, unit, name of the operator, changes of the shards, gathers
-// begun since the last round, hash of the coming plans, 1 if the reductions were as in the last backward, account. The
-// last bytes of the name may be cut off.
+// The words of a message, in this order: kind of activity, unit, operator, changes of the shards, gathers since the
+// last round, hash of the coming plans, 1 if reductions repeated the last backward, account. The last bytes of the name
+// may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
                  kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
 

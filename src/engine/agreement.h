@@ -49,13 +49,13 @@ class Agreement {
   Agreement(collectives::Group& group, const Units& units, const schedule::Schedule& schedule, Recorder& recorder)
       : group_(group), units_(units), schedule_(schedule), recorder_(recorder) {}
 
-  // Whether any rank has a batch for the next backward; `plans` are this rank's. Ranks without one follow the others
+  // True if any rank has a batch for the next backward; `plans` are this rank's. Ranks without one follow the others
   // until that backward ends. A collective.
   bool any_has_batch(bool here, const std::vector<int>& plans);
   void backward_ends() { followed_ = follows_ = false; }
   bool followed() const { return followed_; }  // some rank has no batch
   bool follows() const { return follows_; }    // this one
-  // Whether all ranks had the same plans then: one may have gone another way.
+  // True if all ranks had the same plans then: one may have gone another way.
   bool plans_alike() const { return plans_alike_; }
 
   // The result of a round: the next gathers of this rank.

@@ -1,4 +1,4 @@
-// What one block of a model with a budget for activations keeps.
+// The choice for one block of a model with a budget for activations.
 //
 // The block and the model share it: the model decides, between steps, and the block's forward asks.
 #pragma once
@@ -19,8 +19,8 @@ class BlockBudget {
   BlockBudget(std::shared_ptr<interpose::MeasuredBlocks> measured, size_t number)
       : measured_(std::move(measured)), number_(number) {}
 
-  // A call with inputs of so many bytes. It keeps them alone until it is decided, and where they are larger than those
-  // that the decision was made for.
+  // A call with inputs of so many bytes. It keeps only them until the decision, and if they are larger than in the
+  // decision.
   KeptResults kept_by_call(int64_t input_bytes) {
     if (measured_) largest_input_ = std::max(largest_input_, input_bytes);
     return input_bytes <= largest_input_ ? keep_ : KeptResults::None;

@@ -59,8 +59,8 @@ void Events::perform(const schedule::Actions& actions, const Text& operation) {
   parts_.optimizer_step.reduced(actions);
 }
 
-// A view that was made before, and is used after, the versions of the parameters go up would pass for one that a write
-// has put out of date, and autograd would make its graph anew, in another order.
+// If the versions of the parameters rise between the making and the use of a view, the view looks outdated by a write.
+// Autograd would then rebuild its graph, in another order.
 void Events::parameter_viewed(int unit) {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return;
@@ -154,7 +154,7 @@ void Events::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   parts_.optimizer_step.step_early(parts_.recorder.touched());
 }
 
-// Whether a reduction of the unit is under way, which ends only when this rank goes on.
+// True if a reduction of the unit is under way, which ends only when this rank goes on.
 bool Events::comes_late(int id) {
   if (!parts_.schedule.reduction_under_way(id)) return false;
   ShardedUnit& unit = *parts_.units[id];

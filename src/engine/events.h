@@ -32,7 +32,7 @@ class Events final : public interpose::Listener {
   void gradient_arrives(int unit, int parameter, torch::Tensor gradient) override;
   void backward_ends(int task) override;
 
-  // Whether the next backward, or the one that runs, is in a scope of step_in_backward.
+  // True if the next or the running backward is in a scope of step_in_backward.
   bool steps_in_backward() const;
 
  private:

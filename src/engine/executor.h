@@ -68,7 +68,7 @@ class Executor {
   torch::Tensor buffer_for(const ShardedUnit& unit, int buffer);
   void count_gather(const ShardedUnit& unit, bool foreseen);
   void open_gradient(const schedule::Action& action);
-  // Whether the unit's sum can take the place of the gradients in the buffer.
+  // True if the unit's sum can take the place of the gradients in the buffer.
   bool sums_in_place(const ShardedUnit& unit, int buffer) const;
   void reduce(const schedule::Action& action);
   void wait_buffer(const schedule::Action& action);

@@ -19,7 +19,7 @@ class FirstValues {
   explicit FirstValues(const ModelSpec& spec);
 
   bool are_missing() const { return !of_units_.empty(); }
-  // Of all parameters, in the order of the units.
+  // For each parameter, in the order of the units.
   std::vector<bool> missing(const Units& units) const;
   // Makes and writes them, unit by unit, but for parameters that have values: `loaded` has a flag for each of the
   // model's. The caller has begun a write and publishes. A collective where rank 0's values go to all.

@@ -79,8 +79,8 @@ void FullScope::check_use(std::span<const int> units, std::optional<int> written
                     "lost. Leave write_back on.",
                     operation);
     FSDP_CHECK_UNIT(operation != "aten::set_", unit,
-                    "{} gives a parameter other memory, which the end of full_parameters() would not see; torch::load "
-                    "of a module does so. Load into another module, and copy_ its parameters into these ones here.",
+                    "{} replaces a parameter's memory inside full_parameters(), whose end would not see it; "
+                    "torch::load of a module does so. Load into another module, and copy_ its parameters into these.",
                     operation);
   }
   for (int unit : units) {

@@ -27,7 +27,7 @@ class FullScope {
 
   // Writes back, if that was asked for. A collective.
   void close();
-  // Whether an exception that came since the scope was opened is leaving it.
+  // True if an exception that came since the scope was opened is leaving it.
   bool is_unwound() const { return std::uncaught_exceptions() > exceptions_; }
   int64_t bytes() const;  // of the full units
 

@@ -1,4 +1,4 @@
-// Steps in which some rank has no batch: it follows those that have one, as it owns a part of every parameter.
+// Steps in which some rank has no batch: it follows the ranks with one, because it owns a part of every parameter.
 //
 // The model's lock covers all calls.
 #pragma once
@@ -16,7 +16,7 @@ class Join {
        PostBackward& post_backward)
       : executor_(executor), units_(units), schedule_(schedule), agreement_(agreement), post_backward_(post_backward) {}
 
-  // Whether any rank has a batch for the next backward. A collective.
+  // True if any rank has a batch for the next backward. A collective.
   bool any_rank_has_batch(bool here);
   // In place of the forward and backward of the others. A collective. Returns what the ranks agreed on at the end.
   Account follow();

@@ -106,7 +106,7 @@ GradientFactors ModelGradients::factors_for_use() {
   return GradientFactors(factors_, GradientFactors::Product::Apart);
 }
 
-// Of a sum that has not ended there is nothing to scale.
+// A sum that has not ended has nothing to scale.
 void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;

@@ -1,8 +1,7 @@
 // The gradients of a whole model: whether backwards still add to them, and what they are to be multiplied by once their
 // sum has ended (docs/determinism.md).
 //
-// Whether the sum is open is the step machine's to say; the values lie with the units. The model's lock covers all
-// calls.
+// The step machine holds the state of the sum; the units hold the values. The model's lock covers all calls.
 #pragma once
 
 #include <span>
@@ -39,8 +38,8 @@ class ModelGradients {
   void end_sums(std::span<const interpose::GradientUse> gradients, bool zeroed);
   // Scaling is put off until the values are read, or until `scale_now`. Until then their bytes are refused.
   void scale(GradientFactor factor);
-  // For whoever uses every gradient now, which is complete. Sums in memory are to be multiplied in place, and their
-  // bytes may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
+  // For users of every gradient, which is complete now. Sums in memory are to be multiplied in place, and their bytes
+  // may be read. Those in files keep their factors: until an operator reads them, their bytes are refused.
   GradientFactors factors_for_use();
   void scale_now(const std::vector<ShardedParameter>& parameters);
 

@@ -94,7 +94,7 @@ void ModuleBuffers::note_versions() {
   for (const auto& [name, buffer] : buffers_) versions_.push_back(version_of(buffer));
 }
 
-// Those that some rank has written and of which not all ranks have equal bytes.
+// Buffers that some rank has written and that differ between ranks.
 std::vector<std::string> ModuleBuffers::compare() {
   const auto count = static_cast<int64_t>(buffers_.size());
   torch::Tensor message = torch::zeros({2, count}, torch::kInt64);

@@ -1,9 +1,8 @@
 // The buffers of a sharded module: each rank's own tensors, which the ranks may want alike.
 //
-// A forward that writes a buffer from its batch and reads it again, as a codebook that follows its inputs, computes
-// with other values on each rank, and nobody notices. The first backwards look for such buffers, and the first finding
-// is told once, by rank 0. With `broadcast_each_forward`, rank 0's values go to all before each training forward
-// instead.
+// If a forward writes a buffer from its batch and reads it again, as a codebook that follows its inputs, each rank
+// silently computes with other values. The first backwards look for such buffers, and the first finding is told once,
+// by rank 0. With `broadcast_each_forward`, rank 0's values go to all before each training forward instead.
 //
 // The engine calls `forward_begins` before anything else of a training forward is communicated, and `backward_ends`
 // when a backward has ended. `together`: every rank comes to the same call. That is not so in a no_sync scope, nor in a
@@ -21,7 +20,7 @@
 
 namespace fsdp::engine {
 
-// Copies values into a tensor of the same shape. Of an expanded one, elements that share memory get the first value.
+// Copies values into a tensor of the same shape. In an expanded buffer, elements that share memory get the first value.
 void copy_values(torch::Tensor buffer, torch::Tensor values);
 
 class ModuleBuffers {

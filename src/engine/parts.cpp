@@ -108,7 +108,7 @@ Parts::~Parts() {
   if (!executor.failed()) {
     try {
       writer.publish_pieces();
-    } catch (const std::exception&) {  // a destructor has nobody to tell, and the peers find it out
+    } catch (const std::exception&) {  // a destructor cannot throw, and the peers find the failure
     }
   }
   for (auto& unit : units) unit->unbind();

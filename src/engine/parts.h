@@ -29,7 +29,7 @@ struct Parts {
   ~Parts();
   void store_activations(const ModelSpec& spec);
 
-  // Whether this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
+  // True if this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
   bool note_backward() {
     const auto note = backward.note();
     if (note.abandoned) [[unlikely]]
@@ -86,7 +86,7 @@ struct Parts {
   interpose::BackwardWatch backward;
   interpose::ActivationWatch activations;
   ActivationBudget activation_budget;
-  const FullScope* full_scope = nullptr;  // the one that is open
+  const FullScope* full_scope = nullptr;  // the open scope
   int64_t optimizer_bytes = 0;
   std::atomic<int64_t> save_copy_bytes = 0;  // which saves beside the program change
 };

@@ -47,8 +47,8 @@ bool mixes_elements(std::string_view operation) {
   return operations.contains(operation);
 }
 
-// Of parameters, users may ask for these, for a report or a checkpoint of their own; over gradients they are part of a
-// norm or of a step.
+// Users may call these on parameters, for a report or a checkpoint of their own. On gradients they are part of a norm
+// or of a step.
 bool arranges_elements(std::string_view operation) {
   static const Operations operations{"aten::cat",  "aten::_cat", "aten::stack", "aten::max", "aten::min",
                                      "aten::amax", "aten::amin", "aten::sort",  "aten::topk"};
@@ -66,19 +66,17 @@ bool changes_form(std::string_view operation) {
 }  // namespace
 
 void check_keeps_form(const interpose::PieceUse& use, std::string_view operation) {
-  FSDP_CHECK(
-      !use.writes_parameters || !changes_form(operation),
-      "{} would give a piece of a parameter other memory or another shape: what is written there would not reach "
-      "the model. Write the values: piece.copy_(values). In place of vector_to_parameters, copy each slice.",
-      operation);
+  FSDP_CHECK(!use.writes_parameters || !changes_form(operation),
+             "{} would replace the memory or the shape of a parameter's piece, and writes would not reach the model. "
+             "Write the values: piece.copy_(values). In place of vector_to_parameters, copy each slice.",
+             operation);
 }
 
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation) {
   FSDP_CHECK(!mixes_elements(operation) && !(!use.gradients.empty() && arranges_elements(operation)),
-             "{} over pieces of parameters or of their gradients sees this rank's part of them alone. For the norm of "
-             "the gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by "
-             "element: use fsdp::Muon, or Strategy::NoShard, for others. If the part is what you want, take it of "
-             "piece.clone().",
+             "{} over pieces of parameters or of their gradients sees only this rank's part. For the norm of the "
+             "gradients use sharded.clip_grad_norm_(); optimizers over sharded.shards() must work element by element: "
+             "use fsdp::Muon, or Strategy::NoShard, for others. To compute on the part, use piece.clone().",
              operation);
 }
 

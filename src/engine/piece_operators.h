@@ -13,7 +13,7 @@ void check_element_wise(const interpose::PieceUse& use, std::string_view operati
 // Throws Error for an operator after which a piece would no longer show the model's memory.
 void check_keeps_form(const interpose::PieceUse& use, std::string_view operation);
 
-// Whether the operator sets what it writes to zero.
+// True if the operator sets what it writes to zero.
 bool sets_to_zero(std::string_view operation);
 
 // Throws Error for an operator that writes a piece and takes a parameter that would have to be full meanwhile.

@@ -15,8 +15,8 @@ inline void refuse(schedule::Misuse misuse, std::string_view call, const std::st
   throw_error(prefix + schedule::message_of(misuse, call));
 }
 
-// Throws Error unless the call may go on now. `what` is text; nobody asks for its length where the call may go on,
-// since this is checked at every touch.
+// Throws Error unless the call may go on now. `what` is text. Its length is not computed if the call may continue,
+// because this check runs at every touch.
 template <typename Text>
 void check_call(const schedule::StepMachine& machine, schedule::Call call, const Text& what,
                 const std::string& unit = "") {

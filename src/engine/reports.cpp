@@ -85,7 +85,7 @@ std::string waits_for(const Model& model) {
     case Activity::WaitReaders:
       return fmt::format("the ranks that read the shards of {}", which);
     default:
-      return "the ranks to agree on what comes next";
+      return "agreement of the ranks on the next step";
   }
 }
 

@@ -1,4 +1,4 @@
-// Whether every rank shards the same model in the same way.
+// Checks that every rank shards the same model in the same way.
 #pragma once
 
 #include "collectives/group.h"

@@ -1,5 +1,5 @@
-// Reads of the shards, and of the optimizers' state, that go on beside the program, as a save's do. Whoever changes
-// these waits for the reads.
+// Reads of the shards, and of the optimizers' state, that go on beside the program, as a save's do. Writers of these
+// wait for the reads.
 //
 // Owned by the model's parts; a reading may outlive them. Any thread.
 #pragma once

@@ -38,8 +38,8 @@ class ShardedUnit {
   void publish();
   // `state` belongs to the unit from now on, as long as it is there: an optimizer's, of some piece.
   void add_state(const torch::Tensor& state);
-  // Of what a step works on, the shard, its sum and its state: the part that lies in files is used soon, or not for a
-  // while. Nothing waits.
+  // Hints for the shard, its sum and its state, as far as they lie in files: they are used soon, or not for a while.
+  // Nothing waits.
   void read_ahead() const;
   void put_away() const;
   int64_t offloaded_bytes() const;  // of these, in files

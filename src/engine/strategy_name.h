@@ -21,7 +21,7 @@ inline const char* name_of(Strategy strategy) {
     case Strategy::HybridShardGradOp:
       return "HybridShardGradOp";
   }
-  throw_error(message_prefix() + fmt::format("shard: {} is no strategy", static_cast<int>(strategy)));
+  throw_error(message_prefix() + fmt::format("shard: {} is not a strategy", static_cast<int>(strategy)));
 }
 
 }  // namespace fsdp

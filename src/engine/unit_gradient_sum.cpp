@@ -38,9 +38,9 @@ void UnitGradientSum::check_can_add(size_t parameter, const std::string& name) c
   const interpose::PieceStorage* storage = storage_of(parameter);
   if (storage != nullptr && storage->sum() == Sum::Ended) refuse(schedule::Misuse::BackwardAfterClose, "a gradient");
   FSDP_CHECK(storage != nullptr || (layout_.ranks() == 1 && !divided_later_),
-             "a backward would add to the gradient of {}, which was set by hand: what the ranks sum up is divided by "
-             "their number, and what was set is not. Set it after the last backward of the step, or add to what that "
-             "left: piece.mutable_grad().add_(gradient).",
+             "a backward would add to the gradient of {}, which was set by hand: the ranks' sum is divided by their "
+             "number, and a gradient set by hand is not. Set it after the last backward of the step, or add to that "
+             "backward's gradient: piece.mutable_grad().add_(gradient).",
              name);
 }
 
@@ -126,20 +126,19 @@ void UnitGradientSum::add_again(size_t parameter) {
 void UnitGradientSum::refuse_until_divided(size_t parameter) {
   interpose::PieceStorage* storage = storage_of(parameter);
   if (storage == nullptr || storage->sum() != Sum::Open || !divided_later_) return;
-  storage->refuse_access(
-      message_prefix() +
-      "the bytes of a piece's gradient were asked for (data_ptr or accessor) while backwards may still add to it: they "
-      "are not divided by the number of ranks yet. Read it by an operator, such as piece.grad().clone(), which ends "
-      "the sum, or call sharded.clip_grad_norm_() before.");
+  storage->refuse_access(message_prefix() +
+                         "a program read the bytes of a piece's gradient (data_ptr or accessor) while backwards may "
+                         "still add to it: they are not divided by the number of ranks yet. Read it by an operator, "
+                         "such as piece.grad().clone(), which ends the sum, or call sharded.clip_grad_norm_() before.");
 }
 
 void UnitGradientSum::refuse_access_until_scaled() {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (interpose::PieceStorage* storage = storage_of(i))
       storage->refuse_access(message_prefix() +
-                             "the bytes of a piece's gradient were asked for (data_ptr or accessor) which are "
-                             "still to be multiplied: by the factor of clip_grad_norm_, or, in files, by one over the "
-                             "number of ranks. Read the gradient by an operator, such as piece.grad().clone().");
+                             "a program read the bytes of a piece's gradient (data_ptr or accessor) before they were "
+                             "multiplied by the factor of clip_grad_norm_, or, in files, by one over the number of "
+                             "ranks. Read the gradient by an operator, such as piece.grad().clone().");
   }
 }
 

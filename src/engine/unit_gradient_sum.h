@@ -22,8 +22,8 @@ namespace fsdp::engine {
 
 class UnitGradientSum {
  public:
-  // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. Whoever reads or writes their
-  // gradients is told to the link's listener. `allocate` makes the memory of the sum.
+  // `pieces` are the unit's, one for each parameter: [numel of the piece], fp32. The link's listener is called for
+  // reads and writes of their gradients. `allocate` makes the memory of the sum.
   UnitGradientSum(const layout::UnitLayout& layout, int rank, std::vector<torch::Tensor> pieces,
                   std::shared_ptr<interpose::Link> link, buffers::Allocate allocate);
 
@@ -40,7 +40,7 @@ class UnitGradientSum {
   // The sum, complete and not shown yet, moves out of there.
   void leave(const torch::Tensor& gradients);
   bool has_memory() const { return sum_.values.defined(); }
-  // The memory of a sum that was dropped, for other use; undefined where there is none, or it is held by somebody.
+  // The memory of a dropped sum, for other use; undefined if there is none, or if it has another holder.
   torch::Tensor take_idle_memory();
   // Lays gradients out for these parameters, before any came.
   void lay_out(std::vector<uint8_t> wanted) { gradient_layout_ = {layout_, std::move(wanted)}; }
@@ -55,14 +55,14 @@ class UnitGradientSum {
   // So does the memory.
   void give_back();
 
-  // Whether the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
+  // True if the sum is divided when it has ended: then the bytes of the pieces' gradients, which are not yet, are
   // refused until `end`. Operators that read them end the sum.
   void set_divided_later(bool divided_later) { divided_later_ = divided_later; }
-  // Whether some gradients are summed up here and others are complete: read before, or set by the user.
+  // True if some gradients are summed up here and others are complete: read before, or set by the user.
   bool is_partly_ended() const;
-  // Whether all elements of this rank's piece of the gradient are finite, before any factor that is still to come.
+  // True if all elements of this rank's piece of the gradient are finite, before any factor that is still to come.
   bool is_finite(size_t parameter) const;
-  // Whether the user has reset every gradient, or set it to zero.
+  // True if the user has reset every gradient, or set it to zero.
   bool is_zeroed() const;
   // Multiplies the gradients that are not complete.
   void scale_open(float factor);
@@ -75,7 +75,7 @@ class UnitGradientSum {
   bool any() const;
   collectives::GradientSum& sum() { return sum_; }
   const torch::Tensor& values() const { return sum_.values; }  // undefined where there is none
-  // Of the parameters that wanted a gradient in the last backward.
+  // The layout of the parameters with a gradient in the last backward.
   const layout::GradientLayout& gradient_layout() const { return gradient_layout_; }
   int64_t bytes() const;
 

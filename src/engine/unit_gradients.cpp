@@ -11,7 +11,7 @@ namespace fsdp::engine {
 
 namespace {
 
-// Whether the tensor's bytes are its own: nobody else holds it, its storage, or the tensor that it is a view of.
+// True if the tensor's bytes are its own: there is no other holder of it, its storage, or its base tensor.
 bool unshared(const torch::Tensor& tensor) {
   const bool sole_view = tensor.is_view() && tensor._base().use_count() == 1;
   return tensor.use_count() == 1 && tensor.storage().use_count() == (sole_view ? 2 : 1) &&
@@ -55,7 +55,7 @@ void UnitGradients::write(int parameter, torch::Tensor gradient) {
   }
   const torch::Tensor target = layout_ ? view(parameter) : one.kept;
   const bool in_place = gradient.const_data_ptr() == target.const_data_ptr();
-  // Of a backward inside of the one that still adds to what it wrote there: these make a sum of their own.
+  // Gradients of a backward inside another one that still adds to its writes there: these make a sum of their own.
   if (first && !in_place && !one.placed.expired()) return add_late(parameter, gradient);
   if (!first) {
     target.add_(gradient);

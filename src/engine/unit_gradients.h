@@ -42,7 +42,7 @@ class UnitGradients {
   // Nothing is left in the buffer.
   void close() { buffer_ = torch::Tensor(); }
 
-  // Whether a gradient of the parameter can be written.
+  // True if a gradient of the parameter can be written.
   bool has_place(int parameter) const { return !layout_ || layout_->wanted()[parameter]; }
   // Where autograd can write the parameter's gradient; undefined where it cannot.
   torch::Tensor place_of(int parameter);
@@ -60,7 +60,7 @@ class UnitGradients {
   const torch::Tensor& buffer() const { return buffer_; }
   torch::ScalarType dtype() const { return c10::typeMetaToScalarType(options_.dtype()); }
   std::vector<uint8_t> presence() const;  // per parameter: a collectives::Presence
-  // Whether autograd still adds to what it wrote into the buffer.
+  // True if autograd still adds to what it wrote into the buffer.
   bool held_by_autograd() const;
   // Waits for copies to the host.
   torch::Tensor take_kept(int parameter);

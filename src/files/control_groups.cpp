@@ -33,7 +33,7 @@ std::optional<std::string> own_group(const fs::path& root, GroupVersion version,
 }
 
 struct Mount {
-  std::string group;  // the one that is seen at
+  std::string group;  // the group seen at
   std::string point;
 };
 

@@ -13,10 +13,9 @@ namespace fsdp::files {
 
 enum class GroupVersion { One, Two };
 
-// The process's own group that `controller` ("memory", "cpu") limits, and those that it lies in, as far as they are
-// mounted; the outermost comes first. In a container the group may be named by a path that is not seen there; then it
-// is what is mounted. None where there are no groups of this version. `root` is where proc and the control groups are
-// mounted.
+// The process's own group that `controller` ("memory", "cpu") limits, and its parents, as far as they are mounted; the
+// outermost comes first. In a container the group may be named by a path that is not seen there; then it is what is
+// mounted. None where there are no groups of this version. `root` is where proc and the control groups are mounted.
 std::vector<std::filesystem::path> control_groups(const std::filesystem::path& root, GroupVersion version,
                                                   const std::string& controller);
 

@@ -22,18 +22,17 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 // So much at a time is on its way to the disk while more is written: `close` waits for what is left.
 constexpr int64_t kBegunBytes = int64_t{2} << 20;
 
-// A file that a killed process of this number left here is in nobody's way; a link that lies here is removed, and
-// what it leads to stays.
+// A file of a killed process with this number does no harm. A link here is removed, and its target stays.
 std::filesystem::path without_leftover(std::filesystem::path partial) {
   unlink(partial.c_str());
   return partial;
 }
 
-// A rename would put a file in the place of a device or a pipe, which nobody means. A link is replaced as a link.
+// A rename would replace a device or a pipe by a file, which is never intended. A link is replaced as a link.
 std::filesystem::path replaceable(std::filesystem::path path) {
   struct stat status {};
   const bool is_special = lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
-  if (is_special) throw Error(fmt::format("'{}' is no regular file, and is not replaced.", path.string()));
+  if (is_special) throw Error(fmt::format("'{}' is not a regular file, and is not replaced.", path.string()));
   return path;
 }
 

@@ -49,10 +49,10 @@ class DurableFile {
   int64_t begun_ = 0;   // bytes of which begin_writeback was told
 };
 
-// A file that takes the place of an older one, or appears, when it is complete: written beside it, under a name that
-// ends with ".partial-" and the number of the process, synced, and renamed by `commit`. Without that the destructor
-// removes it, and the older one stays; a process that is killed leaves it behind. What has that name and is neither a
-// file nor a link is an error.
+// A file that replaces an older one, or appears, when it is complete. It is written under a name that ends with
+// ".partial-" and the number of the process, synced, and renamed by `commit`. Without that the destructor removes it,
+// and the older one stays; a process that is killed leaves it behind. If that name is neither a file nor a link, it is
+// an error.
 class ReplacedFile {
  public:
   explicit ReplacedFile(std::filesystem::path path, std::string name = "");
@@ -74,8 +74,8 @@ void write_durably(const std::filesystem::path& path, std::string_view bytes);
 // Syncs a directory's entries to the disk.
 void sync_directory(const std::filesystem::path& path);
 
-// Makes a directory, and those above it, where they are missing. Their names are on the disk then, also those that a
-// process made which was killed; a directory above that cannot be read or synced at all is passed over.
+// Makes a directory, and those above it, where they are missing. Their names are on the disk then, also names made by a
+// killed process. A parent directory that cannot be read or synced is skipped.
 void make_directories(const std::filesystem::path& path);
 
 // The directory that a path's last name lies in: "." for a name alone.

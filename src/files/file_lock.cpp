@@ -73,7 +73,7 @@ FileLock::Outcome FileLock::try_to_take() {
                             errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
   }
   if (flock(descriptor_.number(), LOCK_EX | LOCK_NB) == 0) {
-    // A holder that ends removes its file: whoever has opened it before then holds a lock that nobody else sees.
+    // A holder that ends removes its file. A process that has opened it before then holds an invisible lock.
     return is_in_place() ? Outcome::Taken : Outcome::Gone;
   }
   const int error = errno;
@@ -93,7 +93,7 @@ bool is_lock_held(const std::filesystem::path& path) {
 
 bool FileLock::is_in_place() const { return leads_to(path_, descriptor_.number()); }
 
-// Where somebody removed the file, the one at the path may be another holder's.
+// If the file was removed, the file at the path may be another holder's.
 FileLock::~FileLock() {
   if (is_in_place()) unlink(path_.c_str());
 }

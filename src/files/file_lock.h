@@ -12,7 +12,7 @@
 
 namespace fsdp::files {
 
-// Somebody else has the lock.
+// Another process has the lock.
 class LockHeld : public Error {
  public:
   LockHeld(const std::string& message, std::string holder) : Error(message), holder_(std::move(holder)) {}
@@ -23,9 +23,9 @@ class LockHeld : public Error {
 };
 
 // Held from the constructor to the destructor, which removes the file if that is still at its path. The kernel gives
-// the lock back when the process dies, and the file that is left is taken by the next one. Where the file system has no
-// locks, the file itself is the lock: made by nobody else while it is there. One that a killed process left there has
-// to be removed by hand, and the message says so.
+// the lock back when the process dies, and the file that is left is taken by the next one. If the file system has no
+// locks, the file itself is the lock: no other process makes it while it exists. One that a killed process left there
+// has to be removed by hand, and the message says so.
 class FileLock {
  public:
   // Waits for `patience` for a holder that is about to end. Throws LockHeld; Error for a path that is a symbolic link
@@ -35,7 +35,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // Whether others see it: the file is at its path.
+  // True if others see it: the file is at its path.
   bool is_in_place() const;
 
  private:
@@ -47,8 +47,8 @@ class FileLock {
   Descriptor descriptor_;
 };
 
-// Whether somebody holds the lock, without taking it. False where the file cannot be opened. Whoever wants the lock at
-// this moment, and has no patience, may be refused it.
+// True if a process holds the lock. Does not take it. False where the file cannot be opened. A process that tries to
+// take the lock at this moment, without waiting, may fail.
 bool is_lock_held(const std::filesystem::path& path);
 
 }  // namespace fsdp::files

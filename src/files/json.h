@@ -1,5 +1,5 @@
-// The one way in which JSON from files is read: what nests too deep would overflow the stack of whoever walks it, so it
-// is refused before it is parsed, and so is an object that gives one key twice.
+// The only reader of JSON files. Deep nesting would overflow the stack of code that walks it, so it is refused before
+// parsing. An object with one key twice is refused, too.
 //
 // Free to call from any thread. Errors are fsdp::Error and have no prefix: apps/ uses this room too.
 #pragma once

@@ -30,7 +30,7 @@ const Names kVersion2{GroupVersion::Two, {"memory.max", "memory.high"}, "memory.
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-// Of lines that are a name and a number each.
+// An entry in lines of a name and a number each.
 std::optional<size_t> read_entry(const fs::path& path, const std::string& wanted) {
   std::ifstream report(path);
   std::string line, name;
@@ -46,7 +46,7 @@ void lower(MemoryRoom& room, size_t bytes, const fs::path& limit) {
   if (bytes < room.bytes) room = {bytes, limit.string()};
 }
 
-// What the processes of a group have, but for what gives way; none where the group does not say.
+// The memory of a group's processes, without reclaimable memory; none if unknown.
 std::optional<size_t> used_by(const fs::path& folder, const Names& names) {
   const std::optional<size_t> usage = kernel_number(folder / names.usage);
   if (!usage) return std::nullopt;

@@ -1,6 +1,6 @@
 // How much memory this process and those beside it can still have.
 //
-// Linux promises more than it has, and kills when the promises are called in. So whoever wants much asks here first.
+// Linux promises more than it has, and kills when the promises are called in. So check here before large allocations.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Whether a path and a descriptor are of one file.
+// Compares the file of a path with the file of a descriptor.
 #pragma once
 
 #include <sys/stat.h>
@@ -7,8 +7,8 @@
 
 namespace fsdp::files {
 
-// Whether the path, not followed where it is a symbolic link, leads to the open file: somebody may have removed the
-// file, moved it away or put another in its place. False, too, where that cannot be seen.
+// True if the path leads to the open file. A symbolic link is not followed. The file may have been removed, moved or
+// replaced. False, too, where that cannot be seen.
 inline bool leads_to(const std::filesystem::path& path, int descriptor) {
   struct stat here {
   }, there{};

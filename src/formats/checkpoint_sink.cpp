@@ -72,7 +72,7 @@ class CheckpointSink : public Sink {
 
   Manifest::Parameter& parameter(const StoredTensor& tensor) {
     const auto found = parameters_.find(tensor.name.name);
-    FSDP_CHECK(found != parameters_.end(), "there is state of {}, and no parameter of that name",
+    FSDP_CHECK(found != parameters_.end(), "found state of {}, and no parameter of that name",
                files::printable(tensor.name.name));
     return manifest_.parameters[found->second];
   }

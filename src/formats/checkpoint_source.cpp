@@ -190,7 +190,7 @@ class CheckpointSource : public Source {
 
   std::filesystem::path directory_;
   Manifest manifest_;
-  std::vector<std::unique_ptr<ShardFile>> files_;  // by shard, those that were needed so far
+  std::vector<std::unique_ptr<ShardFile>> files_;  // by shard, as far as needed so far
   std::vector<Place> places_;                      // of the tensors
 };
 

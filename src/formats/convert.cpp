@@ -40,12 +40,12 @@ class ConversionPlan {
         problems.push_back(fmt::format("two tensors are called {}", files::printable(tensor.name.text())));
       }
       if (!is_utf8(tensor.name.text())) {
-        problems.push_back(fmt::format("{} is no name in UTF-8", files::printable(tensor.name.text())));
+        problems.push_back(fmt::format("{} is not a name in UTF-8", files::printable(tensor.name.text())));
       }
       if (is_wanted(tensor)) add(i);
     }
     checkpoint::throw_if_any(problems, "the source", "Give each tensor a name of its own.");
-    FSDP_CHECK(!planned_.empty(), "there is nothing to convert: the source has no tensors that the target could hold");
+    FSDP_CHECK(!planned_.empty(), "nothing to convert: the source has no tensors that the target can hold");
     // Then each is aligned in files that follow each other's bytes.
     std::ranges::stable_sort(planned_, std::ranges::greater(),
                              [](const PlannedTensor& one) { return c10::elementSize(one.stored.type); });
@@ -72,7 +72,7 @@ class ConversionPlan {
            fmt::format("{} tensors of the optimizer's state are left out{}.", states_left_out_,
                        conversion_.model_only ? "" : fmt::format(": {} holds a model alone", target)));
     say_if(source_.facts().left_out,
-           fmt::format("{} values that are no tensors of a model or of its optimizer's state are left out.",
+           fmt::format("Left out: {} values that are not tensors of a model or of its optimizer's state.",
                        source_.facts().left_out));
     const bool has_states = !conversion_.model_only && entry_of(conversion_.to).has_states;
     say_if(has_states && source_.facts().states_by_order,
@@ -85,9 +85,8 @@ class ConversionPlan {
                        source_.facts().numbered_states));
     const bool loses_notes = conversion_.model_only || conversion_.to != Format::Checkpoint;
     say_if(loses_notes ? source_.facts().notes.size() : 0,
-           "The notes of the training loop are left out: a run does not go on from the result.");
-    say_if(widened_,
-           fmt::format("{} tensors become fp32, as checkpoints have them; --dtype says otherwise.", widened_));
+           "The notes of the training loop are left out: a run cannot resume from the result.");
+    say_if(widened_, fmt::format("{} tensors become fp32, as in checkpoints; --dtype sets another dtype.", widened_));
     say_if(transposed_, fmt::format("{} matrices are transposed.", transposed_));
     for (const std::string& text : shared_) remarks.push_back(text);
     return remarks;

@@ -16,8 +16,8 @@ namespace fsdp::formats {
 
 struct Conversion {
   Format to = Format::Checkpoint;
-  // Of parameters and buffers that are floating-point numbers; states keep theirs. None: as they are, but that halves
-  // become fp32 in a checkpoint, whose shards have them so.
+  // The dtype of floating-point parameters and buffers; states keep theirs. None: as they are, but that halves become
+  // fp32 in a checkpoint, whose shards have them so.
   std::optional<torch::ScalarType> dtype = {};
   bool model_only = false;                   // without states, step and notes
   std::vector<std::string> transposed = {};  // patterns of names: matrices that lie the other way round in the target

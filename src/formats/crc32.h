@@ -6,7 +6,7 @@
 
 namespace fsdp::formats {
 
-// Of the bytes before, whose checksum is `crc` (0 where there are none), and of these. Pure.
+// The checksum of the bytes before, which is `crc` (0 if there are none), and of these. Pure.
 uint32_t crc32(uint32_t crc, const void* bytes, size_t size);
 
 }  // namespace fsdp::formats

@@ -28,7 +28,7 @@ constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata.Me
                            kIndex = "torch.distributed.checkpoint.metadata.MetadataIndex",
                            kStorageInfo = "torch.distributed.checkpoint.filesystem._StorageInfo";
 
-// Beside dtypes. Of older and newer versions of PyTorch and of Python.
+// Beside dtypes. Names of older and newer versions of PyTorch and of Python.
 constexpr std::array<std::string_view, 21> kAllowedInMetadata = {
     kMetadata,
     kTensorMetadata,
@@ -206,7 +206,7 @@ class MetadataReader {
     FSDP_CHECK(is_within, "{} is damaged: a chunk of {} with offsets {} and sizes {} is not in its shape {}", name_,
                files::printable(tensor.name), chunk.offsets, chunk.sizes, tensor.shape);
     const auto place = places_.find(ChunkKey(tensor.name, chunk.offsets));
-    FSDP_CHECK(place != places_.end(), "{} is damaged: it does not say where the chunk of {} at {} lies", name_,
+    FSDP_CHECK(place != places_.end(), "{} is damaged: it has no place for the chunk of {} at {}", name_,
                files::printable(tensor.name), chunk.offsets);
     FSDP_CHECK(!place->second.is_changed, "{}: {} is stored in a changed form (compressed?), which is not read here",
                name_, files::printable(tensor.name));

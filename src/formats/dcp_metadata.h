@@ -37,7 +37,7 @@ struct DcpMetadata {
 // Throws Error, beginning with `name`, for what is no such pickle or is damaged. Chunks make up their tensors, without
 // overlapping; no two lie in the same bytes; and names of files are bare.
 DcpMetadata parse_dcp_metadata(std::string bytes, const std::string& name);
-// Of a folder's .metadata.
+// The contents of a folder's .metadata.
 DcpMetadata read_dcp_metadata(const std::filesystem::path& folder);
 
 // The pickle, as Python's reader takes it. Chunks have to be whole tensors.

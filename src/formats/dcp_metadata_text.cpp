@@ -59,7 +59,7 @@ class MetadataWriter {
     }
   }
 
-  // Of which readers look at the dtype alone.
+  // Readers look only at the dtype.
   void properties(torch::ScalarType type) {
     out_.global(kMetadataModule, "TensorProperties");
     out_.empty_tuple();

@@ -9,7 +9,7 @@
 
 namespace fsdp::formats {
 
-// Those that every format here has.
+// The types that every format here has.
 struct ElementType {
   torch::ScalarType type;
   const char* storage;  // of Python's module torch: "FloatStorage"
@@ -23,7 +23,7 @@ std::optional<torch::ScalarType> type_of_dtype(std::string_view global);
 // The row of a type. Throws Error for one that the formats do not have.
 const ElementType& names_of(torch::ScalarType type);
 
-// Of elements of this type and shape, up to 2^62; none beyond.
+// The bytes of elements of this type and shape, up to 2^62; none beyond.
 std::optional<int64_t> bytes_of(torch::ScalarType type, const std::vector<int64_t>& shape);
 
 }  // namespace fsdp::formats

@@ -20,8 +20,8 @@ std::span<const FormatEntry> formats();
 const FormatEntry& entry_of(Format format);
 std::optional<Format> format_named(std::string_view word);
 
-// By what lies at `path`, without reading much of it. TorchFile stands for archives, too: whoever opens one sees which
-// it is. None where it looks like none of them.
+// By what lies at `path`, without reading much of it. TorchFile stands for archives, too: opening one shows which it
+// is. None where it looks like none of them.
 std::optional<Format> recognise(const std::filesystem::path& path);
 
 }  // namespace fsdp::formats

@@ -15,11 +15,11 @@ namespace fsdp::formats {
 std::unique_ptr<files::ReplacedFile> new_file(const std::filesystem::path& target, Existing existing);
 
 // A folder that is written as TARGET.partial-XXXXXX, synced, and renamed by commit(); the destructor removes one that
-// was not committed. What a killed process left is removed by nobody. One thread.
+// was not committed. Leftovers of a killed process are not removed. One thread.
 class NewFolder {
  public:
-  // Throws Error where `target` is there: an empty folder is replaced always; with Existing::Replace so is one whose
-  // files are all of those that `is_own` knows. Nothing else is.
+  // Throws Error where `target` is there: an empty folder is always replaced. With Existing::Replace a folder is, too,
+  // if `is_own` is true for all its files. Nothing else is.
   NewFolder(std::filesystem::path target, Existing existing, bool (*is_own)(const std::string& name));
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;

@@ -146,7 +146,7 @@ class PickleMachine {
   void changes_stack(uint8_t code) {
     switch (code) {
       case pickle::kProto:
-        check(number<uint8_t>() <= 5, "it is of a protocol that this program does not know");
+        check(number<uint8_t>() <= 5, "it has an unknown pickle protocol");
         return;
       case pickle::kFrame:
         check(number<uint64_t>() <= left_.size(), "it ends too early");
@@ -190,7 +190,7 @@ class PickleMachine {
     return number;
   }
 
-  // Little-endian in two's complement, of up to 255 bytes; those that 64 bits hold.
+  // Little-endian in two's complement, of up to 255 bytes; only numbers that fit into 64 bits.
   int64_t long_number() {
     const std::string_view bytes = take(number<uint8_t>());
     check(bytes.size() <= sizeof(int64_t), "it has a number of more than 64 bits");
@@ -222,8 +222,8 @@ class PickleMachine {
     check(module.size() + name.size() < kLongestGlobal, "it has a name that is too long");
     const std::string& global = pickle_.names_.emplace_back(fmt::format("{}.{}", module, name));
     FSDP_CHECK(is_allowed_(global),
-               "{} asks Python for {}, and nothing that a file asks for is run. Only tensors, and dicts and lists of "
-               "them, are read: load it where it was made, and save the tensors alone.",
+               "{} calls {} of Python, and fsdp-convert runs no code of files. It reads only tensors, and dicts and "
+               "lists of them. Load the file where it was made, and save only the tensors.",
                name_, files::printable(global));
     return push({.kind = Kind::Global, .text = global});
   }

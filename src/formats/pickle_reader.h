@@ -1,10 +1,9 @@
 // A reader of Python's pickles that runs nothing (https://docs.python.org/3/library/pickletools.html).
 //
 // A pickle is a program for a stack machine, which in Python may call any function there is. This machine has the
-// instructions that build numbers, texts, tuples, lists and dicts. A class or function that the pickle names stays a
-// name, and a call stays a value of what is to be called with what: whoever reads the pickle knows the few of them that
-// are allowed there, and makes tensors of them by itself. Every other name is an error. Instructions that PyTorch never
-// writes are errors, too.
+// instructions that build numbers, texts, tuples, lists and dicts. A class or function in the pickle stays a name, and
+// a call stays a value: a name and its arguments. The reader's caller knows the few allowed ones, and makes tensors of
+// them itself. Every other name is an error. Instructions that PyTorch never writes are errors, too.
 //
 // Limits: kMostPickleBytes, and as many values as it has bytes, at most kMostValues; a value takes some 60 bytes.
 #pragma once

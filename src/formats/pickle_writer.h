@@ -8,8 +8,8 @@
 
 namespace fsdp::formats {
 
-// Each call appends instructions, as the stack machine of pickles has them: a value is pushed; a container takes those
-// that were pushed since its mark. The caller keeps their order. No value is kept in the memo, so none is shared.
+// Each call appends instructions, as the stack machine of pickles has them: a value is pushed; a container takes the
+// values since its mark. The caller keeps their order. No value is kept in the memo, so none is shared.
 class PickleWriter {
  public:
   PickleWriter();

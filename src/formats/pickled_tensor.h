@@ -31,7 +31,7 @@ struct PickledTensor {
 // format here has, or that is expanded: with more elements than its storage.
 std::optional<PickledTensor> pickled_tensor(const Pickle& pickle, const Pickle::Value& value, const std::string& name);
 
-// Whether a file of tensors may name it: what torch.save writes for state dicts, and what torch::serialize writes for
+// True if a file of tensors may name it: what torch.save writes for state dicts, and what torch::serialize writes for
 // archives (modules, whose attributes are read as if they were a dict).
 bool is_allowed_in_state(std::string_view global);
 // A class of an archive's.

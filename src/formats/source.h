@@ -31,8 +31,8 @@ class Source {
   StoredFacts facts_;
 };
 
-// The source at `path`, of the format. All throw Error, naming the file. `buffers` are patterns (* and ?) of names that
-// are buffers, beside those that look like some: formats of state dicts do not say which tensors are parameters.
+// The source at `path`, of the format. All throw Error, naming the file. `buffers` are patterns (* and ?) of names of
+// buffers, in addition to names that look like buffers: formats of state dicts do not say which tensors are parameters.
 std::unique_ptr<Source> open_source(const std::filesystem::path& path, Format format,
                                     const std::vector<std::string>& buffers);
 std::unique_ptr<Source> open_checkpoint(const std::filesystem::path& path);

@@ -19,7 +19,7 @@ using StatePath = std::vector<std::string>;  // keys from the outermost dict on
 // By number of the paths; none for what belongs to neither a model nor the state of a parameter. All names are of
 // parameters: settle_buffers finds the buffers.
 std::vector<std::optional<TensorName>> names_of_state(const std::vector<StatePath>& paths);
-// Whether it is the state of a parameter that is known by a number, as optimizers of Python have them that were given
+// True if it is the state of a parameter that is known by a number, as optimizers of Python have them that were given
 // no names.
 bool is_numbered(const TensorName& name);
 

@@ -32,7 +32,7 @@ struct StoredTensor {
   int64_t bytes() const;
 };
 
-// Of a tensor whose elements follow each other in row-major order.
+// The strides of a tensor in row-major order.
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 
 // Beside tensors.
@@ -40,7 +40,7 @@ struct StoredFacts {
   int64_t step = 0;
   std::map<std::string, std::string> notes = {};  // of a training loop
   size_t left_out = 0;                            // values that no other format has a place for
-  size_t numbered_states = 0;                     // tensors that are left out as nobody knows of which parameters
+  size_t numbered_states = 0;                     // tensors left out because their parameters are unknown
   bool states_by_order = false;                   // states had numbers, and were named in the order of the model
 };
 

@@ -154,7 +154,7 @@ void TorchFile::add(const std::vector<std::string>& path, PickledTensor layout) 
   FSDP_CHECK(found != zip_.entries().end(), "{} is damaged: {} lies in {}, which is missing", name_, shown_path(path),
              files::printable(entry));
   const int64_t expected = *bytes_of(layout.type, {layout.storage_numel});
-  FSDP_CHECK(found->second.bytes == expected, "{} is damaged: the {} bytes of {} are {}, its pickle says", name_,
+  FSDP_CHECK(found->second.bytes == expected, "{} is damaged: found {} bytes in {}, its pickle says {}", name_,
              found->second.bytes, files::printable(entry), expected);
   tensors_.push_back({path, std::move(layout)});
 }

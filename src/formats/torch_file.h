@@ -29,8 +29,8 @@ class TorchFile {
     PickledTensor layout;
   };
 
-  // Of a part of `file`, which outlives this; `name` begins the messages. Throws Error for what is no such file or is
-  // damaged: each tensor's storage is there, and of the size that the pickle says.
+  // Reads a part of `file`, which outlives this; `name` begins the messages. Throws Error for what is no such file or
+  // is damaged: each tensor's storage is there, and of the size that the pickle says.
   TorchFile(const files::OpenFile& file, int64_t begin, int64_t bytes, const std::string& name);
 
   bool is_archive() const { return is_archive_; }
@@ -66,9 +66,9 @@ class TorchFile {
   mutable std::set<std::string> checked_;  // storages
 };
 
-// Whether the file begins as a pickle: what torch.save wrote before PyTorch 1.6, and other programs write.
+// True if the file begins as a pickle: what torch.save wrote before PyTorch 1.6, and other programs write.
 bool is_plain_pickle(const files::OpenFile& file);
-// Whether it begins as a zip file.
+// True if it begins as a zip file.
 bool is_zip(const files::OpenFile& file);
 
 }  // namespace fsdp::formats

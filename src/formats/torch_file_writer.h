@@ -30,7 +30,7 @@ class TorchFileWriter {
   TorchFileWriter(files::DurableFile& file, const std::vector<Tensor>& tensors,
                   const std::map<std::string, int64_t>& numbers);
 
-  // The next tensor of those that are not the same as an earlier one.
+  // The next tensor that does not equal an earlier one.
   void write(const torch::Tensor& tensor);
   void finish();
 

@@ -21,7 +21,7 @@ files::OpenFile open_zip(const std::filesystem::path& path) {
       "{} is a pickle, as torch.save wrote it before PyTorch 1.6, or of another program. It is not read: load it "
       "where it was made, and save a dict of tensors with a newer torch.save.",
       path.string());
-  FSDP_CHECK(is_zip(file), "{} is no file of torch.save or torch::serialize: these begin as zip files do",
+  FSDP_CHECK(is_zip(file), "{} is not a file of torch.save or torch::serialize: it does not begin like a zip file",
              path.string());
   return file;
 }

@@ -24,7 +24,7 @@ struct DirectoryEntry {
   int64_t length = 0;  // of all of it
 };
 
-// Of the bytes of the directory that are left.
+// The entry at the beginning of the directory's remaining bytes.
 DirectoryEntry directory_entry(std::string_view left, const std::string& name) {
   FSDP_CHECK(left.size() >= kDirectoryEntryBytes && number_at<uint32_t>(left, 0) == kDirectoryEntry,
              "{} is damaged: its directory of entries ends too early", name);
@@ -43,7 +43,7 @@ DirectoryEntry directory_entry(std::string_view left, const std::string& name) {
   return entry;
 }
 
-// The numbers of 64 bits that stand in the entry's extra field, in their order, for those that are kIn64.
+// The 64-bit numbers in the entry's extra field, in their order; they replace numbers that are kIn64.
 class Wide {
  public:
   Wide(std::string_view extra, const std::string& name) : name_(name) {
@@ -103,7 +103,8 @@ ZipReader::Directory ZipReader::find_directory() const {
     const bool is_wide = narrow.begin == kIn64 || narrow.bytes == kIn64 || narrow.entries == 0xFFFF;
     return is_wide ? zip64_directory(bytes_ - searched + at) : narrow;
   }
-  FSDP_CHECK(false, "{} is no zip file, or was cut off: found no directory of entries in its {} bytes", name_, bytes_);
+  FSDP_CHECK(false, "{} is not a zip file, or is cut off: found no directory of entries in its {} bytes", name_,
+             bytes_);
   return {};
 }
 

@@ -24,8 +24,8 @@ class ZipReader {
     bool is_stored = true;  // and not compressed, as the code of an archive may be
   };
 
-  // Of the `bytes` of `file` from `begin` on; the file outlives this. `name` begins the messages. Throws Error for what
-  // is no zip file, or is damaged.
+  // Reads the `bytes` of `file` from `begin` on; the file outlives this. `name` begins the messages. Throws Error for
+  // what is no zip file, or is damaged.
   ZipReader(const files::OpenFile& file, int64_t begin, int64_t bytes, std::string name);
 
   const std::map<std::string, Entry>& entries() const { return entries_; }  // by name

@@ -1,6 +1,6 @@
 // The end of a parameter's backward graph: hands its gradient to the listener instead of storing it in `grad`.
 //
-// Threads: gradients arrive on those that autograd runs backward passes on.
+// Threads: gradients arrive on autograd's threads for backward passes.
 #pragma once
 
 #include <torch/types.h>
@@ -18,13 +18,13 @@ namespace fsdp::interpose {
 std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
                                           const c10::intrusive_ptr<UnitStorage>& storage, int index);
 
-// Of those whose parameters the tensor was computed from, as far as its graph shows it; each once.
+// The links of all parameters from which the tensor was computed, as far as its graph shows; each once.
 std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
 
-// Whether the tensor is such a leaf, and nobody but its listener sees its gradient: there are no hooks on it.
+// True if the tensor is such a leaf without hooks, so that only its listener sees its gradient.
 bool gradient_goes_in_place(const torch::Tensor& parameter);
-// Whether the tensor is the transpose of such a leaf, made by t() as the last thing that autograd recorded on this
-// thread, without hooks of its own: then the leaf's gradient arrives right after the transpose's.
+// True if the tensor is the transpose of such a leaf, without hooks of its own, and its t() was autograd's last record
+// on this thread. Then the leaf's gradient arrives right after the transpose's.
 bool gradient_of_transposed_goes_in_place(const torch::Tensor& transposed);
 // Listener::gradient_destination for the leaf, which is given itself or by its transpose, in the backward that makes
 // the gradient. Undefined where hooks were registered since, and where the gradient goes to the user as well or has a

@@ -1,9 +1,9 @@
-// Counts a model's activations: the bytes of the tensors that autograd has saved for a backward, from the moment when a
-// node saves one to the moment when the last node that did gives it up.
+// Counts a model's activations: the bytes of tensors that autograd saves for a backward. A tensor counts from its first
+// save by a node until the last such node frees it.
 //
 // Tensors that share a storage are counted once, with all of its bytes, for the unit that was in use when the first of
-// them was saved. Parameters of sharded units are left out, as is what has no storage of its own (sparse tensors). What
-// is stored elsewhere than in memory (stored_activations.h) is counted by itself.
+// them was saved. Parameters of sharded units are left out, as is what has no storage of its own (sparse tensors).
+// Tensors stored outside memory (stored_activations.h) are counted separately.
 #pragma once
 
 #include <c10/util/flat_hash_map.h>
@@ -40,7 +40,7 @@ class ActivationCount {
     int64_t elsewhere_now = 0, elsewhere_at_peak = 0;  // of all units; its own peak
   };
   Bytes bytes() const;
-  // What is kept in memory now.
+  // The tensors kept in memory now.
   Storages storages() const;
   void end_moments();
   // Now is one, too.
@@ -50,14 +50,14 @@ class ActivationCount {
   // The most bytes, of all units together, that there were since the last call.
   int64_t take_peak();
 
-  // A storage is known by its address, which is nobody else's until `give_up` was called for it as often.
+  // A storage is known by its address, which is unique until `give_up` was called as often.
   void keep(const void* storage, int64_t bytes, int unit);
-  // The same, of what lies elsewhere, under an address that nobody else has.
+  // The same for tensors stored elsewhere, under a unique address.
   void keep_elsewhere(const void* stored, int64_t bytes);
   void give_up(const void* storage) noexcept;
-  // Whether it is kept by somebody now.
+  // True if it is held now.
   bool is_kept(const void* storage) const;
-  // What is kept of the tensor's storage, which outlives this, is no activation.
+  // The tensor's storage, which outlives this, does not count as an activation.
   void leave_out(const torch::Tensor& tensor);
 
  private:
@@ -94,7 +94,7 @@ class ActivationWatch {
 
   // From now on this thread saves tensors for this unit, and for no other model.
   void unit_in_use(int unit) { watch_saved_tensors(keepers_[static_cast<size_t>(unit)]); }
-  // It saves them for nobody.
+  // It saves them for no model.
   static void none_in_use() { watch_saved_tensors(nullptr); }
 
   const std::shared_ptr<ActivationCount>& count() const { return count_; }

@@ -92,7 +92,7 @@ void check_statistics(const c10::IValue& value, const UnitStorage& unit) {
   if (!value.isTensor() || !value.toTensor().defined()) return;
   const torch::ScalarType found = value.toTensor().scalar_type();
   FSDP_CHECK_UNIT(found == unit.dtype(), unit.name(),
-                  "running statistics are {} beside parameters in {}, expected the same. Keep the module with "
+                  "found running statistics in {} and parameters in {}, expected one dtype. Keep the module with "
                   "options.mixed_precision.keep, or convert its buffers too, with buffer_dtype.",
                   toString(found), toString(unit.dtype()));
 }

@@ -22,7 +22,7 @@ class OperatorRecorder {
  public:
   virtual ~OperatorRecorder() = default;
   // Performs the operator: takes its arguments from the stack and puts its results there. `below` are the keys to
-  // redispatch by. What is called inside comes here too, unless an Unwatched lives.
+  // redispatch by. Inner operators come here too, unless an Unwatched lives.
   virtual void operator_called(const c10::OperatorHandle& operation, c10::DispatchKeySet below,
                                torch::jit::Stack& stack) = 0;
   // An operator that reads no bytes has made this view of a deferred tensor.
@@ -84,9 +84,9 @@ inline void note_view(const at::Tensor& view) {
   }
 }
 
-// Whether LibTorch makes the operator of others, whatever the device.
+// True if LibTorch makes the operator of others, whatever the device.
 bool is_composite(const c10::OperatorHandle& operation);
-// Whether this thread makes a tensor of numbers that the program has (torch::tensor), which LibTorch writes through the
+// True if this thread makes a tensor of numbers that the program has (torch::tensor), which LibTorch writes through the
 // tensor's pointer.
 bool makes_tensor_of_numbers();
 

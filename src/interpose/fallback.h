@@ -1,5 +1,5 @@
-// The kernels on our key: the fallback, which sees every operator that takes a sharded parameter, and quicker ones,
-// without boxing, for those that models call most (frequent_operators.h).
+// The kernels on our key: the fallback, for every operator with a sharded parameter, and quicker ones, without boxing,
+// for the most frequent operators (frequent_operators.h).
 #pragma once
 
 namespace fsdp::interpose {

@@ -50,7 +50,7 @@ Other&& cast(Other&& other, const UnitStorage&, at::Tensor&) {
 template <typename Operation, typename Schema = typename Operation::schema>
 struct Kernel;
 
-// Whether a linear layer may call it with the transpose of its weight (linear.h).
+// True if a linear layer may call it with the transpose of its weight (linear.h).
 template <typename Operation>
 constexpr bool kMultiplies = std::is_same_v<Operation, at::_ops::addmm> ||
                              std::is_same_v<Operation, at::_ops::matmul> || std::is_same_v<Operation, at::_ops::mm>;

@@ -272,8 +272,9 @@ void on_computation(const c10::OperatorHandle& operation, c10::DispatchKeySet ke
   computation.perform(*innermost_results);
 }
 
-// A kernel on the key for every operator with kernels for devices. A fallback would not see those that have one for all
-// devices beside that for this one, and LibTorch would take the former: other bits, as for native_layer_norm.
+// A kernel on the key for every operator with kernels for devices. Some operators have a kernel for all devices besides
+// this device's. A fallback would not see them, and LibTorch would choose the former: other bits, as for
+// native_layer_norm.
 void ensure_computations_are_seen() {
   static const torch::Library* const for_good = [] {
     auto* library = new torch::Library(torch::Library::IMPL, "aten", kResultsKey, __FILE__, __LINE__);

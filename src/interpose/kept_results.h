@@ -1,6 +1,6 @@
 // Results of costly operators that a checkpointed function keeps in the forward, so that its second run takes them
-// instead of computing them again. Which ones: matrix products, convolutions and attention (kept_results.cpp), or those
-// that a function chooses.
+// instead of computing them again. Kept are matrix products, convolutions and attention (kept_results.cpp), or the
+// choice of a function.
 //
 // They are seen below autograd, on a dispatch key that LibTorch keeps for code outside of its tree (CustomRNGKeyId):
 // while a scope is open, every operator of its thread passes there. So nodes of the second run are made as ever and
@@ -32,7 +32,7 @@ class KeptResultList {
  public:
   enum class Keeps { Results, Marks };
 
-  // Whether results are kept of an operator of that name.
+  // True if results are kept of an operator of that name.
   using Choice = std::function<bool(std::string_view name)>;
 
   explicit KeptResultList(Keeps keeps = Keeps::Results, Choice choice = {})
@@ -49,7 +49,7 @@ class KeptResultList {
   std::vector<c10::IValue> at(size_t number) const;
   // Results that share memory with the tensor.
   void forget(const torch::Tensor& tensor);
-  // Whether it shares memory with that of this number.
+  // True if it shares memory with that of this number.
   bool holds(size_t number, const torch::Tensor& tensor) const;
   size_t size() const { return entries_.size(); }
 
@@ -60,7 +60,7 @@ class KeptResultList {
   // It made a part of the entry of that number.
   void took(double seconds, size_t number) { entries_[number].seconds += seconds; }
   double seconds() const { return seconds_; }                    // of all operators
-  double seconds_to_last_saved() const { return until_saved_; }  // of those that a second run needs
+  double seconds_to_last_saved() const { return until_saved_; }  // of results that a second run needs
   double seconds_of_kept() const;
   StorageMarks marks() const;
 

@@ -30,7 +30,7 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace<given>> {
     context->saved_data["bias"] = bias && bias->defined();
     context->set_materialize_grads(false);
     // Below the layer that makes views known to autograd, which forbids to modify a view that comes out of here. This
-    // one is of memory that nobody else holds.
+    // one is of memory without other holders.
     at::AutoDispatchBelowADInplaceOrView below;
     if constexpr (given == Given::Itself) return at::linear(input, weight, bias);
     return bias ? at::addmm(*bias, input, weight) : at::matmul(input, weight);

@@ -12,8 +12,9 @@
 
 namespace fsdp::interpose {
 
-// Whether `linear_in_place` does for these arguments what at::linear does: autograd records, the weight is a parameter
-// of a unit, contiguous, and nobody else sees its gradient; the input is dense, contiguous and of its dtype.
+// True if `linear_in_place` can replace at::linear for these arguments: autograd records, and the weight is a
+// contiguous parameter of a unit whose gradient has no other user. The input is dense, contiguous and of the weight's
+// dtype.
 bool linear_goes_in_place(const torch::Tensor& input, const torch::Tensor& weight,
                           const std::optional<torch::Tensor>& bias);
 

@@ -1,7 +1,7 @@
 // The events of sharded parameters, their pieces and their gradients, and who is told of them.
 //
 // A model has one listener and one link. Storages and accumulators share the link, and so outlive the listener: after
-// its end they find none, and say so to whoever uses a parameter.
+// its end a use of a parameter is an error.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -32,7 +32,7 @@ struct PieceUse {
   bool takes_parameters = false;  // whole ones of the same model, beside the pieces
 };
 
-// Threads: calls come from those that run operators and backward passes, several at once. Exceptions reach the caller
+// Threads: calls come from threads that run operators and backward passes, several at once. Exceptions reach the caller
 // of the operator or of `backward`. Units and parameters are named by their numbers.
 class Listener {
  public:
@@ -60,11 +60,12 @@ class Listener {
 // The way from a storage or an accumulator to the listener.
 struct Link {
   Listener* listener = nullptr;  // null once it has gone
-  // Whether the parameters' values changed since one was used or viewed last: the listener sets and resets it.
+  // True if the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
   // Set while gradients of no_sync scopes wait for their reduction. The listener sets and resets it.
   std::atomic<bool> local_sums = false;
-  // The operator that runs on parameters, for messages; null while none does. Of several threads' the last to begin.
+  // The operator that runs on parameters, for messages; null while none does. If several threads run operators, the
+  // last to begin.
   std::atomic<const char*> operation = nullptr;
 };
 

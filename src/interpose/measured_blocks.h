@@ -1,5 +1,5 @@
-// What blocks that are run again would keep otherwise, and how long their second runs take: measured in steps in which
-// each keeps its inputs alone, so that measuring holds no more than that.
+// Measures the tensors that recomputed blocks would keep otherwise, and the time of their second runs. In the measured
+// steps each block keeps only its inputs, so measuring needs no more memory.
 //
 //   call    begins ──▶ its first run: what it saves, which results, how long ──▶ ends ──▶ runs again, or is dropped
 //   bytes   of all activations, at most, while no block behind number i is between its forward and its second run
@@ -23,10 +23,10 @@
 
 namespace fsdp::interpose {
 
-// A storage, whether it is still there or not: while this lives nobody else's has its address.
+// A storage, existing or not: while this lives, no other storage has its address.
 class StorageMark {
  public:
-  // Of a tensor with a storage.
+  // The mark of a tensor with a storage.
   explicit StorageMark(const torch::Tensor& tensor)
       : storage_(tensor.storage().getWeakStorageImpl()), bytes_(static_cast<int64_t>(tensor.storage().nbytes())) {}
   const void* address() const { return storage_._unsafe_get_target(); }
@@ -38,7 +38,7 @@ class StorageMark {
 };
 using StorageMarks = std::vector<StorageMark>;
 
-// What a call's first run had to do with.
+// Storages of a call's first run.
 struct CallFacts {
   StorageMarks saved;          // in any order, maybe several times
   StorageMarks products;       // results that KeptResults::Products keeps
@@ -66,16 +66,16 @@ class MeasuredBlocks {
   // `count` is of the activations of the model that has the blocks.
   MeasuredBlocks(size_t blocks, std::shared_ptr<ActivationCount> count);
 
-  // What the tensor's storage keeps is no activation.
+  // The tensor's storage does not count as an activation.
   void leave_out(const torch::Tensor& tensor);
   // Has the number of blocks that may be open at each of the count's moments put in here.
   void tell_moments(const std::vector<ActivationCount::Moment>& moments, std::vector<size_t>& open_at);
   void end_moments();
 
-  // All so far. Of several periods, from no open call to none, each block's most.
+  // All so far. The maximum of each block over all periods; a period is from no open call to none.
   Facts facts();
 
-  // Of a call of that block, which keeps its inputs from now on.
+  // Begins a call of that block, which keeps its inputs from now on.
   void begins(size_t block, const StorageMarks& inputs);
   void ends(size_t block, const CallFacts& facts);
   // It runs again, or is dropped.

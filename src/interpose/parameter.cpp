@@ -38,9 +38,9 @@ class GuardedMeta final : public torch::autograd::AutogradMeta {
     }
     throw_error(
         message_prefix(storage_->name()) + "the gradient of the sharded parameter " + parameter_name_ +
-        " was asked for in order to change it (by zero_grad of the module, or of an optimizer over its parameters?), "
-        "but it exists only as this rank's piece, and would stay. Use sharded.zero_grad(), or zero_grad() of an "
-        "optimizer over sharded or sharded.shards().");
+        " cannot be changed (by zero_grad of the module, or of an optimizer over its parameters?): it exists only as "
+        "this "
+        "rank's piece. Use sharded.zero_grad(), or zero_grad() of an optimizer over sharded or sharded.shards().");
   }
 
  private:

@@ -22,7 +22,7 @@ namespace fsdp::interpose {
 class PieceStorage final : public c10::StorageImpl {
  public:
   enum class Holds { Parameters, Gradients };
-  // Of a gradient, for the listener to set: whether backwards still add to it.
+  // The state of a gradient, set by the listener: backwards still add to it, or not.
   enum class Sum : uint8_t {
     Open,
     Ended,   // it was read or written as a gradient that is complete
@@ -32,12 +32,12 @@ class PieceStorage final : public c10::StorageImpl {
   PieceStorage(const torch::Tensor& memory, Holds holds, std::shared_ptr<Link> link);
 
   Holds holds() const { return holds_; }
-  // The elements, as a tensor whose uses nobody is told of.
+  // The elements, as a tensor without notice of its uses.
   const torch::Tensor& memory() const { return memory_; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
-  // Access that nobody is told of (data_ptr, accessor) throws this message, until it is allowed again. As operators get
-  // at the bytes in this way, too, the listener allows it before one runs.
+  // Access without an operator (data_ptr, accessor) throws this message, until it is allowed again. As operators get at
+  // the bytes in this way, too, the listener allows it before one runs.
   void refuse_access(std::string message) { release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message)); }
   void allow_access() { allow_data_access(*this); }
 
@@ -57,11 +57,11 @@ class PieceStorage final : public c10::StorageImpl {
 // A tensor over the elements of `plain`, which is contiguous; the link's listener is told of its uses.
 torch::Tensor watched(const torch::Tensor& plain, PieceStorage::Holds holds, const std::shared_ptr<Link>& link);
 
-// The elements of such a tensor, which is 1-D, as a tensor whose uses nobody is told of; any other tensor, detached.
+// The elements of such a tensor, 1-D, as a tensor without notice of its uses; any other tensor, detached.
 torch::Tensor plain(const torch::Tensor& tensor);
 
-// The library's own work, on pieces and on messages between ranks, is nobody's surprise and no result of the function
-// that runs again: while this lives, this thread's operators are not watched, and nothing that they make is kept.
+// For the library's own work, on pieces and on messages between ranks, which is not part of a recomputed function.
+// While this lives, this thread's operators are not watched, and their results are not kept.
 class Unwatched {
  public:
   Unwatched() : unseen_(c10::DispatchKeySet({kKey, kResultsKey})) {}

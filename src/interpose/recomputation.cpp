@@ -76,7 +76,7 @@ class SecondRun final : public SavedTensorKeeper {
     call_.again_[number] = WatchedTensor(tensor);
     if (call_.function_.stop_early && count_ == call_.forms_.size()) throw EndOfSecondRun{&call_};
   }
-  // Whether it needs so many tensors more, and then none.
+  // True if it needs so many tensors more, and then none.
   bool ends_with(size_t tensors) const { return call_.function_.stop_early && count_ + tensors == call_.forms_.size(); }
   void check_count() const {
     const size_t expected = call_.forms_.size();

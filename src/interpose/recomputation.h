@@ -1,8 +1,8 @@
 // One call of a checkpointed function: the tensors that autograd saves in it are not kept; the first that a backward
 // asks for runs the function again, and that run's are given out instead.
 //
-// The second run builds a graph that nobody goes through: it is only there to save. What a node gets back it puts into
-// its place in the first run's graph, so gradients, and gradients of these, go through that one. This is how
+// The second run's graph is never run backward: it only serves to save tensors. A node puts a returned tensor into its
+// place in the first run's graph, so gradients, and gradients of these, go through that graph. This is how
 // torch.utils.checkpoint works without reentrant autograd; a nested backward in a node of its own, the older way, needs
 // an input that requires gradients and has no second order.
 //
@@ -48,11 +48,11 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   // Now is the moment of the forward.
   CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function);
 
-  // Of the forward, whose scope is this keeper's.
+  // Hooks for the forward, whose scope is this keeper's.
   SavedTensorHooks hooks() override;
   // Those of the first run, or measures it.
   KeptResultList* first_results() { return function_.keeps_products || measured_ ? &kept_results_ : nullptr; }
-  // It is over; the tensor is in what it returned, and may be changed by whoever has it.
+  // The run is over; the tensor is part of its result, and its holders may change it.
   void returned(const torch::Tensor& tensor) { kept_results_.forget(tensor); }
   void forward_ends();
 
@@ -78,10 +78,10 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   std::unique_ptr<MeasuredCall> measured_;  // may be none
   bool forward_is_over_ = false;
   std::vector<TensorForm> forms_;     // of the tensors that the forward saved
-  std::vector<WatchedTensor> again_;  // those of the second run that nobody has taken yet
+  std::vector<WatchedTensor> again_;  // tensors of the second run that are not used yet
 };
 
-// Whether this thread is in a second run.
+// True if this thread is in a second run.
 bool runs_again();
 
 // Before an operator of ours computes, which saves these tensors behind its computation and nothing else: in a second

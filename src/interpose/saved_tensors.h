@@ -66,8 +66,8 @@ class WatchedTensor {
   KeptTensor plain_;
 };
 
-// Hooks for all tensors but those of sharded units (parameters, their views, pieces), which are kept as they are: their
-// bytes come and go, and are nobody's activations.
+// Hooks for all tensors except those of sharded units (parameters, their views, pieces). These are kept as they are:
+// their bytes come and go, and are not activations.
 class ActivationHooks : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const torch::Tensor& tensor) final;
@@ -102,8 +102,9 @@ class SavedTensorsScope {
 // Has `keeper` asked outside of all scopes of this thread, instead of the watcher before; null: none is. Cheap where
 // the keeper is the watcher already.
 void watch_saved_tensors(const std::shared_ptr<SavedTensorKeeper>& keeper);
-// Whom a node that this thread makes now would ask; null: nobody. A keeper that holds tensors itself asks whom it hides
-// for hooks, packs and unpacks by these, and destroys them when it lets a tensor go: then it is counted as autograd's.
+// The hooks of a node that this thread makes now; null if there are none. A keeper that holds tensors itself asks whom
+// it hides for hooks, packs and unpacks by these, and destroys them when it lets a tensor go: then it is counted as
+// autograd's.
 SavedTensorKeeper* saved_tensor_keeper();
 // Installs the engine, where it is not the default. The watcher is asked from then on.
 void install_saved_tensor_engine();

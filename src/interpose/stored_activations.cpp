@@ -45,7 +45,7 @@ class NotedVersion {
   NotedVersion() = default;
   explicit NotedVersion(const torch::Tensor& tensor)
       : version_(torch::autograd::impl::version_counter(tensor)), noted_(number()) {}
-  // Whether the tensor has the counter, and nobody has changed its bytes since.
+  // True if the tensor has the counter, and its bytes have not changed since.
   bool is_still(const torch::Tensor& tensor) const {
     return is_same_counter(version_, torch::autograd::impl::version_counter(tensor)) && number() == noted_;
   }
@@ -82,7 +82,7 @@ class StoredStorage {
   StoredStorage(const StoredStorage&) = delete;
   StoredStorage& operator=(const StoredStorage&) = delete;
 
-  // Whether the tensor, which has this storage, has these bytes.
+  // True if the tensor, which has this storage, has these bytes.
   bool is_of(const torch::Tensor& activation) const { return version_.is_still(activation); }
   // Shared by those who have it at the same time.
   c10::Storage storage();
@@ -92,7 +92,7 @@ class StoredStorage {
 
   std::shared_ptr<StoredActivations> of_;
   const c10::StorageImpl* address_;
-  Weak original_;  // while it is known here nobody else has its address
+  Weak original_;  // while it is known here, its address is unique
   NotedVersion version_;
   std::shared_ptr<memory::StoredBytes> bytes_;
   std::mutex mutex_;
@@ -123,7 +123,7 @@ bool StoredActivations::takes(const torch::Tensor& activation) const {
       activation.device() != rules_.device) {
     return false;
   }
-  if (activation.is_leaf() && activation.requires_grad()) return false;  // a parameter of nobody's unit
+  if (activation.is_leaf() && activation.requires_grad()) return false;  // a parameter of no unit
   const auto bytes = static_cast<int64_t>(activation.storage().nbytes());
   if (bytes == 0 || bytes < rules_.least_bytes || static_cast<int64_t>(activation.nbytes()) * kLeastPart < bytes) {
     return false;

@@ -1,11 +1,11 @@
 // Saved tensors whose bytes lie in a store, instead of in memory, until a backward asks for them. Bytes come back as
 // they were, so gradients have the same bits. This is torch.autograd.graph.save_on_cpu, with these rules:
 //
-// - Stored are tensors that a forward saves, of at least so many bytes. What a backward saves itself (a block that runs
-//   again, create_graph) is wanted at once, and stays. So do parameters, the module's buffers, views of less than an
-//   eighth of their storage (rows of a data set), and tensors that are more than a strided range of memory.
-// - A storage is stored once and whole, however many tensors share it, and a view comes back as a view. While somebody
-//   else still has the tensor itself, that is what a backward gets.
+// - Stored are tensors that a forward saves, of at least so many bytes. Tensors saved during a backward (a block that
+//   runs again, create_graph) are needed at once, and stay. So do parameters, the module's buffers, views of less than
+//   an eighth of their storage (rows of a data set), and tensors that are more than a strided range of memory.
+// - A storage is stored once and whole, however many tensors share it, and a view comes back as a view. If the tensor
+//   itself still has another holder, the backward gets that tensor.
 // - A tensor that was changed in place after it was saved is autograd's own error.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace fsdp::interpose {
 
 class StoredStorage;
 
-// What is stored for one model. Threads: any, as of graphs.
+// The stored tensors of one model. Threads: any, as of graphs.
 class StoredActivations : public std::enable_shared_from_this<StoredActivations> {
  public:
   struct Rules {
@@ -38,7 +38,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   // `count` is told of what is stored.
   StoredActivations(std::shared_ptr<memory::ByteStore> store, Rules rules, std::shared_ptr<ActivationCount> count);
 
-  // Whether a tensor that is saved now is to be stored.
+  // True if a tensor that is saved now is to be stored.
   bool takes(const torch::Tensor& activation) const;
   // Its storage, stored. Throws Error where there is no room.
   std::shared_ptr<StoredStorage> put(const torch::Tensor& activation);

@@ -19,7 +19,7 @@ class Surroundings {
  public:
   // As they are now, with the default generators of the CPU and of the tensors' devices.
   explicit Surroundings(const std::vector<torch::Tensor>& tensors);
-  // Lets go of the states of generators that nobody has drawn from since: 5 KB each on the CPU.
+  // Drops the states of generators without draws since: 5 KB each on the CPU.
   void forget_undrawn();
 
   // They are here while this lives, on this thread, and as before afterwards; the generators' states are everybody's.

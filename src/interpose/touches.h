@@ -45,7 +45,7 @@ class Touches {
   std::span<const int> units() const { return {units_.data(), units_.size()}; }
   std::optional<int> written() const { return written_; }  // the first unit that the operator writes
   const Touches* next() const { return others_ ? others_->next.get() : nullptr; }
-  // Of the arguments that are deferred; null where none is.
+  // The storage of a deferred argument; null if there is none.
   DeferredStorage* deferred() const { return others_ ? others_->deferred : nullptr; }
   // Tells the listeners of the pieces among the arguments.
   void announce_pieces(const char* operation) const {

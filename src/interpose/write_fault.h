@@ -1,6 +1,6 @@
-// A word before the end: an operator may write a sharded parameter though its schema says that it only reads. Where
-// full units are mapped without the right to write, as ranks of one host have them, the processor stops that write with
-// signal 11; a handler of ours then says on stderr which operator wrote which unit, and what to do.
+// A word before the end: an operator may write a sharded parameter though its schema says that it only reads. If full
+// units are mapped read-only, as on ranks of one host, the processor stops that write with signal 11. Our handler then
+// prints to stderr which operator wrote which unit, and the remedy.
 //
 // The handler is installed once, with the first range, and only tells: the handler that was there before, or the
 // signal's default action, comes after it.

@@ -1,5 +1,5 @@
 // Where a unit's gradients lie while they are completed, reduced and summed: as the parameters lie in the unit, without
-// those that want no gradient.
+// parameters that need no gradient.
 //
 // Which rank owns and which adds up an element is as in the unit. So a few trainable parameters among many frozen ones
 // cost what they are, and no more. Shards and slices differ in length between ranks; each starts at a multiple of

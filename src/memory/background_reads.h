@@ -1,8 +1,7 @@
 // A thread that reads parts of files into the system's page cache before they are used.
 //
-// The requests for that (posix_fadvise, madvise) make single pages of what they read: every page costs a fault of its
-// own when it is written to, and one more entry in each list of the system's. What is read one byte after the other the
-// system keeps in large pieces.
+// The system calls for that (posix_fadvise, madvise) read single pages. Every page costs its own fault when it is
+// written, and one more entry in each list of the system. The system keeps sequential reads in large pieces.
 //
 // The thread starts with the first request and ends with this. Any thread may call.
 #pragma once
@@ -27,7 +26,7 @@ class BackgroundReads {
   BackgroundReads(const BackgroundReads&) = delete;
   BackgroundReads& operator=(const BackgroundReads&) = delete;
 
-  // These bytes will be used soon. They are read behind those that were asked for before.
+  // These bytes will be used soon. They are read after earlier requests.
   void add(File file, size_t offset, size_t bytes);
   // Requests for any of these bytes are of no use any more.
   void cancel(const File& file, size_t offset, size_t bytes);

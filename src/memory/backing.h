@@ -1,7 +1,7 @@
 // Where the tensors lie that live as long as a model: its shards, the sums of their gradients, the optimizer's state.
 //
-// Whoever makes such a tensor is given a Backing to ask for it, and nobody else knows which kind it is. Those who know
-// when a tensor is used tell it (mapped_tensor.h), whatever it is. Any thread.
+// Callers do not depend on the kind. Those who know when a tensor is used tell it (mapped_tensor.h), whatever it is.
+// Any thread.
 #pragma once
 
 #include <torch/types.h>

@@ -24,7 +24,8 @@ class StoredBytes {
 class ByteStore {
  public:
   virtual ~ByteStore() = default;
-  // Of `bytes`, [n] uint8 with n > 0, which may go as soon as this returns. Throws Error where there is no room.
+  // Stores `bytes`, [n] uint8 with n > 0, which may be freed as soon as this returns. Throws Error where there is no
+  // room.
   virtual std::shared_ptr<StoredBytes> put(const torch::Tensor& bytes) = 0;
 };
 

@@ -35,8 +35,8 @@ FilePages::FilePages(FileOnDisk file, std::shared_ptr<const Mapping> mapping, si
 
 void FilePages::read_ahead() const { file_.reads->add(file_.file, offset_, page_bytes_); }
 
-// A page that is not mapped any more still has what was written to it. What the disk is asked to write here it would
-// write half a minute later anyway, or when memory is short and somebody waits.
+// A page that is not mapped any more still has what was written to it. The disk would write these pages half a minute
+// later anyway, or when memory is short and a process waits.
 void FilePages::put_away() const {
   if (page_bytes_ == 0) return;
   file_.reads->cancel(file_.file, offset_, page_bytes_);

@@ -19,11 +19,11 @@ class FilePages {
   char* begin() const { return begin_; }
   size_t bytes() const { return bytes_; }
 
-  // They will be used soon: those that are not in memory are read beside the caller.
+  // They will be used soon: pages that are not in memory are read in the background.
   void read_ahead() const;
-  // They will not be used for a while: the disk begins to write those that have changed, beside the caller, and none
-  // counts as this process's memory any more, nor what was mapped around them. The system keeps them in its cache while
-  // nothing else needs the memory.
+  // They will not be used for a while. The disk begins to write the changed ones in the background. They no longer
+  // count as this process's memory, nor do pages mapped around them. The system keeps them in its cache while nothing
+  // else needs the memory.
   void put_away() const;
 
  private:
@@ -33,7 +33,7 @@ class FilePages {
   size_t bytes_;
   // The whole pages around them, and where these lie in the file; what else lies there is asked for with them.
   size_t page_bytes_, offset_;
-  // And those that the system maps with them.
+  // Also the pages that the system maps with them.
   char* first_around_;
   size_t around_bytes_;
 };

@@ -34,7 +34,7 @@ class SharedPieces {
   StoredPieces pieces_;
 };
 
-// A piece is mapped while somebody has it. What is mapped of it keeps its place.
+// A piece is mapped while it has a holder. Its mapped parts keep their place.
 class FileBytes final : public StoredBytes, public std::enable_shared_from_this<FileBytes> {
  public:
   FileBytes(std::shared_ptr<SharedPieces> pieces, const torch::Tensor& bytes)

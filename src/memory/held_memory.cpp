@@ -54,7 +54,7 @@ std::string HeldMemory::problem_of(int set) const {
   return "";
 }
 
-// Where ranks have not come to write their own set, the one that they were to go on from is as it was.
+// If ranks have not written their own set yet, the set of their start is unchanged.
 std::optional<int> HeldMemory::set_left() const {
   for (const int set : {current_, 1 - current_}) {
     if (problem_of(set).empty()) return set;

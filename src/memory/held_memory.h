@@ -40,7 +40,7 @@ class HeldMemory {
   void begin();
   // Ranks that failed by an error before they had taken over what was left would fail again: the next ones do without.
   void forget_unless_taken_over();
-  // Whether a rank that is ended now leaves its state whole.
+  // True if a rank that is ended now leaves its state whole.
   bool is_whole(int rank) const;
 
  private:
@@ -85,7 +85,7 @@ class HeldRank {
 
   // The state is not whole until `commit`.
   void changes() noexcept;
-  // Whether the text that was set last tells where these tensors lie.
+  // True if the text that was set last tells where these tensors lie.
   bool knows(const std::vector<const void*>& addresses) const { return !addresses.empty() && addresses == addresses_; }
   void set_places(std::string text, std::vector<const void*> addresses);
   // Memory was taken: what lies at an address may be another tensor.

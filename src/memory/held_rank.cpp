@@ -27,8 +27,8 @@ void write_text(const MemoryFile& file, size_t at, const std::string& text) {
     const ssize_t count =
         pwrite(file.descriptor(), text.data() + done, text.size() - done, static_cast<off_t>(at + done));
     if (count < 0 && errno == EINTR) continue;
-    FSDP_CHECK(count > 0, "hot_restart: {} bytes of memory are not to be had for the table of what is held: {}.",
-               text.size(), std::strerror(errno));
+    FSDP_CHECK(count > 0, "hot_restart: no memory of {} bytes for the table of held tensors: {}.", text.size(),
+               std::strerror(errno));
     done += static_cast<size_t>(count);
   }
 }
@@ -38,7 +38,7 @@ std::string read_text(const MemoryFile& file, size_t at, size_t size) {
   for (size_t done = 0; done < size;) {
     const ssize_t count = pread(file.descriptor(), text.data() + done, size - done, static_cast<off_t>(at + done));
     if (count < 0 && errno == EINTR) continue;
-    FSDP_INVARIANT(count > 0, "the table of what is held ends after {} bytes of {}", done, size);
+    FSDP_INVARIANT(count > 0, "the table of held tensors ends after {} of {} bytes", done, size);
     done += static_cast<size_t>(count);
   }
   return text;

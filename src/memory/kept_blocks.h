@@ -1,5 +1,5 @@
-// Large blocks of memory for tensors. Of those that are freed some are kept for the next ones, and the others go back
-// to the system.
+// Large blocks of memory for tensors. Some freed blocks are kept for the next ones, and the others go back to the
+// system.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace fsdp::memory {
 
 // Any thread. It keeps at most a quarter of the most memory that was in use at once, and no block that is larger than
-// that. Before it asks the system for a block, it gives kept ones back, the oldest first, until there is room: blocks
-// in use and kept ones together never take more than the most that was in use at once.
+// that. Before it requests a block from the system, it returns kept ones, the oldest first, until there is room. So
+// blocks in use and kept ones together never exceed the peak in use.
 class KeptBlocks {
  public:
   KeptBlocks() = default;
@@ -22,7 +22,7 @@ class KeptBlocks {
 
   // At the beginning of a page, and with any content; null where the system has no memory for it.
   void* take(size_t bytes);
-  // Whether it is a block that was taken and not given back.
+  // True if it is a block that was taken and not given back.
   bool has(void* block) const;
   void give_back(void* block);
 

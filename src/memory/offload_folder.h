@@ -29,7 +29,7 @@ class OffloadFolder {
   // Room for these bytes of such a file, so that no later write to them finds the disk full. Throws Error, with nothing
   // taken.
   void reserve(int descriptor, size_t offset, size_t bytes) const;
-  // Of the files that were made in it.
+  // Reads of the files that were made in it.
   const std::shared_ptr<BackgroundReads>& reads() const { return reads_; }
 
  private:

@@ -8,7 +8,7 @@ namespace fsdp::memory {
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Of the pages that so many bytes take.
+// The bytes of all pages for so many bytes.
 constexpr size_t whole_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace fsdp::memory

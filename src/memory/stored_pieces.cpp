@@ -73,7 +73,7 @@ void StoredPieces::is_wanted(int64_t number) {
     Piece& piece = (--at)->second;
     ahead += piece.bytes;
     if (ahead > limits_.ahead) return;
-    // What is not written is in memory.
+    // Unwritten pieces are in memory.
     if (piece.is_behind || piece.is_ahead) continue;
     disk_.reads->add(disk_.file, piece.offset, piece.bytes);
     piece.is_ahead = true;

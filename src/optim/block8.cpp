@@ -17,14 +17,14 @@ float scale_of(std::span<const float> values) {
   return std::bit_cast<float>(bits);
 }
 
-// Of an absolute value; factor: top / scale.
+// The code of an absolute value; factor: top / scale.
 int code_of(const Block8Map& map, float value, float factor) {
   const float ratio = value * factor;
   const float y = (ratio < map.top ? ratio : map.top) + 1;  // of NaN the largest code
   return (std::bit_cast<int32_t>(y) - kBlock8One + kBlock8Half) >> kBlock8Dropped;
 }
 
-// Of an absolute code.
+// The value of an absolute code.
 float value_of(const Block8Map& map, int code, float scale) {
   const auto y = std::bit_cast<float>(kBlock8One + (code << kBlock8Dropped));
   const float value = (y - 1) * (scale * map.unit);

@@ -1,6 +1,6 @@
-// Floats in 8 bits each and a scale per block of 64: the block-wise dynamic quantisation of Dettmers et al., 8-bit
-// Optimizers via Block-wise Quantization (https://arxiv.org/abs/2110.02861), with the map that telephones use (the
-// mu-law of ITU-T G.711) in place of the paper's. That one is looked up in tables; this one is a few instructions.
+// Floats in 8 bits each and a scale per block of 64. This is the block-wise dynamic quantisation of Dettmers et al.,
+// 8-bit Optimizers via Block-wise Quantization (https://arxiv.org/abs/2110.02861). The map is that of telephones (the
+// mu-law of ITU-T G.711) instead of the paper's. That one is looked up in tables; this one is a few instructions.
 //
 // A block's scale is the largest of its absolute values, 2^-112 at least. A value becomes
 //
@@ -25,7 +25,7 @@ namespace fsdp::optim {
 
 inline constexpr int64_t kBlock8Numel = 64;
 
-// What the code stands for, times the scale: -127 to 127 (-128 is not written, and read as -127), and 0 to 255.
+// The code's value, times the scale: codes are -127 to 127 (-128 is never written, and read as -127), and 0 to 255.
 float block8_value(int8_t code);
 float block8_value(uint8_t code);
 
@@ -33,8 +33,8 @@ float block8_value(uint8_t code);
 float block8_pack(std::span<const float> values, int8_t* codes);  // returns the scale
 void block8_unpack(std::span<const int8_t> codes, float scale, float* values);
 
-// Without a sign, which is not looked at. What is not 0 becomes the smallest place at least: of a second moment, whose
-// root is divided by, nothing may vanish that a first moment could still have.
+// Without a sign, which is not looked at. A nonzero value becomes at least the smallest code. The step divides by the
+// root of the second moment, so it must not vanish while the first moment remains.
 float block8_pack(std::span<const float> values, uint8_t* codes);
 void block8_unpack(std::span<const uint8_t> codes, float scale, float* values);
 

@@ -9,7 +9,7 @@
 
 namespace fsdp::optim {
 
-// Of element i, with gradient g = sign * gradient[i] + added_decay * parameter[i]:
+// The numbers for element i, with gradient g = sign * gradient[i] + added_decay * parameter[i]:
 //
 //   first = beta1 * first + (1 - beta1) * g
 //   second = beta2 * second + (1 - beta2) * g * g
@@ -26,7 +26,7 @@ struct AdamNumbers {
   float eps, step_size;
 };
 
-// Of as many elements as are stepped; a scale for each block.
+// The moments of the updated elements; a scale for each block.
 struct Block8Moments {
   int8_t* first;
   float* first_scales;

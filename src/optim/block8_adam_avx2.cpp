@@ -27,7 +27,7 @@ inline __m256 largest_of(__m256i lanes) {
   return _mm256_castsi256_ps(lanes);
 }
 
-// Of absolute values. Where a block is not finite its ratios are clamped: that of NaN is the top.
+// The codes of absolute values. Where a block is not finite its ratios are clamped: that of NaN is the top.
 template <bool kFinite>
 inline __m256i codes_of(const Block8Map& map, __m256 values, __m256 factor) {
   __m256 ratio = _mm256_mul_ps(values, factor);
@@ -36,7 +36,7 @@ inline __m256i codes_of(const Block8Map& map, __m256 values, __m256 factor) {
   return _mm256_srai_epi32(_mm256_add_epi32(y, _mm256_set1_epi32(kBlock8Half - kBlock8One)), kBlock8Dropped);
 }
 
-// Of absolute codes.
+// The values of absolute codes.
 inline __m256 values_of(const Block8Map& map, __m256i codes, __m256 scale) {
   const __m256i y = _mm256_add_epi32(_mm256_slli_epi32(codes, kBlock8Dropped), _mm256_set1_epi32(kBlock8One));
   const __m256 beyond_one = _mm256_sub_ps(_mm256_castsi256_ps(y), _mm256_set1_ps(1));
@@ -61,7 +61,7 @@ inline __m256i coded(__m256 values, __m256 factor, const int8_t*) {
   return _mm256_sign_epi32(codes, _mm256_castps_si256(values));  // of 0 the code is 0
 }
 
-// None is below 0. What is not 0 has not the code 0.
+// None is below 0. A nonzero value never has code 0.
 template <bool kFinite>
 inline __m256i coded(__m256 values, __m256 factor, const uint8_t*) {
   const __m256i least = _mm256_min_epi32(_mm256_castps_si256(values), _mm256_set1_epi32(1));

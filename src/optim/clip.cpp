@@ -24,7 +24,7 @@ bool lies_on_cpu(const engine::Model& model) {
   return parameters.empty() || parameters[0].piece.is_cpu();
 }
 
-// Of the gradients times their factors, a part at a time, which is read while it is in a cache.
+// The norm of the gradients times their factors, part by part, so that each part is read while it is in a cache.
 NormSum own_norm(engine::Model& model, double norm_type) {
   const engine::GradientFactors factors = model.gradient_factors_for_use();
   NormSum norm(norm_type);

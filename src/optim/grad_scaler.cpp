@@ -25,8 +25,7 @@ void check(const GradScalerOptions& options) {
              options.growth_interval);
 }
 
-// A step inside a backward would use gradients that nobody has unscaled. The hook comes before anything else in the
-// backward.
+// A step inside a backward would use scaled gradients. The hook comes before anything else in the backward.
 void refuse_steps_in_backward(const torch::Tensor& scaled) {
   scaled.register_hook([links = interpose::links_behind(scaled)](const torch::Tensor&) {
     for (const auto& link : links) {

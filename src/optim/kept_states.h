@@ -10,7 +10,7 @@ namespace fsdp::optim {
 
 // All that keep a rule's states, one state's after the other's.
 std::vector<KeptTensor> kept_tensors(const Rule& rule);
-// Whether some state is unpacked for the rule.
+// True if some state is unpacked for the rule.
 bool unpacks_states(const Rule& rule);
 
 // Steps batches whose states are the kept tensors, one after the other in the same fp32. On the stack of a step.

@@ -66,8 +66,8 @@ std::vector<UpdateBatch> blocks_of(const UpdateBatch& batch, const std::vector<K
   return blocks;
 }
 
-// Casts what was stepped for those that gather it, while it is still in a cache. Pieces that only padding parts are one
-// run; to cast the padding is no harm.
+// Casts updated values for the gathers, while they are still in a cache. Pieces that only padding parts are one run; to
+// cast the padding is no harm.
 void cast_for_gathers(const UpdateBatch& batch) {
   const torch::Tensor& shard = batch.unit->shard;
   torch::Tensor gathered = batch.unit->collectives->shard();

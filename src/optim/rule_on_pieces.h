@@ -39,7 +39,7 @@ class RuleOnPieces {
   UpdateBatch batch_of(size_t group, const engine::ShardedUnit& unit);
   void make_state(size_t parameter);
 
-  // What the model reports of the state, as long as this lives.
+  // The model's report of the state, as long as this lives.
   class ReportedBytes {
    public:
     explicit ReportedBytes(engine::Model& model) : model_(model) {}

@@ -3,9 +3,9 @@
 //
 // One unit at a time: the ranks give each other their pieces (one all-gather), each rank transforms the matrices that
 // fall to it, and gives the results to all (one broadcast per rank). With M elements in the unit's matrices and N
-// ranks, each rank receives about M·(N-1)/N elements for the gather and as many for the results; where the pieces lie
-// unevenly on the ranks the gather carries up to N times the largest rank's share instead of M. A rank holds those
-// elements until it has put together its own matrices, about M/N; then these and one rank's results at a time.
+// ranks, each rank receives about M·(N-1)/N elements for the gather and as many for the results. If the pieces are
+// uneven, the gather carries up to N times the largest rank's share instead of M. A rank holds those elements until it
+// has put together its own matrices, about M/N; then these and one rank's results at a time.
 //
 // Whose a matrix is does not show in its bits. Collectives; one thread at a time.
 #pragma once

@@ -40,7 +40,7 @@ std::string counted(int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// Per step; empty where ranks wait for nobody.
+// Per step; empty if ranks do not wait.
 std::string mean_wait(const ScheduleFacts& facts, int64_t nanoseconds) {
   if (facts.ranks == 1 || facts.steps == 0) return "";
   return fmt::format("{:.2f} ms", static_cast<double>(nanoseconds) / 1e6 / static_cast<double>(facts.steps));

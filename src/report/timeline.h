@@ -1,4 +1,4 @@
-// The times of a model while somebody traces it, as spans of the steady clock.
+// The times of a traced model, as spans of the steady clock.
 //
 // Computation lies between touches: from the first operator that takes a unit until one takes another. Knows neither
 // tensors nor files. Not for concurrent use.

@@ -35,7 +35,7 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "grad().",
      "`step`, `clip_grad_norm_` or a piece's `grad()` inside a `no_sync()` scope",
      "The gradients are still each rank's own. End the scope first."},
-    {"there is no gradient to clip or to step with. Call backward first.",
+    {"found no gradient for clipping or a step. Call backward first.",
      "`step` or `clip_grad_norm_` without a gradient on any rank",
      "Was backward called? Does the loss depend on the parameters, and do they require gradients?"},
     {"{} came inside a backward, from a hook or from a function's backward. Call it when backward() has returned.",
@@ -43,22 +43,21 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "The backward still needs the parameters, and adds to the gradients. Call it when `backward()` has returned."},
     {"{} came inside full_parameters(), which writes its own values back at its end. Close the scope first."},
     {"full_parameters() is open already. Close the first scope before opening another."},
-    {"backward_without_batch() is for a rank that has no batch where another has one. Ask any_rank_has_batch(false) on "
-     "this rank first, and any_rank_has_batch(true) on the other.",
+    {"backward_without_batch() is for a rank that has no batch where another has one. Call any_rank_has_batch(false) "
+     "on this rank first, and any_rank_has_batch(true) on the other.",
      "`backward_without_batch` on a rank that has a batch, or where no rank has one",
-     "Ask `any_rank_has_batch(here)` on every rank before each backward, and call it where `here` was false and the "
-     "answer true."},
+     "Call `any_rank_has_batch(here)` on every rank before each backward. If `here` is false and the result true, call "
+     "`backward_without_batch`."},
     {"step_in_backward: found such a scope open, or its step not ended. Call the optimizer's step() after each "
      "backward in a scope, and open one scope at a time."},
     {"step_in_backward: found a backward under way. Open the scope before it."},
-    {"{} came in the midst of a step, which has begun inside the backward (step_in_backward). Call the optimizer's "
-     "step() first.",
+    {"{} came during a step, which began inside the backward (step_in_backward). Call the optimizer's step() first.",
      "Clipping, unscaling, reading a gradient, `zero_grad`, another backward, a forward, a save or a change of the "
      "rate between a backward in `step_in_backward()` and its `step`",
      "The step has begun: some shards are new, their gradients gone. Call `step` right after that backward. Leave "
      "`step_in_backward` out of steps that clip or scale."},
-    {"{} came in the midst of a step, which has begun inside the backward. A scope of step_in_backward() holds for one "
-     "backward, the last of its step: call the optimizer's step() after it."},
+    {"{} came during a step, which began inside the backward. A scope of step_in_backward() holds for one backward, "
+     "the last of its step: call the optimizer's step() after it."},
     {"this step's optimizer ran inside the backward (step_in_backward): gradients are gone, and cannot be clipped, "
      "unscaled or read any more. Leave step_in_backward() out of steps that need them."},
     {"step: another optimizer has begun this step inside the backward (step_in_backward). Call its step()."},
@@ -66,8 +65,8 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "step_in_backward() out of such steps.",
      "A backward in `step_in_backward()` that uses a unit after it was stepped, or brings a gradient of it, as the "
      "backward before did not",
-     "Nobody can undo that step: load a checkpoint. Leave `step_in_backward` out where the backward depends on the "
-     "data in this way."},
+     "That step cannot be undone: load a checkpoint. If the backward depends on the data in this way, do not use "
+     "`step_in_backward`."},
     {"{} came before the parameters have values: a deferred module was sharded with options.initialise off. Call "
      "load_pretrained or load_checkpoint first, or sharded.initialise().",
      "A forward, a save or a `full_parameters` scope of a deferred module that was sharded with `initialise = false`",
@@ -77,14 +76,14 @@ constexpr std::array<Text, kMisuses> kTexts{{
      "Load a checkpoint.",
      "A backward that throws in `step_in_backward()`, or an optimizer that is destroyed between such a backward and "
      "its `step`",
-     "Where some units were stepped, the parameters are of two steps, and every call says so until `load_checkpoint`. "
-     "The process can go on from there when the backward threw on every rank."},
+     "If some units were updated, the parameters belong to two steps, and every call throws until `load_checkpoint`. "
+     "If the backward threw on every rank, the process can continue after that load."},
     {"{} came after a load that broke off while it wrote: some parameters are the file's, and some are not. Load a "
      "checkpoint.",
      "A forward, a step, a save or a `full_parameters` scope after a load whose files were changed, or could not be "
      "read any more, when all of them had been checked",
      "Some parameters are the files', some are not, and after `load_checkpoint` the optimizer's state is as before its "
-     "first step. Load again: the model can be used when all these parameters have been filled."},
+     "first step. Load again. The model can be used when all these parameters are filled."},
 }};
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The ways in which a program's calls can come in an order that has no meaning, and the words for each.
 //
-// StepMachine finds those that depend on the order of calls alone; the engine finds those that depend on a unit or on
-// the gradients there are. docs/errors.md has a row for each, "The order of a step", which a test writes. Pure.
+// StepMachine finds errors in the order of calls. The engine finds errors that depend on a unit or on present
+// gradients. A test writes a row for each into docs/errors.md, "The order of a step". Pure.
 #pragma once
 
 #include <cstdint>

@@ -35,10 +35,10 @@ class PeriodOrder final : public UseOrder {
   // The units that this period used so far.
   const std::vector<UnitId>& recording() const { return recorded_; }
 
-  // Whether the plan's next use is this one, without gradients, at the beginning of a forward: that of a checkpointed
+  // True if the plan's next use is this one, without gradients, at the beginning of a forward: that of a checkpointed
   // block.
   bool begins_without_gradients(UnitId unit) const;
-  // Whether the unit is expected among the first `uses` uses of the next step.
+  // True if the unit is expected among the first `uses` uses of the next step.
   bool begins_next_step_with(UnitId unit, int uses) const;
 
  private:

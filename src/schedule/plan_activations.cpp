@@ -1,10 +1,10 @@
 // The choice of what each block keeps, a knapsack with several choices per block (Sinha and Zoltners, "The
 // multiple-choice knapsack problem", 1979) whose weight is not a sum but a peak.
 //
-// From the last block to the first, a front has the ways to treat the blocks from here on: the peak that they come to
-// if nothing before them keeps more than its inputs, and the time that they lose, none of them worse than another in
-// both. The block before adds its own bytes to all that comes after its forward. The first block's front knows no
-// budget, so a larger one picks an entry further on in it.
+// Going from the last block to the first, a front holds the possible choices for the blocks from here on. Each has its
+// peak, if the earlier blocks keep only their inputs, and its extra time. None is worse than another in both. The block
+// before adds its own bytes to all that comes after its forward. The first block's front knows no budget, so a larger
+// one picks an entry further on in it.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

@@ -7,8 +7,8 @@
 // Which one is the last? A unit is reduced when
 //  - all its trainable parameters have a gradient, or as many as any backward ever brought, if that is more;
 //  - or it is over: the backward uses another unit after the unit's last use, or after its last gradient where that
-//    came later. What is the last use is forecast by the last backward after as many uses in the forward; before there
-//    was any backward, by the number of uses in the forward, and not while the backward runs a part of that again.
+//    came later. The last use is predicted from the last backward after as many uses in the forward. Before the first
+//    backward it is the number of uses in the forward, except while the backward runs a part of that again.
 // The second rule is for a rank that lacks a gradient which its peers have: it must not keep them waiting. Ranks use
 // units in the same order, so that a unit which is over here is being reduced on every rank.
 //
@@ -48,9 +48,9 @@ class Reductions {
   // After it was written. `trainable` is how many parameters of the unit want gradients.
   void arrived(UnitId unit, int trainable, int forward_uses, Actions& actions);
 
-  // This backward, as this rank knows it, in three numbers per unit, each for all units: how many reductions it has
-  // begun or has to begin; how many uses of others lay between its last use and its last gradient, -1 where none came;
-  // how many gradients came.
+  // This rank's counts of this backward, three per unit, each for all units. First the reductions that it has begun or
+  // must begin. Then the uses of other units between the unit's last use and its last gradient, -1 without gradients.
+  // Last the number of gradients.
   std::vector<int64_t> account() const;
   // Per unit: how many reductions this rank has begun.
   std::vector<int64_t> begun() const;
@@ -63,8 +63,8 @@ class Reductions {
   void begin_backward();
   // Ends a backward: waits for all, and forecasts the next ones by this one and the same account.
   void finish(std::span<const int64_t> account, std::span<const int> forward_uses, Actions& actions);
-  // In place of a backward: this rank takes part in the others' reductions, of which it learns through `begin_rest`, or
-  // repeats those that its last backward began, in that order.
+  // In place of a backward: this rank takes part in the others' reductions. It learns of them through `begin_rest`, or
+  // repeats the reductions of its last backward, in that order.
   void follow() { follows_ = true; }
   void repeat(Actions& actions);
   // A gradient came while a reduction of the unit is under way that does not end now: it is kept aside, for a reduction
@@ -85,7 +85,7 @@ class Reductions {
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
   bool reduced(UnitId unit) const { return units_[unit].now.begun > 0; }
-  // Whether the unit has been reduced, once, with as many gradients as any backward ever brought.
+  // True if the unit has been reduced, once, with as many gradients as any backward ever brought.
   bool complete(UnitId unit) const;
 
  private:
@@ -95,7 +95,7 @@ class Reductions {
     int arrived = 0;  // gradients
     int reduced = 0;  // how many of them
     int begun = 0;    // reductions
-    int needed = 0;   // those that had a gradient of this rank
+    int needed = 0;   // uses with a gradient of this rank
     int uses = 0;
     int last_use = 0;  // counted from 1, over all units
     int lag = 0;       // uses of others between the last use and the last gradient

@@ -1,7 +1,7 @@
 // Which units are full, and in which buffer: the part of the schedule that gathers and releases.
 //
-// Units share a few buffers, or each has one of its own and stays full: then all are gathered at the first use of any,
-// in their order, so that it does not matter which of them a rank uses, and when.
+// Units share a few buffers, or each has its own and stays full. Then all are gathered at the first use of any, in
+// their order, so ranks may use different units at different times.
 //
 // A unit that an operator runs on is pinned and never released. A gather under way is not given up: it is waited for
 // first. Pure; not for concurrent use.
@@ -49,8 +49,8 @@ class Residency {
   void await(UnitId unit, Actions& actions);
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
   void release_early(UnitId unit, Actions& actions);
-  // Of one whose shard has changed: begins a gather for the next micro-batch, only in a free buffer. One that was given
-  // up, since its shard changed before the others', stays until theirs have.
+  // After a change of the unit's shard: begins a gather for the next micro-batch, only in a free buffer. One that was
+  // given up, since its shard changed before the others', stays until theirs have.
   void gather_next(UnitId unit, Actions& actions);
   bool gathered_early(UnitId unit) const { return units_[unit].use == Use::Next; }
   int gathered_early() const;

@@ -1,7 +1,7 @@
 // The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
 //
-// It is the one door to its parts, and so has many functions: most ask one part (residency, reductions, the orders of
-// use, the record) in a line, so that no caller can change one of them without the others.
+// It is the only interface to its parts, and so has many functions. Most call one part (residency, reductions, the
+// orders of use, the record) in a line, so that no caller can change one part without the others.
 //
 // Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
 // events, so ranks that see the same events issue the same actions. A period that is like none before is recorded and
@@ -48,7 +48,7 @@ class Schedule {
   void operator_ends(std::span<const UnitId> units) {
     for (UnitId unit : units) residency_.unpin(unit);
   }
-  // Whether the operators that follow are a part of the forward that the backward runs again.
+  // True if the operators that follow are a part of the forward that the backward runs again.
   void set_runs_again(bool runs_again) { ran_again_ = std::exchange(runs_again_, runs_again) && !runs_again; }
   // A gradient of the unit comes; its buffer is open once the actions are done.
   Actions gradient_begins(UnitId unit);
@@ -89,7 +89,7 @@ class Schedule {
   int64_t changes() const { return changes_; }
   // The number of a buffer for a short time, for a unit that this rank does not use itself.
   int spare_buffer() const { return residency_.spare_buffer(); }
-  // Whether some rank only follows the others from now on: then units are gathered on demand, unforeseen, and nothing
+  // True if some rank only follows the others from now on: then units are gathered on demand, unforeseen, and nothing
   // is learnt.
   void set_followed(bool followed);
   // This rank follows, in place of a forward and backward, which `backward_ends` ends: units that do not share buffers
@@ -99,27 +99,27 @@ class Schedule {
   Actions repeat_reductions();
   // The backward threw: what was not reduced is forgotten.
   Actions backward_abandoned();
-  // Whether this backward, which has gone as the last one did, has brought and reduced all gradients of the unit and
+  // True if this backward, which has gone as the last one did, has brought and reduced all gradients of the unit and
   // uses it no more.
   bool done_with(UnitId unit) const;
   // The unit is not full afterwards, before the end of a backward that is done with it.
   Actions release_early(UnitId unit);
   // Shards are about to change: nothing is full afterwards.
   Actions shards_change();
-  // This one has changed. What the next micro-batch would gather at its first use is gathered from now on, while the
-  // others are being written: also before `shards_change`, in a backward that is done with the unit, if there is room.
-  // Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
+  // This one has changed. Units that the next micro-batch gathers at its first use are gathered from now on, while
+  // others are being written. If there is room, this also happens before `shards_change`, in a backward that is done
+  // with the unit. Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
   Actions shard_changed(UnitId unit, bool gathers = true);
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
-  // Whether it was gathered before `shards_change`.
+  // True if it was gathered before `shards_change`.
   bool gathered_early(UnitId unit) const { return residency_.gathered_early(unit); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
-  // Whether the forward of this period used the unit, and did so in one go.
+  // True if the forward of this period used the unit, and did so in one go.
   bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
-  // Whether a reduction of the unit was begun in this backward: a gradient that comes now is late.
+  // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return reductions_.reduced(unit); }
-  // Whether it was one, with as many gradients as any backward ever brought.
+  // True if it was one, with as many gradients as any backward ever brought.
   bool complete(UnitId unit) const { return reductions_.complete(unit); }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
@@ -151,7 +151,7 @@ class Schedule {
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
   bool in_use(UnitId unit) const { return std::ranges::find(current_, unit) != current_.end(); }
-  // Whether the operator before took the same units, as nearly every one does.
+  // True if the operator before took the same units, as nearly every one does.
   bool same_use(std::span<const UnitId> units, Mode mode) const {
     const auto is_full = [this](UnitId unit) { return residency_.state(unit) == Residency::State::Full; };
     return mode == mode_ && period_ != Period::None && std::ranges::equal(units, current_) &&

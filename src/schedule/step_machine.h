@@ -13,17 +13,17 @@
 
 namespace fsdp::schedule {
 
-// Of the micro-batches: whether one is in its backward.
+// The phase of the micro-batch.
 enum class MicroBatchPhase : uint8_t { Forward, Backward };
 
-// Of the sum of the gradients over ranks and micro-batches.
+// The phase of the sum of the gradients over ranks and micro-batches.
 enum class SumPhase : uint8_t {
   Open,        // backwards add to it
   Incomplete,  // a backward threw and took with it what no_sync scopes had summed up
   Closed,      // clipping, a step or a reader of gradients has ended it
 };
 
-// Of a step that begins inside a backward (step_in_backward).
+// The phase of a step that begins inside a backward (step_in_backward).
 enum class EarlyStepPhase : uint8_t {
   None,
   LastBackward,  // the scope is open: its backward is the last of the step
@@ -31,7 +31,7 @@ enum class EarlyStepPhase : uint8_t {
   Broken,        // some units were stepped, and the others cannot be
 };
 
-// Of the parameters.
+// The phase of the parameters' values.
 enum class ValuePhase : uint8_t {
   There,
   Missing,  // a deferred module was sharded without first values

@@ -23,7 +23,7 @@ class UseOrder {
 
   const std::vector<UnitId>& plan() const { return plan_; }
   bool planned() const { return !plan_.empty(); }
-  // Whether there is a plan and this period has followed it so far.
+  // True if there is a plan and this period has followed it so far.
   bool on_plan() const { return planned() && place_ == Place::Foreseen && !suspended_; }
   // While suspended, it is as if there were no plan, and nothing is learnt: some rank does not see this period.
   void suspend(bool suspended) { suspended_ = suspended; }
@@ -31,7 +31,7 @@ class UseOrder {
 
   // How many uses from now the next one of `unit` lies, 1 for the very next; kNever where none is planned.
   int distance(UnitId unit) const;
-  // Whether the rest of this period, the present use included, uses fewer units than that.
+  // True if the rest of this period, the present use included, uses fewer units than that.
   bool uses_fewer_than(int units) const;
   // The use `steps` after the present one; none beyond the plan's end.
   std::optional<UnitId> ahead(int steps) const;

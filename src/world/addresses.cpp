@@ -69,9 +69,8 @@ ListeningSocket listen_at(const std::vector<std::string>& addresses, uint16_t po
     if (fd >= 0) close(fd);
   }
   FSDP_CHECK(error != EADDRNOTAVAIL && error != 0,
-             "rank 0 cannot listen on '{}', which is no address of this host. Set MASTER_ADDR to an address of rank "
-             "0's host, by "
-             "which the other hosts reach it.",
+             "rank 0 cannot listen on '{}', which is not an address of this host. Set MASTER_ADDR to an address of "
+             "rank 0's host that the other hosts can reach.",
              fmt::join(addresses, ", "));
   throw_error(fmt::format("{}rank 0 cannot listen on {}: {}. Set MASTER_PORT to a free port.", message_prefix(),
                           with_port(addresses.front(), port), std::strerror(error)));

@@ -10,7 +10,7 @@ namespace fsdp::world {
 torch::Device choose_device(const std::string& backend, int local_rank, int gpus) {
   FSDP_CHECK(backend != "nccl" || gpus > 0,
              "backend nccl: found no GPU that CUDA can use (is the driver loaded, and what does CUDA_VISIBLE_DEVICES "
-             "say?). Use auto, which computes on the CPU then.");
+             "say?). To compute on the CPU, use auto.");
   const bool on_gpu = gpus > 0 && (backend == "nccl" || backend == "auto");
   if (!on_gpu) return torch::kCPU;
   return {torch::kCUDA, static_cast<torch::DeviceIndex>(local_rank % gpus)};

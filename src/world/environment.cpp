@@ -74,7 +74,7 @@ uint16_t master_port(const Environment& environment) {
   return static_cast<uint16_t>(number(environment, "MASTER_PORT", 1, 65535));
 }
 
-// RANK and WORLD_SIZE: torchrun, Kubernetes' training operator, or somebody's script.
+// RANK and WORLD_SIZE: torchrun, Kubernetes' training operator, or a script.
 LauncherJob from_plain(const Environment& environment) {
   bool torchrun = has(environment, "TORCHELASTIC_RUN_ID");
   LauncherJob job{.launcher = torchrun ? "torchrun" : "RANK and WORLD_SIZE"};
@@ -88,7 +88,7 @@ LauncherJob from_plain(const Environment& environment) {
       "the environment has RANK and WORLD_SIZE but no MASTER_ADDR. Set it to the host of "
       "rank 0, and MASTER_PORT to a free port there; or unset RANK and WORLD_SIZE to start ranks on this machine.");
   job.port = master_port(environment);
-  // Without LOCAL_WORLD_SIZE a loopback address still says that nobody is elsewhere.
+  // Without LOCAL_WORLD_SIZE a loopback address still means that all ranks are on this host.
   if (is_loopback(job.address) && !has(environment, "LOCAL_WORLD_SIZE")) {
     job.identity.local_rank = job.identity.rank;
     job.identity.local_size = job.identity.size;
@@ -112,8 +112,8 @@ void choose_rendezvous(const Environment& environment, const std::string& first_
   job.rendezvous = RendezvousPlace::FirstRank;
   job.address = text(environment, "MASTER_ADDR", first_host);
   FSDP_CHECK(!job.address.empty(),
-             "the {} job has ranks on several hosts, and nothing says on which rank 0 is. Set "
-             "MASTER_ADDR to that host in the environment of every rank.",
+             "the {} job has ranks on several hosts, and MASTER_ADDR is not set. Set it to the host of rank 0 in the "
+             "environment of every rank.",
              job.launcher);
   FSDP_CHECK(!job.id.empty() || has(environment, "MASTER_PORT"),
              "the {} job has ranks on several hosts, and no port to "
@@ -135,9 +135,9 @@ std::string slurm_step_tasks(const Environment& environment) {
   return has(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
 }
 
-// Whether srun started this process as one of several. A batch script and salloc's shell carry SLURM_PROCID and
-// SLURM_NTASKS too, but run once: the script belongs to no step, the shell to a step of one task or to one of the
-// reserved numbers (0xfffffff0 and above).
+// True if srun started this process as one of several. A batch script and salloc's shell have SLURM_PROCID and
+// SLURM_NTASKS too, but run once. The script belongs to no step. The shell belongs to a step of one task, or to a
+// reserved number (0xfffffff0 and above).
 bool is_slurm_task(const Environment& environment) {
   const std::string* step = find(environment, "SLURM_STEP_ID");
   if (!step) step = find(environment, "SLURM_STEPID");

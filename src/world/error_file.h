@@ -1,4 +1,4 @@
-// Where a rank leaves the cause of its failure for whoever watches it.
+// The file with the cause of a rank's failure, for its watcher.
 #pragma once
 
 #include <cstddef>

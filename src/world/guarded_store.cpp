@@ -39,12 +39,11 @@ std::vector<uint8_t> GuardedStore::sealed(const std::string& key, const std::vec
 std::vector<uint8_t> GuardedStore::opened(const std::string& key, const std::vector<uint8_t>& bytes) const {
   const std::string_view all = view_of(bytes);
   const std::string_view tag = all.substr(0, std::min(kHashBytes, all.size())), value = all.substr(tag.size());
-  FSDP_CHECK(
-      are_equal(tag, tag_of(secret_, key, value)),
-      "the job's store has a value for '{}' that no rank of this job wrote ({} bytes): somebody else reaches the "
-      "store. Set MASTER_PORT to a port of this job's own, MASTER_ADDR to an address that others cannot reach, "
-      "and FSDP_JOB_SECRET to a text that nobody else knows.",
-      key, bytes.size());
+  FSDP_CHECK(are_equal(tag, tag_of(secret_, key, value)),
+             "the job's store has a value for '{}' that no rank of this job wrote ({} bytes): another program reaches "
+             "the store. Set MASTER_PORT to a port of this job's own, MASTER_ADDR to an address that others cannot "
+             "reach, and FSDP_JOB_SECRET to a secret text.",
+             key, bytes.size());
   return {bytes.begin() + static_cast<std::ptrdiff_t>(tag.size()), bytes.end()};
 }
 

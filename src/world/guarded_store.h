@@ -1,9 +1,9 @@
-// A store that whoever reaches it may read and write, made fit for one job: c10d's TCP store asks nobody who he is.
+// Protects a store for one job: c10d's TCP store has no authentication.
 //
 // The names of its entries are keyed hashes, so that others do not meet them by chance or guess, and each value carries
-// a keyed tag of its name and bytes. A value that somebody else wrote, or moved from another name, is an Error. Values
-// are not hidden, and an old value of a name is as good as a new one. Counters (`add`) have no tag: the server adds.
-// As safe for several threads as the store below.
+// a keyed tag of its name and bytes. A value that another program wrote, or moved from another name, is an Error.
+// Values are not hidden, and an old value of a name is as good as a new one. Counters (`add`) have no tag: the server
+// adds. As safe for several threads as the store below.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -11,7 +11,7 @@ namespace fsdp::world {
 struct JobSecret {
   std::string text = {};
   std::string source = {};       // in words, for messages
-  bool others_can_guess = true;  // it keeps strayed ranks apart, but nobody out
+  bool others_can_guess = true;  // it keeps strayed ranks apart, but no attacker out
 };
 
 JobSecret find_secret(const std::map<std::string, std::string>& environment);

@@ -9,7 +9,7 @@ namespace fsdp::world {
 
 inline constexpr size_t kHashBytes = 32;
 
-// kHashBytes bytes, which nobody can compute without the key. `purpose` keeps hashes for one use from serving another.
+// kHashBytes bytes, which cannot be computed without the key. `purpose` keeps hashes for one use from serving another.
 std::string keyed_hash(const std::string& key, const std::string& purpose, std::string_view text);
 std::string in_hexadecimal(std::string_view bytes);
 // In a time that tells nothing of where two texts of one length differ.

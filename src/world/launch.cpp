@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// More would overflow in the libraries that are told, and nobody waits for longer.
+// More would overflow in the libraries below, and no job waits longer.
 constexpr std::chrono::hours kLongestTimeout{365 * 24};
 
 void say(const std::string& message) {
@@ -89,11 +89,11 @@ world::JobEnding run_job(const LaunchOptions& options, int restarts, const memor
   });
 }
 
-// Before `ranks` are forked in place of those that failed. Returns a sentence.
+// Before `ranks` are forked in place of the failed ones. Returns a sentence.
 std::string prepare_held(std::optional<memory::HeldMemory>& held, int ranks, bool killed) {
   if (ranks != held->ranks()) {
     held.emplace(ranks);
-    return " What was in memory is for another number of ranks.";
+    return " The state in memory is for another number of ranks.";
   }
   if (!killed) held->forget_unless_taken_over();
   const memory::HeldMemory::Left left = held->left();

@@ -211,7 +211,7 @@ Descriptor join_host(const std::string& job, int32_t rank, milliseconds timeout)
                job, timeout.count());
   }
   Descriptor file = receive_file(connection);
-  FSDP_CHECK(file.is_open(), "rank 0 of job '{}' has given up before all ranks had come; see its own message.", job);
+  FSDP_CHECK(file.is_open(), "rank 0 of job '{}' stopped waiting before all ranks had come; see its own message.", job);
   return file;
 }
 

@@ -17,7 +17,7 @@ namespace fsdp::world {
 // all have come within `timeout`, counted in time in which this process ran.
 files::Descriptor rendezvous_on_host(const std::string& job, int rank, int size, std::chrono::milliseconds timeout);
 
-// A file of no name that lives as long as somebody has it open.
+// A file without a name that lives as long as a process has it open.
 files::Descriptor make_anonymous_file();
 // A path under which this process, and no other, can open it again.
 std::string path_of(const files::Descriptor& file);

@@ -1,8 +1,8 @@
-// Whether the ranks that meet in a store are of one job.
+// Checks that the ranks in a store belong to one job.
 //
 // Each rank leaves a proof there that it knows the job's secret. Rank 0 looks at everybody's and everybody at rank 0's,
-// so that a stray rank or another job is found at once, on both sides. Whoever comes first keeps a rank's place: a
-// stranger that comes later is refused and disturbs nobody.
+// so that a stray rank or another job is found at once, on both sides. The first keeps a rank's place: a later stranger
+// is refused and does no harm.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -25,7 +25,7 @@ namespace {
 // A longer line is passed on in pieces.
 constexpr size_t kMaxLine = 64 << 10;
 
-// Of a stream: so much waits before the ranks have to, and so much is kept of those that are ending.
+// Per stream: so much is buffered before the ranks have to wait, and so much is kept of ending ranks.
 constexpr size_t kMostWaiting = 64 << 10;
 constexpr size_t kMostOfEnding = 1 << 20;
 // A rank that writes without end leaves the supervisor time for other things.

@@ -46,11 +46,11 @@ class OutputStream {
   void flush();
   int descriptor() const { return descriptor_; }
   bool is_empty() const { return waiting_.empty(); }
-  // There is so much that whoever writes has to wait.
+  // There is so much that writers have to wait.
   bool is_full() const;
-  // Nobody reads it any more, and the writers are to be told.
+  // It has no reader any more, and the writers must learn that.
   bool is_closed() const { return closed_ && !writers_end_; }
-  // From now on nobody who writes waits or is told of a reader that is gone: they are ending. What is too much is lost.
+  // From now on writers neither wait nor learn that the reader is gone: they are ending. Excess output is lost.
   void writers_end() { writers_end_ = true; }
   int64_t written_bytes() const { return written_bytes_; }
   // The first error for which output was lost, as errno has it; 0: none was lost, or the reader is gone.
@@ -71,7 +71,7 @@ class OutputStream {
   int64_t written_bytes_ = 0;
 };
 
-// Writes `text`, and gives up when nobody takes it for a few seconds.
+// Writes `text`, and stops if it is not read for a few seconds.
 void write_patiently(int stream, std::string_view text);
 
 // A pipe from a rank to one of this process's own streams. Owns the reading end.
@@ -87,10 +87,10 @@ class OutputPipe {
   void close_writer();                    // in the supervisor, once the rank has it
   int reader() const { return reader_; }  // -1 once it is closed
   bool wants_to_read() const { return reader_ >= 0 && !target_.is_full(); }
-  // Passes on some of what can be read without waiting, as long as the target is not full, and closes at the end, or
-  // when nobody reads the target any more.
+  // Passes on available bytes, as long as the target is not full. Closes at the end, or when the target has no reader
+  // any more.
   void drain();
-  // The bytes in the pipe now are the rest, whoever still holds the writing end: closes when they are passed on.
+  // The bytes in the pipe now are the rest, even if the writing end is still open: closes when they are passed on.
   void expect_no_more();
 
  private:

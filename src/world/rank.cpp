@@ -49,9 +49,9 @@ RankError current_error() {
   }
 }
 
-// The first launch of a process finds the others of its job, and the later ones use what it found: whoever is ahead of
-// the others has launched again before they have ended. It is there to the end of the process, since nobody knows which
-// launch is the last; a destructor at exit would wait for threads, which a child of the user's own does not have.
+// The first launch of a process finds the others of its job, and later ones reuse its connections: a fast rank launches
+// again before the others have ended. It lives to the end of the process, because the last launch is unknown. A
+// destructor at exit would wait for threads, which a child of the user's own does not have.
 struct Launches {
   std::unique_ptr<Rendezvous> rendezvous;
   int count = 0;

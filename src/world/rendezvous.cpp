@@ -39,12 +39,12 @@ std::string parent_name() {
 
 // Once for the job: the ranks know each other by nothing that others do not know too.
 void warn_of_strangers(const LauncherJob& job, const std::string& place) {
-  std::cerr << fmt::format(
-                   "{}warning: whoever reaches the job's store at {} can join this job, since its secret is {}. Set "
-                   "FSDP_JOB_SECRET to a random text, alike on every rank (openssl rand -hex 16 makes one).\n",
-                   message_prefix(), place,
-                   job.secret.text.empty() ? "none" : job.secret.source + ", which others can guess")
-            << std::flush;
+  std::cerr
+      << fmt::format(
+             "{}warning: any program that reaches the job's store at {} can join this job, since its secret is {}. Set "
+             "FSDP_JOB_SECRET to a random text, alike on every rank (openssl rand -hex 16 makes one).\n",
+             message_prefix(), place, job.secret.text.empty() ? "none" : job.secret.source + ", which others can guess")
+      << std::flush;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void Rendezvous::rendezvous_on_this_host(const LauncherJob& job) {
 void Rendezvous::rendezvous_at_first_rank(const LauncherJob& job) {
   hosts_ = job.identity.rank == 0;
   const auto addresses = job.one_host ? std::vector<std::string>{"127.0.0.1"} : addresses_of(job.address);
-  // Any of several may be the one that rank 0 listens at: by the name they are all tried.
+  // Rank 0 may listen at any of several: with the name, all are tried.
   ListeningSocket listener{addresses.size() == 1 ? addresses.front() : job.address, -1};
   if (hosts_) listener = listen_at(addresses.empty() ? std::vector{job.address} : addresses, job.port);
   connect(job, listener.address, listener.socket);
@@ -138,7 +138,7 @@ void Rendezvous::finish(int launch, bool success, std::chrono::milliseconds time
     while (hosts_ && success && store->add(kEndedKey, 0) < size_ && !patience.is_over())
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } catch (const std::exception&) {
-    // The store went away with the rank that hosted it: nobody is left to wait for.
+    // The store went away with the rank that hosted it: there is no rank left to wait for.
   }
 }
 

@@ -1,4 +1,4 @@
-// How the ranks of a job come by a store that they share, and that nobody else can write to unnoticed.
+// How the ranks of a job find a shared store, in which writes of others are detected.
 //
 // Owns the store, which others may still use when this rank is done.
 #pragma once

@@ -112,7 +112,7 @@ std::vector<std::string> State::tell_every_rank(const std::string& what, const s
       const std::vector<uint8_t> bytes = store_->get(key_of(what, rank));
       all.emplace_back(bytes.begin(), bytes.end());
     } catch (const Error&) {
-      throw;  // somebody else wrote it
+      throw;  // another program wrote it
     } catch (const std::exception& failure) {
       const std::string reason = failure.what();
       throw collectives::PeerLost(

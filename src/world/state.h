@@ -26,9 +26,9 @@ namespace fsdp::world {
 class State : public std::enable_shared_from_this<State> {
  public:
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
-  // ranks; empty: by their own number. `device` is this rank's; none: the one that the backend and the rank's place on
-  // its host say. `address` is this host's, as the other hosts reach it; empty: the system's choice. `parent` is the
-  // world that this one is split from, and `name` the same on these ranks alone. A collective.
+  // ranks; empty: by their own number. `device` is this rank's; none: chosen by the backend and the rank's number on
+  // its host. `address` is this host's, as the other hosts reach it; empty: the system's choice. `parent` is the world
+  // that this one is split from, and `name` the same on these ranks alone. A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
         c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {},
         std::optional<torch::Device> device = std::nullopt, std::string address = {}, const State* parent = nullptr,

@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 // After a failure: for the others to notice and say so, and then to end when asked to.
 constexpr milliseconds kReportTime{1000};
 constexpr milliseconds kTerminateTime{1500};
-// After an interruption, for ranks that have no handler and only have to die. Those that save their work are waited
-// for: a step or a save may take long, and whoever does not want to wait interrupts again.
+// After an interruption, for ranks that have no handler and only have to die. Ranks that save their work are waited
+// for: a step or a save may take long, and an impatient user interrupts again.
 constexpr milliseconds kInterruptTime{3000};
 // For who reads the output of ranks that have ended, to take the next of it: after a success, and otherwise.
 constexpr milliseconds kOutputTime{300000};
@@ -143,8 +143,8 @@ void Supervisor::pass_output_on() {
   for (OutputPipe* pipe : pipes()) pipe->drain();
 }
 
-// Processes that a rank started may hold the pipes open; nobody waits for them. A reader that takes
-// nothing is waited for until patience is over, or a signal asks to end.
+// Processes that a rank started may hold the pipes open; they are not waited for. A reader that takes nothing is waited
+// for until patience is over, or a signal asks to end.
 void Supervisor::pass_on_the_rest() {
   for (OutputPipe* pipe : pipes()) pipe->expect_no_more();
   const milliseconds allowed = first_failed_ || interrupted_by_ ? kEndedOutputTime : kOutputTime;
@@ -186,8 +186,8 @@ void Supervisor::pass_on(int number) {
     if (rank->running() && rank->handles(number)) rank->signal(number);
 }
 
-// Who asks a whole group of processes, as a terminal does, may ask this one by itself as well, at once. What comes
-// later means it.
+// Who asks a whole group of processes, as a terminal does, may ask this one by itself as well, at once. A later signal
+// is deliberate.
 void Supervisor::interrupt(int number) {
   if (interrupted_by_) {
     if (Clock::now() - interrupted_at_ > kSameInterruptTime) enter(Phase::Killing, milliseconds(0));
@@ -216,7 +216,7 @@ bool Supervisor::left_early(const RankProcess& rank) const {
   return !rank.ending()->failed() && !errors_.has_returned(rank.rank());
 }
 
-// A rank that merely misses another may be found before the one that it misses: both notice within a moment.
+// A rank that only misses another may be found before the missing rank: both fail within a moment.
 void Supervisor::note_failure(RankProcess& rank) {
   if (phase_ != Phase::Running && phase_ != Phase::Reporting) return;
   if (!only_missed_a_peer(rank)) ++lost_;

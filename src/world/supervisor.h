@@ -70,7 +70,7 @@ class Supervisor {
   void advance();
   bool may_go_on_from_memory() const;
   bool nothing_is_lost() const;
-  // Whether a rank that is in the midst of an update is all that is missing.
+  // True if a rank that is in the midst of an update is all that is missing.
   bool may_become_whole() const;
   void signal_all(int number);
   void interrupt(int number);

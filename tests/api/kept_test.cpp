@@ -152,7 +152,8 @@ TEST(Kept, StatisticsThatNobodyNamedAreAnErrorInTheForward) {
     const std::vector<NamedUnit> units{{"own", {{"a.weight", model->weight}, {"a.bias", model->bias}}, {}},
                                        {"instance", {{"b.weight", instance->weight}, {"b.bias", instance->bias}}, {}}};
     auto sharded = shard(units, world, {.mixed_precision = {.param_dtype = torch::kBFloat16}});
-    const auto advice = AllOf(HasSubstr("running statistics are Float"), HasSubstr("options.mixed_precision.keep"));
+    const auto advice =
+        AllOf(HasSubstr("found running statistics in Float"), HasSubstr("options.mixed_precision.keep"));
     EXPECT_THAT(message_of([&] { model(torch::ones({5, kFeatures})); }), AllOf(HasSubstr("unit=own"), advice));
     EXPECT_THAT(message_of([&] {
                   instance(torch::ones({2, kFeatures, 3}));

@@ -267,7 +267,7 @@ TEST_P(ShardOnRanks, IgnoresATiedParameterByItsFirstName) {
       EXPECT_EQ(model.weight.const_data_ptr<float>(), model.parameters()[0].const_data_ptr<float>());  // as it was
       EXPECT_THAT(message_of<Error>([&] { shard(second, world, {.units = units, .ignored = {"second.weight"}}); }),
                   AllOf(HasSubstr("'second.weight' in options.ignored matches no parameter"),
-                        HasSubstr("Of tied ones the first name counts")));
+                        HasSubstr("For tied ones the first name counts")));
       auto sharded_both = shard(both, world, {.units = units, .ignored = {"*.weight"}});
       EXPECT_EQ(sharded_both.parameters().size(), 2u);
     }
@@ -302,7 +302,7 @@ TEST(Shard, IgnoredPatternsWithUnitsGivenByHandAreAnError) {
     EXPECT_THAT(message_of<Error>([&] {
                   shard(std::vector<NamedUnit>{{"a", {{"first", first}}, {}}}, world, {.ignored = {"first"}});
                 }),
-                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave them out of the units")));
+                AllOf(HasSubstr("options.ignored"), HasSubstr("Leave the tensors out of the units")));
   });
 }
 

@@ -357,7 +357,7 @@ TEST(SaveCheckpoint, RefusesNamesOfWhatIsUnfinishedAndNone) {
     auto sharded = shard(*net, world);
     for (const char* name : {"run.partial-before", "run.partial-replaced", "run.partial.lock"}) {
       EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / name, {.model = &sharded}); }),
-                  HasSubstr("a save to 'run' gives such names"));
+                  HasSubstr("a save to 'run' uses such names"));
     }
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint("", {.model = &sharded}); }), HasSubstr("found no directory"));
     EXPECT_THAT(message_of<Error>([&] { save_pretrained("", sharded); }), HasSubstr("found no directory"));

@@ -94,7 +94,7 @@ TEST(LoadStrictly, NamesAllDifferencesAtOnce) {
     EXPECT_TRUE(torch::equal(before, differs.shards()[0]));
     EXPECT_THAT(
         message_of<Error>([&] { load_checkpoint(scratch.path() / "saved", {.model = &differs}, {.strict = false}); }),
-        HasSubstr("set .differences"));
+        HasSubstr("Set .differences"));
   });
 }
 

@@ -151,7 +151,7 @@ TEST_P(Replacing, RefusesADirectoryOfSources) {
   fs::create_directories(target_ / "src");
   std::ofstream(target_ / "src" / "main.cpp") << "int main() {}";
   EXPECT_THAT(message_of_saving(),
-              AllOf(HasSubstr(target_.string()), HasSubstr("found 'src' in it, which is no file")));
+              AllOf(HasSubstr(target_.string()), HasSubstr("found 'src' in it, which is not a checkpoint's file")));
   EXPECT_TRUE(fs::exists(target_ / "src" / "main.cpp"));
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 1);
 }

@@ -213,7 +213,7 @@ TEST_P(PretrainedOnRanks, OtherValuesAreWrittenInPlaceOfAParameter) {
                 HasSubstr("the shape [1], expected"));
     const auto wrong_name = [](const std::string&, const PretrainedOptions::Whole& whole) { return whole("none"); };
     EXPECT_THAT(message_of<Error>([&] { save_pretrained(path("wrong"), sharded, {.written = wrong_name}); }),
-                HasSubstr("asks for none, which is no parameter of unit"));
+                HasSubstr("reads none, which is not a parameter of unit"));
     world.barrier();
     EXPECT_FALSE(fs::exists(path("wrong/model.safetensors")));
   });

@@ -118,7 +118,7 @@ TEST_F(Cuda, NcclRefusesToShareAGpu) {
   const auto result = run_on_one_gpu(
       2, [](World&) {}, "nccl");
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, HasSubstr("have one GPU between them"));
+  EXPECT_THAT(result.output, HasSubstr("share a GPU"));
 }
 
 // Two ranks as a launcher starts them. NCCL takes them for ranks of two hosts, which talk over loopback. A sum of two

@@ -6,6 +6,7 @@
   rows            every table of a page is one
   quotations      what a page quotes of a file stands in it
   environment     docs/environment.md lists the environment variables that are read
+  words           tools/check_words.py finds hard words, and no new ones here
   every_command   every command of a page is run by a test, or a table says why not
   flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
@@ -17,7 +18,7 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, environment, every_command, figures, flags, links, quotations, rows, tables, test_names
+from documents import cluster, commands, environment, every_command, figures, flags, links, quotations, rows, tables, test_names, words
 
 CHECKS = {
     "links": links,
@@ -26,6 +27,7 @@ CHECKS = {
     "quotations": quotations,
     "rows": rows,
     "environment": environment,
+    "words": words,
     "every_command": every_command,
 }
 

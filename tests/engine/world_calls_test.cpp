@@ -65,7 +65,7 @@ class SmallTraining {
 void expect_named(const RunResult& result, const std::string& call) {
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.output, ContainsRegex("rank 0 calls World::" + call + " where rank [123] [a-z ]+"));
-  EXPECT_THAT(result.output, HasSubstr("no rank can go on"));
+  EXPECT_THAT(result.output, HasSubstr("no rank can continue"));
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 

@@ -89,7 +89,7 @@ TEST(ReplacedFile, IsNotInPlaceOfADeviceAPipeOrAFolder) {
   fs::create_directory(folder / "folder");
   for (const std::string name : {"pipe", "folder"}) {
     EXPECT_THAT(message_of<Error>([&] { write_durably(folder / name, "bytes"); }),
-                HasSubstr(name + "' is no regular file, and is not replaced."));
+                HasSubstr(name + "' is not a regular file, and is not replaced."));
   }
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }

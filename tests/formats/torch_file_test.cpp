@@ -155,9 +155,9 @@ TEST_F(TorchFileTest, ATensorThatDoesNotLieInItsStorageIsRefused) {
   EXPECT_THAT(message(TestTensor{.storage_numel = INT64_MAX}), HasSubstr("more elements than memory can hold"));
   EXPECT_THAT(message(TestTensor{.storage = "DoubleStorage"}), HasSubstr("24 bytes"));
   EXPECT_THAT(message(TestTensor{.storage = "ComplexFloatStorage"}),
-              HasSubstr("asks Python for torch.ComplexFloatStorage"));
+              HasSubstr("calls torch.ComplexFloatStorage of Python"));
   EXPECT_THAT(message(TestTensor{.function = "_rebuild_sparse_tensor"}),
-              HasSubstr("nothing that a file asks for is run"));
+              HasSubstr("fsdp-convert runs no code of files"));
 }
 
 TEST_F(TorchFileTest, DictsThatHoldThemselvesOrTooMuchAreRefused) {

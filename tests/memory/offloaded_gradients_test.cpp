@@ -111,7 +111,7 @@ TEST_P(OffloadedGradients, RefuseTheirBytesUntilTheyAreRead) {
     run.optimizer.step();
     const torch::Tensor gradient = run.gradients().front();
     EXPECT_THAT([&] { gradient.const_data_ptr<float>(); },
-                ::testing::ThrowsMessage<std::exception>(HasSubstr("which are still to be multiplied")));
+                ::testing::ThrowsMessage<std::exception>(HasSubstr("before they were multiplied")));
     const torch::Tensor read = gradient.clone();
     EXPECT_EQ(gradient.const_data_ptr<float>()[0], read.const_data_ptr<float>()[0]);
   });

@@ -240,11 +240,11 @@ TEST(UnevenInputs, OnlyARankWithoutABatchFollows) {
     const TestModel model = make_gpt();
     auto sharded = shard(*model.module, world);
     const auto misuse = [&] { return message_of([&] { sharded.backward_without_batch(); }); };
-    EXPECT_THAT(misuse(), HasSubstr("Ask any_rank_has_batch(false)"));
+    EXPECT_THAT(misuse(), HasSubstr("Call any_rank_has_batch(false)"));
     EXPECT_TRUE(sharded.any_rank_has_batch(true));
-    EXPECT_THAT(misuse(), HasSubstr("Ask any_rank_has_batch(false)"));
+    EXPECT_THAT(misuse(), HasSubstr("Call any_rank_has_batch(false)"));
     EXPECT_FALSE(sharded.any_rank_has_batch(false));
-    EXPECT_THAT(misuse(), HasSubstr("Ask any_rank_has_batch(false)"));
+    EXPECT_THAT(misuse(), HasSubstr("Call any_rank_has_batch(false)"));
   });
 }
 

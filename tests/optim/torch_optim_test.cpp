@@ -196,7 +196,7 @@ TEST(TorchOptim, OperatorsThatMixTheElementsOfAPieceAreErrors) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
     const torch::Tensor piece = sharded.shards()[0];
-    const auto refused = HasSubstr("sees this rank's part");
+    const auto refused = HasSubstr("sees only this rank's part");
     EXPECT_THAT(message_of([&] { piece.sum(); }), refused);
     EXPECT_THAT(message_of([&] { piece.mean(); }), refused);
     EXPECT_THAT(message_of([&] { piece.std(); }), refused);

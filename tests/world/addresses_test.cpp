@@ -49,10 +49,11 @@ TEST(Addresses, AreListenedAtOneByOne) {
 }
 
 TEST(Addresses, OfAnotherHostAreAnErrorThatNamesThem) {
-  EXPECT_THAT(message_of<Error>([] {
-                listen_at({"192.0.2.7", "192.0.2.8"}, 29500);
-              }),
-              HasSubstr("cannot listen on '192.0.2.7, 192.0.2.8', which is no address of this host. Set MASTER_ADDR"));
+  EXPECT_THAT(
+      message_of<Error>([] {
+        listen_at({"192.0.2.7", "192.0.2.8"}, 29500);
+      }),
+      HasSubstr("cannot listen on '192.0.2.7, 192.0.2.8', which is not an address of this host. Set MASTER_ADDR"));
   EXPECT_THAT(message_of<Error>([] { listen_at({"no such host"}, 29500); }), HasSubstr("'no such host'"));
 }
 

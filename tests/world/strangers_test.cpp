@@ -106,7 +106,8 @@ TEST(Strangers, AreSpokenOfOnceWhereAnybodyCanBeOne) {
   const std::string port = free_port();
   const auto [first, second] = sum_on_two_hosts(port, {});
   EXPECT_EQ(first.exit_code, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr("whoever reaches the job's store at 127.0.0.1:" + port + " can join this job"));
+  EXPECT_THAT(first.output,
+              HasSubstr("any program that reaches the job's store at 127.0.0.1:" + port + " can join this job"));
   EXPECT_THAT(first.output, HasSubstr("FSDP_JOB_SECRET"));
   EXPECT_THAT(second.output, Not(HasSubstr("whoever")));
 }

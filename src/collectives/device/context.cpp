@@ -25,7 +25,7 @@ DeviceContext::~DeviceContext() {
     try {
       in_order ? channel->shutdown() : channel->abort();
     } catch (const std::exception&) {
-      // Whoever still needs it will be told.
+      // Its later users get the error.
     }
   }
 }
@@ -94,7 +94,7 @@ void DeviceContext::learn_order(const std::vector<int>& begun) {
   order_.expect({first, first + units.numel()});
 }
 
-// Of the units that were reduced without flags, as on every rank: which gradients there were.
+// The flags of the gradients of units that were reduced without flags, as on every rank.
 std::vector<int> DeviceContext::correct_flags() {
   std::vector<DeviceUnit*> units;
   std::vector<uint8_t> flags;

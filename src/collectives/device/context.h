@@ -75,10 +75,10 @@ class DeviceContext {
   void remove(int id) { units_.erase(id); }
   // This rank has begun one of the unit.
   void begin_reduction(int id);
-  // Whether the one under way is still to be sent.
+  // True if the one under way is still to be sent.
   bool held_back(int id);
-  // Whether every rank has sent the one under way, which this rank has: a rank that has begun it sends it after all
-  // that come before it in the order, so every rank must have begun those, too. Yes, or a peer stalls.
+  // True if every rank has sent the one under way, as this rank has. A rank sends it after all earlier ones in the
+  // order, so every rank must have begun those, too. Yes, or a peer stalls.
   Begun wait_sent(int id);
   // Sends it. Every rank begins every reduction by now that any begins.
   void flush(int id);
@@ -106,7 +106,7 @@ class DeviceContext {
   void learn_order(const std::vector<int>& begun);
   const c10::intrusive_ptr<c10d::Backend>& channel(const std::string& name, int rank, int size);
   void abort();
-  // Of a failure: gives up what the device waits for, and returns what the caller is told.
+  // After a failure: aborts the device's waits, and returns the caller's error.
   std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
 
   std::shared_ptr<Group> host_;
@@ -116,7 +116,7 @@ class DeviceContext {
   bool stalled_ = false;
   std::mutex channels_mutex_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;
-  std::map<int, DeviceUnit*> units_;  // those that live
+  std::map<int, DeviceUnit*> units_;  // the live ones
   ReductionOrder order_;
   RegularBackwards backwards_;
   FailureLatch latch_;

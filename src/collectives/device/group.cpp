@@ -18,7 +18,7 @@ constexpr int64_t kSliceRoundingBytes = (layout::kAlignmentNumel + 1) * static_c
 // The part of each rank's tensor that a sum of whole tensors takes at once.
 constexpr int64_t kPartBytes = int64_t{16} << 20;
 
-// Of a contiguous tensor, whatever its dtype.
+// The bytes of a contiguous tensor of any dtype.
 torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).view(torch::kUInt8); }
 
 class DeviceGroup final : public Group {
@@ -50,7 +50,7 @@ class DeviceGroup final : public Group {
  private:
   // Tensors on the CPU are the host's.
   bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_->device(); }
-  // Every rank says what it is about to do on the device, where nobody would find out that a peer does another thing.
+  // Every rank announces its next operation on the device, where a difference between ranks would not be found.
   void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
   std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
   c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {

@@ -12,7 +12,7 @@
 
 namespace fsdp::collectives::device {
 
-// `host` is of the same ranks. What is not over on the device after `timeout` is given up.
+// `host` is of the same ranks. Operations that are not over on the device after `timeout` are aborted.
 std::unique_ptr<collectives::Group> make_group(std::unique_ptr<collectives::Group> host, Connect connect,
                                                torch::Device device,
                                                std::chrono::milliseconds timeout = std::chrono::minutes(10));

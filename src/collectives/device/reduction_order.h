@@ -2,9 +2,9 @@
 // it.
 //
 // Ranks begin their reductions in nearly the same order: one that lacks a gradient begins that unit later. So each
-// sends them in the order that is expected, and holds back what comes too early; a unit that the backward does not
-// reduce holds up those behind it until the end of the backward, when every rank has begun the same ones and sends the
-// rest. A unit that is reduced again in one backward goes then too.
+// sends them in the expected order, and holds back the early ones. A unit that the backward does not reduce delays
+// those behind it until the end of the backward. By then every rank has begun the same ones, and sends the rest. A unit
+// that is reduced again in one backward goes then too.
 //
 // Before the first backward the expected order is that in which the units were registered, backwards. From then on it
 // is the order in which rank 0 began its reductions in the last backward that taught it: the first, and one after a
@@ -37,7 +37,7 @@ class ReductionOrder {
   // The units whose reductions have gone out in this backward, in order.
   const std::vector<int>& sent_in_order() const { return sent_in_order_; }
 
-  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one. Whether it teaches the
+  // The backward is over: all of it on all ranks, or, not `everywhere`, given up on this one. True if it teaches the
   // order: then `expect` follows. Every rank has the same answer.
   bool end(bool everywhere);
   // The order to expect from now on: one for all ranks.

@@ -1,5 +1,5 @@
-// Whether this rank's backwards repeat themselves: then which gradients there are is known, and reductions need no
-// word on the host.
+// Detects that this rank's backwards repeat. Then the present gradients are known, and reductions need no message on
+// the host.
 //
 // In each backward a rank notes the order of its reductions, and whether they had other gradients than in the last one.
 // Backwards are regular once every rank has repeated one. Where one then does not repeat the last, it takes twice as

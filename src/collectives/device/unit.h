@@ -1,20 +1,20 @@
 // One unit's collectives on a device, over c10d's process groups.
 //
 // A gather is one all-gather, straight from the shards into the caller's buffer. A reduction is one reduce-scatter in
-// place: the gradients are where autograd wrote them, in the dtype of the wire, and the sum over the ranks replaces
-// this rank's slice of them; no copies, no casts. The slice is added to the shard's sum on the caller's stream, when it
-// is waited for. Where some parameters are frozen, slices differ in length, and one all-reduce takes the place. At the
-// end of a backward replicas give each other the slices of their shard's sum.
+// place, without copies and casts. The gradients are where autograd wrote them, in the dtype of the wire, and the sum
+// over the ranks replaces this rank's slice. The slice is added to the shard's sum on the caller's stream, when it is
+// waited for. Where some parameters are frozen, slices differ in length, and one all-reduce takes the place. At the end
+// of a backward replicas give each other the slices of their shard's sum.
 //
-// Which gradients there are travels by the host's group, as a reduction of no elements: it says when every rank has
-// begun, finds ranks that diverged and names those that are gone. While backwards repeat themselves (RegularBackwards)
-// that is known from the last one, and nothing travels; should a rank have other gradients after all, the ranks find it
-// out at the end of the backward and correct the flags of the sum. Its values are right already: a gradient that a rank
-// lacks is -0, which changes no sum. Reductions go out in the order that ReductionOrder finds. The sum over ranks is in
-// the order that the process group adds them in, and in the wire's dtype.
+// The flags of present gradients travel by the host's group, as a reduction of no elements. It shows when every rank
+// has begun, finds ranks that diverged and names dead ones. While backwards repeat (RegularBackwards) the flags are
+// known from the last one, and nothing is sent. If a rank has other gradients after all, the ranks find that at the end
+// of the backward and correct the flags. Its values are right already: a gradient that a rank lacks is -0, which
+// changes no sum. Reductions go out in the order that ReductionOrder finds. The sum over ranks is in the order that the
+// process group adds them in, and in the wire's dtype.
 //
 // Shard and sum lie on the device, or both on the host. If on the host, a gather begins with a copy of the shard to its
-// place in the buffer, and a reduction ends with a copy of this rank's slice to the host, which adds it to the sum. The
+// place in the buffer. A reduction ends with a copy of this rank's slice to the host, which adds it to the sum. The
 // copies are on streams of their own: that to the device waits until the buffer is free, that to the host for the
 // reduction.
 //
@@ -66,11 +66,11 @@ class DeviceUnit final : public UnitCollectives {
   Begun wait_begun_everywhere();
 
   int id() const { return spec_.id; }
-  // Whether it was reduced without flags in this backward.
+  // True if it was reduced without flags in this backward.
   bool lacks_flags() const { return lacks_flags_; }
   // This rank's gradients of the first reduction in this backward.
   const std::vector<uint8_t>& present() const { return own_; }
-  // Those of all ranks, from `begin` on. Whether any flag of the sum was wrong.
+  // Those of all ranks, from `begin` on. True if any flag of the sum was wrong.
   bool correct_flags(const std::vector<torch::Tensor>& all, size_t begin);
   void backward_ends(bool everywhere);
 

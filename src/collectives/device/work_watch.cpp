@@ -21,7 +21,7 @@ WorkWatch::~WorkWatch() {
   thread_.join();
 }
 
-// Work keeps its tensors. What is over is dropped, up to the first that is not.
+// Work keeps its tensors. Drops finished operations, up to the first unfinished one.
 void WorkWatch::begins(std::string name, c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(mutex_);
   const auto is_under_way = [](const Begun& one) { return !one.work->isCompleted(); };
@@ -54,8 +54,8 @@ void WorkWatch::look() {
   for (Begun& one : begun_) {
     if (!one.patience.is_over()) continue;
     failure_ = fmt::format(
-        "{}: it was not over on the device after {} ms, and was given up. A rank may be stopped, stuck or gone another "
-        "way, or a connection between the devices broken; see the other ranks' messages.",
+        "{}: it was not over on the device after {} ms, and was aborted. A rank may be stopped or stuck, may run other "
+        "units, or a connection between GPUs may be broken. See the other ranks' messages.",
         one.name, timeout_.count());
     return;
   }

@@ -22,7 +22,7 @@ class BackgroundTask {
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
 
-  // None is under way. What `body` throws is thrown by the waits for it.
+  // None is under way. Waits for it throw the exceptions of `body`.
   void start(std::function<void()> body);
   // Ends one under way, for good.
   void cancel() noexcept;

@@ -1,9 +1,9 @@
 // A unit that is gathered each time it is used, once for all ranks of a host: into a buffer that they share
 // (host_buffers.h).
 //
-// A rank sends its shard to its counterparts at once. As soon as the gather has its buffer, a task beside the rank's
-// own thread puts this rank's shard and those of its counterparts into their places; when all ranks of the host have
-// done so the unit is full. All ranks begin gathers in one order, which gives the buffers away.
+// A rank sends its shard to its counterparts at once. When the gather has its buffer, a background task puts this
+// rank's shard and its counterparts' into their places. When all ranks of the host have done so, the unit is full. All
+// ranks begin gathers in one order, which gives the buffers away.
 #include <cstring>
 #include <exception>
 #include <string>
@@ -78,7 +78,7 @@ GatheredParameters::~GatheredParameters() {
   try {
     if (std::uncaught_exceptions() == 0) end_gather("gather");
   } catch (const std::exception&) {
-    // Whoever still needs the group will be told.
+    // Its later users get the error.
   }
   task_.cancel();
   release();

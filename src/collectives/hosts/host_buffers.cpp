@@ -79,7 +79,7 @@ bool HostBuffers::place(uint64_t number) {
   return true;
 }
 
-// Nobody has it; units that were opened later may be longer than it is.
+// It is free; units opened later may be longer.
 void HostBuffers::allocate(size_t buffer) {
   if (buffer == assigned_.size()) {
     FSDP_CHECK(buffer < kMostBuffers,
@@ -106,7 +106,7 @@ bool HostBuffers::is_free(size_t buffer) const {
   return true;
 }
 
-// Whether some rank has begun the gather while it holds all buffers that there are.
+// True if some rank has begun the gather while it holds all buffers that there are.
 bool HostBuffers::needs_one_more(uint64_t number) const {
   for (int rank = 0; rank < ranks().size(); ++rank) {
     if (controls_[rank]->begun.get() < number) continue;

@@ -1,8 +1,8 @@
 // Buffers for full units that the ranks of a host share: each holds one unit while any of them reads it.
 //
-// Gathers are numbered, in the order that all ranks have in common. The host's first rank gives each a buffer that all
-// its ranks have released, and allocates a further one where a rank needs one more at once than there are; so there are
-// as many as a rank holds units. Each rank then puts its parts of the unit into the buffer, and reads it when all have.
+// Gathers are numbered, in the order that all ranks have in common. The host's first rank assigns each gather a buffer
+// that all its ranks have released. If a rank needs one more at once, it allocates one. So there are as many as a rank
+// holds units. Each rank then puts its parts of the unit into the buffer, and reads it when all have.
 //
 // Owned by a group's context; opening it is a collective of the host. One thread at a time, as the ranks that it is
 // called with.
@@ -53,13 +53,13 @@ class HostBuffers final : public shm::Work {
 
   // Units of so many bytes will be gathered into them: the same on every rank, before their first gather.
   void hold(int64_t bytes) { buffer_bytes_ = std::max(buffer_bytes_, bytes); }
-  // Of the buffers that this rank has allocated.
+  // Bytes of the buffers that this rank has allocated.
   int64_t bytes() const;
 
   void begin(BufferedGather& gather);
   // Throws what kept the buffers from being made.
   bool placed(const BufferedGather& gather) const;
-  // Whether this rank of the host has yet to do something before the gather can have a buffer.
+  // True if this rank of the host has yet to do something before the gather can have a buffer.
   bool keeps_waiting(const BufferedGather& gather, int rank) const;
   // This rank's parts are there. From any thread.
   void fill(const BufferedGather& gather);

@@ -29,7 +29,7 @@ class HostsParameters {
   virtual void release() = 0;
 };
 
-// Whether the unit is gathered each time it is used. Otherwise its host keeps it: because it may, or because the host's
+// True if the unit is gathered each time it is used. Otherwise its host keeps it: because it may, or because the host's
 // ranks own all of it.
 bool is_gathered_per_use(const HostsContext& context, const GroupUnitSpec& spec);
 

@@ -1,5 +1,5 @@
-// A unit that its host keeps whole, as long as it is not written: what a host holds is what its ranks would hold if
-// they divided the unit among themselves (the secondary partition of ZeRO++, arXiv:2306.10209).
+// A unit that its host keeps whole until the next write: the ranks of a host together hold it once (the secondary
+// partition of ZeRO++, arXiv:2306.10209).
 //
 // Publishing a shard sends it to the counterparts on the other hosts, and starts to receive theirs straight into their
 // places, beside the caller. A gather waits until all of the host have what they fetch, and copies nothing. It is
@@ -70,7 +70,7 @@ KeptParameters::~KeptParameters() {
   try {
     if (std::uncaught_exceptions() == 0) wait_fetched("publication");
   } catch (const std::exception&) {
-    // Whoever still needs the group will be told.
+    // Its later users get the error.
   }
   context_.transfers().cancel(fetch_);
 }

@@ -39,7 +39,7 @@ class Progress {
   void run();
 
   shm::Ranks* ranks_;
-  std::mutex mutex_;  // whoever has it may touch the ranks
+  std::mutex mutex_;  // its holder may touch the ranks
   std::condition_variable changed_;
   bool going_ = false;
   bool stopping_ = false;

@@ -1,9 +1,9 @@
 // The sums of one reduction on their way through the hosts, as one rank sees them.
 //
 // The rank works for its counterparts, the ranks with its number on the other hosts, and for itself: of each it has a
-// slice. A slice's sum begins with what the owner holds, passes through the hosts in their order, each of which adds
-// its ranks' gradients in theirs, and ends with the owner; so it is the sum in rank order. It goes in pieces, so that
-// all hosts work at once. A slice's owner has the sum in place; for the others it lies in staging.
+// slice. A slice's sum begins with the owner's sum and passes through the hosts in their order. Each host adds its
+// ranks' gradients in order. It ends with the owner; so it is the sum in rank order. It goes in pieces, so that all
+// hosts work at once. A slice's owner has the sum in place; for the others it lies in staging.
 //
 // A host waits for none but those before it, and so the reductions of several units may go on in any order.
 // Set up by the rank's own thread, and then used by the task that runs the reduction.

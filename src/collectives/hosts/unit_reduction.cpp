@@ -23,7 +23,7 @@ void HostsReduction::begin(Gradients gradients, uint64_t address, GradientSum& s
   flags_.assign(context_->size(), std::vector<uint8_t>(gradients_.present.size() + 1));
   std::vector<uint8_t>& own = flags_[context_->rank()];
   for (size_t i = 0; i < gradients_.present.size(); ++i) own[i] = gradients_.present[i] | (sum.held[i] ? kHeld : 0);
-  // Before the flags, so that whoever has the flags of all ranks finds what those of its host offer.
+  // Before the flags, so that a rank with the flags of all ranks finds the offers of its host.
   host_gradients_.offer(address, gradients_.present);
   running_.emplace(*context_, unit_, host_gradients_, gradients_, flags_, sum.values);
   context_->on_wire(prefix_, "reduce", [&] {

@@ -47,7 +47,7 @@ class HostsReduction {
   int unit_;
   std::string prefix_;
   shm::HostGradients host_gradients_;
-  // Of the reduction under way. Messages after the memory that they move: they are destroyed first.
+  // The gradients of the reduction under way. Messages after the memory that they move: they are destroyed first.
   Gradients gradients_;
   GradientSum* sum_ = nullptr;
   std::vector<std::vector<uint8_t>> flags_;  // of each rank: running_sums.h

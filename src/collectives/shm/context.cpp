@@ -34,10 +34,10 @@ Start wait_for_start(const GroupSpec& spec, int peer, int name) {
   try {
     return decode(spec.store->get(key_of(peer)));
   } catch (const Error&) {
-    throw;  // somebody else wrote it
+    throw;  // another program wrote it
   } catch (const std::exception&) {
     throw PeerLost(
-        fmt::format("{}shm: rank {} did not say within {} ms where its memory is. Check that every rank has started.",
+        fmt::format("{}shm: rank {} did not publish its memory within {} ms. Check that every rank has started.",
                     message_prefix(), name, spec.timeout.count()));
   }
 }

@@ -43,7 +43,7 @@ class SharedMemoryContext {
   }
 
  private:
-  // Of a failure: tells the peers, and returns what the caller is told.
+  // After a failure: notifies the peers, and returns the caller's error.
   std::exception_ptr explain(const std::string& start, const std::exception_ptr& failure);
   std::exception_ptr explain_wait(const std::string& start, const WaitFailure& failure);
 

@@ -50,7 +50,7 @@ struct Control {
   alignas(kLineBytes) std::atomic<uint32_t> bell{0};
   alignas(kLineBytes) std::atomic<uint32_t> sleeping{0};
   Counter phase;                     // how often it changed, times Phase::Count, plus the Phase
-  Counter waits;                     // those that took long, times two, minus one while one is under way
+  Counter waits;                     // long ones, times two, minus one while one is under way
   Counter looks;                     // how often the rank has looked at its peers in them
   char purpose[kPurposeBytes] = {};  // of the last of them; written before `waits` says so
 

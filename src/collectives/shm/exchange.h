@@ -3,7 +3,7 @@
 //
 // Every rank says with each round what it takes the operation for; ranks that take it for different ones have diverged,
 // and each of them finds out as soon as the other has arrived. A mailbox can be read until this rank begins the next
-// round: there are two, used in turn, and nobody is two rounds ahead.
+// round: there are two, used in turn, and no rank is two rounds ahead.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kVariable[] = "FSDP_SHM_GATHER";
 
-// Of the variable.
+// The variable's value.
 enum class Setting : int32_t { None, Map, Copy };
 
 const char* word_of(Setting setting) {
@@ -49,8 +49,8 @@ void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
   const Setting own = facts[ranks.rank()].setting;
   for (int peer : ranks.peers()) {
     const Setting theirs = facts[peer].setting;
-    FSDP_CHECK(theirs == own, "shm: {} is {} on rank {} and {} on rank {}. Set it alike on every rank.", kVariable,
-               word_of(theirs), ranks.name_of(peer), word_of(own), ranks.name_of(ranks.rank()));
+    FSDP_CHECK(theirs == own, "shm: {} is {} on rank {} and {} on rank {}. Set the same value on every rank.",
+               kVariable, word_of(theirs), ranks.name_of(peer), word_of(own), ranks.name_of(ranks.rank()));
   }
 }
 

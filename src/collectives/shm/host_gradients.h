@@ -1,10 +1,10 @@
 // The gradients of a unit that the ranks of a host offer each other for a reduction, where they lie in shared memory.
 //
-// A rank offers its gradients; when all have offered, each adds up the slices that it works on, in rank order, and says
-// that it took from them; when all have taken, the gradients may change, and replicas of a shard copy each other's
-// slices from their sums. On one host that is the whole reduction, and the calling thread does it (unit_reduction.h).
-// Over several hosts sums pass from host to host, and a task beside the
-// caller does it (hosts/unit_reduction.h): threads and messages that ranks of one host would only pay for.
+// A rank offers its gradients. When all have offered, each adds up its slices in rank order, and marks that it has read
+// them. When all have read, the gradients may change, and replicas of a shard copy each other's slices from their sums.
+// On one host that is the whole reduction, and the calling thread does it (unit_reduction.h). Over several hosts sums
+// pass from host to host, and a task beside the caller does it (hosts/unit_reduction.h): threads and messages that
+// ranks of one host would only pay for.
 //
 // One reduction of a unit is under way at a time. Plain memory, no tensors. One thread at a time, but for `take`.
 #pragma once
@@ -56,7 +56,7 @@ class HostGradients {
   // That of a replica, which stays as it is until this rank has said that it copied from it.
   float* sum_of(int number) const;
   void copied();
-  // Whether no replica copies from this rank's sum any more.
+  // True if no replica copies from this rank's sum any more.
   bool is_copied(const std::vector<int>& replicas) const;
   // Returns when none does. Throws WaitFailure.
   void wait_copied(const std::vector<int>& replicas);

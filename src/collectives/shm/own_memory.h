@@ -1,8 +1,7 @@
 // The memory that one rank shows to its peers: its Control, and what it allocates behind it.
 //
 // Memory is granted as it is allocated, and address space reserved a segment at a time: the further ones are a quarter
-// of what there is already, or as long as is asked for. What was handed out never moves. Any thread allocates and
-// frees.
+// of what there is already, or as long as is asked for. Allocations never move. Any thread allocates and frees.
 #pragma once
 
 #include <array>

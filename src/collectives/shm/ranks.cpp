@@ -137,8 +137,8 @@ class Ranks::LongWait {
   // A wait that fails goes on, for the peers: they find what this rank has found.
   void end() { own_.waits.set(own_.waits.get() + 1); }
 
-  // Throws WaitFailure when every rank has been in the same wait for long, and has looked around in it, or when a rank
-  // that is missing has waited for this one for long, in a call of a world.
+  // Throws WaitFailure in two cases. Every rank has been in the same wait for long, and has checked its peers in it. Or
+  // a missing rank has waited long for this one, in a call of a world.
   void look() {
     look_at_calls();
     own_.looks.set(own_.looks.get() + 1);
@@ -183,7 +183,7 @@ class Ranks::LongWait {
   [[noreturn]] void diverge(int peer, const std::string& theirs) const {
     throw WaitFailure(
         WaitFailure::Kind::Diverged,
-        fmt::format("rank {} {} where rank {} {}, and no rank can go on. Every rank must run the same part of the "
+        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
                     "model and make the same calls, in the same order; does its control flow depend on the data?",
                     ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
   }
@@ -236,7 +236,7 @@ bool Ranks::all_arrived(const Arrived& arrived) {
   return missing_.empty();
 }
 
-// Whoever changes a counter after we have looked at it finds us `sleeping`, and rings.
+// A rank that changes a counter after our check finds us `sleeping`, and rings.
 void Ranks::sleep(const Arrived& arrived) {
   Control& own = control_of(rank_);
   own.sleeping.store(1);
@@ -248,7 +248,7 @@ void Ranks::sleep(const Arrived& arrived) {
 // A rank may have arrived just before it ended, so that is asked last.
 void Ranks::look(const Arrived& arrived) const {
   auto fails = [&](int rank, const Failure& failure) {
-    // Whoever has come meanwhile is missed no more, or came for something else, which says more.
+    // A rank that has come meanwhile is no longer missing, or came for another call, which is a better error.
     bool all = true;
     for (int peer : missing_) all &= arrived(peer);
     if (all) return;

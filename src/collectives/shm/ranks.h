@@ -1,12 +1,11 @@
-// One rank among those that share memory: how it waits for the others, and what it hears of them meanwhile.
+// One rank among ranks that share memory: how it waits for the others, and learns of their state meanwhile.
 //
 // A wait looks at the counters for a moment, then sleeps, and a peer that changes a counter wakes it. Every few
-// milliseconds of sleep it looks at the ranks that it waits for: one that failed, died, left or is silent for longer
-// than the timeout ends the wait with an error that names it; time in which this rank was stopped does not count. While
-// everything is in time there is no system call.
-// Meanwhile the rank does work that a peer may be waiting for in its turn (`Work`). When all ranks wait all the same,
-// and go on waiting, they have made different calls: that ends the wait as well. So does a call of a world in which a
-// rank that is missing waits for this one.
+// milliseconds of sleep it checks the ranks that it waits for. If one failed, died, left or is silent for longer than
+// the timeout, the wait ends with an error that names it. Time in which this rank was stopped does not count. While
+// everything is in time there is no system call. Meanwhile the rank does work that a peer may be waiting for in its
+// turn (`Work`). When all ranks wait all the same, and go on waiting, they have made different calls: that ends the
+// wait as well. So does a call of a world in which a rank that is missing waits for this one.
 //
 // One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
 #pragma once
@@ -103,7 +102,7 @@ class Ranks {
   // As `wait`, but ends with false when, while this rank sleeps, `hopeless` is true.
   bool wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
                    const Condition& hopeless);
-  // Of the last wait: for whom it was not over.
+  // The ranks that the last wait still missed.
   const std::vector<int>& missing() const { return missing_; }
 
  private:

@@ -1,7 +1,7 @@
 // One unit's collectives in shared memory, among the ranks of one host.
 //
-// A gather hands out the memory that the ranks of a shard group share (unit_memory.h) when every owner has published,
-// and copies nothing; or it copies each shard into the caller's buffer as soon as its owner has published it
+// A gather returns the memory that the ranks of a shard group share (unit_memory.h) when every owner has published, and
+// copies nothing. Or it copies each shard into the caller's buffer as soon as its owner has published it
 // (gather_choice.h), on the calling thread, in `wait_gather`. A unit that is one shard hands out the shard. A reduction
 // reads the peers' gradients where they lie (unit_reduction.h). Opening one is a collective.
 #pragma once

@@ -10,7 +10,7 @@
 // rank offers no reduction before every rank is through with the one before. When all have taken, a rank copies the
 // slices of its replicas from their sums, and says that it has; the sum may change when all replicas have copied.
 //
-// Only the own counters are written. Whoever calls waits until the questions below are true for each rank concerned.
+// Only the own counters are written. The caller waits until the questions below are true for each rank concerned.
 #pragma once
 
 #include <cstdint>

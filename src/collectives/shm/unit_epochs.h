@@ -1,6 +1,6 @@
 // The writes and reads of a unit's shards among the ranks that share it: its epochs (unit_counters.h), and the waiting.
 //
-// Plain memory, no tensors. Owned by whoever opened the unit; one thread at a time, but for `publish`.
+// Plain memory, no tensors. The unit's opener owns it; one thread at a time, except for `publish`.
 #pragma once
 
 #include <functional>

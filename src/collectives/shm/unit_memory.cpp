@@ -38,7 +38,7 @@ UnitMemory::UnitMemory(SharedMemoryContext& context, const GroupUnitSpec& spec, 
   epochs_.emplace(ranks, members_, sharers_, spec.name);
 }
 
-// The first of those that share the unit makes the file, and closes it when all have it mapped.
+// The first rank of the unit makes the file, and closes it when all have it mapped.
 void UnitMemory::open(SharedMemoryContext& context, const GroupUnitSpec& spec, const UnitOnHost& on_host) {
   Ranks& ranks = context.ranks();
   Exchange& exchange = context.exchange();

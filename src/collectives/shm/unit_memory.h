@@ -1,10 +1,9 @@
 // A unit's memory on one host: its ranks' controls, their shards and, where the host keeps the unit, its full
 // parameters, once for the ranks that share them.
 //
-// The host's ranks of a shard group have such a unit in one file that each maps. Each writes its own shard into it, and
-// those that it fetches from other hosts, and then publishes; whoever reads waits until all of them have. The shard of
-// a unit that the host does not keep, or that is one shard, is memory of this rank only: its writes and reads ask
-// nobody.
+// The host's ranks of a shard group have such a unit in one file that each maps. Each writes into it its own shard and
+// the shards that it fetches from other hosts, and then publishes. Readers wait until all have published. The shard of
+// a unit that the host does not keep, or that is one shard, is memory of this rank only, without waits.
 //
 // The mapping that operators get is without the right to write. In builds with FSDP_POISON it is out of reach while the
 // unit is released, so that a use without a gather is a fault. Where the unit lies on a disk, what is released does not
@@ -73,7 +72,7 @@ class UnitMemory {
   std::vector<int> sharers_;  // the host's other ranks of the shard group, by their numbers
   std::vector<UnitMember> members_;
   std::shared_ptr<Mapping> full_;  // none where it is not shared
-  // Of both mappings of a shared unit, where it lies on a disk.
+  // Pages of both mappings of a shared unit, if it lies on a disk.
   std::vector<memory::FilePages> whole_;
   char* writable_ = nullptr;
   torch::Tensor shard_;

@@ -15,7 +15,7 @@ namespace {
 // A rank that waits for so long waits for what does not come by itself.
 constexpr std::chrono::milliseconds kStalled{20};
 
-// Whether some ranks have waited, in the same wait, from one question to a later one.
+// True if some ranks have waited, in the same wait, from one question to a later one.
 class StallDetector {
  public:
   bool operator()(const Ranks& ranks, std::span<const int> asked) {

@@ -1,5 +1,5 @@
-// A unit's reductions among the ranks of one host: each rank adds up its slice of the gradients that all have offered
-// (host_gradients.h); replicas of a shard then copy each other's slices, from sum to sum.
+// A unit's reductions among the ranks of one host. Each rank adds up its slice of the offered gradients
+// (host_gradients.h). Replicas of a shard then copy each other's slices, from sum to sum.
 //
 // The slice is added up as soon as every rank has offered its gradients and this rank comes by: when it begins a
 // reduction, of this or another unit, or waits for anything. One reduction of a unit is under way at a time. Plain
@@ -34,8 +34,8 @@ class SharedMemoryReduction final : public Work {
   void begin(const layout::GradientLayout& layout, uint64_t address, const std::vector<uint8_t>& present,
              const SumOfShard& sum);
   bool advance() override;
-  // Returns true when every rank has begun the reduction under way; false when those that have not cannot before this
-  // rank goes on: they wait themselves.
+  // Returns true when every rank has begun the reduction under way. Returns false if a rank cannot begin it before this
+  // rank continues, because it waits itself.
   bool wait_begun();
   // Returns when the sum is complete and no rank adds up this rank's gradients; replicas may still copy from the sum.
   void wait();
@@ -50,7 +50,7 @@ class SharedMemoryReduction final : public Work {
 
   HostGradients gradients_;
   std::vector<int> replicas_;
-  // Of the reduction under way.
+  // The layout of the reduction under way.
   const layout::GradientLayout* layout_ = nullptr;
   SumOfShard sum_;
   bool summed_ = false;

@@ -52,8 +52,8 @@ TEST(Batch, NamesATokenThatTheModelDoesNotHave) {
     return message_of<fsdp::Error>([&] { make_batch(file, starts, 3, 50257); });
   };
   EXPECT_EQ(error_of({0}),
-            name + "token 3 is 50257, and the model has a vocabulary of 50257. Use the tokenizer that the " +
-                "data was made with, or give the model its vocabulary.");
+            name + "token 3 is 50257, and the model has a vocabulary of 50257. Use the data's tokenizer, or set the " +
+                "model's --vocabulary to it.");
   EXPECT_THAT(error_of({2}), HasSubstr(name + "token 3 is 50257"));
   EXPECT_THAT(error_of({4}), HasSubstr(name + "token 7 is 60000"));  // a target
   EXPECT_TRUE(make_batch(file, {4}, 2, 50257).targets.equal(torch::tensor({{6, 7}}, torch::kInt64)));

@@ -140,7 +140,7 @@ def hostile():
         assert not (FOLDER / "target").exists()
 
     torch.save({"w": torch.ones(2), "x": Command()}, FOLDER / "command.pt")
-    refusal("command.pt", "asks Python for posix.system", "nothing that a file asks for is run")
+    refusal("command.pt", "calls posix.system of Python", "fsdp-convert runs no code of files")
     torch.save({"w": torch.ones(2)}, FOLDER / "old.pt", _use_new_zipfile_serialization=False)
     refusal("old.pt", "before PyTorch 1.6")
     (FOLDER / "plain.pkl").write_bytes(pickle.dumps({"w": [1, 2]}))

@@ -130,7 +130,7 @@ TEST_F(TrainAdapters, BeginOnACheckpointThatHasNone) {
   const Ending strict = tiny("run", job);
   EXPECT_EQ(strict.code, 2);
   EXPECT_THAT(strict.output,
-              AllOf(HasSubstr("lora_A.weight is missing"), HasSubstr("load what fits with --no-strict")));
+              AllOf(HasSubstr("lora_A.weight is missing"), HasSubstr("load the matching part with --no-strict")));
   const Ending lenient = tiny("run", job + " --no-strict");
   EXPECT_EQ(lenient.code, 0) << lenient.output;
   EXPECT_THAT(lenient.output, HasSubstr("begin anew: transformer.h.0.attn.c_attn.lora_A.weight"));

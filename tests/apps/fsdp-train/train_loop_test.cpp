@@ -90,7 +90,7 @@ TEST_F(TrainLoop, NamesAllCheckpointsWhereNoneCanBeLoaded) {
   for (const char* step : {"2", "4"}) fs::remove(folder_ / fmt::format("run/step-{}/manifest.json", step));
   const Ending again = tiny("run", "--steps 5 --ranks 2");
   EXPECT_EQ(again.code, 2) << again.output;
-  EXPECT_THAT(again.output, AllOf(HasSubstr("has no checkpoint to go on from"), HasSubstr("step-4 cannot be loaded"),
+  EXPECT_THAT(again.output, AllOf(HasSubstr("has no checkpoint to resume from"), HasSubstr("step-4 cannot be loaded"),
                                   HasSubstr("step-2 cannot be loaded"), HasSubstr("another --run")));
 }
 

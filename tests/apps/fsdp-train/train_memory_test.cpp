@@ -64,7 +64,7 @@ TEST_F(TrainMemory, IsRefusedWhereTheDiskHasNoRoomForTheFiles) {
       tiny_arguments("run", "--width 128 --layers 3 --offload optimizer --offload-directory disk --ranks 2") + "'");
   EXPECT_EQ(ending.code, 2) << ending.output;
   EXPECT_THAT(ending.output, AllOf(HasSubstr("  disk                does not fit: "), HasSubstr("needed for the files"),
-                                   HasSubstr("more room on the disk of 'disk' than there is")));
+                                   HasSubstr("the disk of 'disk' has too little free space")));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 

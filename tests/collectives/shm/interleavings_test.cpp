@@ -328,7 +328,7 @@ std::string Model::explore(size_t& states) {
     const std::vector<State> next = successors(state);
     bool ended = true;
     for (int rank = 0; rank < kRanks; ++rank) ended &= state.at[rank] == static_cast<int8_t>(programs_[rank].size());
-    require(ended || !next.empty(), "no rank can go on");
+    require(ended || !next.empty(), "no rank can continue");
     for (const State& one : next) {
       if (seen.insert(one.key()).second) open.push_back(one);
     }
@@ -360,7 +360,7 @@ TEST(Interleavings, ShowWhatEachQuestionIsFor) {
   EXPECT_THAT(Model(Omitted::Entered, Writes::Early).explore(states),
               ::testing::AnyOf("a shard is written while a rank reads it", "a version was lost"));
   EXPECT_THAT(Model(Omitted::EndedReads, Writes::Early).explore(states),
-              ::testing::AnyOf("no rank can go on", "a version was lost"));
+              ::testing::AnyOf("no rank can continue", "a version was lost"));
 }
 
 }  // namespace

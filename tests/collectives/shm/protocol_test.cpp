@@ -287,7 +287,7 @@ TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
     const std::string found =
         ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
     EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
-                ::testing::ContainsRegex(found + ", and no rank can go on"));
+                ::testing::ContainsRegex(found + ", so no rank can continue"));
     ++told;
     while (told < 3) std::this_thread::yield();  // the others find it too
   });
