@@ -25,7 +25,7 @@ constexpr int64_t kBatch = 32, kMostSteps = 5000, kPublishEvery = 20;
 constexpr size_t kMostWaiting = 4;
 constexpr double kGoodEnough = 0.01;
 
-// Batches between the simulation's thread and the one that trains.
+// Batches on their way from the simulation's thread to the training thread.
 class Queue {
  public:
   // Waits while the queue is full. Returns false if it was told to stop.
@@ -94,7 +94,7 @@ void control(const std::stop_token& stop, const Published& published, std::stop_
   }
 }
 
-// Whether the controller of any rank wants to stop: the same answer on every rank.
+// True on every rank if the controller of any rank wants to stop.
 bool ranks_stop(fsdp::World& world, bool here) {
   auto wants = torch::tensor(here ? 1 : 0);
   world.all_reduce_(wants);

@@ -1,5 +1,5 @@
-// A whole training program, to copy: samples that a thread reads ahead, a learning rate that rises and falls,
-// evaluation, checkpoints that any number of ranks resumes, and in the end the weights in a plain module.
+// A whole training program, to copy. A thread reads samples ahead, the learning rate rises and falls, and the model is
+// evaluated. Any number of ranks resumes the checkpoints. In the end the weights are in a plain module.
 //
 //   train [FOLDER [STEPS [RANKS]]]
 //

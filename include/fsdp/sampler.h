@@ -19,15 +19,15 @@ struct SamplerOptions {
   // 1, 2...
   bool shuffle = true;
   uint64_t seed = 0;
-  // An epoch that does not end with a step: true leaves out its last samples, fewer than a step's, so that each epoch
-  // begins with a step. false lets the step go on with the first samples of the next epoch, so that no sample is left
+  // For an epoch that does not end with a step. True leaves out its last samples, fewer than one step takes, so each
+  // epoch begins with a step. False completes the step with the first samples of the next epoch, so no sample is left
   // out. Either way each micro-batch is full.
   bool drop_last = false;
 };
 
-// Deals the samples of a data set to the micro-batches of a job, in the order of docs/determinism.md: micro-batch b of
-// rank r on N ranks has the number b * N + r, and consists of the samples that come in this place. With the same
-// options, a step sees the same samples on any number of ranks. There is no communication: each rank computes its own.
+// Deals the samples of a data set to the micro-batches of a job, in the order of docs/determinism.md. Micro-batch b of
+// rank r on N ranks has the number b * N + r, and takes the samples of that place. With the same options, a step sees
+// the same samples on any number of ranks. Each rank computes its own samples, without communication.
 //
 //   fsdp::Sampler sampler(data.size(), world, {.batch_size = 8, .micro_batches = 4, .seed = 1});
 //   sharded.set_gradient_divisor(4);
@@ -55,7 +55,7 @@ class Sampler {
 
   // Calls of next() per step: micro_batches / world.size().
   int64_t rounds() const;
-  // Of the micro-batch that the following next() returns: its number among those of its step, of all ranks together.
+  // The number of the next micro-batch, counted over all ranks of its step.
   int64_t micro_batch() const;
   // The epoch that the next sample of the job belongs to, from 0.
   int64_t epoch() const;

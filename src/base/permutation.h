@@ -12,8 +12,8 @@ namespace fsdp {
 
 // A permutation of 0 .. count-1, the same on every machine and standard library.
 //
-// A Feistel network over pairs of digits of a base whose square is at least count; numbers beyond count are sent
-// through again until one is within ("cycle walking"): Black and Rogaway, 2002, "Ciphers with arbitrary finite
+// A Feistel network over pairs of digits of a base whose square is at least count. A number beyond count goes through
+// it again until it is within ("cycle walking"): Black and Rogaway, 2002, "Ciphers with arbitrary finite
 // domains", https://web.cs.ucdavis.edu/~rogaway/papers/subset.pdf. The rounds mix by splitmix64 (Steele, Lea and Flood,
 // 2014, "Fast splittable pseudorandom number generators"). It serves to mix data, not to keep secrets.
 class Permutation {

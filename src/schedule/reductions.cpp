@@ -229,7 +229,7 @@ void Reductions::finish(std::span<const int64_t> account, std::span<const int> f
   begin_backward();
 }
 
-// As many buffers stay as a backward without stalls takes. Those that hold gradients of no_sync scopes stay as well.
+// As many buffers stay as a backward without stalls takes. Buffers with gradients of no_sync scopes stay as well.
 void Reductions::give_up_lent() {
   keeps_lent_ = std::exchange(peer_stalled_, false) ? kKeepsLent : std::max(keeps_lent_ - 1, 0);
   if (keeps_lent_ > 0 || !alike_) return;
