@@ -27,7 +27,7 @@ bool comes_with_weights(const Row& row, SampleForm form) {
   return form != SampleForm::Exported || !flag.starts_with("--lora");
 }
 
-// Of a text, unless one is chosen. Token files come with their own.
+// A text takes the run's tokenizer, unless one is chosen. Token files come with their own.
 void take_tokenizer(const Rows& given, const fs::path& run, Options& options) {
   std::error_code ignored;
   const bool has_one = fs::exists(run / "tokenizer.model", ignored) || fs::exists(run / "tokenizer.json", ignored);

@@ -46,7 +46,7 @@ struct ModelOptions {
   std::string lora_targets;  // empty: as model_choice.h says
 };
 
-// The options that somebody chose, on the command line or in a file, by their flags. All others have their defaults, or
+// The options chosen on the command line or in a file, by their flags. All others have their defaults, or
 // follow from these.
 struct Choices {
   std::set<std::string> flags;
@@ -83,7 +83,7 @@ struct Options {
   std::optional<int64_t> max_restarts;  // none: kRestarts where `elastic` or `hot_restart` asks for them, otherwise 0
   std::string elastic;                  // "2:4", the least and the most ranks (rank_range.h); empty: `ranks` alone
   bool hot_restart = false;
-  int64_t hang_timeout = 0;  // seconds; 0: nobody watches
+  int64_t hang_timeout = 0;  // seconds; 0: no watch
   static constexpr int64_t kRestarts = 10;
   int64_t restarts() const { return max_restarts.value_or(elastic.empty() && !hot_restart ? 0 : kRestarts); }
 
@@ -156,7 +156,7 @@ struct Options {
   bool watch = false;             // writes the report again while a run goes on
   std::string shell;              // of `completion`; one of kShells
 
-  // Of all ranks per step, in the run that goes on: `micro_batches` follow if they can.
+  // The sequences of all ranks per step in the resumed run: `micro_batches` follow if they can.
   std::optional<int64_t> sequences_per_step;
 
   models::Recomputation recomputation() const {

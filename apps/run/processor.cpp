@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using fsdp::files::GroupVersion;
 
-// Of x86-64, then of ARM: vectors, and products of bf16 numbers.
+// Flags of x86-64, then of ARM: vectors, and products of bf16 numbers.
 constexpr std::array kVectors = {"avx2", "fma", "avx512f", "asimd", "sve"};
 constexpr std::array kBf16 = {"avx512_bf16", "avx_ne_convert", "amx_bf16", "bf16", "svebf16"};
 

@@ -36,7 +36,7 @@ class Bytes final : public Tokenizer {
   File file() const override { return {.name = "tokenizer.json", .bytes = "{\"tokenizer\": \"bytes\"}\n"}; }
 };
 
-// GPT-2's characters for bytes: those that show stand for themselves, the others for 256 and up, in their order.
+// GPT-2's characters for bytes. A visible byte stands for itself; the others stand for 256 and up, in their order.
 bool shows(int byte) { return (byte > 32 && byte < 127) || (byte > 160 && byte != 173); }
 
 std::string utf8_of(int character) {  // below 0x800

@@ -305,7 +305,7 @@ void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, Emp
   if (world.rank() == 0) job.run.set(options.run);
 }
 
-// Of ranks on CPUs.
+// Warnings for ranks on CPUs.
 std::string warnings(const fsdp::World& world, const Options& options) {
   std::string text;
   if (!world.device().is_cpu()) return text;
