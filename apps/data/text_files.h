@@ -40,8 +40,8 @@ class TextFiles {
 
   // The end of the file that holds `position`.
   int64_t end_of_file(int64_t position) const;
-  // Equal for equal names below the path, sizes, times of change and content of the files. Of a text larger than
-  // kHashedWhole (content.h), samples of the content are hashed, and the beginnings and ends of its files.
+  // Equal for equal names below the path, sizes, times of change and content of the files. A text larger
+  // than kHashedWhole (content.h) is hashed in samples, with the beginnings and ends of its files.
   uint64_t fingerprint() const;
   // As those of a TokenSource.
   int64_t written() const;
