@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,20 +27,7 @@ namespace fsdp::engine {
 using report::Activity;
 using report::kNoUnit;
 using report::Recorder;
-
-// The state of a rank's backward. Four numbers per unit: those of schedule::Reductions::account, each for all units,
-// and whether the unit's shard has changed already.
-using Account = std::vector<int64_t>;
-
-// At the end of the backward.
-Account account_at_end(const schedule::Schedule& schedule);
-// In its midst, where only the reductions that were begun count.
-Account account_so_far(const schedule::Schedule& schedule);
-// True if the unit's shard changed before the end of the backward on some rank.
-bool changed(const Account& account, int unit);
-// A unit that changed before the end of the backward on some rank, and of which some rank has more gradients than were
-// reduced by then.
-std::optional<int> changed_too_early(const Account& account);
+using schedule::UnitCounts;
 
 class Agreement {
  public:
@@ -64,17 +50,17 @@ class Agreement {
     std::vector<int> gathered;  // then the units that ranks with the same shards need, by number
     bool ended = false;         // all ranks with a batch have ended their backward
     bool alike = true;          // these ranks did the same so far, and are at the same activity
-    Account account;            // the largest of all ranks, number by number
+    UnitCounts counts;          // the largest of all ranks
   };
   // This rank gathers the unit outside of a plan, for the operator of this name, if not empty. A collective, as are the
   // next three.
-  Round gathers(int unit, std::string_view operation, const Account& account);
+  Round gathers(int unit, std::string_view operation, const UnitCounts& counts);
   // This rank waits for the unit, and a peer does not gather it.
-  Round waits(int unit, const Account& account);
+  Round waits(int unit, const UnitCounts& counts);
   // This rank has ended its backward.
-  Round ends_backward(const Account& account);
+  Round ends_backward(const UnitCounts& counts);
   // This rank has no batch.
-  Round follow(const Account& account);
+  Round follow(const UnitCounts& counts);
   // True if all ranks reported in the last round that their reductions were as in the backward before.
   bool reductions_as_before() const { return as_before_; }
   // This rank has begun a gather that the plan foresaw.
@@ -91,7 +77,7 @@ class Agreement {
   };
   using Messages = std::vector<torch::Tensor>;
 
-  Round exchange(const Doing& activity, const Account& account);
+  Round exchange(const Doing& activity, const UnitCounts& counts);
   Messages all_gather(const torch::Tensor& message, const std::string& purpose);
   bool leads(const torch::Tensor& message) const;
   std::string describe(const torch::Tensor& message) const;

@@ -70,7 +70,7 @@ void Executor::gather(const Action& action, Order order, std::string_view operat
   if (unit.collectives->capabilities().one_sided) return begin_gather(action, order);
   // Outside of plans, ranks exchange the units that they gather.
   if (!action.foreseen) {
-    const Agreement::Round round = agreement_.gathers(action.unit, operation, account_so_far(schedule_));
+    const Agreement::Round round = agreement_.gathers(action.unit, operation, schedule_.counts_so_far());
     return take_part(round, &action);
   }
   begin_gather(action, order);
@@ -122,7 +122,7 @@ void* Executor::wait_gather(int id) {
 // A peer that left the plan waits for this rank in a round. There the peer learns which gathers it missed.
 void Executor::await_peers(int id) {
   const auto stalls = [&] { return units_[id]->collectives->gather_stalls(); };
-  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, account_so_far(schedule_)));
+  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, schedule_.counts_so_far()));
 }
 
 void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
