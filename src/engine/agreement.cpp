@@ -10,9 +10,9 @@ namespace fsdp::engine {
 
 namespace {
 
-// The words of a message, in this order: kind of activity, unit, operator, changes of the shards, gathers since the
-// last round, hash of the coming plans, 1 if reductions repeated the last backward, counts of units. The last bytes of
-// the name may be cut off.
+// The words of a message: kind of activity, unit, operator, changes of the shards, gathers since the last round, hash
+// of the coming plans, 1 if reductions repeated the last backward. Then the counts of the units. The last bytes of the
+// operator's name may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
                  kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
 
