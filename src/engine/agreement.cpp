@@ -175,10 +175,9 @@ std::string Agreement::describe(const torch::Tensor& message) const {
 
 // A peer that has taken fewer steps needs the shards before their last change, which are gone.
 void Agreement::check_can_go_on(const Messages& messages) const {
+  // The same on every rank, which then throw the same error.
   const auto leader =
-      leads(messages[group_.rank()])
-          ? messages.begin() + group_.rank()
-          : std::find_if(messages.begin(), messages.end(), [this](const torch::Tensor& one) { return leads(one); });
+      std::find_if(messages.begin(), messages.end(), [this](const torch::Tensor& one) { return leads(one); });
   for (auto other = messages.begin(); other != messages.end(); ++other) {
     if (leader == messages.end() || !leads(*other)) continue;
     const auto *ours = words_of(*leader), *theirs = words_of(*other);

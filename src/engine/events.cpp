@@ -1,5 +1,6 @@
 #include "engine/events.h"
 
+#include <string_view>
 #include <utility>
 
 #include "engine/full_scope.h"
@@ -19,6 +20,11 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   parts_.writer.publish_pieces();
   const Mode now = mode();
   const int64_t touched = parts_.recorder.touched();
+  FSDP_CHECK_UNIT(!written || operation != std::string_view(interpose::kSetData), parts_.units[*written]->name,
+                  "{} replaces a sharded parameter. Convert before shard: module->to(...) first, then fsdp::shard. To "
+                  "write the weights in another dtype, use save_pretrained. If forward initialises itself from its "
+                  "first batch, run one forward before fsdp::shard.",
+                  operation);
   FSDP_CHECK_UNIT(!written, parts_.units[*written]->name,
                   "{} writes a sharded parameter, and the write would be lost. Write inside "
                   "sharded.full_parameters(), or let an optimizer over the shards do it. Where forward writes: if it "

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <sstream>
 
 #include "support/message_of.h"
 #include "support/models.h"
@@ -18,6 +19,7 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_models::make_gpt;
 using torch::Tensor;
 
@@ -246,11 +248,45 @@ TEST(Guards, AnOperatorThatWritesAPieceAndTakesAParameterIsAnError) {
   });
 }
 
-TEST(Guards, ConvertingTheModuleAfterShardingIsAnError) {
-  with_sharded_gpt([](auto& model, auto&, auto&) {
-    EXPECT_THAT(message_of([&] { model.module->to(torch::kDouble); }),
-                AllOf(HasSubstr("module->to()"), HasSubstr("sharded parameter")));
-  });
+#ifdef FSDP_WITH_GLOO
+const std::vector<const char*> kBackends{"shm", "gloo"};
+#else
+const std::vector<const char*> kBackends{"shm"};
+#endif
+
+class GuardsOnRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, GuardsOnRanks, ::testing::Values(1, 2));
+
+TEST_P(GuardsOnRanks, ConvertingTheModuleAfterShardingSaysToConvertBefore) {
+  for (const char* backend : kBackends) {
+    run_ranks(GetParam(),
+              [](World& world) {
+                auto model = make_gpt();
+                auto sharded = shard(*model.module, world);
+                const auto says = AllOf(HasSubstr("module->to()"), HasSubstr("Convert before shard"),
+                                        HasSubstr("save_pretrained"), Not(HasSubstr("mask")));
+                EXPECT_THAT(message_of([&] { model.module->to(torch::kDouble); }), says);
+                EXPECT_THAT(message_of([&] { model.module->to(torch::kMeta); }), says);
+              },
+              {.backend = backend});
+  }
+}
+
+TEST_P(GuardsOnRanks, SavingTheModuleByTorchNamesSavePretrained) {
+  for (const char* backend : kBackends) {
+    run_ranks(GetParam(),
+              [](World& world) {
+                auto model = make_gpt();
+                auto sharded = shard(*model.module, world);
+                const auto save = [&] {
+                  std::ostringstream file;
+                  torch::save(model.module, file);
+                };
+                EXPECT_THAT(message_of(save),
+                            AllOf(HasSubstr("torch::save"), HasSubstr("save_pretrained on every rank")));
+              },
+              {.backend = backend});
+  }
 }
 
 TEST(Guards, AStepBetweenForwardAndBackwardIsAnError) {
