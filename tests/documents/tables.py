@@ -119,7 +119,9 @@ BEFORE = {
         "fsdp-train --data tokens --model llama-tiny --ranks 2 --steps 2 --batch 1 --validate-every 1 "
         "--sample-length 8 --export --run runs/first && cp -r runs/first runs/other"
     ),
-    ("docs/trainer_options.md", "--warmpu"): "printf '[data]\\ntext = \"src\"\\n[output]\\nsample_every = 3\\n' > run.toml",
+    ("docs/trainer_options.md", "--warmpu"): (
+        "printf '[data]\\ntext = \"src\"\\n[output]\\nsample_every = 3\\n' > run.toml"
+    ),
     ("docs/metrics.md", "fsdp-train report"): (
         "for run in run run/a run/b run/c; do "
         "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
