@@ -102,7 +102,7 @@ def app_problems(root):
         room = path.relative_to(root / "apps").parts[0]
         name = path.relative_to(root)
         if room not in APP_ROOMS:
-            yield f"{name}: {room} is not a room of apps/; add it to tools/check_rooms.py and docs/design.md"
+            yield f"{name}: {room} is not a room of apps/; add it to tools/check_rooms.py and docs/internals.md"
             continue
         text = path.read_text()
         if path.name == "main.cpp" and "AT_PROGRAM_START(" not in text:

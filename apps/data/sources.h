@@ -12,9 +12,9 @@ struct Source {
   double weight = 1;  // its share of what is trained on is weight / the sum of all weights
 };
 
-// One path as it stands, of weight 1; or several, each with a colon and its weight, with commas between them. Throws
-// fsdp::Error for a path without a weight among several, and a weight that is no number above 0. A text without weights
-// is several paths if one of its parts exists. Whether all paths are there shows when they are opened.
+// One path as it stands, of weight 1; or several, each with a colon and its weight, with commas between them. A text
+// without weights is several paths if one of its parts exists. Throws fsdp::Error for a path without a weight among
+// several, and for a weight that is not a number above 0. Missing paths are errors when they are opened.
 std::vector<Source> sources_in(const std::string& text);
 
 // The text with each path in it replaced; weights stay as they are.

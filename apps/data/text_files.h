@@ -17,10 +17,10 @@ namespace data {
 // ones, of which there may be more than a process may map (proc(5): vm.max_map_count), are opened when they are read.
 class TextFiles {
  public:
-  // `path`: a file that looks like text (no NUL byte in its first 8 KiB, and no other form, text_kind.h), whose bytes
-  // are the text as they are; or a folder, of which every such file is a part, in the order of their paths, each ended
-  // by a newline. Hidden files and folders in it, whose names begin with a dot, are not. Links to files are followed,
-  // and those to folders are not. Throws fsdp::Error that names what is missing, unreadable, empty or no text.
+  // `path` is a file or a folder. A file must look like text: no NUL byte in its first 8 KiB, and no other form
+  // (text_kind.h). Its bytes are the text. Every such file of a folder is a part of the text, in the order of their
+  // paths, each ended by a newline. Hidden files and folders (".name") are left out. Links to files are followed, links
+  // to folders are not. Throws fsdp::Error with the path that is missing, unreadable, empty or not text.
   explicit TextFiles(const std::filesystem::path& path);
 
   int64_t size() const { return files_.back().end; }  // bytes
@@ -40,8 +40,8 @@ class TextFiles {
 
   // The end of the file that holds `position`.
   int64_t end_of_file(int64_t position) const;
-  // Equal for equal names below the path, sizes, times of change and content of the files. Of the content of a text
-  // beyond kHashedWhole (content.h) a part counts, and the beginnings and ends of its files.
+  // Equal for equal names below the path, sizes, times of change and content of the files. A text larger
+  // than kHashedWhole (content.h) is hashed in samples, with the beginnings and ends of its files.
   uint64_t fingerprint() const;
   // As those of a TokenSource.
   int64_t written() const;

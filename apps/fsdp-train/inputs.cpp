@@ -39,7 +39,7 @@ std::vector<data::Source> sources_of(const Options& options) try {
   return {};
 }
 
-// Whether a tokenizer, which may have to be trained, reads a text: that may take long.
+// True if a tokenizer encodes a text. It may have to be trained first; both may take long.
 bool encodes(const Options& options) {
   if (options.tokenizer == "bytes") return false;
   if (!options.text.empty()) return true;
@@ -47,7 +47,7 @@ bool encodes(const Options& options) {
   return std::ranges::any_of(sources, [](const auto& source) { return !data::names_token_files(source.path); });
 }
 
-// Of the tokenizer that is to be trained; 0: none is.
+// The vocabulary of the tokenizer to be trained; 0 if none is.
 int64_t trained_vocabulary(const Options& options) {
   if (!options.tokenizer.starts_with(kTrainWord)) return 0;
   return whole_number_in(options.tokenizer.substr(kTrainWord.size())).value_or(0);
@@ -116,7 +116,7 @@ void open_parts(const Options& options, Inputs& inputs) {
   inputs.problems.insert(inputs.problems.end(), problems.begin(), problems.end());
 }
 
-// Whether --init-from can be weights: more is known when they are loaded.
+// A sentence if --init-from cannot be weights; otherwise empty. Loading them checks more.
 std::string weights_problem(const std::string& path) {
   std::error_code ignored;
   if (sample_form(path) == SampleForm::Checkpoint) return "";

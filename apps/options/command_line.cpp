@@ -157,7 +157,7 @@ void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLi
   options.data = options.validation;
 }
 
-// Of the file and of the flags before it, as they were given.
+// The options given in the file and by the flags.
 Choices choices_of(const ConfigurationFile& file, const Rows& in_flags, const Options& options) {
   Choices chosen;
   for (const Row* row : file.given) chosen.flags.insert(row->flag);

@@ -19,8 +19,8 @@ ModelChoice choose_model(const ModelOptions& options);
 // Writes a shape that no name stands for into the options, in full.
 void spell_out(const models::ModelConfig& shape, ModelOptions& options);
 
-// A sentence where the folder of --init-from has a GPT-2 with fewer positions than --context; otherwise empty. Of more
-// positions the first are loaded.
+// A sentence if the folder of --init-from has a GPT-2 with fewer positions than --context; otherwise empty. If it has
+// more, the first are loaded.
 std::string positions_problem(const Options& options);
 
 }  // namespace trainer

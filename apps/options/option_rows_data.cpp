@@ -65,8 +65,8 @@ Group data_group() {
              "bytes, a tokenizer's file or folder, or train: and a vocabulary of 260 to 1000000, such as train:4096"},
         kTrain | kPrepare | kSample, "TOKENIZER", "",
         "Makes tokens of a text: bytes; a sentencepiece model; a tokenizer.json of Hugging Face, or a folder with "
-        "one, or with vocab.json and merges.txt; or train:VOCABULARY, which trains a sentencepiece model of that size "
-        "on the text."},
+        "one, or with vocab.json and merges.txt. train:VOCABULARY trains a sentencepiece model of that size on the "
+        "text."},
        {"--cache", &O::cache, Anything{}, kTrainAndPrepare, "FOLDER", "~/.cache/fsdp",
         "Keeps the tokens of texts, and trained tokenizers, in this folder."},
        {"--kind", &O::kind, words(kTokenKinds), kPrepare, "KIND", "",

@@ -20,11 +20,12 @@ struct Job {
   bool is_known = false;                          // the job runs: `ranks` is their number, not what was asked for
 };
 
-// Fills in the number of ranks, the greatest where it is elastic, and what follows from it: micro-batches from
-// --tokens-per-step, or from the step of the run that goes on; steps from --epochs and at most --steps, and what has no
-// value in --warmup, --decay-steps and
-// --muon-lr. With --epochs and unknown data, what follows from the steps stays as it is. May be called again when more
-// is known. Returns what cannot be, a sentence each.
+// Fills in the number of ranks (the greatest of an elastic run) and the options that follow from it:
+// - the micro-batches, from --tokens-per-step, or from the step of the resumed run;
+// - the steps, from --epochs and at most --steps;
+// - --warmup, --decay-steps and --muon-lr, if they have no value.
+// With --epochs and unknown data, the options that follow from the steps stay as they are. May be called again when
+// more is known. Returns the contradictions, a sentence each.
 std::vector<std::string> resolve(Options& options, const Job& job);
 
 // The windows of context + 1 tokens that so many tokens have, each beginning with the last token of the one before.

@@ -14,7 +14,7 @@ std::string flag_meant(std::string_view flag);
 // The same by the spelling: for the word of another trainer that is nearest to `flag`; empty: none is near.
 std::string flag_meant_by_spelling(std::string_view flag);
 
-// Of the values that are allowed: the one that another trainer calls `value`, or the nearest by spelling; empty: none.
+// The allowed value that another trainer calls `value`, or the nearest by spelling; empty: none.
 std::string value_meant(std::string_view value, const std::vector<const char*>& allowed);
 
 // The options that do what another trainer's command `word` does: "--eval-only --run" for eval. A path follows them.

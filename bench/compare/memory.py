@@ -156,7 +156,7 @@ def render(result):
     for work in result["works"]:
         found = work["contestants"]
         lines += [f"{work['title']}:", "", *table(head, [cells(name, value) for name, value in found.items()]), ""]
-        lines += ["Of these, as `ShardedModel::memory()` counts, and by the formula:", "", *render_parts(work), ""]
+        lines += ["The library's part, as `ShardedModel::memory()` counts it, and by the formula:", "", *render_parts(work), ""]
     return lines[:-1]
 
 

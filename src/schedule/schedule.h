@@ -1,4 +1,4 @@
-// The state machine that decides when units are gathered, released and reduced (docs/design.md, "The schedule").
+// The state machine that decides when units are gathered, released and reduced (docs/internals.md, "The schedule").
 //
 // It is the only interface to its parts, and so has many functions. Most call one part (residency, reductions, the
 // orders of use, the record) in a line, so that no caller can change one part without the others.
