@@ -71,6 +71,7 @@ def picture_problems(name, printed):
 
 def problems(build):
     commands.require("tmux", "tmux")
+    commands.require("pgrep", "procps")
     make_pictures = tool()
     os.environ["PATH"] = commands.search_path(build)
     os.environ.pop("COLUMNS", None)
