@@ -47,9 +47,9 @@ Group shown_and_kept() {
         "file begin anew (adapters, a head); extra ones are skipped. If the vocabulary is larger than in the file, its "
         "first rows are loaded. States of another optimizer begin anew, and moments of another dtype are converted."},
        {"--resume", &O::resume, Anything{}, kTrain, "RUN", "",
-        "Resumes the run in this folder, with its options from RUN/config.toml and the options given here, or from one "
-        "of its checkpoints, RUN/step-N. With auto it resumes the run in --run, if there is one; with never it does "
-        "not. Data, model, tokens per step, seed and optimizer stay the run's."},
+        "Resumes the run in this folder, or from one of its checkpoints, RUN/step-N. Its options are those in "
+        "RUN/config.toml and those given here. With auto it resumes the run in --run, if there is one; with never it "
+        "does not. Data, model, tokens per step, seed and optimizer stay the run's."},
        {"--export", &O::export_model, Anything{}, kTrain, "", "",
         "Writes RUN/model at the end, a folder that Hugging Face's transformers reads."},
        {"--export-best", &O::export_best, Anything{}, kTrain, "", "",

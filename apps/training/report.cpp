@@ -44,11 +44,11 @@ void write_settings(const Options& options, const tokenizers::Tokenizer* tokeniz
 }  // namespace
 
 Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
-               double peak_flops, RunLock& lock)
+               const MeasuredPeak& peak, RunLock& lock)
     : options_(options),
       tokenizer_(tokenizer),
       lock_(lock),
-      peak_flops_(peak_flops),
+      peak_(peak),
       flops_per_token_(models::flops_per_token(options.model, options.model.context, frozen_parameters(options))),
       terminal_(standard_output()),
       progress_(options.steps, options.log_every, terminal_),
@@ -91,7 +91,7 @@ void Report::add_speed(StepRecord& record) {
   record.seconds = seconds_since_beginning();
   record.seconds_left = static_cast<double>(options_.steps - record.step) * seconds_a_step_;
   record.tokens_per_second = tokens / training_seconds_;
-  record.mfu = flops_per_token_ * tokens / (record.step_seconds * peak_flops_);
+  record.mfu = flops_per_token_ * tokens / (record.step_seconds * peak_.flops());
   const ProcessMemory memory = process_memory();
   record.memory_bytes = memory.resident_bytes;
   record.peak_memory_bytes = memory.peak_bytes;
@@ -156,7 +156,7 @@ void Report::finish(int64_t steps_done, const std::string& sample, const std::st
     memory += fmt::format("files     {:>10}   of activations at most, on rank 0\n",
                           short_bytes(static_cast<size_t>(stored_bytes_)));
   }
-  print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_flops_), memory,
+  print(fmt::format("\n{}{}checkpoint: {}\n", step_times_.text(peak_.flops()), memory,
                     options_.no_save ? "none, as --no-save asks" : options_.checkpoint_folder(steps_done)));
   if (!best.empty()) print(fmt::format("best:       {}\n", best));
   tell_fall(steps_done);

@@ -17,6 +17,7 @@
 #include "tokenizers/tokenizer.h"
 #include "training/folder_repair.h"
 #include "training/loss_trend.h"
+#include "training/measured_peak.h"
 #include "training/step_times.h"
 
 namespace trainer {
@@ -24,11 +25,10 @@ namespace trainer {
 class Report {
  public:
   // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
-  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails. `peak_flops`: floating-point
-  // operations per second that the job can reach (peak_flops.h).
-  // `lock`, on the run folder, and the tokenizer live as long as the report.
-  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start, double peak_flops,
-         RunLock& lock);
+  // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails.
+  // `peak`, which each step is a share of, `lock`, on the run folder, and the tokenizer live as long as the report.
+  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
+         const MeasuredPeak& peak, RunLock& lock);
 
   // Before the first step.
   void begin(int64_t steps_done) { progress_.begin(steps_done); }
@@ -78,7 +78,8 @@ class Report {
   Options options_;
   const tokenizers::Tokenizer* tokenizer_;
   RunLock& lock_;
-  double peak_flops_, flops_per_token_;
+  const MeasuredPeak& peak_;
+  double flops_per_token_;
   Terminal terminal_;
   Progress progress_;
   MetricsFile metrics_;

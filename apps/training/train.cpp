@@ -183,8 +183,8 @@ void record_failure(Report& report, int64_t steps_done, const std::exception& er
 }
 
 // The last record says how it ended.
-int run_recorded(Training& training, const Resumed& resumed, Report* report) {
-  TrainingLoop loop(training, resumed, report);
+int run_recorded(Training& training, MeasuredPeak& peak, const Resumed& resumed, Report* report) {
+  TrainingLoop loop(training, peak, resumed, report);
   training.job.trains.set();
   const HangWatch watch(std::chrono::seconds(training.options.hang_timeout), watched(training), training.phase,
                         training.job.hangs);
@@ -207,11 +207,12 @@ int run_recorded(Training& training, const Resumed& resumed, Report* report) {
 }
 
 // Measured once in a job, as long as its ranks are as many.
-double peak_flops_of(fsdp::World& world, const Options& options, JobMemory& job) {
+MeasuredPeak peak_of(fsdp::World& world, const Options& options, JobMemory& job) {
   const bool is_known = job.attempt > 0 && options.elastic.empty() && job.peak_flops.get() > 0;
-  const double peak = is_known ? job.peak_flops.get() : measured_peak_flops(world, compute_dtype_of(options));
-  if (world.rank() == 0) job.peak_flops.set(peak);
-  return peak;
+  const auto measure = [&world, dtype = compute_dtype_of(options)] { return measured_peak_flops(world, dtype); };
+  const double flops = is_known ? job.peak_flops.get() : measure();
+  if (world.rank() == 0) job.peak_flops.set(flops);
+  return {flops, measure};
 }
 
 // Before the model is sharded: then no gradient is kept for these, and no optimizer state.
@@ -259,11 +260,11 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
   training.show_settings();
   if (!is_shared) check_folder_is_shared(world, options.run);
-  const double peak_flops = peak_flops_of(world, options, job);
+  MeasuredPeak peak = peak_of(world, options, job);
   std::optional<Report> report;
   if (world.rank() == 0) {
     const ProcessStart start = process_start(world, options, resumed.steps_recorded());
-    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak_flops, *lock); });
+    blaming_input(bad_input, [&] { report.emplace(options, corpus.tokenizer.get(), start, peak, *lock); });
     if (!resumed.told.empty()) report->tell(resumed.told);
     report->data(data_record_of(corpus, resumed.steps_recorded()));
     if (!resumed.passed_over.empty()) report->event(resumed.steps_recorded(), resumed.passed_over);
@@ -271,7 +272,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
     report->begin(resumed.steps_recorded());
   }
   blaming_input(bad_input, [&] { leave_later_steps(training, resumed.steps_done); });
-  return run_recorded(training, resumed, report ? &*report : nullptr);
+  return run_recorded(training, peak, resumed, report ? &*report : nullptr);
 }
 
 // Their number decides bits (docs/determinism.md): a job that goes on after a failure, on fewer ranks too, keeps it.

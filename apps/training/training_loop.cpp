@@ -9,6 +9,7 @@
 
 #include "generation/generate.h"
 #include "planning/activation_text.h"
+#include "planning/run_time.h"
 #include "run/first_rank.h"
 #include "training/evaluate.h"
 #include "training/held_run.h"
@@ -24,8 +25,9 @@ bool is_multiple(int64_t step, int64_t every) { return every > 0 && step % every
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Training& training, const Resumed& resumed, Report* report)
+TrainingLoop::TrainingLoop(Training& training, MeasuredPeak& peak, const Resumed& resumed, Report* report)
     : training_(training),
+      peak_(peak),
       report_(report),
       steps_done_(resumed.steps_done),
       state_(resumed.state),
@@ -66,8 +68,9 @@ void TrainingLoop::finish_step(StepOutcome outcome) {
   agree_on_stop();
   const bool validates = training_.options.validates_after(steps_done_);
   const bool is_best = validates && validate(outcome.record);
+  if (report_ != nullptr) outcome.record.memory = memory_parts(training_);  // before a measurement has any
+  const std::string new_peak = check_peak(outcome.ranks);
   if (report_ != nullptr) {
-    outcome.record.memory = memory_parts(training_);
     outcome.record.step_seconds += report_seconds_;
     *outcome.record.other_seconds += report_seconds_;
     const auto begin = std::chrono::steady_clock::now();
@@ -76,6 +79,7 @@ void TrainingLoop::finish_step(StepOutcome outcome) {
     report_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   event(outcome.event);
+  event(new_peak);
   finish_save(Wait::Never);
   tell_activation_decision();
   find_slow_rank(outcome.ranks);
@@ -167,6 +171,17 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
     event(fmt::format("rank {} is slow: its steps take {:.1f} times as long as the others', which wait for it",
                       slow->rank, slow->times));
   }
+}
+
+// By the time of the passes, which each rank has of all: the ranks decide alike.
+std::string TrainingLoop::check_peak(const std::vector<StepFacts>& ranks) {
+  double seconds = 0;
+  for (const StepFacts& rank : ranks) seconds = std::max(seconds, rank.seconds);
+  const bool are_these = ranks.size() == static_cast<size_t>(training_.world.size());  // others had another peak
+  if (!are_these || seconds <= 0) return "";
+  const std::string text = peak_.check(flops_of_step(training_.options) / seconds);
+  if (training_.world.rank() == 0) training_.job.peak_flops.set(peak_.flops());
+  return text;
 }
 
 bool TrainingLoop::save(bool due_by_clock) {

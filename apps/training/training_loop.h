@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/step_record.h"
+#include "training/measured_peak.h"
 #include "training/report.h"
 #include "training/run_resume.h"
 #include "training/run_saves.h"
@@ -19,7 +20,7 @@ namespace trainer {
 // The loop of one rank; only rank 0 has a report. All ranks decide alike, from what they told each other in a step.
 class TrainingLoop {
  public:
-  TrainingLoop(Training& training, const Resumed& resumed, Report* report);
+  TrainingLoop(Training& training, MeasuredPeak& peak, const Resumed& resumed, Report* report);
 
   // Trains until the steps are done, patience has run out or a signal asks to stop, and saves. Returns the signal, 0
   // for none. Throws fsdp::Error when a step fails, or the last checkpoint cannot be saved. A collective.
@@ -51,6 +52,8 @@ class TrainingLoop {
   bool patience_is_over() const;
   bool data_is_over() const;
   void find_slow_rank(const std::vector<StepFacts>& ranks);
+  // A note for the user if the peak was measured again. A collective.
+  std::string check_peak(const std::vector<StepFacts>& ranks);
   // Ranks before these began a checkpoint that is not there, and no other one is under way.
   bool owes_save() const { return unsaved_ > 0 && !(save_ && !save_->best); }
   bool save(bool due_by_clock);  // whether it was time to
@@ -70,6 +73,7 @@ class TrainingLoop {
   void event(const std::string& text);
 
   Training& training_;
+  MeasuredPeak& peak_;
   Report* report_;  // null on all ranks but the first
   int64_t steps_done_;
   ResumeState state_;

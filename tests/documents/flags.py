@@ -5,7 +5,8 @@ import subprocess
 
 from documents import commands, pages
 
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("cluster", "faq", "metrics", "strategies", "tips", "trainer"))]
+DOCS = ["cluster", "faq", "metrics", "strategies", "tips", "trainer", "trainer_data", "trainer_going_on", "trainer_options"]
+PAGES = ["README.md", *(f"docs/{name}.md" for name in DOCS)]
 COMMANDS = ["", "prepare", "sample", "report"]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 # Of torchrun, SLURM and other programs.

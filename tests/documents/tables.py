@@ -17,6 +17,9 @@ RUN = [
     "docs/tips.md",
     "docs/tracing.md",
     "docs/trainer.md",
+    "docs/trainer_data.md",
+    "docs/trainer_going_on.md",
+    "docs/trainer_options.md",
     "examples/README.md",
     "recipes/gpt2.toml",
     "recipes/llama.toml",
@@ -48,10 +51,18 @@ INSTEAD = {
         "--ranks 2\n": "--ranks 2 --steps 4 --sample-length 8\n",
         "--ranks 2 --steps 500 --batch 8": "--ranks 2 --steps 4 --batch 8",
         "--validate-every 100 --save-every 200": "--validate-every 2 --save-every 2",
-        "--steps 500 --elastic 1:2 --save-minutes 10": "--steps 2 --sample-length 8 --elastic 1:2",
         "--sample-length 120": "--sample-length 8",
         "--sample-length 60": "--sample-length 8",
-        "bible.txt:3,code/:1 --steps 500": "kjv.txt:3,recipes/:1 --steps 2 --sample-length 8",
+    },
+    "docs/trainer_data.md": {
+        "--text letters/ --ranks 2": "--text recipes/ --ranks 2 --steps 2 --sample-length 8",
+        "--text letters/ --tokenizer train:1024": "--text src/ --tokenizer train:512",
+        "--data tokens --ranks 2": "--data tokens --ranks 2 --steps 2 --sample-length 8",
+        "bible.txt:3,code/:1 --steps 500": "README.txt:3,recipes/:1 --steps 2 --sample-length 8",
+    },
+    "docs/trainer_going_on.md": {
+        "--resume runs/first --steps 1_000": "--resume runs/first --steps 4",
+        "--steps 500 --elastic 1:2 --save-minutes 10": "--steps 2 --sample-length 8 --elastic 1:2",
         "--text letters.txt --lr 1e-4": "--text recipes --lr 1e-4 --steps 1 --run runs/more --sample-length 8",
         "--text letters.txt --lora 8": "--text recipes --lora 8 --steps 1 --run runs/adapted --sample-length 8",
         "FOLDER": "runs/other/model",
@@ -93,7 +104,7 @@ IN_CI = {
 
 # Commands that end with another exit code than 0.
 EXIT_CODES = {
-    ("docs/trainer.md", "--warmpu"): 2,
+    ("docs/trainer_options.md", "--warmpu"): 2,
 }
 
 # Run before a command: makes what its page takes for granted.
@@ -102,11 +113,15 @@ BEFORE = {
         "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run run && "
         "fsdp-convert run/step-2 dcp/step-300 --to dcp"
     ),
-    ("docs/trainer.md", "--init-from"): (
-        "fsdp-train --data tokens --model llama-tiny --ranks 1 --steps 1 --batch 1 "
-        "--sample-length 8 --export --run runs/other"
+    ("docs/trainer_data.md", "bible.txt:3"): "cp docs/README.md README.txt",
+    ("docs/trainer_going_on.md", "--resume runs/first"): (
+        "fsdp-train prepare --text src --tokenizer train:512 --output tokens && "
+        "fsdp-train --data tokens --model llama-tiny --ranks 2 --steps 2 --batch 1 --validate-every 1 "
+        "--sample-length 8 --export --run runs/first && cp -r runs/first runs/other"
     ),
-    ("docs/trainer.md", "--warmpu"): "printf '[output]\\nsample_every = 3\\n' > run.toml",
+    ("docs/trainer_options.md", "--warmpu"): (
+        "printf '[data]\\ntext = \"src\"\\n[output]\\nsample_every = 3\\n' > run.toml"
+    ),
     ("docs/metrics.md", "fsdp-train report"): (
         "for run in run run/a run/b run/c; do "
         "fsdp-train --text recipes --ranks 1 --steps 2 --batch 1 --sample-length 8 --run $run; done"
@@ -117,6 +132,7 @@ BEFORE = {
 # What a command leaves, as paths in the folder.
 LEAVES = {
     ("docs/formats.md", "model.pt"): ["model.pt", "model/model.safetensors", "step-300/manifest.json"],
+    ("docs/trainer_data.md", "--output tokens"): ["tokens/files.json", "tokens/tokenizer.model"],
     ("docs/trainer.md", "--output tokens"): ["tokens/files.json", "tokens/tokenizer.model"],
     ("docs/trainer.md", "--run runs/first"): [
         "runs/first/config.toml",

@@ -1,5 +1,5 @@
-"""A call of a run fails: training goes on, or ends with an error, as docs/trainer.md says; and a run that is started
-again as it was ends with the weights of one that was not disturbed."""
+"""A call of a run fails: training goes on, or ends with an error, as docs/trainer_going_on.md says; and a run that is
+started again as it was ends with the weights of one that was not disturbed."""
 
 import errno
 import random

@@ -38,7 +38,7 @@ class Chart extends Panel {
                        .filter(point => point.x >= this.x.low && point.x <= this.x.high);
     const range =
         rangeOf(inside.map(point => point.mean), {...this.spec, log: this.isLog, outliers: this.choices.outliers});
-    this.y = scaleOf(...range, HEIGHT - MARGIN.bottom, MARGIN.top, this.isLog);
+    this.y = verticalScale(range, this.isLog);
   }
 
   paint(content) {
@@ -47,10 +47,10 @@ class Chart extends Panel {
         visible.flatMap(run => run.events.map(event => ({x: placeOf(run, axis, event.step), text: event.text, run})));
     this.events = placed.filter(event => event.x >= this.x.low && event.x <= this.x.high);
     for (const run of visible) {
-      const marks = svg('g', {class: `run-${run.index % 8}`});
+      const marks = svg('g', {class: colourOf('run', run.index)});
       drawEvents(marks, this.events.filter(event => event.run === run), this.x, this.events.length <= 12);
       content.before(marks);
-      const group = svg('g', {class: `run-${run.index % 8}`});
+      const group = svg('g', {class: colourOf('run', run.index)});
       for (const curve of this.drawn.filter(drawn => drawn.run === run)) drawCurve(group, curve, this.x, this.y);
       content.append(group);
     }

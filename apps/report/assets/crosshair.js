@@ -18,7 +18,7 @@ function pointAt(panel, at, hasPointer) {
   panel.cursor.append(svg('line', {x1: place, x2: place, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom}));
   for (const value of values.filter(({x, y}) => x >= panel.x.low && x <= panel.x.high && Number.isFinite(y)))
     panel.cursor.append(
-        svg('circle', {class: `${value.kind}-${value.index % 8}`, r: 3.5, cx: panel.x.place(value.x), cy: value.y}));
+        svg('circle', {class: colourOf(value.kind, value.index), r: 3.5, cx: panel.x.place(value.x), cy: value.y}));
   if (!hasPointer) return;
   const {name, format} = AXES[panel.choices.axis];
   panel.tooltip.replaceChildren(html('div', {class: 'title'}, `${name} ${format(at)}`), ...values.map(valueRow));

@@ -7,11 +7,13 @@ const MARGIN = {
   bottom: 24
 };
 const HEIGHT = 250;
+const CHARACTER = 6.5;  // of a label, in pixels
+const ROOM = 14;         // between the middles of two labels, one above the other; or between two in a row
 const AXES = {
   step: {
     name: 'step',
     format: value => Math.round(value).toLocaleString('en'),
-    short: shortStep,
+    short: value => shortStep(Math.round(value)),
     ticks: (...range) => linearTicks(...range).filter(Number.isInteger)
   },
   tokens: {name: 'tokens', format: FORMATS.count, short: FORMATS.count, ticks: linearTicks},
@@ -55,17 +57,21 @@ function drawAxes(picture, x, y, axis, format) {
   const left = MARGIN.left;
   const right = x.place(x.high);
   const bottom = HEIGHT - MARGIN.bottom;
-  for (const tick of (y.log ? logTicks : linearTicks)(y.low, y.high, 7)) {
+  for (const tick of withEnds((y.log ? logTicks : linearTicks)(y.low, y.high, 7), y, ROOM)) {
     const at = y.place(tick).toFixed(1);
     picture.append(
         svg('line', {class: 'grid', x1: left, x2: right, y1: at, y2: at}),
         svg('text', {x: left - 6, y: at, dy: '.35em', 'text-anchor': 'end'}, format(tick)));
   }
-  for (const tick of axis.ticks(x.low, x.high, Math.max(2, Math.floor((right - left) / 90)))) {
-    const at = x.place(tick).toFixed(1);
+  const widest = Math.max(axis.short(x.low).length, axis.short(x.high).length) * CHARACTER;
+  const ticks = axis.ticks(x.low, x.high, Math.max(2, Math.floor((right - left) / 90)));
+  for (const tick of withEnds(ticks, x, widest + ROOM)) {
+    const at = x.place(tick);
+    const label = axis.short(tick);
+    const middle = Math.min(at, right + MARGIN.right - label.length * CHARACTER / 2);  // inside of the picture
     picture.append(
-        svg('line', {class: 'axis', x1: at, x2: at, y1: bottom, y2: bottom + 4}),
-        svg('text', {x: at, y: bottom + 16, 'text-anchor': 'middle'}, axis.short(tick)));
+        svg('line', {class: 'axis', x1: at.toFixed(1), x2: at.toFixed(1), y1: bottom, y2: bottom + 4}),
+        svg('text', {x: middle.toFixed(1), y: bottom + 16, 'text-anchor': 'middle'}, label));
   }
   picture.append(svg('line', {class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom}));
 }

@@ -14,4 +14,7 @@ function svg(tag, attributes = {}, ...children) {
   return dress(document.createElementNS(SVG, tag), attributes, children);
 }
 
-function swatch(kind, index) { return html('span', {class: `swatch ${kind}-${index % 8}`}); }
+// Runs beyond the eighth have the colours of the first ones again.
+function colourOf(kind, index) { return `${kind}-${kind === 'run' ? index % 8 : index}`; }
+
+function swatch(kind, index) { return html('span', {class: `swatch ${colourOf(kind, index)}`}); }

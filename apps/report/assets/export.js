@@ -35,7 +35,7 @@ function standalone(panel) {
       svg('text', {...text, x: 12, 'font-size': 14, 'font-weight': 600}, panel.name), picture);
   let right = panel.width - 12;
   for (const {kind, index, name} of panel.legend().reverse()) {
-    const colour = getComputedStyle(document.documentElement).getPropertyValue(`--${kind}-${index % 8}`);
+    const colour = getComputedStyle(document.documentElement).getPropertyValue(`--${colourOf(kind, index)}`);
     whole.append(svg('text', {...text, x: right, 'font-size': 12, 'text-anchor': 'end', fill: colour}, name));
     right -= 7 * name.length + 16;
   }

@@ -2,13 +2,12 @@
 
 const RESIDENT = 'resident';
 const isInFiles = part => part.name.endsWith(' in files');  // and in no memory
-const REST_COLOUR = 7;  // grey
+const REST_COLOUR = 9;  // grey
 
 // The parts, each with its lower and upper edge at every step; what is known of no part comes on top.
 function stackOf(run) {
   const base = run.step.map(() => 0);
-  const parts =
-      run.memory.filter(part => part.name !== RESIDENT && !isInFiles(part)).map((part, i) => ({...part, colour: i % REST_COLOUR}));
+  const parts = run.memory.filter(part => part.name !== RESIDENT && !isInFiles(part));
   const stack = parts.filter(part => part.bytes.some(bytes => bytes > 0)).map(({name, bytes, colour}) => {
     const low = base.slice();
     bytes.forEach((held, at) => {
@@ -54,7 +53,7 @@ class MemoryChart extends Panel {
     this.x = this.horizontal(this.xs[0], this.xs[this.xs.length - 1]);
     const highest =
         this.stack.length > 0 ? this.stack[this.stack.length - 1].high.reduce((a, b) => Math.max(a, b), 1) : 1;
-    this.y = scaleOf(0, 1.05 * highest, HEIGHT - MARGIN.bottom, MARGIN.top, false);
+    this.y = verticalScale([0, highest], false);
   }
 
   paint(content) {

@@ -21,7 +21,7 @@ class Panel {
   horizontal(low, high) {
     [low, high] = this.choices.zoom && !this.ignoresZoom ? this.choices.zoom : [low, high];
     if (!Number.isFinite(high - low)) [low, high] = [0, 1];
-    if (high <= low) [low, high] = [low - 1, low + 1];
+    if (high <= low) [low, high] = [Math.max(low - 1, 0), low + 1];
     return scaleOf(low, high, MARGIN.left, this.width - MARGIN.right, false);
   }
 

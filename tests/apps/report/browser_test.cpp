@@ -85,7 +85,7 @@ TEST_F(Browser, DrawsEveryCurveWithoutAnErrorAndARequest) {
   EXPECT_THAT(requests(), IsEmpty());
   // Loss and validation loss, their second half, norm, lr, tokens/s, step time, MFU, time outside.
   EXPECT_EQ(curves_in(page), 10);
-  EXPECT_THAT(page, HasSubstr("class=\"area part-7\""));
+  EXPECT_THAT(page, HasSubstr("class=\"area part-9\""));
   EXPECT_THAT(page, HasSubstr("class=\"event-mark\""));
 }
 
@@ -152,6 +152,41 @@ TEST_F(Browser, ShowsTheCrosshairInEveryChart) {
   )"));
   EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
   EXPECT_THAT(page, HasSubstr("<title>9 charts, 0 without"));
+}
+
+TEST_F(Browser, LabelsBothEndsOfEveryAxis) {
+  const std::string page = visit(with_program("one.html", R"(
+    const ends = [...document.querySelectorAll('.chart')].map(chart => {
+      const of = anchor => [...chart.querySelectorAll(`svg > text[text-anchor=${anchor}]`)];
+      const [steps, values] = [of('middle'), of('end')];
+      const heights = values.map(text => Number(text.getAttribute('y')));
+      return `${steps[0].textContent}-${steps.at(-1).textContent} ${Math.max(...heights)} ${Math.min(...heights)}`;
+    });
+    document.title = ends.join(', ');
+  )"));
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  const std::string whole = "1-300 226 14";
+  EXPECT_THAT(page, HasSubstr("<title>" + whole + ", 151-300 226 14, " + whole + ", " + whole));
+}
+
+TEST_F(Browser, LabelsBothEndsOfLogarithmicAndZoomedAxes) {
+  const std::string page = visit(with_program("one.html", R"(
+    const spans = [[0.37, 41], [2, 2.1], [1e-7, 3e4], [0.9999, 1.0001]];
+    const scales = spans.flatMap(span => [verticalScale(span, true), verticalScale(span, false)]);
+    const isWrong = (scale, i) => {
+      const [low, high] = spans[Math.floor(i / 2)];
+      const ticks = withEnds((scale.log ? logTicks : linearTicks)(scale.low, scale.high, 7), scale, 14);
+      const places = ticks.map(scale.place);
+      const areApart = places.every((place, at) => at === 0 || places[at - 1] - place >= 13.9);
+      return scale.low > low * 1.001 || scale.high < high * 0.999 || ticks.length < 2 || !areApart;
+    };
+    document.title = `${scales.length} axes, wrong: ${scales.filter(isWrong).map(scale => JSON.stringify(scale))}`;
+  )"));
+  EXPECT_THAT(page, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(page, HasSubstr("<title>8 axes, wrong: </title>"));
+  const std::string zoomed = visit("one.html#zoom=100.4,200.2");
+  EXPECT_THAT(zoomed, HasSubstr(">100</text>"));
+  EXPECT_THAT(zoomed, HasSubstr(">200</text>"));
 }
 
 TEST_F(Browser, ZoomsAllChartsByDragging) {
