@@ -1,6 +1,6 @@
 // Rounds among the ranks while a step runs. In a round the ranks exchange the units that they gather outside of plans,
-// the reductions that are left at the end of a backward, what operators wrote to parameters, and whether they have a
-// batch.
+// and the reductions that are left at the end of a backward. They also exchange what operators wrote to parameters, and
+// whether they have a batch.
 //
 // A round is an all-gather of a few numbers per unit. Each rank sends its activity and the name of its operator. Ranks
 // may be at different activities: every rank then takes part in all gathers that any rank with the same shards needs.
