@@ -179,7 +179,7 @@ TEST(ParameterWrites, ThatThrowLeaveTheModelAsItWas) {
       auto parameter = model.module->parameters()[0];
       EXPECT_THAT(message_of([&] { parameter.mul_(2); }), HasSubstr("leaf Variable"));
       torch::NoGradGuard no_grad;
-      EXPECT_THAT(message_of([&] { parameter.copy_(torch::ones({7, 7, 7})); }), HasSubstr("expanded size"));
+      EXPECT_THAT(message_of([&] { parameter.copy_(torch::ones({7})); }), HasSubstr("size"));
       EXPECT_THAT(testing_models::differences(before, sharded.full_state()), IsEmpty());
       torch::AutoGradMode gradients(true);
       model.loss(0).backward();

@@ -44,7 +44,7 @@ MaskedConvolutionImpl::MaskedConvolutionImpl(int64_t in, int64_t out, WriteMask 
 
 Tensor MaskedConvolutionImpl::forward(const Tensor& x) {
   write(weight, mask);
-  return torch::conv2d(x, weight, bias, 1, 1);
+  return torch::conv2d(x.to(weight.scalar_type()), weight, bias, 1, 1);
 }
 
 MaskedNetImpl::MaskedNetImpl() : layers(register_module("layers", torch::nn::ModuleList())) {
