@@ -11,10 +11,11 @@ namespace fsdp::engine {
 namespace {
 
 // The words of a message: kind of activity, unit, operator, changes of the shards, gathers since the last round, hash
-// of the coming plans, 1 if reductions repeated the last backward. Then the counts of the units. The last bytes of the
-// operator's name may be cut off.
+// of the coming plans, 1 if reductions repeated the last backward, hash of written values, 1 if these changed. Then the
+// counts of the units. The last bytes of the operator's name may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
-                 kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
+                 kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHash = kAsBefore + 1, kChanged = kHash + 1,
+                 kHeaderWords = kChanged + 1;
 
 const int64_t* words_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>(); }
 
@@ -71,6 +72,11 @@ Agreement::Round Agreement::gathers(int unit, std::string_view operation, const 
 
 Agreement::Round Agreement::waits(int unit, const UnitCounts& counts) { return exchange({Kind::Waits, unit}, counts); }
 
+Agreement::Round Agreement::writes(int unit, std::string_view operation, const Written& written,
+                                   const UnitCounts& counts) {
+  return exchange({Kind::Writes, unit, operation, written}, counts);
+}
+
 Agreement::Round Agreement::ends_backward(const UnitCounts& counts) { return exchange({Kind::EndsBackward}, counts); }
 
 Agreement::Round Agreement::follow(const UnitCounts& counts) {
@@ -105,6 +111,8 @@ Agreement::Round Agreement::exchange(const Doing& activity, const UnitCounts& co
   words[kBegun] = static_cast<int64_t>(begun_.size());
   words[kPlans] = in_rounds() ? hash_of(schedule_.all_learnt()) : 0;
   words[kAsBefore] = group_.reductions_as_before();
+  words[kHash] = activity.written.hash;
+  words[kChanged] = activity.written.changed;
   schedule::pack(counts, {words + kHeaderWords, count_words});
   const std::string purpose = followed_     ? "takes part in a step in which some ranks have no batch"
                               : in_rounds() ? "has ended its backward or gathers outside of a plan"
@@ -123,6 +131,8 @@ Agreement::Round Agreement::exchange(const Doing& activity, const UnitCounts& co
     if (!leads(messages[rank])) continue;
     const auto kind = Kind(theirs[0]);
     round.ended &= kind == Kind::EndsBackward;
+    round.wrote_alike &= theirs[kHash] == words[kHash];
+    round.changed |= theirs[kChanged] != 0;
     if (kind == Kind::Gathers && shares_shards_with(rank)) gathered.insert(static_cast<int>(theirs[kUnit]));
     if (first == nullptr) first = &messages[rank];
     for (size_t word : {size_t{0}, kUnit, kBegun, kPlans}) round.alike &= theirs[word] == words_of(*first)[word];
@@ -170,6 +180,7 @@ std::string Agreement::describe(const torch::Tensor& message) const {
   const std::string& unit = units_.at(words_of(message)[kUnit])->name;
   if (kind == Kind::Waits) return fmt::format("waits for unit {}", unit);
   const std::string operation = operation_of(message);
+  if (kind == Kind::Writes) return fmt::format("writes unit {}, for {}", unit, operation);
   return fmt::format("gathers unit {} outside of a plan{}", unit, operation.empty() ? "" : ", for " + operation);
 }
 
@@ -182,11 +193,12 @@ void Agreement::check_can_go_on(const Messages& messages) const {
     if (leader == messages.end() || !leads(*other)) continue;
     const auto *ours = words_of(*leader), *theirs = words_of(*other);
     const bool same_activity = ours[0] == theirs[0] && ours[kUnit] == theirs[kUnit];
+    const bool writes = Kind(ours[0]) == Kind::Writes || Kind(theirs[0]) == Kind::Writes;
     const int64_t ahead = theirs[kChanges] - ours[kChanges];
-    FSDP_CHECK(ahead == 0 && (in_rounds() || same_activity),
+    FSDP_CHECK(ahead == 0 && (same_activity || (in_rounds() && !writes)),
                "rank {} {} where rank {} {}{}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
-               "rank do it.",
+               "depend on the data? Where one rank alone reads or writes a parameter, for a log or an evaluation, let "
+               "every rank do it.",
                other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader),
                ahead == 0  ? ""
                : ahead < 0 ? ", after a step that the first has not taken"

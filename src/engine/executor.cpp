@@ -134,6 +134,19 @@ void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
   });
 }
 
+void Executor::gather_again(int id, const std::function<void()>& change) {
+  ShardedUnit& unit = *units_[id];
+  const torch::Tensor buffer = unit.collectives->capabilities().into_buffer ? unit.full() : torch::Tensor();
+  guarded([&] {
+    unit.collectives->release();
+    recorder_.waits(Activity::WaitReaders, id, [&] { unit.collectives->begin_write(collectives::Readers::Wait); });
+    change();
+    count_gather(unit, /*foreseen=*/false);
+    unit.collectives->begin_gather(buffer, agreement_.in_rounds() ? Order::Any : Order::Common);
+    unit.bind(recorder_.waits(Activity::WaitGather, id, [&] { return unit.collectives->wait_gather(); }));
+  });
+}
+
 // This rank may hold the unit, or be gathering it.
 void Executor::gather_for_others(int id) {
   ShardedUnit& unit = *units_[id];

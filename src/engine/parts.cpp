@@ -82,6 +82,7 @@ Parts::Parts(ModelSpec spec)
       executor(units, *spec.group, schedule, machine, agreement, recorder, arena_for(units, spec, *spec.group)),
       gradients(units, machine, spec.group->size()),
       writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),
+      parameter_writes(units, *spec.group, schedule, agreement, executor, writer),
       post_backward(executor, *spec.group, units, schedule, machine, agreement, *link),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
       join(executor, units, schedule, agreement, post_backward),

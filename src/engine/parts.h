@@ -16,6 +16,7 @@
 #include "engine/join.h"
 #include "engine/module_buffers.h"
 #include "engine/optimizer_step.h"
+#include "engine/parameter_writes.h"
 #include "engine/post_backward.h"
 #include "interpose/activation_count.h"
 #include "interpose/backward_watch.h"
@@ -80,6 +81,7 @@ struct Parts {
   ModelGradients gradients;
   ShardReaders readers;
   ShardWriter writer;
+  ParameterWrites parameter_writes;
   PostBackward post_backward;
   OptimizerStep optimizer_step;
   Join join;
