@@ -11,7 +11,7 @@ namespace fsdp::engine {
 namespace {
 
 // The words of a message: kind of activity, unit, operator, changes of the shards, gathers since the last round, hash
-// of the coming plans, 1 if reductions repeated the last backward, hash of written values, 1 if these changed. Then the
+// of the coming plans. Then: 1 if reductions repeated the last backward, hash of written values, 1 if these changed,
 // counts of the units. The last bytes of the operator's name may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
                  kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHash = kAsBefore + 1, kChanged = kHash + 1,
