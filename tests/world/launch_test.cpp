@@ -130,13 +130,11 @@ TEST(Launch, NamesTheRankThatThrew) {
 }
 
 TEST(Launch, PrintsAnErrorOfAllRanksOnce) {
-  for (const int ranks : {2, 3}) {
-    const RunResult result = run_ranks_to_end(ranks, [](World&) { throw Error("no such file: tokens.bin"); });
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.output,
-                ContainsRegex("^\\[fsdp\\] all " + std::to_string(ranks) + " ranks: no such file: tokens.bin\n" +
-                              "\\[fsdp\\] rank [0-2] failed with exit code 1; the other ranks were ended.\n$"));
-  }
+  const RunResult result = run_ranks_to_end(3, [](World&) { throw Error("no such file: tokens.bin"); });
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output,
+              ContainsRegex("^\\[fsdp\\] all 3 ranks: no such file: tokens.bin\n"
+                            "\\[fsdp\\] rank [0-2] failed with exit code 1; the other ranks were ended.\n$"));
 }
 
 TEST(Launch, PrintsAnErrorAtOnceWhereOtherRanksGoOn) {
