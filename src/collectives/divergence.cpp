@@ -9,6 +9,7 @@ namespace fsdp::collectives {
 namespace {
 
 constexpr std::string_view kCalls = "calls ";
+constexpr std::string_view kEnters = "enters ";  // an operation of a World, once its ranks have begun it
 
 }  // namespace
 
@@ -24,7 +25,8 @@ std::string remedy_for_call(const std::string& action) {
 std::string divergence_text(const Doing& one, const Doing& other, const std::string& detail) {
   const Doing &first = one.rank < other.rank ? one : other, &second = one.rank < other.rank ? other : one;
   const std::string of_one = remedy_for_call(one.action), of_other = remedy_for_call(other.action);
-  const bool one_calls = of_one.empty() != of_other.empty();
+  const std::string& without_call = of_one.empty() ? one.action : other.action;
+  const bool one_calls = of_one.empty() != of_other.empty() && !without_call.starts_with(kEnters);
   return fmt::format("rank {} {} where rank {} {}{}. {}", first.rank, first.action, second.rank, second.action, detail,
                      one_calls ? of_one + of_other
                                : "Every rank must run the same part of the model and make the same calls, in the same "

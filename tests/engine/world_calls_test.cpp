@@ -194,7 +194,9 @@ TEST_P(CallBesideTraining, BesideACallOfAnotherWorldIsNamed) {
       },
       options);
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, ContainsRegex("rank [01] calls World::barrier where rank [01] enters a barrier"));
+  EXPECT_THAT(result.output, ContainsRegex("rank 0 (calls World::barrier where rank 1 enters a barrier|"
+                                           "enters a barrier where rank 1 calls World::barrier), so no rank"));
+  EXPECT_THAT(result.output, HasSubstr("make the same calls, in the same order"));
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 
