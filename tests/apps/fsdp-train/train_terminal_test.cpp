@@ -88,7 +88,7 @@ TEST_F(TrainTerminal, ShowsAnErrorOfAllRanksOnce) {
   EXPECT_THAT(screen_that_ends_with("ended with").back(), testing::StartsWith("ended with"));
   const std::string all = terminal_.tmux("capture-pane -p -J -S -").output;
   EXPECT_EQ(all.find("Use an older checkpoint"), all.rfind("Use an older checkpoint")) << all;
-  EXPECT_THAT(all, HasSubstr("\n  Use an older checkpoint"));
+  EXPECT_THAT(all, HasSubstr("\n  Was it cut off? Use an older checkpoint"));
   EXPECT_THAT(all, HasSubstr("failed with exit code 1; the other ranks were ended."));
 }
 
