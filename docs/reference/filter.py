@@ -3,15 +3,19 @@
 
 The headers have `//` comments alone. Here a comment above a declaration becomes `///`, one behind a member `///<`, and
 the first one of a file the file's description. Lines of a comment that are indented are an example, set as code. Every
-line keeps its number, so that a warning names the line of the header.
+line keeps its number, so that a warning names the line of the header. Constructors and assignments that move or copy
+are left out: there is nothing to say about them. A program of examples/ becomes an example with its first comment;
+Doxygen links it to all that it uses.
 """
 
+import pathlib
 import re
 import sys
 
 COMMENT = re.compile(r"^(\s*)//(.*)$")
 BEHIND = re.compile(r"^(.*[;,\w)}])\s+// (.*)$")  # a declaration, and a comment behind it
 NO_DECLARATION = re.compile(r"^\s*(}|#)")
+MOVES = re.compile(r"^\s*(\w+& operator=|(\w+))\((const )?\w+&&?\)( noexcept)?( = \w+)?;$")
 
 
 def plain(text):
@@ -41,7 +45,9 @@ def filtered(lines):
     yield from (documented(COMMENT.match(line)[2]) for line in head)
     for line in rest:
         comment, behind = COMMENT.match(line), BEHIND.match(line)
-        if comment:
+        if MOVES.match(line):
+            yield ""
+        elif comment:
             yield comment[1] + documented(comment[2])
         elif behind and not NO_DECLARATION.match(line):
             yield f"{behind[1]}  ///< {plain(behind[2])}"
@@ -49,6 +55,13 @@ def filtered(lines):
             yield line
 
 
+def example(name, lines):
+    head, _ = split_head(lines)
+    yield rf"/// \example {name}"
+    yield from (documented(COMMENT.match(line)[2]) for line in head)
+
+
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as header:
-        print("\n".join(filtered(header.read().splitlines())))
+    path = pathlib.Path(sys.argv[1])
+    lines = path.read_text(encoding="utf-8").splitlines()
+    print("\n".join(example(path.name, lines) if path.suffix == ".cpp" else filtered(lines)))

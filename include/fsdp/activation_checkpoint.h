@@ -22,8 +22,9 @@
 
 namespace fsdp {
 
+// How a function is run again for its backward.
 struct ActivationCheckpointOptions {
-  KeptResults keep = KeptResults::None;
+  KeptResults keep = KeptResults::None;  // results that the second run does not compute again
   // The second run stops, by an exception through the function, as soon as it has the last tensor that the backward
   // needs. The operators after it are not repeated. If false, a second run that saves more tensors than the first is an
   // error.
@@ -64,6 +65,7 @@ auto activation_checkpoint(const ActivationCheckpointOptions& options, Function 
   return detail::run_checkpointed(options, nullptr, std::move(function), inputs...);
 }
 
+// The same, with the default options.
 template <typename Function, typename... Inputs>
 requires std::is_invocable_v<Function&, const Inputs&...>
 auto activation_checkpoint(Function function, const Inputs&... inputs) {
@@ -78,10 +80,12 @@ class RecomputedModule {
   // Sets how the block is run again, from the next forward on. Throws Error for a `keep` other than None if
   // Options::activation_memory is set.
   void set_recomputation(ActivationCheckpointOptions options);
+  // The options that were set last.
   const ActivationCheckpointOptions& recomputation() const { return options_; }
 
   // For the rest of the library. With a budget, the budget decides from now on; with null, the options do.
   void set_budget(std::shared_ptr<engine::BlockBudget> budget) { budget_ = std::move(budget); }
+  // For the rest of the library: the budget, or null.
   const std::shared_ptr<engine::BlockBudget>& budget() const { return budget_; }
 
  protected:
@@ -98,6 +102,7 @@ class RecomputedModule {
 template <typename Impl, typename Signature = detail::SignatureOf<decltype(&Impl::forward)>>
 class RecomputedImpl;
 
+// The class for an Impl whose forward has this signature.
 template <typename Impl, typename Result, typename... Arguments>
 class RecomputedImpl<Impl, Result(Arguments...)> : public Impl, public RecomputedModule {
  public:

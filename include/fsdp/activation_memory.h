@@ -14,7 +14,7 @@ namespace fsdp {
 // Which results of operators a checkpointed function keeps in the forward, so that its second run does not compute them
 // again.
 enum class KeptResults {
-  None,
+  None,  // only the inputs of the function
   // Results of matrix products, convolutions and attention without dropout. They take nearly all the time, and in a
   // GPT-2 block they are 10 of the 16 tensors of full width that a backward needs. Norms, activation functions, dropout
   // and other element-wise operators are repeated. Two kinds of results are not kept: results that the function
@@ -25,14 +25,15 @@ enum class KeptResults {
 
 // One choice for a block. Bytes count beyond KeptResults::None, which keeps only the block's inputs.
 struct BlockChoice {
-  KeptResults keep = KeptResults::None;
-  int64_t kept_bytes = 0;      // from its forward to its backward
-  int64_t backward_bytes = 0;  // while its own backward runs
-  double seconds = 0;          // of its second run
+  KeptResults keep = KeptResults::None;  // results that the block keeps
+  int64_t kept_bytes = 0;                // from its forward to its backward
+  int64_t backward_bytes = 0;            // while its own backward runs
+  double seconds = 0;                    // of its second run
 };
 
+// A block and its choices.
 struct BudgetedBlock {
-  std::string name;
+  std::string name;                  // for reports
   std::vector<BlockChoice> choices;  // one at least
 };
 
@@ -44,6 +45,7 @@ struct ActivationTimeline {
   std::vector<int64_t> peaks;
 };
 
+// The choice for each block, and its memory and time.
 struct ActivationPlan {
   std::vector<KeptResults> keep;  // by block
   int64_t peak_bytes = 0;         // the most of a step
@@ -61,23 +63,26 @@ ActivationPlan plan_activations(const ActivationTimeline& timeline, int64_t budg
 
 // The storages behind a timeline, in bytes each.
 struct RecomputedStorages {
+  // Storages of one block beyond its inputs.
   struct Block {
-    std::string name;
-    std::vector<int64_t> products, all;     // BlockChoice::kept_bytes
+    std::string name;                       // as in named_modules
+    std::vector<int64_t> products;          // kept with KeptResults::Products
+    std::vector<int64_t> all;               // kept with KeptResults::All
     std::vector<int64_t> unsaved_products;  // backward_bytes of products
   };
+  // The storages of one moment of a step.
   struct Moment {
     size_t open_blocks;             // its number among ActivationTimeline::peaks
     std::vector<int64_t> storages;  // all that are kept, the largest first
   };
-  std::vector<Block> blocks;  // in the order of their forwards
-  std::vector<Moment> moments;
+  std::vector<Block> blocks;    // in the order of their forwards
+  std::vector<Moment> moments;  // of the forward and the backward, in their order
 };
 
 // The decision of a model with Options::activation_memory.
 struct ActivationDecision {
   ActivationTimeline measured;  // largest sizes of any rank, mean times
-  ActivationPlan plan;
+  ActivationPlan plan;          // what each block keeps
 };
 
 }  // namespace fsdp

@@ -37,8 +37,8 @@ RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::f
 
 // One moment of a step with Options::offload_activations.
 struct OffloadedMoment {
-  KeptStorages in_memory;
-  KeptStorages offloaded;
+  KeptStorages in_memory;  // storages that stay
+  KeptStorages offloaded;  // storages that are moved
 };
 
 // As preview_activations, with all storages offloaded that can be, even small ones. In a real run, storages below

@@ -23,9 +23,9 @@ class SaveUnderWay;
 
 // The parts of a checkpoint; the model is required.
 struct Checkpoint {
-  ShardedModel* model = nullptr;
-  Optimizer* optimizer = nullptr;
-  int64_t step = 0;  // steps done so far
+  ShardedModel* model = nullptr;   // required
+  Optimizer* optimizer = nullptr;  // null: no optimizer state
+  int64_t step = 0;                // steps done so far
   // Small texts to save with the checkpoint, by name, for example the loop's position in its data. Rank 0's notes are
   // saved. `checkpoint_notes` reads them.
   std::map<std::string, std::string> notes = {};
@@ -48,6 +48,7 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
 class PendingCheckpoint {
  public:
   PendingCheckpoint() = default;  // without a save: done
+  // For the rest of the library: `save_checkpoint_async` makes it.
   explicit PendingCheckpoint(std::shared_ptr<checkpoint::SaveUnderWay> save);
 
   // Returns when the checkpoint is committed, on all ranks. If the save failed, every call throws the `Error` that
@@ -102,6 +103,7 @@ struct LoadDifferences {
   std::vector<std::string> cut = {};
 };
 
+// Options of load_checkpoint.
 struct LoadOptions {
   // If true, every difference is an error, as in PyTorch's load_state_dict. If false, matching tensors are loaded and
   // `differences` lists the rest. Other shapes and strides are always errors.
@@ -132,9 +134,10 @@ std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path&
 // whole, and its files have the saved sizes and headers. Tensor bytes are checked when it is loaded. Not a collective.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
 
+// The checkpoint that `load_latest_checkpoint` loaded.
 struct LoadedCheckpoint {
-  std::filesystem::path directory;
-  int64_t step = 0;  // steps done
+  std::filesystem::path directory;  // of the checkpoint
+  int64_t step = 0;                 // steps done
   // Why newer checkpoints were not loaded, one sentence each, the newest first. For example: damaged bytes.
   std::vector<std::string> passed_over = {};
 };
@@ -159,10 +162,10 @@ struct PretrainedOptions {
   std::vector<std::string> ignored = {};
   // Patterns of the model's names that the files lack: loading leaves them as they are, saving leaves them out.
   std::vector<std::string> absent = {};
-  // Saving: returns the values to write in place of the parameter `name`, with its shape, or an undefined tensor for
-  // the parameter's own. `whole` returns any parameter of the same unit, whole and in fp32, for reading. Rank 0 calls
-  // this for each parameter.
+  // Returns any parameter of the same unit, whole and in fp32, for reading.
   using Whole = std::function<torch::Tensor(const std::string& name)>;
+  // Saving: returns the values to write in place of the parameter `name`, with its shape, or an undefined tensor for
+  // the parameter's own. Rank 0 calls this for each parameter.
   std::function<torch::Tensor(const std::string& name, const Whole& whole)> written = nullptr;
   // Loading, as in LoadOptions. If false, parameters and buffers that the files lack stay as they are, and names that
   // the model lacks are skipped. If a parameter has more rows than the file's, the first rows are loaded. Dtypes are

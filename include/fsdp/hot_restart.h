@@ -32,6 +32,7 @@ namespace fsdp {
 // for none. Throws `Error` for state outside that memory, for example of a LibTorch optimizer.
 void hot_checkpoint(const Checkpoint& checkpoint);
 
+// The step and the notes that `resume_hot` found.
 struct HotState {
   int64_t step = 0;                               // steps done
   std::map<std::string, std::string> notes = {};  // this rank's own

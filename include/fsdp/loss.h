@@ -10,16 +10,17 @@ namespace fsdp {
 // How the losses of the targets are combined.
 enum class LossReduction {
   Mean,  // over all targets that are not ignored; if all are, 0 with zero gradients (PyTorch: NaN)
-  Sum,
+  Sum,   // over all targets that are not ignored
   None,  // one for each target; 0 for an ignored one
 };
 
+// Options of linear_cross_entropy.
 struct LinearCrossEntropyOptions {
   int64_t ignore_index = -100;  // a target that has no loss and moves no gradient
   double label_smoothing = 0;   // the share of a target, 0 to 1, that is spread evenly over the vocabulary
   // Adds z_loss * logsumexp(logits)^2 to each target's loss, which keeps logits small (PaLM, arXiv:2204.02311, §5).
   double z_loss = 0;
-  LossReduction reduction = LossReduction::Mean;
+  LossReduction reduction = LossReduction::Mean;  // of the targets' losses
   // Logits in memory at a time, also between forward and backward. At least one vocabulary entry's, for all rows.
   int64_t chunk_bytes = 64 << 20;
   // The same on a GPU. Small chunks leave a GPU idle between kernels.

@@ -22,20 +22,22 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Closes the gradients (docs/determinism.md) and updates the shards. Throws `Error` when there is no gradient.
   virtual void step() = 0;
+  // Discards the gradients.
   virtual void zero_grad() = 0;
 
   // State of the parameters, element by element. `tensors[i]` belongs to `parameters()[i]` of the model; write to it to
   // restore it. It is 1-D with the numel of its piece, or undefined if the parameter has no such state. With
   // StateDtype::Block8 it has the codes, and "<name>_scale" has one fp32 per block.
   struct ElementState {
-    std::string name;
-    std::vector<torch::Tensor> tensors;
+    std::string name;                    // such as "exp_avg"
+    std::vector<torch::Tensor> tensors;  // by parameter
   };
-  // State that is one number per parameter, such as its step count; `tensors[i]` is a scalar.
+  // All state of an optimizer.
   struct State {
-    std::vector<ElementState> elements;
-    std::vector<ElementState> scalars;
+    std::vector<ElementState> elements;  // state of the pieces' elements
+    std::vector<ElementState> scalars;   // one number per parameter, such as its step count; `tensors[i]` is a scalar
   };
+  // The state, for saving and restoring.
   virtual State state() = 0;
 
   // For the rest of the library.
@@ -45,14 +47,14 @@ class Optimizer {
 // Settings for the parameters whose names match one of `patterns` (* and ?). Unset fields are as in the options. A
 // field that the optimizer does not have, such as beta1 for SGD, is an `Error`, and so is a group without patterns.
 struct ParameterGroup {
-  std::vector<std::string> patterns;
-  std::optional<double> lr = std::nullopt;
-  std::optional<double> beta1 = std::nullopt;
-  std::optional<double> beta2 = std::nullopt;
-  std::optional<double> eps = std::nullopt;
-  std::optional<double> weight_decay = std::nullopt;
-  std::optional<double> momentum = std::nullopt;
-  std::optional<double> dampening = std::nullopt;
+  std::vector<std::string> patterns;                  // of parameters' names, at least one
+  std::optional<double> lr = std::nullopt;            // learning rate; set_lr does not change it
+  std::optional<double> beta1 = std::nullopt;         // AdamW, Adam
+  std::optional<double> beta2 = std::nullopt;         // AdamW, Adam
+  std::optional<double> eps = std::nullopt;           // AdamW, Adam
+  std::optional<double> weight_decay = std::nullopt;  // as in the options of the optimizer
+  std::optional<double> momentum = std::nullopt;      // SGD, Muon
+  std::optional<double> dampening = std::nullopt;     // SGD
 };
 
 namespace optim {
@@ -87,12 +89,15 @@ class PieceOptimizer : public Optimizer {
   PieceOptimizer& operator=(PieceOptimizer&&) noexcept;
 
   void step() override;
+  // Discards the gradients.
   void zero_grad() override;
+  // The state, for saving and restoring.
   State state() override;
+  // For the rest of the library.
   engine::Model& model() const override { return *model_; }
-  // For the rest of the library: the state, for reading or for a load; and true if `state` was ever called, after which
-  // a program may have written to it.
+  // For the rest of the library: the state, for reading or for a load.
   State own_state() const;
+  // For the rest of the library: true if `state` was ever called, so a program may have written to it.
   bool gave_state_out() const { return gave_state_out_; }
   // Begins the step while the backward runs, which saves memory. When a unit's gradients are reduced and the backward
   // no longer needs the unit, its shard is updated and published, and its gradients are freed (docs/memory.md). `step`
@@ -122,8 +127,11 @@ class PieceOptimizer : public Optimizer {
   void set_lr(double lr);
 
  protected:
+  // The update of each group of parameters.
   using Rules = std::vector<std::unique_ptr<optim::RuleOnPieces>>;
+  // For the optimizers below.
   PieceOptimizer(std::shared_ptr<engine::Model> model, Rules rules);
+  // For the optimizers below.
   Rules& rules() { return rules_.get(); }
 
  private:
@@ -155,14 +163,15 @@ enum class StateDtype {
   Block8,
 };
 
+// Options of AdamW, with PyTorch's defaults.
 struct AdamWOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
-  StateDtype state_dtype = StateDtype::Float32;
+  double lr = 1e-3;                              // learning rate, 0 or more
+  double beta1 = 0.9;                            // share of the first moment that a step keeps, from 0 to below 1
+  double beta2 = 0.999;                          // the same of the second moment
+  double eps = 1e-8;                             // added to the root of the second moment
+  double weight_decay = 1e-2;                    // decoupled: each step takes lr * weight_decay of the parameter away
+  std::vector<ParameterGroup> groups = {};       // the first whose pattern matches a parameter's name
+  StateDtype state_dtype = StateDtype::Float32;  // of the moments
 };
 
 // AdamW (Loshchilov and Hutter, https://arxiv.org/abs/1711.05101), by LibTorch's fused kernel.
@@ -172,14 +181,15 @@ class AdamW final : public PieceOptimizer {
   explicit AdamW(ShardedModel& model, AdamWOptions options = {});
 };
 
+// Options of Adam, with PyTorch's defaults.
 struct AdamOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;                  // times the parameter, added to the gradient
-  std::vector<ParameterGroup> groups = {};  // the first whose pattern matches a parameter's name
-  StateDtype state_dtype = StateDtype::Float32;
+  double lr = 1e-3;                              // learning rate, 0 or more
+  double beta1 = 0.9;                            // share of the first moment that a step keeps, from 0 to below 1
+  double beta2 = 0.999;                          // the same of the second moment
+  double eps = 1e-8;                             // added to the root of the second moment
+  double weight_decay = 0;                       // times the parameter, added to the gradient
+  std::vector<ParameterGroup> groups = {};       // the first whose pattern matches a parameter's name
+  StateDtype state_dtype = StateDtype::Float32;  // of the moments
   bool amsgrad = false;   // divides by the largest second moment so far: one more tensor of state, and not with Block8
   bool maximize = false;  // steps along the gradient, not against it
 };
@@ -191,9 +201,10 @@ class Adam final : public PieceOptimizer {
   explicit Adam(ShardedModel& model, AdamOptions options = {});
 };
 
+// Options of SGD.
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;                      // 0 in all groups: no state is kept
+  double lr = 1e-3;                         // learning rate, 0 or more
+  double momentum = 0;                      // share of it that a step keeps; 0 in all groups: no state is kept
   double dampening = 0;                     // the gradient enters the momentum times 1 - dampening
   double weight_decay = 0;                  // times the parameter, added to the gradient
   bool nesterov = false;                    // needs a momentum and no dampening, in every group
@@ -215,16 +226,18 @@ enum class MuonScale {
   Spectral,   // sqrt(max(1, rows / columns)): the change of the output is bounded whatever the shape (Jordan)
 };
 
+// Options of Muon.
 struct MuonOptions {
-  double lr = 1e-3;
-  double momentum = 0.95;
+  double lr = 1e-3;           // learning rate of the matrices, 0 or more
+  double momentum = 0.95;     // share of it that a step keeps
   double weight_decay = 0.1;  // decoupled, as AdamW's: each step takes lr * weight_decay of the parameter away
-  bool nesterov = true;
-  MuonScale scale = MuonScale::LikeAdamW;
+  bool nesterov = true;       // the update looks one step ahead
+  MuonScale scale = MuonScale::LikeAdamW;      // of an update
   torch::ScalarType dtype = torch::kBFloat16;  // of the Newton-Schulz iteration; or kFloat32
   // Muon updates a parameter as a matrix if it has two or more dimensions and its name matches one of `matrices` and
   // none of `not_matrices`. Muon is not meant for embeddings and output layers.
   std::vector<std::string> matrices = {"*"};
+  // Patterns of names that AdamW updates in any case.
   std::vector<std::string> not_matrices = {"*embed*", "*token*", "*position*", "*wte*", "*wpe*", "*head*"};
   AdamWOptions adamw = {};                  // of all other parameters; its groups and state_dtype are theirs
   std::vector<ParameterGroup> groups = {};  // of the matrices: the first whose pattern matches a name
@@ -247,10 +260,11 @@ class Muon final : public PieceOptimizer {
   void set_adamw_lr(double lr);
 };
 
+// Options of GradScaler, with PyTorch's defaults.
 struct GradScalerOptions {
-  double init_scale = 65536;
-  double growth_factor = 2;
-  double backoff_factor = 0.5;
+  double init_scale = 65536;       // the first scale, above 0
+  double growth_factor = 2;        // of the scale after growth_interval good steps
+  double backoff_factor = 0.5;     // of the scale after a skipped step
   int64_t growth_interval = 2000;  // steps without infinities or NaN after which the scale grows
   bool enabled = true;             // otherwise the scale is 1, and nothing is checked or skipped
 };
@@ -289,9 +303,10 @@ class GradScaler {
 
   // To save and restore; the same on every rank.
   struct State {
-    double scale = 65536;
+    double scale = 65536;      // of the next loss
     int64_t finite_steps = 0;  // since the scale last changed
   };
+  // The state now, for `load_state`.
   State state() const { return state_.get(); }
   // Throws `Error` for a scale that is not positive and finite.
   void load_state(const State& state);

@@ -28,7 +28,7 @@ enum class Strategy {
 
 // One unit of a policy.
 struct UnitMembers {
-  std::string name;
+  std::string name;  // of the unit, for reports and messages
   // Names of modules, each with everything below it, and of parameters. Empty: all parameters that are in no other
   // unit.
   std::vector<std::string> members = {};
@@ -47,9 +47,11 @@ class UnitPolicy {
   using Divide =
       std::function<std::vector<UnitMembers>(const torch::nn::Module& root, const std::vector<std::string>& ignored)>;
 
-  // Both throw `Error` for an empty function.
+  // Each chosen module is a unit. Throws `Error` for an empty function.
   explicit UnitPolicy(Choose choose);
+  // The function makes the units. Throws `Error` for an empty function.
   explicit UnitPolicy(Divide divide);
+  // The units that the policy makes of `root`.
   std::vector<UnitMembers> divide(const torch::nn::Module& root, const std::vector<std::string>& ignored = {}) const;
   // The names of the members of all units.
   std::vector<std::string> choose(const torch::nn::Module& root) const;
@@ -85,6 +87,7 @@ UnitPolicy units_by_size(int64_t numel);
 // The largest share of a model's parameters in one automatic unit, if the modules allow it.
 inline constexpr double kLargestUnitShare = 0.25;
 
+// Options of units_automatic.
 struct AutomaticUnitsOptions {
   double largest_share = kLargestUnitShare;  // above 0, up to 1
   // Names of parameters in the order in which the model first uses them (order_of_use). A missing name follows the
@@ -105,6 +108,7 @@ struct AutomaticUnitsOptions {
 // `shard` then warns, on rank 0. Units of fewer than 8,192 elements are not divided. Throws `Error` for a share out of
 // range, and, when used, for a name in `order` that the model does not have.
 UnitPolicy units_automatic();
+// The same, with options.
 UnitPolicy units_automatic(AutomaticUnitsOptions options);
 
 // The names of the module's parameters in the order in which `forward` first uses them on this thread. Unused
@@ -141,16 +145,17 @@ enum class Offload {
 // The smallest tensor that Options::offload_activations moves. Smaller ones cost too much time for their memory.
 inline constexpr int64_t kLeastOffloadBytes = int64_t{64} << 10;
 
+// Options of `shard`. Every rank gives the same, except offload_directory.
 struct Options {
-  Strategy strategy = Strategy::FullShard;
+  Strategy strategy = Strategy::FullShard;  // the part of the training state that is divided
   // Consecutive ranks that together hold the model once; a divisor of the world's size. 1 replicates everything, the
   // world's size shards everything, a number between them is hybrid. 0: the world, or for hybrid strategies the ranks
   // of a host.
   int shard_group_size = 0;
-  UnitPolicy units = units_automatic();
-  MixedPrecision mixed_precision = {};
-  int buffers = 2;   // full units at once; at least 2
-  int prefetch = 1;  // units gathered ahead
+  UnitPolicy units = units_automatic();  // parameters that are gathered and reduced together
+  MixedPrecision mixed_precision = {};   // dtypes of full parameters, of gradients between ranks, and of buffers
+  int buffers = 2;                       // full units at once; at least 2
+  int prefetch = 1;                      // units gathered ahead
   // For ranks on GPUs: shards, sums of gradients and optimizer state lie in the host's memory, and optimizers run
   // there. Ranks with a GPU each still exchange parameters and gradients over NCCL. Ranks that share a GPU exchange
   // them through the host's memory (docs/cuda.md). On the CPU this changes nothing.
@@ -171,7 +176,7 @@ struct Options {
   // share one. From then on, most memory of large freed tensors goes back to the system, as cache for the files. Empty:
   // everything lies in memory. docs/memory.md has sizes and costs.
   std::filesystem::path offload_directory = {};
-  Offload offload = Offload::All;
+  Offload offload = Offload::All;  // the tensors in the files of offload_directory
   // If true, the parameters of a deferred module (deferred_init.h) get their first values in `shard`. If false, they
   // have no values yet, and no numbers are drawn for them: load_pretrained, load_checkpoint or
   // ShardedModel::initialise() fills them. Any use before is an Error. Real parameters keep their values.
@@ -202,7 +207,7 @@ struct Options {
 
 // A unit as a policy makes it, or as a sharded model has it.
 struct UnitSummary {
-  std::string name;
+  std::string name;                          // as the policy named it; `root` has the rest
   std::vector<std::string> parameters = {};  // as in named_parameters; for tied ones the first name
   int64_t numel = 0;                         // their elements, without padding
   int64_t bytes = 0;                         // their bytes when full, in the operators' dtype

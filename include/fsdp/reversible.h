@@ -22,11 +22,14 @@ namespace fsdp {
 // Children `f` and `g`: each takes a tensor and returns one of the same shape and dtype.
 class ReversibleBlockImpl : public torch::nn::Module {
  public:
+  // Both become children of the block.
   ReversibleBlockImpl(torch::nn::AnyModule f, torch::nn::AnyModule g);
 
   // Returns (y1, y2), as an ordinary module: autograd keeps its usual tensors.
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x1, const torch::Tensor& x2);
+  // The child `f` of x2.
   torch::Tensor f(const torch::Tensor& x2) { return f_.forward(x2); }
+  // The child `g` of y1.
   torch::Tensor g(const torch::Tensor& y1) { return g_.forward(y1); }
 
  private:
@@ -45,6 +48,7 @@ TORCH_MODULE(ReversibleBlock);
 // write twice, for example a BatchNorm's statistics. A graph may be retained and run backward again.
 class ReversibleSequenceImpl : public torch::nn::Module {
  public:
+  // The blocks become children, in this order.
   explicit ReversibleSequenceImpl(const std::vector<ReversibleBlock>& blocks);
 
   // With gradient mode on, only (y1, y2) is kept. Do not change them in place: autograd detects it. There is no second

@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-// The same on every rank.
+// Options of Sampler, the same on every rank.
 struct SamplerOptions {
   int64_t batch_size = 1;  // samples per micro-batch, 1 or more
   // Micro-batches per step, of all ranks together: a multiple of the number of ranks. 0: one per rank, so that more
@@ -18,7 +18,7 @@ struct SamplerOptions {
   // Each epoch visits the samples in a random order of its own, made of `seed` and the epoch's number. false: 0,
   // 1, 2...
   bool shuffle = true;
-  uint64_t seed = 0;
+  uint64_t seed = 0;  // of the epochs' orders
   // For an epoch that does not end with a step. True leaves out its last samples, fewer than one step takes, so each
   // epoch begins with a step. False completes the step with the first samples of the next epoch, so no sample is left
   // out. Either way each micro-batch is full.

@@ -86,6 +86,7 @@ struct CommunicationReport {
   CommunicationReport since(const CommunicationReport& before) const;
 };
 
+// Options of ShardedModel::full_parameters.
 struct FullParametersOptions {
   bool write_back = true;               // keep writes of the scope; if false, a write is an error
   std::vector<std::string> units = {};  // name patterns (* and ?) of units to make whole; none: all
@@ -96,6 +97,7 @@ struct FullParametersOptions {
 // Whole tensors by name, for users who save in their own way.
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
+// Options of ShardedModel::full_state.
 struct FullStateOptions {
   bool rank0_only = false;  // other ranks return nothing, and need one unit's memory instead of the model's
   bool buffers = true;      // after the parameters; `buffers()` also returns this rank's
@@ -106,10 +108,12 @@ struct FullStateOptions {
 // close it together. It ends with `close`, or in the destructor, which does not throw.
 class FullParameters {
  public:
+  // For the rest of the library: `ShardedModel::full_parameters` opens the scope.
   explicit FullParameters(std::unique_ptr<engine::FullScope> scope);
   FullParameters(FullParameters&&) noexcept;
   FullParameters& operator=(FullParameters&&) = delete;
   ~FullParameters();
+  // Ends the scope. Throws `Error` for a write that the options forbid.
   void close();
 
  private:
@@ -121,6 +125,7 @@ class FullParameters {
 // does. The order of additions differs, and so may bits (docs/determinism.md).
 class NoSync {
  public:
+  // For the rest of the library: `ShardedModel::no_sync` opens the scope.
   explicit NoSync(std::shared_ptr<engine::Model> model);
   NoSync(NoSync&&) noexcept = default;
   NoSync& operator=(NoSync&&) = delete;
@@ -135,6 +140,7 @@ class NoSync {
 // and these functions of one model from one thread at a time.
 class ShardedModel {
  public:
+  // For the rest of the library: `shard` makes the handle.
   explicit ShardedModel(std::shared_ptr<engine::Model> model);
   ShardedModel(ShardedModel&&) noexcept;
   ShardedModel& operator=(ShardedModel&&) noexcept;
@@ -188,11 +194,13 @@ class ShardedModel {
   void broadcast_buffers(int source = 0);
   // A collective.
   FullParameters full_parameters(FullParametersOptions options = {});
+  // Discards the gradients.
   void zero_grad();
   // Fills parameters without values (Options::initialise) as an ordinary construction would. If all have values, it
   // does nothing. A collective.
   void initialise();
 
+  // This rank's memory for the model, by part.
   MemoryReport memory() const;
   // Restarts the peaks in `memory()`, from the present values.
   void reset_peak_memory();
@@ -204,6 +212,7 @@ class ShardedModel {
   // backward. It sees the gradients before clipping, so it finds the culprit after `clip_grad_norm_` returned a norm
   // that is not finite. Changes nothing; not a collective.
   std::vector<std::string> gradients_not_finite() const;
+  // Counts of gathers and reductions, and the time of waits, since the model was sharded.
   CommunicationReport communication() const;
   // The collective of this model that this rank waits in, for example "the gather of unit blocks.4", or empty. For
   // watchdogs: any thread may call it at any time.
@@ -218,6 +227,7 @@ class ShardedModel {
 
   // For the rest of the library.
   engine::Model& model() const { return *model_; }
+  // For the rest of the library.
   const std::shared_ptr<engine::Model>& shared_model() const { return model_.get(); }
 
  private:
@@ -243,8 +253,9 @@ ShardedModel shard(torch::jit::Module& module, World& world, Options options = {
 
 // A unit made by hand: tensors that are gathered and reduced together, and their names for reports.
 struct NamedUnit {
-  std::string name;
-  std::vector<std::pair<std::string, torch::Tensor>> parameters, buffers;
+  std::string name;                                               // of the unit
+  std::vector<std::pair<std::string, torch::Tensor>> parameters;  // by name
+  std::vector<std::pair<std::string, torch::Tensor>> buffers;     // by name
 };
 // As above, for tensors outside a torch::nn::Module. `options.units` is not used; `options.ignored` is an error. Throws
 // `Error` if two units, two parameters or two buffers have the same name, and for an undefined tensor.

@@ -32,6 +32,7 @@ class ShardedModels {
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
   // As ShardedModel::clip_grad_norm_async_, over all models.
   torch::Tensor clip_grad_norm_async_(double max_norm, double norm_type = 2.0);
+  // Discards the gradients of all models.
   void zero_grad();
 
   // The sum over the models.

@@ -15,6 +15,7 @@ namespace fsdp {
 // sums differently.
 class SyncBatchNormImpl : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
+  // `world`: the ranks whose batches count together.
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, World world);
 
   // `input` is [batch, num_features, ...] in a floating dtype; the result has its shape and dtype. In training this and
@@ -23,6 +24,7 @@ class SyncBatchNormImpl : public torch::nn::NormImplBase<1, SyncBatchNormImpl, t
   torch::Tensor forward(const torch::Tensor& input);
 
  protected:
+  // LibTorch calls it. `forward` checks the shape.
   void _check_input_dim(const torch::Tensor& input) override;
 
  private:

@@ -20,6 +20,7 @@ class Model;
 //   trace.write("step.json");
 class Trace {
  public:
+  // For the rest of the library: `ShardedModel::trace` begins a trace.
   explicit Trace(std::shared_ptr<engine::Model> model);
   Trace(Trace&&) noexcept = default;
   Trace& operator=(Trace&&) = delete;

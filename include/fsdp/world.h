@@ -39,6 +39,7 @@ class World {
   // See LaunchOptions::backend.
   torch::Device device() const;
 
+  // Returns when all ranks of the group have called it.
   void barrier();
   // The sum over all ranks, added in rank order (16-bit types in fp32), in place: the same bits on every rank.
   // `tensor` has the same shape and dtype everywhere; it need not be contiguous.
@@ -50,7 +51,9 @@ class World {
   // The ranks with the same color, in rank order. A collective: every rank of this group calls it.
   World split(int color) const;
 
+  // For the rest of the library.
   explicit World(std::shared_ptr<world::State> state) : state_(std::move(state)) {}
+  // For the rest of the library.
   const std::shared_ptr<world::State>& state() const { return state_.get(); }
 
  private:
@@ -65,6 +68,7 @@ struct JobFailure {
   int restarts = 0;  // of the job so far
 };
 
+// Options of `launch`.
 struct LaunchOptions {
   int ranks = 1;  // without a launcher: on this machine
   // - "shm": on the CPU, by shared memory, on one host.
