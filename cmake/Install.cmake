@@ -19,11 +19,14 @@ if(NOT FSDP_BUILD_APPS)
   return()
 endif()
 
-# Programs that are not built are left out. Those that are installed go on finding the LibTorch that they were linked
-# with.
-set_target_properties(fsdp-train fsdp-convert PROPERTIES INSTALL_RPATH ${TORCH_INSTALL_PREFIX}/lib)
+# Programs that are not built are left out. Those that are installed use the libraries of a package, if they are in one
+# (Package.cmake), otherwise the LibTorch that they were linked with.
+file(RELATIVE_PATH fsdp_rpath ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/fsdp)
+set(fsdp_rpath $ORIGIN/${fsdp_rpath})
+set_target_properties(fsdp-train fsdp-convert PROPERTIES INSTALL_RPATH "${fsdp_rpath};${TORCH_INSTALL_PREFIX}/lib")
 install(TARGETS fsdp-train fsdp-convert OPTIONAL COMPONENT fsdp-programs)
 if(FSDP_WITH_SENTENCEPIECE)
+  set_target_properties(fsdp_sentencepiece PROPERTIES INSTALL_RPATH $ORIGIN)
   install(TARGETS fsdp_sentencepiece OPTIONAL
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/fsdp COMPONENT fsdp-programs)
 endif()
@@ -35,3 +38,7 @@ install(CODE "
   include(\"${PROJECT_SOURCE_DIR}/cmake/InstallManual.cmake\")
   install_manual(fsdp-train \"$<TARGET_FILE:fsdp-train>\")
   install_manual(fsdp-convert \"$<TARGET_FILE:fsdp-convert>\")" COMPONENT fsdp-programs)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(${CMAKE_CURRENT_LIST_DIR}/Package.cmake)
+endif()

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "files/printable.h"
+#include "files/wrapped.h"
 
 namespace trainer {
 
@@ -94,7 +95,7 @@ std::string remedy_for(int error) {
 }  // namespace
 
 void print(std::string_view text) { draw(fsdp::files::printable_lines(text)); }
-void print_error(std::string_view text) { write_all(STDERR_FILENO, fsdp::files::printable_lines(text)); }
+void print_error(std::string_view text) { write_all(STDERR_FILENO, fsdp::files::shown_on(STDERR_FILENO, text)); }
 
 void draw(std::string_view text) {
   const int error = write_all(STDOUT_FILENO, text);

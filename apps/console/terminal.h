@@ -18,7 +18,7 @@ Terminal standard_output();
 // standard output cannot take, on a full disk say, is lost: a training does not end for want of its log. `end_output`
 // reports that.
 void print(std::string_view text);
-// As above, on standard error.
+// As above, on standard error. On a terminal, long lines are broken at words (files/wrapped.h).
 void print_error(std::string_view text);
 // With its escapes, on standard output: only for what this program draws itself.
 void draw(std::string_view text);

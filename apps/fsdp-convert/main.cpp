@@ -1,70 +1,13 @@
 // fsdp-convert: checkpoints and models from one format to another.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "console/program_start.h"
 #include "console/terminal.h"
-#include "console/units.h"
-#include "formats/convert.h"
-#include "fsdp-convert/arguments.h"
-#include "fsdp-convert/gpt2_matrices.h"
-#include "fsdp-convert/hugging_face.h"
-#include "fsdp-convert/list.h"
+#include "fsdp-convert/convert_command.h"
 
 namespace {
-
-namespace formats = fsdp::formats;
-
-constexpr int kUsageProblem = 2;  // the exit code
-
-int refuse(const std::vector<std::string>& problems) {
-  std::string text =
-      fmt::format("fsdp-convert: {}\n", trainer::counted(static_cast<int64_t>(problems.size()), "problem"));
-  for (const std::string& problem : problems) text += fmt::format("  {}\n", problem);
-  trainer::print_error(text + "fsdp-convert --help lists all options. Nothing was written.\n");
-  return kUsageProblem;
-}
-
-void convert(formats::Source& source, converter::Arguments arguments) {
-  formats::Conversion& conversion = arguments.conversion;
-  std::string remark;
-  if (conversion.transposed.empty()) {
-    auto [transposed, text] = converter::gpt2_matrices(source, arguments.source, conversion.to);
-    conversion.transposed = std::move(transposed);
-    remark = std::move(text);
-  }
-  if (conversion.to == formats::Format::HuggingFace) {
-    conversion.folder.config = converter::config_of(source, arguments.source, conversion.dtype);
-  }
-  const formats::Converted converted = formats::convert(source, arguments.target, conversion);
-  std::string text = fmt::format(
-      "{} of {}: {}, {}, is now {}, {}.\n", trainer::counted(static_cast<int64_t>(converted.tensors), "tensor"),
-      trainer::short_bytes(static_cast<size_t>(converted.bytes)), arguments.source,
-      formats::entry_of(source.format()).description, arguments.target, formats::entry_of(conversion.to).description);
-  for (const std::string& one : converted.remarks) text += fmt::format("  {}\n", one);
-  if (!remark.empty()) text += fmt::format("  {}\n", remark);
-  trainer::print(text);
-}
-
-int run(const converter::Arguments& arguments) {
-  if (!arguments.answer.empty()) {
-    trainer::print(arguments.answer);
-    return 0;
-  }
-  if (!arguments.problems.empty()) return refuse(arguments.problems);
-  const auto source = formats::open_source(arguments.source, *arguments.from, arguments.buffers);
-  if (arguments.task == converter::Task::List) {
-    trainer::print(converter::list_of_tensors(*source, arguments.source));
-  } else {
-    convert(*source, arguments);
-  }
-  return 0;
-}
 
 void start_convert() { trainer::start_program("fsdp-convert"); }
 AT_PROGRAM_START(start_convert);
@@ -73,9 +16,9 @@ AT_PROGRAM_START(start_convert);
 
 int main(int count, char** arguments) try {
   const int width = trainer::standard_output().interactive ? std::clamp(trainer::terminal_width(), 60, 120) : 80;
-  const converter::Arguments given = converter::parse_arguments({arguments + 1, arguments + count}, width);
-  return trainer::end_output("fsdp-convert", trainer::Printed::Results, run(given));
+  const int code = converter::convert_command({arguments + 1, arguments + count}, width);
+  return trainer::end_output("fsdp-convert", trainer::Printed::Results, code);
 } catch (const std::exception& error) {
-  trainer::print_error(fmt::format("fsdp-convert: {}\n", error.what()));
+  trainer::print_error(std::string("fsdp-convert: ") + error.what() + "\n");
   return 1;
 }

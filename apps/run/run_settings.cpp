@@ -92,10 +92,9 @@ std::string before_and_now(const std::string& name, const std::string& saved, co
   return fmt::format("{}: {} before, {} now", name, saved, given);
 }
 
-void add(const std::string& name, const std::string& saved, const std::string& given, SettingsDifference& result) {
-  std::string& text = has(kKept, name) ? result.kept : result.free;
-  if (!text.empty()) text += "; ";
-  text += before_and_now(name, saved, given);
+// Cells of one column in all rows have its width.
+std::string row_text(const ChangedSetting& row, size_t name_width, size_t before_width) {
+  return fmt::format("\n    {:<{}}  {:<{}}  {}", row.name, name_width, row.before, before_width, row.now);
 }
 
 // How many micro-batches each rank has follows from the number of ranks, where the step as a whole has the same ones.
@@ -166,9 +165,33 @@ SettingsDifference difference(const RunSettings& saved, const RunSettings& given
     if (name == kDataFiles || found == saved.end() || is_same(name, found->second, value) ||
         follows_from_ranks(name, saved, given))
       continue;
-    add(name, found->second, value, result);
+    (has(kKept, name) ? result.kept : result.free).push_back({name, found->second, value});
   }
   return result;
+}
+
+std::string in_one_line(const SettingsDifference& difference) {
+  std::vector<std::string> texts;
+  for (const ChangedSettings* some : {&difference.kept, &difference.free}) {
+    for (const auto& [name, before, now] : *some) texts.push_back(before_and_now(name, before, now));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string in_rows(const SettingsDifference& difference) {
+  const ChangedSetting heading{"name", "before", "now"};
+  size_t name_width = heading.name.size(), before_width = heading.before.size();
+  for (const ChangedSettings* some : {&difference.kept, &difference.free}) {
+    for (const ChangedSetting& row : *some) {
+      name_width = std::max(name_width, row.name.size());
+      before_width = std::max(before_width, row.before.size());
+    }
+  }
+  std::string text = row_text(heading, name_width, before_width);
+  for (const ChangedSetting& row : difference.kept) text += row_text(row, name_width, before_width);
+  if (!difference.kept.empty() && !difference.free.empty()) text += "\n    (and these, which may differ)";
+  for (const ChangedSetting& row : difference.free) text += row_text(row, name_width, before_width);
+  return text;
 }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "data/corpus.h"
 #include "options/options.h"
@@ -25,11 +26,21 @@ RunSettings settings_of(const Options& options, const data::Corpus& corpus);
 std::string to_note(const RunSettings& settings);
 RunSettings settings_from_note(const std::string& note);
 
-// "--seed: 1 before, 2 now; --lr: 0.1 before, 0.2 now"; each empty where nothing differs.
-struct SettingsDifference {
-  std::string kept;  // of data, model, step and rule: with these it is another run
-  std::string free;  // of what a run may change on its way
+struct ChangedSetting {
+  std::string name, before, now;
 };
+using ChangedSettings = std::vector<ChangedSetting>;
+
+struct SettingsDifference {
+  ChangedSettings kept;  // of data, model, step and rule: with these it is another run
+  ChangedSettings free;  // that a run may change on its way
+};
+
+// "--seed: 1 before, 2 now; --lr: 0.1 before, 0.2 now"; empty: nothing differs.
+std::string in_one_line(const SettingsDifference& difference);
+// A line per setting, in columns, below a heading: name, before, now. Each line begins with "\n    ", for a message
+// that ends with a colon.
+std::string in_rows(const SettingsDifference& difference);
 
 // "the files of the training data: written ... before, written ... now", where their content was compared in part and
 // they may have changed elsewhere. It makes no other run. Empty: there is nothing to tell.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
 
 #include "console/units.h"
-#include "run/run_settings.h"
 
 namespace trainer {
 
@@ -26,10 +26,10 @@ std::string advice_on_step(const Options& options, const RunSettings& saved) {
   const int64_t of_micro_batch = options.tokens_per_step() / options.micro_batches;
   if (before <= 0 || before == options.tokens_per_step()) return "";
   if (before % of_micro_batch == 0) {
-    return fmt::format(" With --micro-batches {} on {} a step has as many tokens as before.", before / of_micro_batch,
-                       counted(options.ranks, "rank"));
+    return fmt::format("\n    With --micro-batches {} on {} a step has as many tokens as before.",
+                       before / of_micro_batch, counted(options.ranks, "rank"));
   }
-  return fmt::format(" No --micro-batches makes a step of {} tokens on {} with --batch {}: change these.",
+  return fmt::format("\n    No --micro-batches makes a step of {} tokens on {} with --batch {}: change these.",
                      grouped(before), counted(options.ranks, "rank"), options.batch);
 }
 
@@ -38,7 +38,7 @@ std::string advice_on_validation(const RunSettings& saved, const RunSettings& no
   const auto found = saved.find(kValidationData);
   const bool had_none = found != saved.end() && found->second == kNoData;
   if (!had_none || now.at(kValidationData) == kNoData) return "";
-  return " Nothing was held back for validation before: --validation-fraction 0 holds nothing back.";
+  return "\n    Nothing was held back for validation before: --validation-fraction 0 holds nothing back.";
 }
 
 }  // namespace
@@ -48,18 +48,16 @@ ComparedSettings compare_settings(const Training& training, const Notes& notes, 
   const auto note = notes.find(kSettings);
   if (note == notes.end()) return {};
   const RunSettings saved = settings_from_note(note->second);
-  const auto [kept, free] = difference(saved, training.settings);
-  if (may == Settings::Kept && !kept.empty()) {
+  SettingsDifference differs = difference(saved, training.settings);
+  if (may == Settings::Kept && !differs.kept.empty()) {
     throw OtherRun(
         training.world,
-        fmt::format("checkpoint '{}' is of another run: {}. Give the values from before, or begin anew with another "
-                    "--run. To go on from it all the same: --checkpoint {} --run OTHER.{}{}{}",
-                    checkpoint.string(), kept, checkpoint.string(), advice_on_step(training.options, saved),
-                    advice_on_validation(saved, training.settings),
-                    free.empty() ? std::string() : fmt::format(" What differs beside it, and may: {}.", free)));
+        fmt::format("checkpoint '{}' is of another run. Give the values from before, or begin anew with another --run."
+                    "{}{}\n    To go on from it all the same: --checkpoint {} --run OTHER{}",
+                    checkpoint.string(), advice_on_step(training.options, saved),
+                    advice_on_validation(saved, training.settings), checkpoint.string(), in_rows(differs)));
   }
-  return {.differs = fmt::format("{}{}{}", kept, kept.empty() || free.empty() ? "" : "; ", free),
-          .files = difference_of_files(saved, training.settings)};
+  return {.differs = std::move(differs), .files = difference_of_files(saved, training.settings)};
 }
 
 void check_optimizer_state(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "run/first_rank.h"
+#include "run/run_settings.h"
 #include "training/run_notes.h"
 #include "training/training.h"
 
@@ -18,8 +19,8 @@ enum class Settings { Kept, Free };  // true if the settings of the run must be 
 
 // The settings that differ from the checkpoint's. Throws OtherRun for some that are to be kept.
 struct ComparedSettings {
-  std::string differs;  // options and data
-  std::string files;    // that hold the data, whose content may be the same
+  SettingsDifference differs;  // options and data
+  std::string files;           // that hold the data, whose content may be the same
 };
 ComparedSettings compare_settings(const Training& training, const Notes& notes, const std::filesystem::path& checkpoint,
                                   Settings may);

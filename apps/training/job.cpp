@@ -1,6 +1,7 @@
 #include "training/job.h"
 
 #include <fmt/format.h>
+#include <fsdp/world.h>
 
 #include <csignal>
 #include <optional>

@@ -1,13 +1,16 @@
 // A job from its first ranks to its last: failed ranks are started again according to the options.
 #pragma once
 
-#include <fsdp/world.h>
-
 #include <functional>
 #include <string>
 
 #include "options/options.h"
 #include "training/job_memory.h"
+
+// The header of World takes LibTorch's, and the program's main does without them.
+namespace fsdp {
+class World;
+}
 
 namespace trainer {
 

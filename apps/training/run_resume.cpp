@@ -27,7 +27,9 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   const ComparedSettings settings = compare_settings(training, notes, checkpoint, may);
   const bool is_own = may == Settings::Kept;
   if (is_own || !training.options.no_strict) check_optimizer_state(training, notes, checkpoint, may);
-  from_notes(notes);  // throws, before anything changes
+  from_notes(notes);         // throws, before anything changes
+  // Reading the weights can take long. A run that has done all its steps may be refused after it.
+  if (step_in_name(checkpoint).value_or(0) < training.options.steps) training.show_settings();
   int64_t steps_done = 0;
   const auto load_state = [&](bool strict, fsdp::LoadDifferences& differences) {
     steps_done =
@@ -44,7 +46,7 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   Resumed resumed{.steps_done = steps_done, .state = state_of_run(training, notes)};
   resumed.differs = settings.differs;
   resumed.told = fmt::format("goes on from {}", checkpoint.string());
-  if (!resumed.differs.empty()) resumed.told += fmt::format(" ({})", resumed.differs);
+  if (const std::string text = in_one_line(resumed.differs); !text.empty()) resumed.told += fmt::format(" ({})", text);
   if (!notes.contains(kSettings)) {
     resumed.told += "; its notes do not say with which settings it was trained, so these are not compared";
   }

@@ -14,9 +14,9 @@ namespace trainer {
 struct Resumed {
   int64_t steps_done = 0;
   ResumeState state = {};
-  std::string told = {};         // what a person should know; empty: nothing
-  std::string passed_over = {};  // newer checkpoints that are damaged, and how; empty: none is
-  std::string differs = {};      // settings that are not those of the checkpoint: "--lr: 0.1 before, 0.2 now"
+  std::string told = {};            // what a person should know; empty: nothing
+  std::string passed_over = {};     // newer checkpoints that are damaged, and how; empty: none is
+  SettingsDifference differs = {};  // from the checkpoint's settings
   // From memory: the rest of the last step is to be done; the step of a checkpoint that was begun and is not there, 0:
   // there is none.
   std::optional<StepOutcome> outstanding = std::nullopt;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "console/terminal.h"
 #include "data/text_files.h"
@@ -73,6 +74,7 @@ Resumed begin(Training& training) {
   Resumed resumed = resume_run(training);
   const Options& options = training.options;
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
+    training.show_settings();
     const std::string differs = load_first_weights(training);
     resumed.told = fmt::format("begins with the weights of {}{}{}", options.model_options.init_from,
                                differs.empty() ? "" : ": ", differs);
@@ -112,12 +114,12 @@ void leave_later_steps(Training& training, int64_t steps_done) {
 
 // A run that is done, and started again as it was, has nothing to do; with other options it was meant to be another.
 void check_done(fsdp::World& world, const Options& options, const Resumed& resumed) {
-  if (resumed.differs.empty()) return;
+  if (in_one_line(resumed.differs).empty()) return;
   throw AgreedError(
       world,
-      fmt::format("the run in '{}' has done all its {} steps, and these options differ from its own: {}. To train it "
-                  "further, give more --steps. To train anew, name another --run, or none for a fresh one.",
-                  options.run, resumed.steps_done, resumed.differs));
+      fmt::format("the run in '{}' has done all its {} steps, and these options differ from its own. To train it "
+                  "further, give more --steps. To train anew, name another --run, or none for a fresh one.{}",
+                  options.run, resumed.steps_done, in_rows(resumed.differs)));
 }
 
 std::string done_text(const Options& options) {
@@ -221,7 +223,8 @@ void freeze(models::LanguageModel& model, const std::set<std::string>& names) {
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
-int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, JobMemory& job) {
+int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, JobMemory& job,
+               const std::function<void()>& show_settings) {
   SharedFlag& bad_input = job.bad_input;
   TensorMemory tensor_memory(world.device());  // before any tensor
   const int64_t program_bytes = process_memory().resident_bytes;
@@ -241,8 +244,8 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   RunPhase phase;
-  Training training{world,     options, corpus,        settings, order, *model,       sharded,
-                    optimizer, scaler,  tensor_memory, job,      phase, program_bytes};
+  Training training{world,     options, corpus,        settings, order, *model,        sharded,
+                    optimizer, scaler,  tensor_memory, job,      phase, program_bytes, show_settings};
 
   std::optional<RunLock> lock;
   const bool is_shared = options.no_save || check_folder_is_shared(world, options.run);
@@ -250,10 +253,12 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
   const Resumed resumed = blaming_input(bad_input, [&] { return begin(training); });
   if (resumed.steps_done >= options.steps && !resumed.outstanding) {
     check_done(world, options, resumed);
+    training.show_settings();
     settle_done_run(training);
     return 0;
   }
   blaming_input(bad_input, [&] { lock_run(world, options, /*may_make=*/true, lock); });
+  training.show_settings();
   if (!is_shared) check_folder_is_shared(world, options.run);
   MeasuredPeak peak = peak_of(world, options, job);
   std::optional<Report> report;
@@ -327,11 +332,13 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
     check_activation_memory(world, options);
     check_memory(world, as_run_by(world.size(), options), free);
     choose_run_folder(world, options, job, guard);
-    if (world.rank() == 0 && job.attempt == 0) {
+    bool is_shown = world.rank() != 0 || job.attempt > 0;
+    const auto show_settings = [&] {
+      if (std::exchange(is_shown, true)) return;
       print(settings_table(options, corpus) + "\n" + data::passed_over_text(corpus.passed_over) +
             warnings(world, options));
-    }
-    if (const int number = train_rank(world, options, corpus, job); number != 0) job.signal.set(number);
+    };
+    if (const int number = train_rank(world, options, corpus, job, show_settings); number != 0) job.signal.set(number);
   } catch (const AgreedError& error) {
     // A hopeless failure came during training: the options and files that were given are not to blame.
     const bool is_hopeless = job.hopeless.is_set();

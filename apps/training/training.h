@@ -3,6 +3,8 @@
 
 #include <fsdp/fsdp.h>
 
+#include <functional>
+
 #include "data/corpus.h"
 #include "data/data_order.h"
 #include "models/language_model.h"
@@ -30,6 +32,8 @@ struct Training {
   JobMemory& job;
   RunPhase& phase;
   int64_t program_bytes;  // that were resident before the model was made
+  // Prints the settings, on rank 0, the first time. Before that, an error is the only text on the screen.
+  std::function<void()> show_settings;
 };
 
 }  // namespace trainer

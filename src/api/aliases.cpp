@@ -1,12 +1,12 @@
 #include "api/aliases.h"
 
 #include <algorithm>
-#include <iostream>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
+#include "files/wrapped.h"
 #include "interpose/storage_facts.h"
 
 namespace fsdp {
@@ -80,13 +80,12 @@ void warn_of_aliases(const std::vector<NamedUnit>& units, const NamedTensors& ig
     }
   }
   if (held.empty()) return;
-  std::cerr << fmt::format(
-                   "{}warning: shard: other tensors hold the memory of {}: a detach(), a view or a set_data() that was "
-                   "made before, or the graph of an earlier forward. They keep the values of now, since training "
-                   "changes the shards alone, and the memory stays. Make such tensors after fsdp::shard, or of a "
-                   "clone(); drop the results of earlier forwards (docs/errors.md).\n",
-                   message_prefix(), listed(held))
-            << std::flush;
+  files::show_error(
+      fmt::format("{}warning: shard: other tensors hold the memory of {}: a detach(), a view or a set_data() that was "
+                  "made before, or the graph of an earlier forward. They keep the values of now, since training "
+                  "changes the shards alone, and the memory stays. Make such tensors after fsdp::shard, or of a "
+                  "clone(); drop the results of earlier forwards (docs/errors.md).\n",
+                  message_prefix(), listed(held)));
 }
 
 }  // namespace fsdp

@@ -4,7 +4,6 @@
 #include <torch/nn/modules/instancenorm.h>
 
 #include <algorithm>
-#include <iostream>
 #include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "api/found_units.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "files/wrapped.h"
 #include "fsdp/sync_batch_norm.h"
 
 namespace fsdp {
@@ -135,13 +135,12 @@ std::string share_of(const std::string& name, const std::vector<NamedUnit>& unit
 
 void warn_of_undivided(const ModuleDivision& division) {
   if (division.undivided.empty()) return;
-  std::cerr << fmt::format(
-                   "{}warning: shard: options.units puts {} of the parameters into one unit, {}. A unit is gathered as "
-                   "a whole, so each rank needs memory for nearly the whole model.\n"
-                   "Choose smaller modules, such as the model's blocks, or leave options.units out. If one unit is "
-                   "meant, set options.units to fsdp::one_unit().\n",
-                   message_prefix(), share_of(division.undivided, division.units), division.undivided)
-            << std::flush;
+  files::show_error(
+      fmt::format("{}warning: shard: options.units puts {} of the parameters into one unit, {}. A unit is gathered as "
+                  "a whole, so each rank needs memory for nearly the whole model.\n"
+                  "Choose smaller modules, such as the model's blocks, or leave options.units out. If one unit is "
+                  "meant, set options.units to fsdp::one_unit().\n",
+                  message_prefix(), share_of(division.undivided, division.units), division.undivided));
 }
 
 }  // namespace
@@ -195,12 +194,11 @@ void warn_of_large_units(const ModuleDivision& division) {
     units += fmt::format("{}{} holds {} of the parameters ({})", units.empty() ? "" : "; ", name,
                          share_of(name, division.units), why);
   }
-  std::cerr << fmt::format(
-                   "{}warning: shard: units larger than the policy promises: {}. A unit is gathered as a whole, so "
-                   "each rank needs memory for it (docs/memory.md). Smaller layers would make smaller units; "
-                   "options.units chooses units by hand.\n",
-                   message_prefix(), units)
-            << std::flush;
+  files::show_error(
+      fmt::format("{}warning: shard: units larger than the policy promises: {}. A unit is gathered as a whole, so "
+                  "each rank needs memory for it (docs/memory.md). Smaller layers would make smaller units; "
+                  "options.units chooses units by hand.\n",
+                  message_prefix(), units));
 }
 
 }  // namespace fsdp

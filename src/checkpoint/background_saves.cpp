@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iostream>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/unfinished_work.h"
 #include "checkpoint/write_checkpoint.h"
+#include "files/wrapped.h"
 #include "memory/mapped_tensor.h"
 
 namespace fsdp::checkpoint {
@@ -131,7 +131,7 @@ void BackgroundSaves::finish() {
   const std::string failure = current_->wait_for_untold_failure();
   if (thread_.joinable()) thread_.join();
   current_.reset();
-  if (group_->rank() == 0) std::cerr << failure << std::flush;
+  if (group_->rank() == 0) files::show_error(failure);
 }
 
 void BackgroundSaves::run(const SaveTarget& target, TakenState& state, const std::shared_ptr<SaveUnderWay>& save) {

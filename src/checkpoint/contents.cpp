@@ -117,7 +117,7 @@ void all_succeed(collectives::Group& group, const std::string& what, const std::
   }
   torch::Tensor message = torch::zeros({kMessageBytes}, torch::kUInt8);
   std::memcpy(message.mutable_data_ptr(), problem.data(), std::min<size_t>(problem.size(), kMessageBytes - 1));
-  const auto messages = group.all_gather(message);
+  const auto messages = group.all_gather(message, "calls " + what.substr(0, what.find(' ')));
   for (int rank = 0; rank < group.size(); ++rank) {
     const std::string theirs = static_cast<const char*>(messages[rank].const_data_ptr());
     if (theirs.empty()) continue;

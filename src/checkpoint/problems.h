@@ -6,7 +6,8 @@
 
 namespace fsdp::checkpoint {
 
-// Throws Error, if there are problems: `what`, the problems (all, unless there are very many), and `advice`.
+// Throws Error, if there are problems: `what`, the problems, and `advice`. Several problems have a line each; of many,
+// the first ones are shown.
 void throw_if_any(const std::vector<std::string>& problems, const std::string& what, const std::string& advice);
 
 }  // namespace fsdp::checkpoint

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/patience.h"
+#include "collectives/divergence.h"
 
 namespace fsdp::collectives {
 
@@ -188,11 +189,9 @@ std::optional<Diagnosis> Watchdog::Thread::divergence(const Statuses& peers) con
     const std::optional<int64_t> number = first_difference(own.history, status.history);
     if (!number || (earliest && *earliest <= *number)) continue;
     earliest = number;
-    found.text = fmt::format(
-        "rank {} {} where rank {} {} (operation {} of this group). Every rank must run the same part of the model and "
-        "make the same calls, in the same order; does its control flow depend on the data? Where one rank alone reads "
-        "a parameter, for a log or an evaluation, let every rank do it.",
-        names_[peer], status.history.operation(*number), names_[rank_], own.history.operation(*number), *number);
+    found.text = divergence_text({names_[peer], status.history.operation(*number)},
+                                 {names_[rank_], own.history.operation(*number)},
+                                 fmt::format(" (operation {} of this group)", *number));
   }
   return earliest ? std::optional(found) : std::nullopt;
 }
@@ -203,9 +202,8 @@ std::optional<Diagnosis> Watchdog::Thread::call_elsewhere(const Statuses& peers)
   for (const auto& [peer, status] : peers) {
     if (!waits_elsewhere(status) || status.history.end() >= own.history.end()) continue;
     return Diagnosis{
-        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
-                    "model and make the same calls, in the same order; does its control flow depend on the data?",
-                    names_[peer], status.call->purpose, names_[rank_], own.history.operation(own.history.end() - 1)),
+        divergence_text({names_[peer], status.call->purpose},
+                        {names_[rank_], own.history.operation(own.history.end() - 1)}, ", so no rank can continue"),
         std::nullopt};
   }
   return std::nullopt;
@@ -243,6 +241,12 @@ void Watchdog::begins(std::string operation, Among among) {
   shared_->note_user();
   shared_->own.history.add(std::move(operation));
   shared_->among = among;
+}
+
+std::string Watchdog::last_operation() const {
+  std::lock_guard lock(shared_->mutex);
+  const History& history = shared_->own.history;
+  return history.end() == history.first() ? "" : history.operation(history.end() - 1);
 }
 
 void Watchdog::note_call(const WorldCall* call) {

@@ -43,6 +43,8 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   void begins(std::string operation, Among among = Among::All);
+  // Empty: none was begun.
+  std::string last_operation() const;
   // As Group::note_call.
   void note_call(const WorldCall* call);
   // Between the two the messages may be aborted; they stay where they are. `unless_waiting`: a peer whose own long wait

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/divergence.h"
 
 namespace fsdp::collectives {
 
@@ -68,8 +69,11 @@ std::exception_ptr Wire::explain(const std::string& prefix, const char* operatio
 
 std::exception_ptr Wire::explain_transport(const std::string& start, const TransportFailure& failure) {
   const std::optional<Diagnosis> diagnosis = watchdog_ ? watchdog_->explain(failure.peer()) : std::nullopt;
-  const std::string message = start + (diagnosis ? diagnosis->text : failure.what());
+  const std::string remedy = watchdog_ ? remedy_for_call(watchdog_->last_operation()) : "";
+  const std::string lost = failure.what() + (remedy.empty() ? "" : ". " + remedy);
   const bool diverged = diagnosis && !diagnosis->cause;
+  // The same text on every rank that diverged: it names the calls of both.
+  const std::string message = (diverged ? message_prefix() : start) + (diagnosis ? diagnosis->text : lost);
   tell(diagnosis && diagnosis->cause ? *diagnosis->cause : Failure{name_, message, !diverged});
   return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }

@@ -5,6 +5,7 @@
 // group, neither can go on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -28,8 +29,12 @@ class WorldCalls {
   uint64_t begin(uint64_t world);
   // Returns whether a rank that is in `call` waits for this one.
   bool is_awaited_by(const WorldCall& call) const;
+  // The program's function has thrown: this rank does not end as it should.
+  void note_exception() { has_thrown_ = true; }
+  bool has_thrown() const { return has_thrown_; }
 
  private:
+  std::atomic<bool> has_thrown_ = false;
   mutable std::mutex mutex_;
   std::map<uint64_t, uint64_t> begun_;  // by world
 };

@@ -10,20 +10,21 @@ namespace fsdp::engine {
 
 namespace {
 
-// The words of a message, in this order: kind of activity, unit, operator, changes of the shards, gathers since the
-// last round, hash of the coming plans, 1 if reductions repeated the last backward, account. The last bytes of the name
-// may be cut off.
+// The words of a message: kind of activity, unit, operator, changes of the shards, gathers since the last round, hash
+// of the coming plans. Then: 1 if reductions repeated the last backward, hash of written values, 1 if these changed,
+// counts of the units. The last bytes of the operator's name may be cut off.
 constexpr size_t kUnit = 1, kName = 2, kNameWords = 6, kChanges = kName + kNameWords, kBegun = kChanges + 1,
-                 kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHeaderWords = kAsBefore + 1;
+                 kPlans = kBegun + 1, kAsBefore = kPlans + 1, kHash = kAsBefore + 1, kChanged = kHash + 1,
+                 kHeaderWords = kChanged + 1;
 
 const int64_t* words_of(const torch::Tensor& message) { return message.const_data_ptr<int64_t>(); }
 
-Account largest(Account account, const std::vector<torch::Tensor>& messages) {
+UnitCounts largest(UnitCounts counts, const std::vector<torch::Tensor>& messages) {
+  const size_t words = schedule::words_of_counts(counts.size());
   for (const torch::Tensor& message : messages) {
-    const auto* theirs = words_of(message) + kHeaderWords;
-    for (size_t i = 0; i < account.size(); ++i) account[i] = std::max(account[i], theirs[i]);
+    schedule::take_largest(counts, schedule::unpack({words_of(message) + kHeaderWords, words}));
   }
-  return account;
+  return counts;
 }
 
 void write_operation(int64_t* words, std::string_view operation) {
@@ -43,28 +44,6 @@ int64_t hash_of(const std::vector<int>& numbers) {
 }
 
 }  // namespace
-
-Account account_at_end(const schedule::Schedule& schedule) {
-  Account account = schedule.account();
-  account.insert(account.end(), schedule.changed().begin(), schedule.changed().end());
-  return account;
-}
-
-Account account_so_far(const schedule::Schedule& schedule) {
-  Account account = schedule.begun();
-  account.resize(4 * schedule.changed().size());
-  return account;
-}
-
-bool changed(const Account& account, int unit) { return account[3 * account.size() / 4 + unit] > 0; }
-
-std::optional<int> changed_too_early(const Account& account) {
-  const size_t units = account.size() / 4;
-  for (size_t unit = 0; unit < units; ++unit) {
-    if (changed(account, static_cast<int>(unit)) && account[unit] > 1) return static_cast<int>(unit);
-  }
-  return std::nullopt;
-}
 
 bool Agreement::any_has_batch(bool here, const std::vector<int>& plans) {
   const torch::Tensor own = torch::tensor({int64_t{here}, hash_of(plans)});
@@ -87,16 +66,21 @@ bool Agreement::in_rounds() const {
   return capabilities.joins && !capabilities.one_sided;
 }
 
-Agreement::Round Agreement::gathers(int unit, std::string_view operation, const Account& account) {
-  return exchange({Kind::Gathers, unit, operation}, account);
+Agreement::Round Agreement::gathers(int unit, std::string_view operation, const UnitCounts& counts) {
+  return exchange({Kind::Gathers, unit, operation}, counts);
 }
 
-Agreement::Round Agreement::waits(int unit, const Account& account) { return exchange({Kind::Waits, unit}, account); }
+Agreement::Round Agreement::waits(int unit, const UnitCounts& counts) { return exchange({Kind::Waits, unit}, counts); }
 
-Agreement::Round Agreement::ends_backward(const Account& account) { return exchange({Kind::EndsBackward}, account); }
+Agreement::Round Agreement::writes(int unit, std::string_view operation, const Written& written,
+                                   const UnitCounts& counts) {
+  return exchange({Kind::Writes, unit, operation, written}, counts);
+}
 
-Agreement::Round Agreement::follow(const Account& account) {
-  const Round round = exchange({Kind::Follows}, account);
+Agreement::Round Agreement::ends_backward(const UnitCounts& counts) { return exchange({Kind::EndsBackward}, counts); }
+
+Agreement::Round Agreement::follow(const UnitCounts& counts) {
+  const Round round = exchange({Kind::Follows}, counts);
   FSDP_CHECK(leaders_ > 0,
              "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
              "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
@@ -116,8 +100,9 @@ bool Agreement::shares_shards_with(int rank) const {
 }
 
 // Every message has the same shape, so that ranks that went different ways still understand each other.
-Agreement::Round Agreement::exchange(const Doing& activity, const Account& account) {
-  torch::Tensor message = torch::empty({static_cast<int64_t>(kHeaderWords + account.size())}, torch::kInt64);
+Agreement::Round Agreement::exchange(const Doing& activity, const UnitCounts& counts) {
+  const size_t count_words = schedule::words_of_counts(counts.size());
+  torch::Tensor message = torch::empty({static_cast<int64_t>(kHeaderWords + count_words)}, torch::kInt64);
   auto* words = message.mutable_data_ptr<int64_t>();
   words[0] = static_cast<int64_t>(activity.kind);
   words[kUnit] = activity.unit;
@@ -126,14 +111,16 @@ Agreement::Round Agreement::exchange(const Doing& activity, const Account& accou
   words[kBegun] = static_cast<int64_t>(begun_.size());
   words[kPlans] = in_rounds() ? hash_of(schedule_.all_learnt()) : 0;
   words[kAsBefore] = group_.reductions_as_before();
-  std::copy(account.begin(), account.end(), words + kHeaderWords);
+  words[kHash] = activity.written.hash;
+  words[kChanged] = activity.written.changed;
+  schedule::pack(counts, {words + kHeaderWords, count_words});
   const std::string purpose = followed_     ? "takes part in a step in which some ranks have no batch"
                               : in_rounds() ? "has ended its backward or gathers outside of a plan"
                                             : describe(message);
   const Messages messages = all_gather(message, purpose);
   check_can_go_on(messages);
   Round round;
-  round.account = largest(account, messages);
+  round.counts = largest(counts, messages);
   leaders_ = std::ranges::count_if(messages, [this](const torch::Tensor& one) { return leads(one); });
   as_before_ = std::ranges::all_of(messages, [](const torch::Tensor& one) { return words_of(one)[kAsBefore] != 0; });
   std::set<int> gathered;
@@ -144,6 +131,8 @@ Agreement::Round Agreement::exchange(const Doing& activity, const Account& accou
     if (!leads(messages[rank])) continue;
     const auto kind = Kind(theirs[0]);
     round.ended &= kind == Kind::EndsBackward;
+    round.wrote_alike &= theirs[kHash] == words[kHash];
+    round.changed |= theirs[kChanged] != 0;
     if (kind == Kind::Gathers && shares_shards_with(rank)) gathered.insert(static_cast<int>(theirs[kUnit]));
     if (first == nullptr) first = &messages[rank];
     for (size_t word : {size_t{0}, kUnit, kBegun, kPlans}) round.alike &= theirs[word] == words_of(*first)[word];
@@ -191,24 +180,25 @@ std::string Agreement::describe(const torch::Tensor& message) const {
   const std::string& unit = units_.at(words_of(message)[kUnit])->name;
   if (kind == Kind::Waits) return fmt::format("waits for unit {}", unit);
   const std::string operation = operation_of(message);
+  if (kind == Kind::Writes) return fmt::format("writes unit {}, for {}", unit, operation);
   return fmt::format("gathers unit {} outside of a plan{}", unit, operation.empty() ? "" : ", for " + operation);
 }
 
 // A peer that has taken fewer steps needs the shards before their last change, which are gone.
 void Agreement::check_can_go_on(const Messages& messages) const {
+  // The same on every rank, which then throw the same error.
   const auto leader =
-      leads(messages[group_.rank()])
-          ? messages.begin() + group_.rank()
-          : std::find_if(messages.begin(), messages.end(), [this](const torch::Tensor& one) { return leads(one); });
+      std::find_if(messages.begin(), messages.end(), [this](const torch::Tensor& one) { return leads(one); });
   for (auto other = messages.begin(); other != messages.end(); ++other) {
     if (leader == messages.end() || !leads(*other)) continue;
     const auto *ours = words_of(*leader), *theirs = words_of(*other);
     const bool same_activity = ours[0] == theirs[0] && ours[kUnit] == theirs[kUnit];
+    const bool writes = Kind(ours[0]) == Kind::Writes || Kind(theirs[0]) == Kind::Writes;
     const int64_t ahead = theirs[kChanges] - ours[kChanges];
-    FSDP_CHECK(ahead == 0 && (in_rounds() || same_activity),
+    FSDP_CHECK(ahead == 0 && (same_activity || (in_rounds() && !writes)),
                "rank {} {} where rank {} {}{}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
-               "rank do it.",
+               "depend on the data? Where one rank alone reads or writes a parameter, for a log or an evaluation, let "
+               "every rank do it.",
                other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader),
                ahead == 0  ? ""
                : ahead < 0 ? ", after a step that the first has not taken"

@@ -1,5 +1,6 @@
 // Rounds among the ranks while a step runs. In a round the ranks exchange the units that they gather outside of plans,
-// the reductions that are left at the end of a backward, and whether they have a batch.
+// and the reductions that are left at the end of a backward. They also exchange what operators wrote to parameters, and
+// whether they have a batch.
 //
 // A round is an all-gather of a few numbers per unit. Each rank sends its activity and the name of its operator. Ranks
 // may be at different activities: every rank then takes part in all gathers that any rank with the same shards needs.
@@ -13,7 +14,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,20 +28,7 @@ namespace fsdp::engine {
 using report::Activity;
 using report::kNoUnit;
 using report::Recorder;
-
-// The state of a rank's backward. Four numbers per unit: those of schedule::Reductions::account, each for all units,
-// and whether the unit's shard has changed already.
-using Account = std::vector<int64_t>;
-
-// At the end of the backward.
-Account account_at_end(const schedule::Schedule& schedule);
-// In its midst, where only the reductions that were begun count.
-Account account_so_far(const schedule::Schedule& schedule);
-// True if the unit's shard changed before the end of the backward on some rank.
-bool changed(const Account& account, int unit);
-// A unit that changed before the end of the backward on some rank, and of which some rank has more gradients than were
-// reduced by then.
-std::optional<int> changed_too_early(const Account& account);
+using schedule::UnitCounts;
 
 class Agreement {
  public:
@@ -58,23 +45,33 @@ class Agreement {
   // True if all ranks had the same plans then: one may have gone another way.
   bool plans_alike() const { return plans_alike_; }
 
+  // The values of the units that an operator wrote.
+  struct Written {
+    int64_t hash = 0;
+    bool changed = false;  // a value is not what it was
+  };
+
   // The result of a round: the next gathers of this rank.
   struct Round {
     std::vector<int> missed;    // units whose gathers this rank has not joined yet, in this order
     std::vector<int> gathered;  // then the units that ranks with the same shards need, by number
     bool ended = false;         // all ranks with a batch have ended their backward
     bool alike = true;          // these ranks did the same so far, and are at the same activity
-    Account account;            // the largest of all ranks, number by number
+    bool wrote_alike = true;    // the operators of all ranks wrote the same values
+    bool changed = false;       // one of them changed a value
+    UnitCounts counts;          // the largest of all ranks
   };
   // This rank gathers the unit outside of a plan, for the operator of this name, if not empty. A collective, as are the
-  // next three.
-  Round gathers(int unit, std::string_view operation, const Account& account);
+  // next four.
+  Round gathers(int unit, std::string_view operation, const UnitCounts& counts);
   // This rank waits for the unit, and a peer does not gather it.
-  Round waits(int unit, const Account& account);
+  Round waits(int unit, const UnitCounts& counts);
+  // The operator of this name has written the unit, on this rank and on all others.
+  Round writes(int unit, std::string_view operation, const Written& written, const UnitCounts& counts);
   // This rank has ended its backward.
-  Round ends_backward(const Account& account);
+  Round ends_backward(const UnitCounts& counts);
   // This rank has no batch.
-  Round follow(const Account& account);
+  Round follow(const UnitCounts& counts);
   // True if all ranks reported in the last round that their reductions were as in the backward before.
   bool reductions_as_before() const { return as_before_; }
   // This rank has begun a gather that the plan foresaw.
@@ -83,15 +80,16 @@ class Agreement {
   bool in_rounds() const;
 
  private:
-  enum class Kind : int64_t { Gathers, Waits, EndsBackward, Follows };
+  enum class Kind : int64_t { Gathers, Waits, Writes, EndsBackward, Follows };
   struct Doing {
     Kind kind;
     int unit = -1;
     std::string_view operation = {};
+    Written written = {};
   };
   using Messages = std::vector<torch::Tensor>;
 
-  Round exchange(const Doing& activity, const Account& account);
+  Round exchange(const Doing& activity, const UnitCounts& counts);
   Messages all_gather(const torch::Tensor& message, const std::string& purpose);
   bool leads(const torch::Tensor& message) const;
   std::string describe(const torch::Tensor& message) const;

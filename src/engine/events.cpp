@@ -1,5 +1,6 @@
 #include "engine/events.h"
 
+#include <string_view>
 #include <utility>
 
 #include "engine/full_scope.h"
@@ -19,12 +20,12 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   parts_.writer.publish_pieces();
   const Mode now = mode();
   const int64_t touched = parts_.recorder.touched();
-  FSDP_CHECK_UNIT(!written, parts_.units[*written]->name,
-                  "{} writes a sharded parameter, and the write would be lost. Write inside "
-                  "sharded.full_parameters(), or let an optimizer over the shards do it. Where forward writes: if it "
-                  "initialises itself from its first batch, run one forward before fsdp::shard; if it applies a mask, "
-                  "keep the mask as a buffer and multiply in forward: conv2d(x, weight * mask).",
+  FSDP_CHECK_UNIT(!written || operation != std::string_view(interpose::kSetData), parts_.units[*written]->name,
+                  "{} replaces a sharded parameter. Convert before shard: module->to(...) first, then fsdp::shard. To "
+                  "write the weights in another dtype, use save_pretrained. If forward initialises itself from its "
+                  "first batch, run one forward before fsdp::shard.",
                   operation);
+  parts_.parameter_writes.check(units, written, operation);
   check_call(parts_.machine, Call::UseParameter, operation, parts_.units[units[0]]->name);
   if (now == Mode::Forward) parts_.forward_begins();
   if (parts_.link->changed) check_changed(units[0], now);
@@ -34,7 +35,9 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
   try {
     perform(actions, operation);
     parts_.optimizer_step.step_early(touched);
+    if (written) parts_.parameter_writes.begin(units);
   } catch (...) {
+    parts_.parameter_writes.end(units);
     parts_.schedule.operator_ends(units);
     throw;
   }
@@ -46,10 +49,16 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
 void Events::operator_ends(std::span<const int> units) noexcept {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return;
+  parts_.parameter_writes.end(units);
   parts_.schedule.operator_ends(units);
   for (int unit : units) {
     if (!parts_.schedule.pinned(unit)) parts_.units[unit]->forbid_access();
   }
+}
+
+void Events::operator_wrote(const char* operation) {
+  const std::lock_guard lock(parts_.mutex);
+  if (parts_.full_scope == nullptr) parts_.parameter_writes.finish(operation, mode());
 }
 
 template <typename Text>

@@ -25,6 +25,7 @@ class Events final : public interpose::Listener {
 
   void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) override;
   void operator_ends(std::span<const int> units) noexcept override;
+  void operator_wrote(const char* operation) override;
   void parameter_viewed(int unit) override;
   void gradient_read() override;
   void pieces_used(const interpose::PieceUse& use, const char* operation) override;

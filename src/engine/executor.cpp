@@ -70,7 +70,7 @@ void Executor::gather(const Action& action, Order order, std::string_view operat
   if (unit.collectives->capabilities().one_sided) return begin_gather(action, order);
   // Outside of plans, ranks exchange the units that they gather.
   if (!action.foreseen) {
-    const Agreement::Round round = agreement_.gathers(action.unit, operation, account_so_far(schedule_));
+    const Agreement::Round round = agreement_.gathers(action.unit, operation, schedule_.counts_so_far());
     return take_part(round, &action);
   }
   begin_gather(action, order);
@@ -122,7 +122,7 @@ void* Executor::wait_gather(int id) {
 // A peer that left the plan waits for this rank in a round. There the peer learns which gathers it missed.
 void Executor::await_peers(int id) {
   const auto stalls = [&] { return units_[id]->collectives->gather_stalls(); };
-  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, account_so_far(schedule_)));
+  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, schedule_.counts_so_far()));
 }
 
 void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
@@ -131,6 +131,19 @@ void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {
       gather(action, order);
       gathered_ahead_[action.unit] = units_[action.unit]->is_divided();
     }
+  });
+}
+
+void Executor::gather_again(int id, const std::function<void()>& change) {
+  ShardedUnit& unit = *units_[id];
+  const torch::Tensor buffer = unit.collectives->capabilities().into_buffer ? unit.full() : torch::Tensor();
+  guarded([&] {
+    unit.collectives->release();
+    recorder_.waits(Activity::WaitReaders, id, [&] { unit.collectives->begin_write(collectives::Readers::Wait); });
+    change();
+    count_gather(unit, /*foreseen=*/false);
+    unit.collectives->begin_gather(buffer, agreement_.in_rounds() ? Order::Any : Order::Common);
+    unit.bind(recorder_.waits(Activity::WaitGather, id, [&] { return unit.collectives->wait_gather(); }));
   });
 }
 

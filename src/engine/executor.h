@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,6 +31,9 @@ class Executor {
   void perform(const schedule::Actions& actions, std::string_view operation = {});
   // Begins gathers for the next micro-batch, in the order that ranks have in common or in any.
   void gather_ahead(const schedule::Actions& gathers, collectives::Order order);
+  // Between a release and a gather of a full unit, which so comes to lie where it was, `change` writes and publishes
+  // its shard.
+  void gather_again(int unit, const std::function<void()>& change);
   // Takes part in the gathers of a round. `own`: this rank's own gather, if it has one.
   void take_part(const Agreement::Round& round, const schedule::Action* own = nullptr);
   // All ranks have ended a backward. Does nothing if gathers need no rounds.

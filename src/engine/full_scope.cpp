@@ -9,22 +9,6 @@
 
 namespace fsdp::engine {
 
-namespace {
-
-// Where full parameters have fewer bits than the shard, what was not written keeps all of the shard's.
-void write_changes(torch::Tensor& shard, const torch::Tensor& changed) {
-  const torch::Tensor full = changed.to(shard.device());
-  if (full.scalar_type() == shard.scalar_type()) {
-    shard.copy_(full);
-    return;
-  }
-  const torch::Tensor before = shard.to(full.scalar_type());
-  const torch::Tensor same = before.view(torch::kInt16) == full.view(torch::kInt16);
-  shard.copy_(torch::where(same, shard, full.to(torch::kFloat32)));
-}
-
-}  // namespace
-
 FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options)
     : model_(std::move(model)), parts_(model_->parts()), options_(std::move(options)), full_(parts_.units.size()) {
   const std::lock_guard lock(parts_.mutex);
@@ -121,8 +105,7 @@ void FullScope::write_back() {
     ShardedUnit& unit = *parts_.units[id];
     if (!holds(unit)) continue;
     if (options_.rank0_only) take_from_rank0(id);
-    const layout::Range own = unit.layout.shard_of(parts_.group->rank());
-    write_changes(unit.shard, full_[id].slice(0, own.begin, own.end));
+    write_changes(unit, full_[id], parts_.group->rank());
   }
   parts_.writer.publish();
 }

@@ -11,7 +11,7 @@ bool Join::any_rank_has_batch(bool here) {
   return any;
 }
 
-Account Join::follow() {
+UnitCounts Join::follow() {
   if (!agreement_.follows()) refuse(schedule::Misuse::NotWithoutBatch, "");
   executor_.perform(schedule_.follow());
   const bool listens =
@@ -22,12 +22,12 @@ Account Join::follow() {
 }
 
 // Takes part in what the others do until the end of their backward.
-Account Join::listen() {
+UnitCounts Join::listen() {
   for (;;) {
-    const auto round = executor_.guarded([&] { return agreement_.follow(account_at_end(schedule_)); });
+    const auto round = executor_.guarded([&] { return agreement_.follow(schedule_.counts()); });
     executor_.take_part(round);
-    if (round.ended) return round.account;
-    post_backward_.reduce_rest(round.account);
+    if (round.ended) return round.counts;
+    post_backward_.reduce_rest(round.counts);
   }
 }
 

@@ -18,11 +18,11 @@ class Join {
 
   // True if any rank has a batch for the next backward. A collective.
   bool any_rank_has_batch(bool here);
-  // In place of the forward and backward of the others. A collective. Returns what the ranks agreed on at the end.
-  Account follow();
+  // In place of the forward and backward of the others. A collective. Returns the ranks' largest counts at the end.
+  UnitCounts follow();
 
  private:
-  Account listen();
+  UnitCounts listen();
 
   Executor& executor_;
   Units& units_;

@@ -1,11 +1,11 @@
 #include "engine/module_buffers.h"
 
 #include <functional>
-#include <iostream>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "files/wrapped.h"
 
 namespace fsdp::engine {
 
@@ -74,14 +74,13 @@ void ModuleBuffers::backward_ends(bool together) {
   ++backwards_;
   differing_ = compare();
   if (differing_.empty() || group_.rank() != 0) return;
-  std::cerr << fmt::format(
-                   "{}warning: training wrote these buffers, and their values differ between ranks now: {}. A forward "
-                   "that reads them computes with other values on each rank. Set options.broadcast_buffers, which "
-                   "sends rank 0's to all before each training forward, as DDP does, or write the same on every rank "
-                   "(World::all_reduce_ what is written). If no training forward reads them, nothing is wrong "
-                   "(docs/determinism.md).\n",
-                   message_prefix(), fmt::join(differing_, ", "))
-            << std::flush;
+  files::show_error(
+      fmt::format("{}warning: training wrote these buffers, and their values differ between ranks now: {}. A forward "
+                  "that reads them computes with other values on each rank. Set options.broadcast_buffers, which "
+                  "sends rank 0's to all before each training forward, as DDP does, or write the same on every rank "
+                  "(World::all_reduce_ what is written). If no training forward reads them, nothing is wrong "
+                  "(docs/determinism.md).\n",
+                  message_prefix(), fmt::join(differing_, ", ")));
 }
 
 bool ModuleBuffers::looks() const {

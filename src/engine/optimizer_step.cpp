@@ -133,9 +133,9 @@ void OptimizerStep::refuse_stepped(std::span<const int> units, const char* event
 }
 
 // A unit of which a peer has another gradient is reduced once more: it, and what may wait for it, is left to `step`.
-void OptimizerStep::backward_finishes(std::span<const int64_t> account) {
-  const std::vector<int64_t> own = schedule_.begun();
-  const auto has_more = [&](int unit) { return account[unit] > own[unit]; };
+void OptimizerStep::backward_finishes(const schedule::UnitCounts& counts) {
+  const schedule::UnitCounts own = schedule_.counts_so_far();
+  const auto has_more = [&](int unit) { return counts[unit].reductions > own[unit].reductions; };
   if (std::ranges::any_of(early_.candidates(), has_more)) early_.forget_candidates();
   // The peers have come to the end, too, and so have left what they were to leave.
   step_early(recorder_.touched());

@@ -48,7 +48,7 @@ class OptimizerStep {
     if (machine_.early_step() != schedule::EarlyStepPhase::None) refuse_stepped(units, event);
   }
   // Before the end, by what the ranks agreed on.
-  void backward_finishes(std::span<const int64_t> account);
+  void backward_finishes(const schedule::UnitCounts& counts);
   // Throws Error, on every rank, where some rank stepped the unit too early: the step has broken off then.
   void backward_ended(bool had_gradients, std::optional<int> changed_too_early);
   void backward_abandoned();

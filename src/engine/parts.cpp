@@ -82,6 +82,7 @@ Parts::Parts(ModelSpec spec)
       executor(units, *spec.group, schedule, machine, agreement, recorder, arena_for(units, spec, *spec.group)),
       gradients(units, machine, spec.group->size()),
       writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),
+      parameter_writes(units, *spec.group, schedule, agreement, executor, writer),
       post_backward(executor, *spec.group, units, schedule, machine, agreement, *link),
       optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
       join(executor, units, schedule, agreement, post_backward),
@@ -131,15 +132,14 @@ void Parts::backward_abandoned() {
   optimizer_step.backward_abandoned();
 }
 
-void Parts::finish_backward(const Account& account) {
-  const auto gradients_of_units = std::span(account).subspan(2 * units.size(), units.size());
-  const bool any = std::ranges::any_of(gradients_of_units, [](int64_t count) { return count > 0; });
+void Parts::finish_backward(const UnitCounts& counts) {
+  const bool any = std::ranges::any_of(counts, [](const schedule::UnitCount& unit) { return unit.gradients > 0; });
   if (any) gradients.check_open("a gradient");  // this rank may have got none itself
-  optimizer_step.backward_finishes(account);
+  optimizer_step.backward_finishes(counts);
   const bool together = is_together();
-  std::optional<int> too_early = changed_too_early(account);
-  for (int unit : post_backward.finish(account)) {
-    if (changed(account, unit)) too_early = unit;
+  std::optional<int> too_early = changed_too_early(counts);
+  for (int unit : post_backward.finish(counts)) {
+    if (counts[unit].changed > 0) too_early = unit;
   }
   executor.guarded([&] { buffers.backward_ends(together); });
   optimizer_step.backward_ended(any, too_early);

@@ -16,6 +16,7 @@
 #include "engine/join.h"
 #include "engine/module_buffers.h"
 #include "engine/optimizer_step.h"
+#include "engine/parameter_writes.h"
 #include "engine/post_backward.h"
 #include "interpose/activation_count.h"
 #include "interpose/backward_watch.h"
@@ -47,8 +48,8 @@ struct Parts {
   void forward_begins() {
     if (!buffers.in_forward()) executor.guarded([this] { buffers.forward_begins(is_together()); });
   }
-  // Ends a backward, given what the ranks agreed on. A collective.
-  void finish_backward(const Account& account);
+  // Ends a backward, given the ranks' largest counts. A collective.
+  void finish_backward(const UnitCounts& counts);
   // Ends the sum of the gradients for `call`. A collective where no_sync scopes left something to reduce.
   void close_gradients(std::string_view call);
   // Throws Error unless the call may go on now. `what` names it.
@@ -80,6 +81,7 @@ struct Parts {
   ModelGradients gradients;
   ShardReaders readers;
   ShardWriter writer;
+  ParameterWrites parameter_writes;
   PostBackward post_backward;
   OptimizerStep optimizer_step;
   Join join;

@@ -55,15 +55,14 @@ bool arranges_elements(std::string_view operation) {
   return operations.contains(operation);
 }
 
-// Afterwards the tensor would show other memory, or other elements of it.
+}  // namespace
+
 bool changes_form(std::string_view operation) {
   static const Operations operations{interpose::kSetData, "aten::set_",      "aten::resize_",    "aten::resize_as_",
                                      "aten::as_strided_", "aten::squeeze_",  "aten::unsqueeze_", "aten::t_",
                                      "aten::transpose_",  "aten::swapaxes_", "aten::swapdims_"};
   return operations.contains(operation);
 }
-
-}  // namespace
 
 void check_keeps_form(const interpose::PieceUse& use, std::string_view operation) {
   FSDP_CHECK(!use.writes_parameters || !changes_form(operation),

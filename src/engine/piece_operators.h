@@ -10,6 +10,9 @@ namespace fsdp::engine {
 // Throws Error for an operator whose result depends on many elements of a tensor, of which this rank has a part only.
 void check_element_wise(const interpose::PieceUse& use, std::string_view operation);
 
+// True if the tensor would show other memory afterwards, or other elements of it.
+bool changes_form(std::string_view operation);
+
 // Throws Error for an operator after which a piece would no longer show the model's memory.
 void check_keeps_form(const interpose::PieceUse& use, std::string_view operation);
 

@@ -5,19 +5,19 @@
 namespace fsdp::engine {
 
 // A rank may have no gradient of a unit that its peers have one of; it takes part in the reduction all the same.
-Account PostBackward::agree() {
+UnitCounts PostBackward::agree() {
   const bool together = !machine_.in_no_sync() || agreement_.followed() || agreement_.in_rounds();
-  if (alone() || !together) return account_at_end(schedule_);
+  if (alone() || !together) return schedule_.counts();
   for (;;) {
-    const auto round = executor_.guarded([&] { return agreement_.ends_backward(account_at_end(schedule_)); });
+    const auto round = executor_.guarded([&] { return agreement_.ends_backward(schedule_.counts()); });
     executor_.take_part(round);
-    if (round.ended) return round.account;
+    if (round.ended) return round.counts;
   }
 }
 
-std::vector<int> PostBackward::finish(const Account& account) {
-  reduce_rest(account);
-  executor_.perform(schedule_.backward_ends(account));
+std::vector<int> PostBackward::finish(const UnitCounts& counts) {
+  reduce_rest(counts);
+  executor_.perform(schedule_.backward_ends(counts));
   executor_.wait_sums();
   std::vector<int> corrected = executor_.reductions_end(/*everywhere=*/true);
   settle_open_units();
@@ -36,14 +36,14 @@ void PostBackward::settle_open_units() {
   for (auto& unit : units_) unit->gradients.settle();
 }
 
-void PostBackward::reduce_rest(const Account& account) {
-  for (schedule::Actions next; !(next = schedule_.reduce_next(account)).empty();) executor_.perform(next);
+void PostBackward::reduce_rest(const UnitCounts& counts) {
+  for (schedule::Actions next; !(next = schedule_.reduce_next(counts)).empty();) executor_.perform(next);
 }
 
 void PostBackward::reduce_local_sums() {
   if (machine_.in_no_sync() || !local_sums_) return;
-  const Account account = agree();
-  reduce_rest(account);
+  const UnitCounts counts = agree();
+  reduce_rest(counts);
   executor_.perform(schedule_.open_ends());
   executor_.wait_sums();
   executor_.reductions_end(/*everywhere=*/true);

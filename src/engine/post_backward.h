@@ -30,13 +30,13 @@ class PostBackward {
         agreement_(agreement),
         local_sums_(link.local_sums) {}
 
-  // This rank has come to the end. The largest of the ranks' accounts, number by number. A collective.
-  Account agree();
+  // This rank has come to the end. The ranks' largest counts. A collective.
+  UnitCounts agree();
   // Makes the reductions that are left on any rank, and ends the backward. Returns the units that
   // Executor::reductions_end returned.
-  std::vector<int> finish(const Account& account);
+  std::vector<int> finish(const UnitCounts& counts);
   // Takes part in the reductions that are begun by now.
-  void reduce_rest(const Account& account);
+  void reduce_rest(const UnitCounts& counts);
   // Reduces what the backwards of no_sync scopes left with each rank, where none outside of them followed. A collective
   // where there is something.
   void reduce_local_sums();

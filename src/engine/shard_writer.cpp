@@ -37,6 +37,15 @@ void ShardWriter::publish() {
   link_->changed = true;
 }
 
+void ShardWriter::change_full(int unit, const std::function<void()>& change) {
+  wait_for_readers();
+  executor_.gather_again(unit, [&] {
+    changes();
+    change();
+    units_[unit]->publish();
+  });
+}
+
 void ShardWriter::pieces_change() {
   begin_write();
   pieces_changed_ = true;

@@ -3,6 +3,8 @@
 // In between nothing is full, and no rank reads the shards. The model's lock covers all calls.
 #pragma once
 
+#include <functional>
+
 #include "engine/executor.h"
 #include "engine/shard_readers.h"
 #include "interpose/listener.h"
@@ -36,6 +38,10 @@ class ShardWriter {
   void begin_write();
   // Peers see all shards as they are now.
   void publish();
+
+  // A full unit's shard is changed, on every rank at the same point. Operators then find the new values at the same
+  // place. A collective.
+  void change_full(int unit, const std::function<void()>& change);
 
   // Operators of the user's write pieces from now on: published when the model is used next.
   void pieces_change();

@@ -106,6 +106,10 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
   sum.lay_out(trainable());
 }
 
+torch::Tensor ShardedUnit::full() const {
+  return torch::from_blob(storage_->data_ptr().get(), {layout.full_numel()}, torch::dtype(dtype()).device(device_));
+}
+
 void ShardedUnit::publish() {
   torch::Tensor published = collectives->shard();
   if (!published.is_alias_of(shard)) published.copy_(shard);

@@ -34,6 +34,8 @@ class ShardedUnit {
   void unbind() { storage_->unbind(); }
   void allow_access() { storage_->allow_access(); }
   void forbid_access() { storage_->forbid_access(); }
+  // The unit at the bytes where it is bound: [full_numel]. Not to be written.
+  torch::Tensor full() const;
   // Peers see the shard as it is now, from their next gather on. The caller has begun the write.
   void publish();
   // `state` belongs to the unit from now on, as long as it is there: an optimizer's, of some piece.

@@ -26,4 +26,17 @@ torch::Tensor gather_whole_fp32(ShardedUnit& unit, collectives::Group& group) {
   return full;
 }
 
+void write_changes(ShardedUnit& unit, const torch::Tensor& full, int rank) {
+  const layout::Range own = unit.layout.shard_of(rank);
+  torch::Tensor& shard = unit.shard;
+  const torch::Tensor values = full.slice(0, own.begin, own.end).to(shard.device());
+  if (values.scalar_type() == shard.scalar_type()) {
+    shard.copy_(values);
+    return;
+  }
+  const torch::Tensor before = shard.to(values.scalar_type());
+  const torch::Tensor same = before.view(torch::kInt16) == values.view(torch::kInt16);
+  shard.copy_(torch::where(same, shard, values.to(torch::kFloat32)));
+}
+
 }  // namespace fsdp::engine

@@ -18,4 +18,8 @@ torch::Tensor gather_whole(ShardedUnit& unit, collectives::Order order = collect
 // The unit as its shards hold it: [full_numel], fp32. Not to be written.
 torch::Tensor gather_whole_fp32(ShardedUnit& unit, collectives::Group& group);
 
+// Writes the rank's part of a whole unit to its shard, between begin_write and publish. If full parameters have fewer
+// bits than the shard, elements that were not changed keep all of the shard's. No collective.
+void write_changes(ShardedUnit& unit, const torch::Tensor& full, int rank);
+
 }  // namespace fsdp::engine

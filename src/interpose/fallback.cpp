@@ -80,6 +80,7 @@ void on_operator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
     cast_arguments(*stack, traits.arguments, traits.dtypes, touches.first());
   }
   operation.redispatchBoxed(keys_below(keys), stack);
+  pins.operator_returned(traits.name.c_str());
 }
 
 }  // namespace

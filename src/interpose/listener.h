@@ -42,6 +42,8 @@ class Listener {
   // their bytes are there, until `operator_ends` with the same units.
   virtual void operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) = 0;
   virtual void operator_ends(std::span<const int> units) noexcept = 0;
+  // Before that, if it writes one and did not throw.
+  virtual void operator_wrote(const char* operation) = 0;
   // A view of a parameter of this unit is about to be made, the first since `Link::changed` was set.
   virtual void parameter_viewed(int unit) = 0;
   // `operation` is about to use pieces in this way.

@@ -91,6 +91,10 @@ Pins::Pins(const Touches& touches, const char* operation)
   }
 }
 
+void Pins::tell_of_write(const Touches& touches, const char* operation) {
+  if (Listener* listener = touches.listener()) listener->operator_wrote(operation);
+}
+
 void Pins::end() noexcept {
   for (const Touches* touches = first_; touches != next_; touches = touches->next()) {
     touches->link().operation.store(nullptr, std::memory_order_relaxed);

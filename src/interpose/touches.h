@@ -88,7 +88,16 @@ class Pins {
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
 
+  // The operator has returned: listeners whose units it writes are told. Throws Error.
+  void operator_returned(const char* operation) const {
+    for (const Touches* touches = first_; touches != nullptr; touches = touches->next()) {
+      if (touches->written()) [[unlikely]]
+        tell_of_write(*touches, operation);
+    }
+  }
+
  private:
+  static void tell_of_write(const Touches& touches, const char* operation);
   void end() noexcept;
 
   const Touches* first_;

@@ -157,16 +157,16 @@ void Reductions::wait(UnitId unit, Actions& actions, Action::Kind kind) {
   units_[unit].buffer = -1;
 }
 
-std::vector<int64_t> Reductions::account() const {
-  std::vector<int64_t> account;
-  for (const Unit& unit : units_)
-    account.push_back(unit.now.begun + (unit.state == State::Open || unit.now.late ? 1 : 0));
+UnitCounts Reductions::counts() const {
+  UnitCounts counts;
   for (const Unit& unit : units_) {
-    const bool has_gradient = unit.now.needed > 0 || unit.state == State::Open || unit.now.late;
-    account.push_back(has_gradient ? unit.now.lag : -1);
+    const bool needs_another = unit.state == State::Open || unit.now.late;
+    const bool has_gradient = unit.now.needed > 0 || needs_another;
+    counts.push_back({.reductions = unit.now.begun + needs_another,
+                      .lag = has_gradient ? unit.now.lag : -1,
+                      .gradients = unit.now.arrived});
   }
-  for (const Unit& unit : units_) account.push_back(unit.now.arrived);
-  return account;
+  return counts;
 }
 
 void Reductions::keep_late(UnitId unit) {
@@ -176,18 +176,18 @@ void Reductions::keep_late(UnitId unit) {
   state.now.lag = uses_ - state.now.last_use;
 }
 
-std::vector<int64_t> Reductions::begun() const {
-  std::vector<int64_t> begun;
-  for (const Unit& unit : units_) begun.push_back(unit.now.begun);
-  return begun;
+UnitCounts Reductions::begun() const {
+  UnitCounts counts;
+  for (const Unit& unit : units_) counts.push_back({.reductions = unit.now.begun});
+  return counts;
 }
 
-void Reductions::begin_next(std::span<const int64_t> account, Actions& actions) {
+void Reductions::begin_next(const UnitCounts& counts, Actions& actions) {
   if (local_) return;
   // Every first reduction is begun before any unit's second one waits for its first.
   UnitId next = -1;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    const bool wanted = units_[unit].now.begun < account[unit];
+    const bool wanted = units_[unit].now.begun < counts[unit].reductions;
     if (wanted && (next < 0 || units_[unit].now.begun < units_[next].now.begun)) next = unit;
   }
   if (next < 0) return;
@@ -212,18 +212,17 @@ void Reductions::wait_all(Actions& actions) {
   }
 }
 
-void Reductions::finish(std::span<const int64_t> account, std::span<const int> forward_uses, Actions& actions) {
+void Reductions::finish(const UnitCounts& counts, std::span<const int> forward_uses, Actions& actions) {
   if (local_) return begin_backward();
-  const size_t count = units_.size();
   wait_all(actions);
   if (follows_) return begin_backward();
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = units_[i];
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
-    unit.most_gradients = std::max(unit.most_gradients, static_cast<int>(account[2 * count + i]));
+    unit.most_gradients = std::max(unit.most_gradients, static_cast<int>(counts[i].gradients));
     std::erase_if(unit.forecasts, [&](const Forecast& before) { return before.forward_uses == forward_uses[i]; });
     if (unit.forecasts.size() == kMostForecasts) unit.forecasts.erase(unit.forecasts.begin());
-    unit.forecasts.push_back({forward_uses[i], unit.now.uses, static_cast<int>(account[count + i])});
+    unit.forecasts.push_back({forward_uses[i], unit.now.uses, static_cast<int>(counts[i].lag)});
   }
   recorded_ = true;
   begin_backward();

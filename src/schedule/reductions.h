@@ -19,8 +19,8 @@
 // no peer stalls. If each unit has a buffer, no reduction is waited for before the end of the backward, and ranks may
 // use any units at any time.
 //
-// The end of a backward. Each rank gives its `account`; all take the largest, number by number, begin what is missing
-// (`begin_next` until nothing comes) and `finish`.
+// The end of a backward. The ranks exchange their `counts` and take the largest of each number. They begin the
+// reductions that are missing (`begin_next` until nothing comes), and `finish`.
 //
 // Units, buffers and the present backward are members of one class, since each answer takes all three.
 #pragma once
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/unit_counts.h"
 
 namespace fsdp::schedule {
 
@@ -48,21 +49,19 @@ class Reductions {
   // After it was written. `trainable` is how many parameters of the unit want gradients.
   void arrived(UnitId unit, int trainable, int forward_uses, Actions& actions);
 
-  // This rank's counts of this backward, three per unit, each for all units. First the reductions that it has begun or
-  // must begin. Then the uses of other units between the unit's last use and its last gradient, -1 without gradients.
-  // Last the number of gradients.
-  std::vector<int64_t> account() const;
-  // Per unit: how many reductions this rank has begun.
-  std::vector<int64_t> begun() const;
-  // Begins one of the reductions that any rank began or has to, given the ranks' largest accounts, or largest `begun`,
-  // number by number. No actions: there is none left.
-  void begin_next(std::span<const int64_t> account, Actions& actions);
+  // This rank's counts at the end of this backward.
+  UnitCounts counts() const;
+  // In its midst: only the reductions that this rank has begun.
+  UnitCounts begun() const;
+  // Begins one of the reductions that any rank began or must begin, given the largest counts of the ranks. No actions:
+  // none is left.
+  void begin_next(const UnitCounts& counts, Actions& actions);
   // Waits for all.
   void wait_all(Actions& actions);
   // Forgets what came in the last backward, but for what stays open.
   void begin_backward();
-  // Ends a backward: waits for all, and forecasts the next ones by this one and the same account.
-  void finish(std::span<const int64_t> account, std::span<const int> forward_uses, Actions& actions);
+  // Ends a backward: waits for all, and forecasts the next ones by this one and the same counts.
+  void finish(const UnitCounts& counts, std::span<const int> forward_uses, Actions& actions);
   // In place of a backward: this rank takes part in the others' reductions. It learns of them through `begin_rest`, or
   // repeats the reductions of its last backward, in that order.
   void follow() { follows_ = true; }

@@ -158,9 +158,15 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
-Actions Schedule::reduce_next(std::span<const int64_t> account) {
+UnitCounts Schedule::counts() const {
+  UnitCounts counts = reductions_.counts();
+  for (size_t unit = 0; unit < counts.size(); ++unit) counts[unit].changed = changed_[unit];
+  return counts;
+}
+
+Actions Schedule::reduce_next(const UnitCounts& counts) {
   Actions actions;
-  reductions_.begin_next(account, actions);
+  reductions_.begin_next(counts, actions);
   if (is_training()) {
     record_.end_of_backward();
     record_.add(actions);
@@ -170,9 +176,9 @@ Actions Schedule::reduce_next(std::span<const int64_t> account) {
   return actions;
 }
 
-Actions Schedule::backward_ends(std::span<const int64_t> account) {
+Actions Schedule::backward_ends(const UnitCounts& counts) {
   Actions actions;
-  reductions_.finish(account, forward_uses_, actions);
+  reductions_.finish(counts, forward_uses_, actions);
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.end_of_backward();
   record_.add(actions);

@@ -57,17 +57,15 @@ class Schedule {
   // In place of the two, where a reduction of the unit is under way and does not end now (Reductions::keep_late).
   bool reduction_under_way(UnitId unit) const { return reductions_.under_way(unit); }
   void gradient_kept(UnitId unit) { reductions_.keep_late(unit); }
-  // This rank's numbers at the end of backward: the largest of each over the ranks goes to `backward_ends`.
-  std::vector<int64_t> account() const { return reductions_.account(); }
-  // The beginning of an account, as it is in the midst of a backward.
-  std::vector<int64_t> begun() const { return reductions_.begun(); }
-  // Per unit: whether its shard has changed before the end of this backward.
-  const std::vector<uint8_t>& changed() const { return changed_; }
-  // Given what they agreed on, one of the reductions that any rank needs; empty when none is left to begin. The actions
+  // This rank's counts at the end of a backward. The ranks' largest go to `backward_ends`.
+  UnitCounts counts() const;
+  // In its midst: only the reductions that this rank has begun.
+  UnitCounts counts_so_far() const { return reductions_.begun(); }
+  // Given the largest counts, one of the reductions that any rank needs; empty when none is left to begin. The actions
   // of one are performed before the next is asked for.
-  Actions reduce_next(std::span<const int64_t> account);
+  Actions reduce_next(const UnitCounts& counts);
   // After that: waits for all reductions, and nothing is full for longer than it may be.
-  Actions backward_ends(std::span<const int64_t> account);
+  Actions backward_ends(const UnitCounts& counts);
   // A WaitBuffer that is not to be had (Reductions::stalls).
   int reduction_stalls(UnitId unit, bool of_peer) { return reductions_.stalls(unit, of_peer); }
   // Gradients stay with this rank from now on, or are reduced again (Reductions::set_local).

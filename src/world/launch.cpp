@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -16,8 +15,8 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
-#include "files/printable.h"
 #include "files/standard_streams.h"
+#include "files/wrapped.h"
 #include "fsdp/world.h"
 #include "memory/held_memory.h"
 #include "world/environment.h"
@@ -39,7 +38,7 @@ constexpr int kUsageError = 2;
 constexpr std::chrono::hours kLongestTimeout{365 * 24};
 
 void say(const std::string& message) {
-  world::write_patiently(STDERR_FILENO, files::printable_lines(message_prefix() + message) + "\n");
+  world::write_patiently(STDERR_FILENO, files::shown_on(STDERR_FILENO, message_prefix() + message) + "\n");
 }
 
 // A full disk under a log file ends no job.
@@ -142,7 +141,7 @@ int launch(const LaunchOptions& given, const std::function<void(World&)>& body) 
   try {
     job = world::find_launcher(world::read_environment());
   } catch (const Error& error) {
-    std::cerr << files::printable_lines(error.what()) << std::endl;
+    files::show_error(error.what() + std::string("\n"));
     return kUsageError;
   }
   if (job) return world::run_launched(*job, options, body);

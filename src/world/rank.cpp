@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/unfinished_work.h"
 #include "collectives/group.h"
-#include "files/printable.h"
+#include "files/wrapped.h"
 #include "world/error_file.h"
 #include "world/patient_store.h"
 #include "world/rendezvous.h"
@@ -63,6 +63,8 @@ struct WaitsForWork {
   ~WaitsForWork() { wait_for_unfinished_work(); }
 };
 
+void print_failure(const RankError& error) { files::show_error(error.message + "\n"); }
+
 Launches& launches_of_this_process() {
   static auto* const launches = new Launches;
   return *launches;
@@ -84,8 +86,8 @@ int run_rank(const Identity& identity, const std::function<void(World&)>& body,
     return 0;
   } catch (...) {
     RankError error = current_error();
+    if (state) state->note_exception();
     std::cout.flush();
-    std::cerr << files::printable_lines(error.message) + "\n" << std::flush;
     on_failure(error);
     return 1;
   }
@@ -95,7 +97,7 @@ int run_alone(const LaunchOptions& options, const std::function<void(World&)>& b
   Identity alone;
   return run_rank(
       alone, body, [&] { return std::make_shared<State>(alone, options.backend, options.timeout, nullptr); },
-      [](const RankError&) {});
+      print_failure);
 }
 
 int run_launched(const LauncherJob& job, const LaunchOptions& options, const std::function<void(World&)>& body) {
@@ -108,6 +110,7 @@ int run_launched(const LauncherJob& job, const LaunchOptions& options, const std
                                    std::nullopt, launches.rendezvous->own_address());
   };
   auto on_failure = [&](const RankError& error) {
+    print_failure(error);
     if (!job.error_file.empty()) write_torchelastic_error(job.error_file, error.message);
   };
   int code = run_rank(job.identity, body, connect, on_failure);
@@ -125,7 +128,7 @@ int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOpt
       state->hold_in(memory::held_backing(std::make_shared<memory::HeldRank>(*shares.memory, identity.rank)));
     return state;
   };
-  auto on_failure = [&](const RankError& error) { shares.errors.write(identity.rank, error); };
+  auto on_failure = [&](const RankError& error) { shares.errors.report(identity.rank, error); };
   const int code = run_rank(identity, body, connect, on_failure);
   if (code == 0) shares.errors.note_return(identity.rank);
   return code;

@@ -13,8 +13,8 @@
 
 namespace fsdp::world {
 
-// Runs `body` and returns this rank's exit code. A failure is reported on stderr, once, and given to `on_failure`. The
-// connections stay until then, so that no rank sees a loss before its explanation.
+// Runs `body` and returns this rank's exit code. A failure is given to `on_failure`, which prints it or has it printed.
+// The connections stay until then, so that no rank sees a loss before its explanation.
 int run_rank(const Identity& identity, const std::function<void(World&)>& body,
              const std::function<std::shared_ptr<State>()>& connect,
              const std::function<void(const RankError&)>& on_failure);

@@ -18,7 +18,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "files/printable.h"
+#include "files/wrapped.h"
 
 namespace fsdp::world {
 
@@ -98,7 +98,7 @@ void RankProcess::become_rank(pid_t parent, const std::function<void()>& before_
     before_run();
     code = run();
   } catch (const std::exception& failure) {
-    std::cerr << files::printable_lines(failure.what()) << std::endl;
+    files::show_error(failure.what() + std::string("\n"));
   }
   flush_streams();
   // Not exit(): the handlers and static objects are those of the process that was forked, which runs them itself, and

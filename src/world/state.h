@@ -62,6 +62,9 @@ class State : public std::enable_shared_from_this<State> {
   // This rank's part of the folder, which all models share that are offloaded to it; gone with the last of them.
   std::shared_ptr<const memory::OffloadFolder> offload_folder(const std::filesystem::path& path);
 
+  // This rank does not end as it should: its peers must not take its end for a return.
+  void note_exception() { calls_->note_exception(); }
+
   // Where the state of training lies that outlives this process; none: nowhere.
   const std::shared_ptr<memory::Backing>& held() const { return held_; }
   void hold_in(std::shared_ptr<memory::Backing> held) { held_ = std::move(held); }

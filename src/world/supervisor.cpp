@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "files/wrapped.h"
 
 namespace fsdp::world {
 
@@ -31,11 +32,6 @@ constexpr milliseconds kHeldLook{5};
 // Signals within it ask for one thing.
 constexpr milliseconds kSameInterruptTime{1000};
 
-std::string without_prefix(const std::string& message, int rank, int ranks) {
-  std::string prefix = fmt::format("[fsdp rank {}/{}] ", rank, ranks);
-  return message.rfind(prefix, 0) == 0 ? message.substr(prefix.size()) : message;
-}
-
 bool is_handled_here(int number) {
   struct sigaction action {};
   sigaction(number, nullptr, &action);
@@ -48,7 +44,7 @@ bool hides_ends(const struct sigaction& of_children) {
 
 }  // namespace
 
-Supervisor::Supervisor(const RankErrors& errors, const memory::HeldMemory* held) : errors_(errors), held_(held) {
+Supervisor::Supervisor(RankErrors& errors, const memory::HeldMemory* held) : errors_(errors), held_(held) {
   sigset_t mask;
   sigemptyset(&mask);
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&mask, number);
@@ -88,6 +84,7 @@ JobEnding Supervisor::run(int ranks, bool plain_rank0, const std::function<int(i
     pass_output_on();
     read_signals();
     reap();
+    print_errors();
     advance();
   }
   pass_on_the_rest();
@@ -125,7 +122,7 @@ std::vector<OutputPipe*> Supervisor::pipes() const {
 }
 
 void Supervisor::wait_for_events() {
-  std::vector<pollfd> events{{signals_, POLLIN, 0}};
+  std::vector<pollfd> events{{signals_, POLLIN, 0}, {errors_.news(), POLLIN, 0}};
   for (auto& rank : ranks_)
     if (rank->running()) events.push_back({rank->handle(), POLLIN, 0});
   for (OutputPipe* pipe : pipes())
@@ -134,6 +131,8 @@ void Supervisor::wait_for_events() {
     if (!stream->is_empty()) events.push_back({stream->descriptor(), POLLOUT, 0});
   milliseconds until_look = patience_ ? patience_->until_next_look() : milliseconds(-1);
   if (held_ != nullptr && phase_ == Phase::Reporting) until_look = kHeldLook;
+  if (const auto next = error_report_.until_next_look(); next && (until_look.count() < 0 || *next < until_look))
+    until_look = *next;
   poll(events.data(), events.size(), static_cast<int>(until_look.count()));
 }
 
@@ -141,6 +140,15 @@ void Supervisor::pass_output_on() {
   streams_->output.flush();
   streams_->error.flush();
   for (OutputPipe* pipe : pipes()) pipe->drain();
+}
+
+// After the output that came before them.
+void Supervisor::print_errors() {
+  const std::optional<std::string> text =
+      error_report_.due([this](int rank) { return ranks_[static_cast<size_t>(rank)]->running(); });
+  if (!text) return;
+  streams_->error.add(files::shown_on(STDERR_FILENO, *text));
+  error_report_.note_printed();
 }
 
 // Processes that a rank started may hold the pipes open; they are not waited for. A reader that takes nothing is waited
@@ -273,6 +281,16 @@ void Supervisor::signal_all(int number) {
   for (auto& rank : ranks_) rank->signal(number);
 }
 
+const RankProcess* Supervisor::returned_and_missed() const {
+  if (!only_missed_a_peer(*first_failed_)) return nullptr;
+  const std::string message = errors_.read(first_failed_->rank()).message;
+  const auto found = std::ranges::find_if(ranks_, [&](const auto& rank) {
+    return errors_.has_returned(rank->rank()) &&
+           message.find(fmt::format("rank {} ", rank->rank())) != std::string::npos;
+  });
+  return found == ranks_.end() ? nullptr : found->get();
+}
+
 // A rank that leaves early is no failure by itself: a program may end all its ranks so.
 std::string Supervisor::describe_failure() const {
   if (first_left_ && only_missed_a_peer(*first_failed_))
@@ -280,13 +298,13 @@ std::string Supervisor::describe_failure() const {
         "rank {} called exit(0) before its function returned, and other ranks waited for it; they were ended. Return "
         "from the function, after as many steps as the others.",
         first_left_->rank());
-  int rank = first_failed_->rank();
-  int ranks = static_cast<int>(ranks_.size());
-  std::string text = fmt::format("rank {} {}", rank, first_failed_->ending()->describe());
-  std::string cause = without_prefix(errors_.read(rank).message, rank, ranks);
-  if (!cause.empty()) text += ": " + cause;
-  if (text.back() == '.') text.pop_back();
-  return text + "; the other ranks were ended.";
+  if (const RankProcess* rank = returned_and_missed())
+    return fmt::format(
+        "rank {} returned from its function, and other ranks waited for it; they were ended. All ranks must make the "
+        "same calls and return together.",
+        rank->rank());
+  return fmt::format("rank {} {}; the other ranks were ended.", first_failed_->rank(),
+                     first_failed_->ending()->describe());
 }
 
 JobEnding Supervisor::ending() const {

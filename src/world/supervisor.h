@@ -1,12 +1,12 @@
 // Watches the ranks of one local job from start to end.
 //
 // Runs in the process that called `launch`, in its one thread, and touches nothing of LibTorch's. It passes the ranks'
-// output on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it runs,
-// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was ignored,
-// as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as before. A
-// SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own handler.
-// It waits only for the ends of ranks: it serves signals and deaths even if its output is not read. Time in which the
-// job was stopped as a whole does not count.
+// output and errors on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it
+// runs, SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was
+// ignored, as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as
+// before. A SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own
+// handler. It waits only for the ends of ranks: it serves signals and deaths even if its output is not read. Time in
+// which the job was stopped as a whole does not count.
 #pragma once
 
 #include <signal.h>
@@ -22,6 +22,7 @@
 #include "base/patience.h"
 #include "memory/held_memory.h"
 #include "world/error_file.h"
+#include "world/error_report.h"
 #include "world/rank_process.h"
 
 namespace fsdp::world {
@@ -39,7 +40,7 @@ struct JobEnding {
 class Supervisor {
  public:
   // `errors` is where the ranks leave the causes of their failures; `held`, where there is some, outlives them.
-  explicit Supervisor(const RankErrors& errors, const memory::HeldMemory* held = nullptr);
+  explicit Supervisor(RankErrors& errors, const memory::HeldMemory* held = nullptr);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -60,12 +61,15 @@ class Supervisor {
   std::vector<OutputPipe*> pipes() const;
   void pass_output_on();
   void pass_on_the_rest();
+  void print_errors();
   void read_signals();
   void reap();
   void note_failure(RankProcess& rank);
   bool only_missed_a_peer(const RankProcess& rank) const;
   bool has_failed(const RankProcess& rank) const;
   bool left_early(const RankProcess& rank) const;
+  // The rank that the first failed one missed, because its function had returned; null: none.
+  const RankProcess* returned_and_missed() const;
   void enter(Phase phase, std::chrono::milliseconds duration);
   void advance();
   bool may_go_on_from_memory() const;
@@ -80,7 +84,8 @@ class Supervisor {
   JobEnding ending() const;
   std::string describe_failure() const;
 
-  const RankErrors& errors_;
+  RankErrors& errors_;
+  ErrorReport error_report_{errors_};
   const memory::HeldMemory* held_;
   std::optional<OutputStreams> streams_{std::in_place};
   std::vector<std::unique_ptr<RankProcess>> ranks_;

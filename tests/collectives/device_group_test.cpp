@@ -247,7 +247,7 @@ TEST(DeviceGroup, NamesARankThatDiverged) {
     world.rank() == 0 ? group->broadcast_(values, 0) : group->all_reduce_(values);
   });
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, HasSubstr("rank 1 enters an all_reduce where rank 0 enters a broadcast"));
+  EXPECT_THAT(result.output, HasSubstr("rank 0 enters a broadcast where rank 1 enters an all_reduce"));
 }
 
 }  // namespace

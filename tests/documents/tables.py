@@ -10,6 +10,7 @@ RUN = [
     "docs/determinism.md",
     "docs/faq.md",
     "docs/formats.md",
+    "docs/install.md",
     "docs/metrics.md",
     "docs/reference/README.md",
     "docs/security.md",
@@ -68,7 +69,7 @@ INSTEAD = {
         "FOLDER": "runs/other/model",
         "--lr 2e-5 --export": "--lr 2e-5 --export --steps 1 --run runs/tuned --sample-length 8",
     },
-    "examples/README.md": {
+    "docs/install.md": {
         # Its own program; the library is compiled by install.fetch_content.
         "cmake --build counting/build\n": "cmake --build counting/build --target CMakeFiles/counting.dir/main.cpp.o\n",
     },
@@ -86,6 +87,10 @@ INSTEAD = {
 
 # Commands that no test can run, with the reason.
 ELSEWHERE = {
+    ("docs/install.md", "scripts/package"): "packs for minutes; install.package runs its parts",
+    ("docs/install.md", "tar -xf"): "wants an archive of scripts/package; install.package runs one",
+    ("docs/install.md", "vcpkg install"): "vcpkg is no Debian package, and fetches its ports",
+    ("docs/install.md", "conan create"): "fetches Conan and its packages, and compiles the library once more",
     ("docs/communication.md", "FSDP_UPDATE_DOCS"): "writes the page; without the variable it is a test",
     ("docs/cuda.md", "cmake --preset release"): "wants LibTorch with CUDA",
     ("CONTRIBUTING.md", "cmake --preset asan"): "compiles all tests twice more, and runs them",
@@ -97,6 +102,7 @@ ELSEWHERE = {
 # Commands that install packages and compile for minutes: a line of .ci/run runs the same.
 IN_CI = {
     ("README.md", "scripts/quickstart"): "scripts/quickstart",
+    ("docs/install.md", "scripts/setup"): "scripts/quickstart",
     ("docs/trainer.md", "scripts/setup"): "scripts/quickstart",
     ("examples/README.md", "scripts/setup"): "scripts/test",
     ("CONTRIBUTING.md", "scripts/setup"): "scripts/test",
@@ -151,7 +157,7 @@ LEAVES = {
     ("docs/after_the_loop.md", "cmp"): ["whole/step-200/manifest.json"],
     ("examples/README.md", "examples/train"): ["train-run/model.pt"],
     ("examples/README.md", "examples/trace"): ["trace.rank0.json"],
-    ("examples/README.md", "cmake --install"): ["minimal-run/step-40/manifest.json"],
+    ("docs/install.md", "installed/build/counting"): ["minimal-run/step-40/manifest.json"],
     ("examples/README.md", "examples/sharded"): ["ddp/manifest.json", "fsdp/manifest.json"],
     ("recipes/gpt2.toml", "prepare"): ["tokens/files.json"],
 }

@@ -9,6 +9,7 @@
 #include "engine/model.h"
 #include "support/device_over_gloo.h"
 #include "support/experts.h"
+#include "support/masked_models.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "world/state.h"
@@ -49,7 +50,9 @@ std::unique_ptr<collectives::Group> staged_over_shm(World& world) {
 // `shards` ranks share a copy of the state.
 void expect_same_bits(World& world, MakeGroup make_group, int shards, const Training& training,
                       const std::shared_ptr<memory::ByteStore>& activations = {}) {
-  for (const auto& kind : testing_models::model_kinds()) {
+  std::vector<testing_models::ModelKind> kinds = testing_models::model_kinds();
+  kinds.push_back({"masked convolutions", testing_models::make_masked});
+  for (const auto& kind : kinds) {
     SCOPED_TRACE(kind.name);
     const TestModel model = kind.make();
     engine::ModelSpec spec{.units = unit_specs_of(*model.module), .group = make_group(world), .shards = shards};

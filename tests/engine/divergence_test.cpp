@@ -75,8 +75,8 @@ RunResult run_with(int ranks, const Step& other, const std::string& backend = "g
   const auto body = [&](World& world) {
     try {
       train(world, other, Strategy::FullShard);
-    } catch (const std::exception&) {
-      std::cout << failure_of(world.rank()) << std::flush;
+    } catch (const std::exception& error) {
+      std::cout << failure_of(world.rank()) + error.what() + "\n" << std::flush;
       throw;
     }
   };

@@ -69,6 +69,9 @@ void expect_named(const RunResult& result, const std::string& call) {
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 
+constexpr const char* kSaveOnEveryRank =
+    "save_checkpoint is a call of all ranks. Call it on every rank, and not inside `if (rank == 0)`";
+
 class CallBesideTraining : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CallBesideTraining, IsNamed) {
@@ -100,7 +103,8 @@ TEST_P(CallBesideTraining, IsNamedWithEveryStrategy) {
         },
         options);
     EXPECT_NE(result.exit_code, 0);
-    EXPECT_THAT(result.output, ContainsRegex("rank [02] calls World::barrier where rank 1 "));
+    EXPECT_THAT(result.output, ContainsRegex("rank 0 calls World::barrier where rank 1 |"
+                                             "rank 1 [a-z0-9. ]+ where rank 2 calls World::barrier"));
     EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
   }
 }
@@ -119,9 +123,64 @@ TEST_P(CallBesideTraining, OfASaveIsNamed) {
       },
       options);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, ContainsRegex("rank [01] [a-z ]+ where rank [01] has ended its backward|"
-                                           "rank [01] has ended its backward[a-z0-9 ]* where rank [01] "));
+  EXPECT_THAT(result.output,
+              ContainsRegex("rank 0 calls save_checkpoint[a-z0-9 ]* where rank 1 has ended its backward"));
+  EXPECT_THAT(result.output, HasSubstr(kSaveOnEveryRank));
   EXPECT_THAT(result.output, Not(HasSubstr("terminate called")));
+}
+
+TEST_P(CallBesideTraining, OfASaveAfterTheLoopIsNamed) {
+  const testing::ScratchDirectory scratch;
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  const RunResult result = testing::run_ranks_to_end(
+      3,
+      [&scratch](World& world) {
+        SmallTraining training(world);
+        if (world.rank() == 0) save_checkpoint(scratch.path() / "saved", {.model = &training.sharded(), .step = 3});
+      },
+      options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr(kSaveOnEveryRank));
+  EXPECT_THAT(result.output, ContainsRegex("\\[fsdp\\] rank [12] returned from its function, and other ranks waited"));
+  if (GetParam() != "shm") return;
+  EXPECT_THAT(result.output, ContainsRegex("rank [12] has returned early, or destroyed the model, while rank 0 calls "
+                                           "save_checkpoint"));
+}
+
+TEST_P(CallBesideTraining, OfNoneByARankThatReturnsEarlyIsNamed) {
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  const RunResult result = testing::run_ranks_to_end(
+      3,
+      [](World& world) {
+        SmallTraining training(world);
+        if (world.rank() == 1) return;
+        for (;;) training.step();
+      },
+      options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("[fsdp] rank 1 returned from its function, and other ranks waited for it"));
+  EXPECT_THAT(result.output, Not(HasSubstr("call of all ranks")));
+  if (GetParam() != "shm") return;
+  EXPECT_THAT(result.output, ContainsRegex("rank 1 has returned early, or destroyed the model, while rank [02] "));
+  EXPECT_THAT(result.output, HasSubstr("ask any_rank_has_batch"));
+}
+
+TEST_P(CallBesideTraining, OfNoneByARankThatThrowsIsNoReturn) {
+  LaunchOptions options = testing::patient_options();
+  options.backend = GetParam();
+  const RunResult result = testing::run_ranks_to_end(
+      2,
+      [](World& world) {
+        SmallTraining training(world);
+        if (world.rank() == 1) throw std::runtime_error("out of paper");
+        for (;;) training.step();
+      },
+      options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("[fsdp rank 1/2] out of paper\n"));
+  EXPECT_THAT(result.output, Not(HasSubstr("returned")));
 }
 
 TEST_P(CallBesideTraining, BesideACallOfAnotherWorldIsNamed) {
@@ -135,7 +194,9 @@ TEST_P(CallBesideTraining, BesideACallOfAnotherWorldIsNamed) {
       },
       options);
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.output, ContainsRegex("rank [01] calls World::barrier where rank [01] enters a barrier"));
+  EXPECT_THAT(result.output, ContainsRegex("rank 0 (calls World::barrier where rank 1 enters a barrier|"
+                                           "enters a barrier where rank 1 calls World::barrier), so no rank"));
+  EXPECT_THAT(result.output, HasSubstr("make the same calls, in the same order"));
   EXPECT_THAT(result.output, Not(HasSubstr("did not answer")));
 }
 

@@ -41,6 +41,8 @@ class Recorder final : public Listener {
     for (int unit : units) storages.at(unit)->forbid_access();
   }
 
+  void operator_wrote(const char* operation) override { events.push_back(fmt::format("{} wrote", operation)); }
+
   void pieces_used(const PieceUse& use, const char* operation) override {
     events.push_back(fmt::format("{}{}{}", operation, use.gradients.empty() ? "" : " reads gradients",
                                  use.writes_parameters ? " writes pieces" : ""));

@@ -47,6 +47,17 @@ LayerPointer convolution(RandomSource& random, int64_t width) {
   return layer;
 }
 
+// Whose forward writes the weight.
+LayerPointer masked_linear(RandomSource&, int64_t width) {
+  auto layer = named("masked linear");
+  auto linear = layer->register_module("linear", torch::nn::Linear(width, width));
+  layer->run = [linear](const Tensor& x) {
+    linear->weight.data().tril_();
+    return linear->forward(like(x, linear->weight));
+  };
+  return layer;
+}
+
 LayerPointer batch_norm(RandomSource&, int64_t width) {
   auto layer = named("batch norm");
   auto norm = layer->register_module("norm", torch::nn::BatchNorm1d(width));
@@ -91,8 +102,8 @@ LayerPointer gain(RandomSource&, int64_t) {
 }
 
 using Maker = LayerPointer (*)(RandomSource&, int64_t);
-const std::vector<Maker> kMakers = {linears, linears,   layer_norm, convolution, batch_norm,
-                                    lstm,    attention, gain,       dropout};
+const std::vector<Maker> kMakers = {linears, linears,   layer_norm, convolution,   batch_norm,
+                                    lstm,    attention, gain,       masked_linear, dropout};
 
 }  // namespace
 

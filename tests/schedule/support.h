@@ -41,9 +41,9 @@ class Player {
     }
   }
   void end_backward() {
-    const std::vector<int64_t> account = schedule.account();
-    for (Actions next; !(next = schedule.reduce_next(account)).empty();) add(next);
-    add(schedule.backward_ends(account));
+    const UnitCounts counts = schedule.counts();
+    for (Actions next; !(next = schedule.reduce_next(counts)).empty();) add(next);
+    add(schedule.backward_ends(counts));
   }
   // The optimizer's, of so many units.
   void step(int units) {

@@ -16,8 +16,9 @@ TEST(Schedule, AUnitThatOnlyPeersHaveGradientsOfIsReducedToo) {
   player.forward({0});
   player.backward(0);
   player.gradients(0, 2, 2);
-  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 0, 0, -1, 2, 0));
-  Actions actions = player.schedule.reduce_next(std::vector<int64_t>{1, 1, 0, 0, 2, 1});
+  const UnitCount first = {.reductions = 1, .lag = 0, .gradients = 2};
+  EXPECT_THAT(player.schedule.counts(), ElementsAre(first, UnitCount{}));
+  Actions actions = player.schedule.reduce_next({first, {.reductions = 1, .lag = 0, .gradients = 1}});
   EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
                           [](const Action& action) { return action.kind == Kind::Reduce && action.unit == 1; }),
             1);
@@ -54,8 +55,9 @@ TEST(Schedule, AUnitWithoutAGradientHereIsReducedOnceTheBackwardHasPassedIt) {
     EXPECT_EQ(player.count(Kind::Reduce, kBlocks - 1), block < kBlocks - 1);
     if (block != kBlocks - 1) player.gradients(block, 2, 2);
   }
-  EXPECT_EQ(player.schedule.account()[kBlocks - 1], 1);  // so that a peer that left the unit out joins
-  EXPECT_EQ(player.schedule.account()[2 * kBlocks - 1], -1);
+  const UnitCount last = player.schedule.counts()[kBlocks - 1];
+  EXPECT_EQ(last.reductions, 1);  // so that a peer that left the unit out joins
+  EXPECT_EQ(last.lag, -1);
 }
 
 TEST(Schedule, OnlyReductionsThatAreUnderWayOnEveryRankAreWaitedFor) {
@@ -176,7 +178,8 @@ TEST(Schedule, AGradientThatIsKeptAsideIsCountedAndReducedAtTheEnd) {
   player.backward(0);
   player.gradients(0, 2, 2);
   EXPECT_EQ(player.count(Kind::Reduce, 1), 1);
-  EXPECT_THAT(player.schedule.account(), ElementsAre(1, 2, 0, 0, 2, 3));
+  EXPECT_THAT(player.schedule.counts(), ElementsAre(UnitCount{.reductions = 1, .lag = 0, .gradients = 2},
+                                                    UnitCount{.reductions = 2, .lag = 0, .gradients = 3}));
   player.end_backward();
   EXPECT_EQ(player.count(Kind::Reduce, 1), 2);
   player.actions.clear();
@@ -210,7 +213,7 @@ TEST(Schedule, AFollowerReducesInTheOrderOfItsLastBackward) {
   for (int step = 0; step < 2; ++step) {
     player.add(player.schedule.follow());
     player.add(player.schedule.repeat_reductions());
-    EXPECT_THAT(player.schedule.account(), ElementsAre(1, 1, 1, 1, -1, -1, -1, -1, 0, 0, 0, 0));
+    EXPECT_EQ(player.schedule.counts(), UnitCounts(4, {.reductions = 1}));
     player.end_backward();
     EXPECT_THAT(player.take(), ElementsAre("Reduce 3", "Reduce 2", "WaitBuffer 3", "Reduce 1", "WaitBuffer 2",
                                            "Reduce 0", "WaitReduce 1", "WaitReduce 0"));

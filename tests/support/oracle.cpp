@@ -48,7 +48,8 @@ void add_to(torch::Tensor& sum, const torch::Tensor& gradient, const torch::Tens
   }
 }
 
-// The module runs in copies of other dtypes while this lives; its fp32 values come back afterwards.
+// The module runs in copies of other dtypes while this lives. Afterwards it has its fp32 values again, except for
+// elements of the copies whose bits the module changed.
 class Converted {
  public:
   Converted(const Weights& weights, const std::vector<torch::ScalarType>& dtypes) {
@@ -60,8 +61,12 @@ class Converted {
     }
   }
   ~Converted() {
+    torch::NoGradGuard no_grad;
     for (auto& [weight, master] : masters_) {
       weight.mutable_grad().reset();
+      const torch::Tensor before = master.to(weight.scalar_type());
+      const torch::Tensor same = before.view(torch::kInt16) == weight.detach().view(torch::kInt16);
+      master.copy_(torch::where(same, master, weight.detach().to(master.scalar_type())));
       weight.set_data(master);
     }
   }

@@ -96,8 +96,10 @@ std::exception_ptr SharedMemoryContext::explain(const std::string& start, const 
 }
 
 std::exception_ptr SharedMemoryContext::explain_wait(const std::string& start, const WaitFailure& failure) {
-  const std::string message = fmt::format("{}: {}", start, failure.what());
   const bool diverged = failure.kind() == WaitFailure::Kind::Diverged;
+  // The same text on every rank that diverged: it names the calls of both.
+  const std::string message =
+      diverged ? message_prefix() + failure.what() : fmt::format("{}: {}", start, failure.what());
   const Failure own{ranks_->name_of(ranks_->rank()), message, !diverged};
   ranks_->fail(failure.cause().value_or(own));
   return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));

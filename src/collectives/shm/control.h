@@ -24,7 +24,7 @@ struct alignas(kLineBytes) Counter {
 };
 
 // The state of a rank, for peers that wait for it.
-enum class Ending : uint32_t { None, Left, Failed };
+enum class Ending : uint32_t { None, Returned, Left, Failed };
 enum class Phase : uint64_t { Runs, AwaitsReduction, AwaitsEndOfBackward, Count };
 
 inline constexpr size_t kMessageBytes = 4096;

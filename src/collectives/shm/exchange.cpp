@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "collectives/divergence.h"
+
 namespace fsdp::collectives::shm {
 
 void Exchange::begin(const std::string& purpose, uint64_t bytes) {
@@ -35,11 +37,9 @@ void Exchange::check_same(int peer) const {
     return theirs.bytes == bytes_ ? purpose : fmt::format("{} with {} bytes", purpose, bytes);
   };
   throw WaitFailure(WaitFailure::Kind::Diverged,
-                    fmt::format("rank {} {} where rank {} {} (operation {} of this group). Every rank must run the "
-                                "same part of the model and "
-                                "make the same calls, in the same order; does its control flow depend on the data?",
-                                ranks_->name_of(peer), described(theirs.purpose, theirs.bytes),
-                                ranks_->name_of(ranks_->rank()), described(purpose_, bytes_), operation_));
+                    divergence_text({ranks_->name_of(peer), described(theirs.purpose, theirs.bytes)},
+                                    {ranks_->name_of(ranks_->rank()), described(purpose_, bytes_)},
+                                    fmt::format(" (operation {} of this group)", operation_)));
 }
 
 }  // namespace fsdp::collectives::shm

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
 #include "base/patience.h"
+#include "collectives/divergence.h"
 
 namespace fsdp::collectives::shm {
 
@@ -71,8 +73,9 @@ Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds ti
 }
 
 Ranks::~Ranks() {
+  const bool throws = std::uncaught_exceptions() > 0 || (calls_ && calls_->has_thrown());
   Ending none = Ending::None;
-  control_of(rank_).ending.compare_exchange_strong(none, Ending::Left);
+  control_of(rank_).ending.compare_exchange_strong(none, throws ? Ending::Left : Ending::Returned);
   for (int peer : peers_) {
     wake(control_of(peer).bell);
     if (descriptors_[peer] >= 0) close(descriptors_[peer]);
@@ -181,11 +184,9 @@ class Ranks::LongWait {
     }
   }
   [[noreturn]] void diverge(int peer, const std::string& theirs) const {
-    throw WaitFailure(
-        WaitFailure::Kind::Diverged,
-        fmt::format("rank {} {} where rank {} {}, so no rank can continue. Every rank must run the same part of the "
-                    "model and make the same calls, in the same order; does its control flow depend on the data?",
-                    ranks_.name_of(peer), theirs, ranks_.name_of(ranks_.rank()), own_.purpose));
+    throw WaitFailure(WaitFailure::Kind::Diverged,
+                      divergence_text({ranks_.name_of(peer), theirs}, {ranks_.name_of(ranks_.rank()), own_.purpose},
+                                      ", so no rank can continue"));
   }
 
   Ranks& ranks_;
@@ -260,16 +261,20 @@ void Ranks::look(const Arrived& arrived) const {
   for (int peer : missing_) {
     if (peer == rank_) continue;
     const auto failure = failure_of(peer);
-    const bool left = control_of(peer).ending.load() == Ending::Left;
-    if (!failure && !left && !is_dead(peer)) continue;
+    const Ending ending = control_of(peer).ending.load();
+    if (!failure && ending == Ending::None && !is_dead(peer)) continue;
     if (arrived(peer)) continue;
     if (failure) {
       fails(failure->rank, *failure);
       continue;
     }
+    if (ending == Ending::Returned) {
+      const Doing here{name_of(rank_), control_of(rank_).purpose};
+      throw WaitFailure(WaitFailure::Kind::Lost, early_return_text(name_of(peer), here));
+    }
     throw WaitFailure(WaitFailure::Kind::Lost,
                       fmt::format("rank {} is gone (it {}; see its own message)", name_of(peer),
-                                  left ? "failed or ended early" : "was killed or crashed"));
+                                  ending == Ending::Left ? "failed or ended early" : "was killed or crashed"));
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -121,7 +122,7 @@ TEST_F(TrainAdapters, GoOnWithTheSameBits) {
   EXPECT_EQ(read_bytes(adapter("parts")), read_bytes(adapter("whole")));
   const Ending other = tiny("parts", "--ranks 2 --lora 2 --lora-dropout 0.1 --schedule constant --export --steps 8");
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.output, AllOf(HasSubstr("is of another run"), HasSubstr("--lora: 4 before, 2 now")));
+  EXPECT_THAT(other.output, AllOf(HasSubstr("is of another run"), ContainsRegex("--lora +4 +2\n")));
 }
 
 TEST_F(TrainAdapters, BeginOnACheckpointThatHasNone) {

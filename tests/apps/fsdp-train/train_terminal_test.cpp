@@ -64,6 +64,34 @@ TEST_F(TrainTerminal, KeepsALinePerValidationAndWrapsNone) {
   for (std::string line; std::getline(joined, line);) EXPECT_LE(columns(line), 80) << line;
 }
 
+// The terminal has 16 rows. Its lines are broken at words, and nothing is above the error.
+TEST_F(TrainTerminal, ShowsAnErrorInOneScreen) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2 --schedule constant").code, 0);
+  start(60, "--ranks 2 --steps 4 --schedule constant --seed 2");
+  EXPECT_EQ(screen_that_ends_with("ended with").back(), "ended with 2");
+  const std::vector<std::string> lines = terminal_.screen();
+  EXPECT_EQ(lines.front(), "fsdp-train: 1 problem");
+  EXPECT_LE(lines.size(), 16u);
+  EXPECT_THAT(lines, testing::Contains("    --seed   1       2"));
+  EXPECT_THAT(lines, testing::Contains("    Give the values from before, or begin anew with another"));
+  std::istringstream joined(terminal_.tmux("capture-pane -p -J -S -").output);  // wrapped lines as one
+  for (std::string line; std::getline(joined, line);)
+    EXPECT_TRUE(columns(line) <= 60 || line.find(folder_ / "run") != std::string::npos) << line;
+}
+
+TEST_F(TrainTerminal, ShowsAnErrorOfAllRanksOnce) {
+  ASSERT_EQ(tiny("run", "--ranks 2 --steps 2 --schedule constant").code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_ / "run/step-2")) {
+    if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+  }
+  start(80, "--ranks 2 --steps 4 --schedule constant --resume " + (folder_ / "run/step-2"));
+  EXPECT_THAT(screen_that_ends_with("ended with").back(), testing::StartsWith("ended with"));
+  const std::string all = terminal_.tmux("capture-pane -p -J -S -").output;
+  EXPECT_EQ(all.find("Use an older checkpoint"), all.rfind("Use an older checkpoint")) << all;
+  EXPECT_THAT(all, HasSubstr("\n  Use an older checkpoint"));
+  EXPECT_THAT(all, HasSubstr("failed with exit code 1; the other ranks were ended."));
+}
+
 // A step that takes very long: something is on the screen before it ends, and Ctrl-C is answered in it.
 TEST_F(TrainTerminal, AnswersControlCAtOnce) {
   start(80, "--micro-batches 65536 --steps 1000000");

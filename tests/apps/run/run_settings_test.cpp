@@ -46,9 +46,20 @@ TEST_F(RunSettingsTest, SayWhatMakesItAnother) {
   other.model.width = 64;
   other.micro_batches = 2;
   const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
-  EXPECT_THAT(kept, AllOf(HasSubstr("--seed: 1 before, 2 now"), HasSubstr("--width: 128 before, 64 now"),
-                          HasSubstr("the tokens of a step: 1,024 before, 2,048 now")));
-  EXPECT_EQ(free, "--micro-batches: 1 before, 2 now");
+  EXPECT_THAT(in_one_line({kept, {}}),
+              AllOf(HasSubstr("--seed: 1 before, 2 now"), HasSubstr("--width: 128 before, 64 now"),
+                    HasSubstr("the tokens of a step: 1,024 before, 2,048 now")));
+  EXPECT_EQ(in_one_line({{}, free}), "--micro-batches: 1 before, 2 now");
+}
+
+TEST_F(RunSettingsTest, DifferInRows) {
+  EXPECT_EQ(in_rows({{{"--seed", "1", "2"}, {"the tokens of a step", "1,024", "2,048"}}, {{"--lr", "0.1", "0.25"}}}),
+            "\n    name                  before  now"
+            "\n    --seed                1       2"
+            "\n    the tokens of a step  1,024   2,048"
+            "\n    (and these, which may differ)"
+            "\n    --lr                  0.1     0.25");
+  EXPECT_EQ(in_rows({{}, {{"--lr", "0.1", "0.25"}}}), "\n    name  before  now\n    --lr  0.1     0.25");
 }
 
 TEST_F(RunSettingsTest, SayWhatMayChange) {
@@ -59,15 +70,18 @@ TEST_F(RunSettingsTest, SayWhatMayChange) {
   other.text = "\xff elsewhere";
   const auto [kept, free] = difference(settings(options_, text_), settings(other, text_));
   EXPECT_THAT(kept, IsEmpty());
-  EXPECT_THAT(free, AllOf(HasSubstr("--lr: 0.001 before, 0.25 now"), HasSubstr("--batch: 8 before, 4 now"),
-                          HasSubstr("--text: not given before, \\xff elsewhere now")));
+  EXPECT_THAT(in_one_line({{}, free}),
+              AllOf(HasSubstr("--lr: 0.001 before, 0.25 now"), HasSubstr("--batch: 8 before, 4 now"),
+                    HasSubstr("--text: not given before, \\xff elsewhere now")));
 }
 
 TEST_F(RunSettingsTest, KnowOtherDataOfTheSameSize) {
   const RunSettings saved = settings(options_, text_);
   text_.replace(text_.size() / 2, 2000, std::string(2000, 'b'));
-  EXPECT_THAT(difference(saved, settings(options_, text_)).kept, HasSubstr("the training data: 100,000 tokens ("));
-  EXPECT_THAT(difference(saved, settings(options_, std::string(90'000, 'a'))).kept, HasSubstr("90,000 tokens ("));
+  EXPECT_THAT(in_one_line(difference(saved, settings(options_, text_))),
+              HasSubstr("the training data: 100,000 tokens ("));
+  EXPECT_THAT(in_one_line(difference(saved, settings(options_, std::string(90'000, 'a')))),
+              HasSubstr("90,000 tokens ("));
 }
 
 TEST_F(RunSettingsTest, KnowEveryByteThatChanges) {
@@ -75,7 +89,8 @@ TEST_F(RunSettingsTest, KnowEveryByteThatChanges) {
   for (size_t place = 0; place < text_.size(); place += text_.size() / 13) {
     std::string changed = text_;
     changed[place] = 'b';
-    EXPECT_THAT(difference(saved, settings(options_, changed)).kept, HasSubstr("the content of the training data: "))
+    EXPECT_THAT(in_one_line(difference(saved, settings(options_, changed))),
+                HasSubstr("the content of the training data: "))
         << place;
   }
 }
@@ -89,7 +104,7 @@ TEST_F(RunSettingsTest, OfValidationDataMayChangeAndAreTold) {
   changed[1234] = 'b';
   const SettingsDifference differs = difference(settings_with(text_), settings_with(changed));
   EXPECT_THAT(differs.kept, IsEmpty());
-  EXPECT_THAT(differs.free, HasSubstr("the content of the validation data: "));
+  EXPECT_THAT(in_one_line(differs), HasSubstr("the content of the validation data: "));
 }
 
 // They kept samples of the data alone.
@@ -136,7 +151,7 @@ TEST_F(RunSettingsTest, OfACheckpointThatKnowsLessAreNoDifference) {
   saved.erase("--seed");
   Options other = options_;
   other.seed = 2;
-  EXPECT_THAT(difference(saved, settings(other, text_)).kept, Not(HasSubstr("--seed")));
+  EXPECT_THAT(in_one_line(difference(saved, settings(other, text_))), Not(HasSubstr("--seed")));
 }
 
 }  // namespace

@@ -236,10 +236,9 @@ TEST(Exchange, ThatRanksTakeForDifferentOnesIsToldToEach) {
   threads.run([&](Ranks& ranks) {
     Exchange exchange(ranks);
     exchange.begin(ranks.rank() == 1 ? "enters a barrier" : "enters a broadcast", 4);
-    EXPECT_THAT(
-        message_of<WaitFailure>([&] { exchange.round(); }),
-        ::testing::ContainsRegex(ranks.rank() == 1 ? "rank [02] enters a broadcast where rank 1 enters a barrier"
-                                                   : "rank 1 enters a barrier where rank [02] enters a broad"));
+    EXPECT_THAT(message_of<WaitFailure>([&] { exchange.round(); }),
+                ::testing::ContainsRegex("rank 0 enters a broadcast where rank 1 enters a barrier|"
+                                         "rank 1 enters a barrier where rank 2 enters a broadcast"));
   });
 }
 
@@ -263,7 +262,7 @@ TEST(Ranks, OneThatLeavesIsNamedByWhoStillWaitsForIt) {
   threads.run([&](Ranks& ranks) {
     if (ranks.rank() == 1) return;
     EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), "waits", [](int) { return false; }); }),
-                HasSubstr("rank 1 is gone (it failed or ended early"));
+                HasSubstr("rank 1 has returned early, or destroyed the model, while rank 0 waits. All ranks must"));
   });
 }
 
@@ -284,10 +283,9 @@ TEST(Ranks, ThatAllWaitForEachOtherHaveGoneDifferentWays) {
   std::atomic<int> told = 0;
   threads.run([&](Ranks& ranks) {
     const std::string own = ranks.rank() == 1 ? "writes" : "reads";
-    const std::string found =
-        ranks.rank() == 1 ? "rank [02] reads where rank 1 writes" : "rank 1 writes where rank [02] reads";
-    EXPECT_THAT(message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
-                ::testing::ContainsRegex(found + ", so no rank can continue"));
+    EXPECT_THAT(
+        message_of<WaitFailure>([&] { ranks.wait(ranks.peers(), own, [](int) { return false; }); }),
+        ::testing::ContainsRegex("(rank 0 reads where rank 1 writes|rank 1 writes where rank 2 reads), so no rank"));
     ++told;
     while (told < 3) std::this_thread::yield();  // the others find it too
   });
