@@ -107,7 +107,8 @@ ShardedUnit::ShardedUnit(int id, const UnitSpec& unit, const ModelSpec& model,
 }
 
 torch::Tensor ShardedUnit::full() const {
-  return torch::from_blob(storage_->data_ptr().get(), {layout.full_numel()}, torch::dtype(dtype()).device(device_));
+  return torch::from_blob(storage_->_mutable_data_ptr_no_checks().get(), {layout.full_numel()},
+                          torch::dtype(dtype()).device(device_));
 }
 
 void ShardedUnit::publish() {

@@ -178,6 +178,26 @@ TEST_P(StepCounts, AsyncClippingHasTheBitsOfClipping) {
   });
 }
 
+// Of a loss over 64 rows and 1,000 entries, and its backward.
+int64_t launches_of_loss(World& world, const LinearCrossEntropyOptions& options) {
+  const torch::Tensor hidden = torch::ones({64, 32}).to(world.device()).requires_grad_();
+  const torch::Tensor weight = torch::ones({1000, 32}).to(world.device()).requires_grad_();
+  const torch::Tensor targets = torch::zeros({64}, torch::kLong).to(world.device());
+  device::start_log();
+  linear_cross_entropy(hidden, weight, targets, options).backward();
+  device::stop_log();
+  return device::counts().launches;
+}
+
+// Short kernels would leave the device idle.
+TEST(LossCounts, TheLossIsComputedInChunksForTheDevice) {
+  run_ranks(1, [](World& world) {
+    const int64_t launches = launches_of_loss(world, {});
+    EXPECT_EQ(launches_of_loss(world, {.chunk_bytes = 64 * 16 * 4}), launches);
+    EXPECT_GT(launches_of_loss(world, {.gpu_chunk_bytes = 64 * 16 * 4}), 2 * launches);
+  });
+}
+
 int64_t count_of(const std::vector<device::Event>& events, const std::string& what) {
   return std::ranges::count_if(events, [&](const device::Event& event) {
     return event.kind == device::Event::Kind::Launch && event.what.find(what) != std::string::npos;

@@ -20,7 +20,7 @@ using testing_models::MaskedConvolutionImpl;
 using testing_models::MaskedNet;
 using torch::Tensor;
 
-Options a_unit_per_layer(Options options = {}) {
+Options with_masked_units(Options options = {}) {
   options.units = units_of<MaskedConvolutionImpl>();
   return options;
 }
@@ -46,7 +46,7 @@ TEST_P(ParameterWrites, GiveTheBitsOfOneProcessWithEveryStrategy) {
       for (auto& [name, options] : testing_models::every_strategy(world.size())) {
         SCOPED_TRACE(name + ", " + toString(dtype));
         options.mixed_precision.param_dtype = dtype;
-        testing_models::expect_same_bits(expected, world, a_unit_per_layer(options));
+        testing_models::expect_same_bits(expected, world, with_masked_units(options));
       }
     }
   });
@@ -55,7 +55,7 @@ TEST_P(ParameterWrites, GiveTheBitsOfOneProcessWithEveryStrategy) {
 TEST_P(ParameterWrites, GiveTheBitsOfOneProcessWithStepsInTheBackward) {
   run_ranks(GetParam(), [](World& world) {
     const testing_models::Training training{.steps = 6, .micro_batches = world.size(), .in_backward_every = 2};
-    testing_models::expect_same_bits(testing_models::make_masked, world, training, a_unit_per_layer());
+    testing_models::expect_same_bits(testing_models::make_masked, world, training, with_masked_units());
   });
 }
 
@@ -78,7 +78,7 @@ TEST(ParameterWrites, AreKeptOfAForwardWithoutGradients) {
       torch::manual_seed(0);
       MaskedNet plain, net;
       for (size_t i = 0; i < plain->parameters().size(); ++i) plain->parameters()[i].data().copy_(net->parameters()[i]);
-      auto sharded = shard(*net, world, a_unit_per_layer());
+      auto sharded = shard(*net, world, with_masked_units());
       torch::NoGradGuard no_grad;
       for (int pass = 0; pass < 2; ++pass) {
         EXPECT_TRUE(
@@ -137,7 +137,7 @@ TEST(ParameterWrites, OfOtherValuesOnARankAreAnErrorThatNamesTheParameter) {
   for (const char* backend : {"shm", "gloo"}) {
     run_ranks({.ranks = 3, .backend = backend}, [](World& world) {
       MaskedNet net;
-      auto sharded = shard(*net, world, a_unit_per_layer());
+      auto sharded = shard(*net, world, with_masked_units());
       const Tensor before = value_of(sharded, "layers.1.bias");
       auto bias = net->layers[1]->as<MaskedConvolutionImpl>()->bias;
       torch::NoGradGuard no_grad;
@@ -192,7 +192,7 @@ struct RecomputedMask : torch::nn::Module {
       : layer(register_module("layer", MaskedConvolution(2, 2, std::move(write)))) {}
   Tensor loss() {
     const Tensor x = torch::ones({1, 2, 4, 4}).requires_grad_();
-    return activation_checkpoint([this](const Tensor& y) { return layer->forward(y); }, x).sum();
+    return activation_checkpoint([this](const Tensor& y) { return torch::tanh(layer->forward(y)); }, x).sum();
   }
 
   MaskedConvolution layer;
@@ -224,7 +224,7 @@ TEST(ParameterWrites, InStepsWithoutABatchOnSomeRankAreAnErrorIfTheyChangeSometh
   for (const char* backend : {"shm", "gloo"}) {
     run_ranks({.ranks = 2, .backend = backend}, [](World& world) {
       MaskedNet net;
-      auto sharded = shard(*net, world, a_unit_per_layer());
+      auto sharded = shard(*net, world, with_masked_units());
       testing_models::masked_net_loss(*net, 0).backward();
       sharded.zero_grad();
       // The weights are masked already.
@@ -236,7 +236,7 @@ TEST(ParameterWrites, InStepsWithoutABatchOnSomeRankAreAnErrorIfTheyChangeSometh
   const auto result = testing::run_ranks_to_end(2,
                                                 [](World& world) {
                                                   MaskedNet net;
-                                                  auto sharded = shard(*net, world, a_unit_per_layer());
+                                                  auto sharded = shard(*net, world, with_masked_units());
                                                   const bool here = world.rank() == 0;
                                                   sharded.any_rank_has_batch(here);
                                                   here ? testing_models::masked_net_loss(*net, 1).backward()
