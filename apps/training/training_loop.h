@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/step_record.h"
+#include "run/checkpoints.h"
 #include "training/measured_peak.h"
 #include "training/report.h"
 #include "training/run_resume.h"
