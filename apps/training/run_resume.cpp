@@ -27,7 +27,7 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   const ComparedSettings settings = compare_settings(training, notes, checkpoint, may);
   const bool is_own = may == Settings::Kept;
   if (is_own || !training.options.no_strict) check_optimizer_state(training, notes, checkpoint, may);
-  from_notes(notes);         // throws, before anything changes
+  from_notes(notes);  // throws, before anything changes
   // Reading the weights can take long. A run that has done all its steps may be refused after it.
   if (step_in_name(checkpoint).value_or(0) < training.options.steps) training.show_settings();
   int64_t steps_done = 0;
