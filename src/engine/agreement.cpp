@@ -197,8 +197,8 @@ void Agreement::check_can_go_on(const Messages& messages) const {
     const int64_t ahead = theirs[kChanges] - ours[kChanges];
     FSDP_CHECK(ahead == 0 && (same_activity || (in_rounds() && !writes)),
                "rank {} {} where rank {} {}{}. Every rank must run the same part of the model; does its control flow "
-               "depend on the data? Where one rank alone reads or writes a parameter, for a log or an evaluation, let "
-               "every rank do it.",
+               "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
+               "rank do it.",
                other - messages.begin(), describe(*other), leader - messages.begin(), describe(*leader),
                ahead == 0  ? ""
                : ahead < 0 ? ", after a step that the first has not taken"
