@@ -47,7 +47,8 @@ void ParameterWrites::begin(std::span<const int> units) {
   interpose::Unwatched ours;
   for (int id : units) {
     const torch::Tensor full = units_[id]->full();
-    copies_.push_back({id, full, full.clone()});
+    copies_.push_back({.unit = id, .before = full, .values = full.clone()});
+    for (const auto& parameter : units_[id]->parameters) copies_.back().versions.push_back(parameter.version());
     units_[id]->bind(copies_.back().values.mutable_data_ptr());
   }
 }
@@ -70,10 +71,19 @@ void ParameterWrites::finish(std::string_view operation, schedule::Mode mode) {
       "{} changes a sharded parameter in a step in which some ranks have no batch: they run no forward, and "
       "would miss the write. Compute with a changed copy: conv2d(x, weight * mask).",
       operation);
-  if (mode == schedule::Mode::Backward || agreement_.followed() || !agree(copies, changed, operation)) return;
+  if (mode == schedule::Mode::Backward) return restore_versions(copies);
+  if (agreement_.followed() || !agree(copies, changed, operation)) return;
   for (const Copy& copy : copies) {
     ShardedUnit& written = *units_[copy.unit];
     writer_.change_full(copy.unit, [&] { write_changes(written, copy.values, group_.rank()); });
+  }
+}
+
+// Autograd would take the write for a change of the parameters that it has saved.
+void ParameterWrites::restore_versions(const std::vector<Copy>& copies) {
+  for (const Copy& copy : copies) {
+    auto& parameters = units_[copy.unit]->parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].set_version(copy.versions[i]);
   }
 }
 

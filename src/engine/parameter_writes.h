@@ -52,10 +52,12 @@ class ParameterWrites {
     int unit;
     torch::Tensor before;  // where the unit is full: not to be written
     torch::Tensor values;
+    std::vector<int64_t> versions;  // of the parameters, before the operator
   };
 
   void check_use(std::span<const int> units, std::optional<int> written, std::string_view operation) const;
   void bind_units() noexcept;
+  void restore_versions(const std::vector<Copy>& copies);
   // True if some rank changed a value. A collective.
   bool agree(const std::vector<Copy>& copies, bool changed, std::string_view operation);
   void refuse_differing(const std::vector<Copy>& copies, std::string_view operation);

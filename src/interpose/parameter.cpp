@@ -85,4 +85,9 @@ void AttachedParameter::check_attached(std::string_view what) const {
 
 void AttachedParameter::mark_changed() { torch::autograd::impl::bump_version(tensor_); }
 
+void AttachedParameter::set_version(int64_t version) {
+  c10::VariableVersion counter = torch::autograd::impl::version_counter(tensor_);  // shared with the views
+  counter.set_version(version);
+}
+
 }  // namespace fsdp::interpose

@@ -25,6 +25,10 @@ class AttachedParameter {
   void check_attached(std::string_view what) const;
   // Autograd's saved copies of the parameter are out of date from now on.
   void mark_changed();
+  // The count of writes in place, which autograd compares with that of its saved copies.
+  int64_t version() const { return tensor_._version(); }
+  // Takes back the count of writes that changed no value.
+  void set_version(int64_t version);
 
  private:
   torch::Tensor tensor_;

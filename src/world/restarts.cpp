@@ -38,9 +38,10 @@ Restarts::Again Restarts::after(JobFailure failure, milliseconds lasted) {
   ++count_;
   again.pause = pause_after(lasted);
   const std::string most = options_.restart_with ? "" : fmt::format(" of {}", options_.max_restarts);
-  const std::string who = again.ranks == failure.ranks
-                              ? fmt::format("all {}", failure.ranks)
-                              : fmt::format("{} ranks in place of {}", again.ranks, failure.ranks);
+  const std::string who =
+      again.ranks == failure.ranks
+          ? fmt::format("all {}", failure.ranks)
+          : fmt::format("{} {} in place of {}", again.ranks, again.ranks == 1 ? "rank" : "ranks", failure.ranks);
   again.message = fmt::format("Starting {} again (restart {}{}).", who, count_, most);
   return again;
 }

@@ -25,6 +25,8 @@ TEST(Restarts, AreDecidedByWhoIsAsked) {
   EXPECT_EQ(again.ranks, 3);
   EXPECT_EQ(again.message, "Starting 3 ranks in place of 4 again (restart 1).");
   EXPECT_EQ(restarts.after({.ranks = 3, .lost = 2}, 1min).ranks, 0);
+  EXPECT_EQ(Restarts(options).after({.ranks = 2, .lost = 1}, 1min).message,
+            "Starting 1 rank in place of 2 again (restart 1).");
 }
 
 TEST(Restarts, OfJobsThatFailSoonWaitLongerEachTime) {
