@@ -12,7 +12,7 @@ UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::Scalar
       refusal_(message_prefix(name_) +
                "the bytes of a sharded parameter were asked for outside of an operator (data_ptr, accessor or "
                "torch::save), where they are not kept. To save the model, call fsdp::save_pretrained on every rank "
-               "instead of torch::save. For another access, open sharded.full_parameters() around it, or read a copy, "
+               "instead of torch::save. Open sharded.full_parameters() around any other access, or read a copy, "
                "parameter.clone(). In the forward or backward of a torch::autograd::Function, register the code that "
                "reads them as an operator (TORCH_LIBRARY) and call that: while it runs they are there."),
       dtype_(dtype),
