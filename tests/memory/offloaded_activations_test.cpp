@@ -202,7 +202,7 @@ TEST(OffloadedActivationsErrors, OfOptions) {
       return message_of<Error>([&] { shard(*model.module, world, options); });
     };
     EXPECT_THAT(message({.offload_activations = true}),
-                AllOf(HasSubstr("offload_activations is set"), HasSubstr("Name a folder on a local disk")));
+                AllOf(HasSubstr("offload_activations is set"), HasSubstr("Set it to a folder on a local disk")));
     EXPECT_THAT(message({.offload_directory = scratch.path(), .offload = Offload::Nothing}),
                 HasSubstr("nothing would be offloaded"));
     Options negative = activations_in(scratch.path());
