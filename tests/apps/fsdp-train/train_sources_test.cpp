@@ -47,7 +47,7 @@ TEST_F(TrainSources, WithOtherWeightsAreOtherData) {
   const Ending ending = mixed("run", "--steps 4");
   EXPECT_EQ(ending.code, 2);
   EXPECT_THAT(ending.output,
-              AllOf(HasSubstr("the training data: "), HasSubstr("of weight 3"), HasSubstr("of another run")));
+              AllOf(HasSubstr("the training data  "), HasSubstr("of weight 3"), HasSubstr("of another run")));
 }
 
 TEST_F(TrainSources, SayWhatIsWrong) {
