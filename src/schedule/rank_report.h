@@ -23,7 +23,7 @@ struct RankReport {
   RankActivity activity;
   UnitId unit = -1;            // of Gathers, Waits and Writes
   std::string operation = {};  // the operator that needs or wrote the unit; at most 48 bytes of its name are sent
-  UnitCounts counts;
+  UnitCounts counts = {};
   int64_t changes = 0;                // of the shards, so far
   int64_t gathers = 0;                // begun by the plan since the last round
   int64_t plans = 0;                  // hash of the coming plans

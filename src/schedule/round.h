@@ -16,15 +16,15 @@ namespace fsdp::schedule {
 using RankReports = std::vector<RankReport>;  // by rank
 
 struct Round {
-  std::vector<UnitId> missed;    // units whose gathers this rank has not joined yet, in this order
-  std::vector<UnitId> gathered;  // then the units that ranks with the same shards need, by number
-  bool any_batch = false;        // some rank has a batch; the next four are about the ranks that have one
-  bool ended = true;             // they have ended their backward
-  bool alike = true;             // they did the same so far, and are at the same activity
-  bool wrote_alike = true;       // their operators wrote the same values
-  bool changed = false;          // one of them changed a value
+  std::vector<UnitId> missed = {};    // units whose gathers this rank has not joined yet, in this order
+  std::vector<UnitId> gathered = {};  // then the units that ranks with the same shards need, by number
+  bool any_batch = false;             // some rank has a batch; the next four are about the ranks that have one
+  bool ended = true;                  // they have ended their backward
+  bool alike = true;                  // they did the same so far, and are at the same activity
+  bool wrote_alike = true;            // their operators wrote the same values
+  bool changed = false;               // one of them changed a value
   bool reductions_as_before = true;
-  UnitCounts counts;  // the largest of all ranks
+  UnitCounts counts = {};  // the largest of all ranks
 };
 
 // All but `missed`. `sharers`: by rank, 1 if it has the same shards as this one.
