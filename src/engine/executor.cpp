@@ -70,7 +70,10 @@ void Executor::gather(const Action& action, Order order, std::string_view operat
   if (unit.collectives->capabilities().one_sided) return begin_gather(action, order);
   // Outside of plans, ranks exchange the units that they gather.
   if (!action.foreseen) {
-    const Agreement::Round round = agreement_.gathers(action.unit, operation, schedule_.counts_so_far());
+    const schedule::Round round = agreement_.enter_round({.activity = schedule::RankActivity::Gathers,
+                                                          .unit = action.unit,
+                                                          .operation = std::string(operation),
+                                                          .counts = schedule_.counts_so_far()});
     return take_part(round, &action);
   }
   begin_gather(action, order);
@@ -84,7 +87,7 @@ void Executor::begin_gather(const Action& action, Order order) {
   unit.collectives->begin_gather(buffer_for(unit, action.buffer), agreement_.in_rounds() ? Order::Any : order);
 }
 
-void Executor::take_part(const Agreement::Round& round, const Action* own) {
+void Executor::take_part(const schedule::Round& round, const Action* own) {
   guarded([&] {
     if (!round.alike && agreement_.in_rounds()) {
       schedule_.ranks_differ();
@@ -122,7 +125,10 @@ void* Executor::wait_gather(int id) {
 // A peer that left the plan waits for this rank in a round. There the peer learns which gathers it missed.
 void Executor::await_peers(int id) {
   const auto stalls = [&] { return units_[id]->collectives->gather_stalls(); };
-  while (recorder_.waits(Activity::WaitGather, id, stalls)) take_part(agreement_.waits(id, schedule_.counts_so_far()));
+  while (recorder_.waits(Activity::WaitGather, id, stalls)) {
+    take_part(agreement_.enter_round(
+        {.activity = schedule::RankActivity::Waits, .unit = id, .counts = schedule_.counts_so_far()}));
+  }
 }
 
 void Executor::gather_ahead(const schedule::Actions& gathers, Order order) {

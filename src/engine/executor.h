@@ -35,7 +35,7 @@ class Executor {
   // its shard.
   void gather_again(int unit, const std::function<void()>& change);
   // Takes part in the gathers of a round. `own`: this rank's own gather, if it has one.
-  void take_part(const Agreement::Round& round, const schedule::Action* own = nullptr);
+  void take_part(const schedule::Round& round, const schedule::Action* own = nullptr);
   // All ranks have ended a backward. Does nothing if gathers need no rounds.
   void all_ended_backward();
   // Stores or adds a gradient where the unit's are completed.

@@ -1,5 +1,6 @@
 #include "engine/join.h"
 
+#include "base/error.h"
 #include "engine/refuse.h"
 
 namespace fsdp::engine {
@@ -24,7 +25,14 @@ UnitCounts Join::follow() {
 // Takes part in what the others do until the end of their backward.
 UnitCounts Join::listen() {
   for (;;) {
-    const auto round = executor_.guarded([&] { return agreement_.follow(schedule_.counts()); });
+    const auto round = executor_.guarded([&] {
+      auto entered =
+          agreement_.enter_round({.activity = schedule::RankActivity::Follows, .counts = schedule_.counts()});
+      FSDP_CHECK(entered.any_batch,
+                 "every rank calls backward_without_batch(), though one said that it has a batch. Call it where "
+                 "any_rank_has_batch(false) was called, and run the backward where any_rank_has_batch(true) was.");
+      return entered;
+    });
     executor_.take_part(round);
     if (round.ended) return round.counts;
     post_backward_.reduce_rest(round.counts);

@@ -97,8 +97,12 @@ bool ParameterWrites::agree(const std::vector<Copy>& copies, bool changed, std::
   uint64_t hash = 0;
   for (const Copy& copy : copies) hash = hash * 31 + static_cast<uint64_t>(hash_of_bits(copy.values));
   const auto round = executor_.guarded([&] {
-    return agreement_.writes(copies[0].unit, operation, {static_cast<int64_t>(hash), changed},
-                             schedule_.counts_so_far());
+    return agreement_.enter_round({.activity = schedule::RankActivity::Writes,
+                                   .unit = copies[0].unit,
+                                   .operation = std::string(operation),
+                                   .counts = schedule_.counts_so_far(),
+                                   .written = static_cast<int64_t>(hash),
+                                   .changed = changed});
   });
   executor_.take_part(round);
   if (!round.wrote_alike) refuse_differing(copies, operation);

@@ -9,7 +9,9 @@ UnitCounts PostBackward::agree() {
   const bool together = !machine_.in_no_sync() || agreement_.followed() || agreement_.in_rounds();
   if (alone() || !together) return schedule_.counts();
   for (;;) {
-    const auto round = executor_.guarded([&] { return agreement_.ends_backward(schedule_.counts()); });
+    const auto round = executor_.guarded([&] {
+      return agreement_.enter_round({.activity = schedule::RankActivity::EndsBackward, .counts = schedule_.counts()});
+    });
     executor_.take_part(round);
     if (round.ended) return round.counts;
   }
