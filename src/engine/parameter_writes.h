@@ -52,7 +52,7 @@ class ParameterWrites {
     int unit;
     torch::Tensor before;  // where the unit is full: not to be written
     torch::Tensor values;
-    std::vector<int64_t> versions;  // of the parameters, before the operator
+    std::vector<int64_t> versions = {};  // of the parameters, before the operator
   };
 
   void check_use(std::span<const int> units, std::optional<int> written, std::string_view operation) const;

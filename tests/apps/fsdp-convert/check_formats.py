@@ -100,7 +100,7 @@ def torch_save():
     convert("plain.pt", "plain-again.pt")
     same(load("plain-again.pt"), dict(net().state_dict()))
     torch.save({**state, "config": {"lr": 1e-2, "betas": (0.9, 0.95)}, "name": "a run"}, FOLDER / "run.pt")
-    assert "left out" in convert("run.pt", "run", "--to", "fsdp")
+    assert "Left out" in convert("run.pt", "run", "--to", "fsdp")
     convert("run", "again.pt")
     same(load("again.pt"), state)
     same(torch.load(FOLDER / "again.pt", weights_only=True, mmap=True), state)
