@@ -73,7 +73,8 @@ TEST(ConvertCompletion, IsReadByZshAndFish) {
   EXPECT_TRUE(zsh.starts_with("#compdef fsdp-convert\n"));
   EXPECT_THAT(zsh, AllOf(HasSubstr("'--to=[The format of TARGET]:FORMAT:(fsdp hf pt archive dcp)'"),
                          HasSubstr("'*--buffer=["), HasSubstr("'2:TARGET:_files'"), HasSubstr("'--force[")));
-  EXPECT_THAT(fish, AllOf(HasSubstr("-n '__fsdp_convert_is convert' -F\n"), HasSubstr(" -l force -d 'Replaces an existing TARGET"),
+  EXPECT_THAT(fish, AllOf(HasSubstr("-n '__fsdp_convert_is convert' -F\n"),
+                          HasSubstr(" -l force -d 'Replaces an existing TARGET"),
                           HasSubstr("-n '__fsdp_convert_is completion' -a 'bash zsh fish'\n")));
   for (const std::string& flag : flags_of_help()) EXPECT_THAT(fish, HasSubstr(" -l " + flag.substr(2) + " "));
   expect_readable("zsh", zsh);
