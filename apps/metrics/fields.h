@@ -18,7 +18,7 @@ struct Field {
   bool reproducible;      // the same bits in a run that is repeated or resumed: neither time nor memory
 };
 
-// The fields of a step, of an event, and of an evaluation.
+// The fields of the three kinds of records: a step, an event, an evaluation.
 std::span<const Field> step_fields();
 std::span<const Field> event_fields();
 std::span<const Field> evaluation_fields();

@@ -11,7 +11,7 @@ namespace trainer {
 // their like), with dashes before it or without, and with _ or - in it; empty: none is known.
 std::string flag_meant(std::string_view flag);
 
-// The same by the spelling: for the word of another trainer that is nearest to `flag`; empty: none is near.
+// The same for the other trainers' word that is spelled most like `flag`; empty: none is near.
 std::string flag_meant_by_spelling(std::string_view flag);
 
 // The allowed value that another trainer calls `value`, or the nearest by spelling; empty: none.

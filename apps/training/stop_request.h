@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGPIPE as a request to stop. The training loop obeys it after a step, when its
-// state can be saved. It comes from a user or a batch system, from a closed terminal, or from output without a reader.
+// SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGPIPE request a stop. The training loop stops after a step, when its state can
+// be saved. A request comes from a user or a batch system, from a closed terminal, or from output without a reader.
 #pragma once
 
 #include <array>

@@ -1,10 +1,9 @@
 #include "engine/module_buffers.h"
 
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/value_hash.h"
 #include "files/wrapped.h"
 
 namespace fsdp::engine {
@@ -18,12 +17,6 @@ int64_t version_of(const torch::Tensor& buffer) { return buffer.is_inference() ?
 
 torch::Tensor bytes_of(const torch::Tensor& buffer) {
   return buffer.detach().contiguous().reshape({-1}).view(torch::kByte);
-}
-
-int64_t hash_of_values(const torch::Tensor& buffer) {
-  const torch::Tensor bytes = bytes_of(buffer).cpu();
-  const auto* first = static_cast<const char*>(bytes.const_data_ptr());
-  return static_cast<int64_t>(std::hash<std::string_view>()({first, bytes.nbytes()}));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "engine/parameter_writes.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/error.h"
 #include "engine/piece_operators.h"
+#include "engine/value_hash.h"
 #include "engine/whole_unit.h"
 #include "interpose/piece_storage.h"
 
@@ -15,12 +15,6 @@ namespace {
 
 bool has_same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return torch::equal(a.view(torch::kByte), b.view(torch::kByte));
-}
-
-int64_t hash_of_bits(const torch::Tensor& values) {
-  const torch::Tensor here = values.contiguous().cpu();
-  return static_cast<int64_t>(
-      std::hash<std::string_view>()({static_cast<const char*>(here.const_data_ptr()), here.nbytes()}));
 }
 
 }  // namespace
@@ -95,7 +89,7 @@ void ParameterWrites::bind_units() noexcept {
 bool ParameterWrites::agree(const std::vector<Copy>& copies, bool changed, std::string_view operation) {
   if (group_.size() == 1) return changed;
   uint64_t hash = 0;
-  for (const Copy& copy : copies) hash = hash * 31 + static_cast<uint64_t>(hash_of_bits(copy.values));
+  for (const Copy& copy : copies) hash = hash * 31 + static_cast<uint64_t>(hash_of_values(copy.values));
   const auto round = executor_.guarded([&] {
     return agreement_.enter_round({.activity = schedule::RankActivity::Writes,
                                    .unit = copies[0].unit,
@@ -116,7 +110,7 @@ void ParameterWrites::refuse_differing(const std::vector<Copy>& copies, std::str
   for (const Copy& copy : copies) {
     const ShardedUnit& unit = *units_[copy.unit];
     for (size_t i = 0; i < unit.parameters.size(); ++i) {
-      hashes.push_back(hash_of_bits(unit.view(copy.values, i)));
+      hashes.push_back(hash_of_values(unit.view(copy.values, i)));
       names.push_back(unit.parameters[i].name());
     }
   }
