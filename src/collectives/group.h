@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exchange_terms.h"
 #include "collectives/world_calls.h"
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
@@ -56,21 +57,9 @@ struct Capabilities {
   bool sums_in_place = false;
 };
 
-// The order in which the ranks begin an operation on their units: one that they have in common, which the watchdog
-// checks where the backend needs it, or any.
-enum class Order { Common, Any };
-
-// The result of wait_begun: can this rank wait for the reduction under way before it goes on?
-enum class Begun {
-  Yes,         // yes: every rank has begun it
-  HeldBack,    // no: this rank has not sent its part, since other reductions go out before
-  PeerStalls,  // no: a peer has not begun it, and waits for others itself, or its backward is over
-};
-
-// How a write treats the ranks that still read the shard. Wait: it waits for them, and all ranks write their units in
-// one order. WaitInAnyOrder: it waits, and they write them in any. Ask: it waits for nothing that a peer has yet to
-// compute.
-enum class Readers { Wait, WaitInAnyOrder, Ask };
+using fsdp::Begun;
+using fsdp::Order;
+using fsdp::Readers;
 
 // The memory that a unit holds on this rank beside its shard and the caller's memory, in bytes.
 struct UnitBytes {

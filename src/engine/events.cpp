@@ -5,19 +5,17 @@
 
 #include "engine/full_scope.h"
 #include "engine/piece_operators.h"
-#include "engine/refuse.h"
 #include "interpose/piece_storage.h"
 #include "interpose/recomputation.h"
 
 namespace fsdp::engine {
 
-using schedule::Call;
 using schedule::Mode;
 
 void Events::operator_begins(std::span<const int> units, std::optional<int> written, const char* operation) {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return parts_.full_scope->check_use(units, written, operation);
-  parts_.writer.publish_pieces();
+  parts_.driver.publish_pieces();
   const Mode now = mode();
   const int64_t touched = parts_.recorder.touched();
   FSDP_CHECK_UNIT(!written || operation != std::string_view(interpose::kSetData), parts_.units[*written]->name,
@@ -26,33 +24,31 @@ void Events::operator_begins(std::span<const int> units, std::optional<int> writ
                   "first batch, run one forward before fsdp::shard.",
                   operation);
   parts_.parameter_writes.check(units, written, operation);
-  check_call(parts_.machine, Call::UseParameter, operation, parts_.units[units[0]]->name);
-  if (now == Mode::Forward) parts_.forward_begins();
-  if (parts_.link->changed) check_changed(units[0], now);
-  parts_.optimizer_step.check_not_stepped(units, operation);
-  parts_.schedule.set_runs_again(interpose::runs_again());
-  const schedule::Actions actions = parts_.schedule.operator_begins(units, now);
-  try {
-    perform(actions, operation);
-    parts_.optimizer_step.step_early(touched);
-    if (written) parts_.parameter_writes.begin(units);
-  } catch (...) {
-    parts_.parameter_writes.end(units);
-    parts_.schedule.operator_ends(units);
-    throw;
-  }
+  parts_.performer.event_began_at(touched);
+  parts_.driver.operator_begins(units, now, interpose::runs_again(), operation);
+  if (written) begin_write(units);
   for (int unit : units) parts_.units[unit]->allow_access();
   if (now != Mode::ForwardWithoutGradients) parts_.activations.unit_in_use(units[0]);
   parts_.recorder.computes(now == Mode::Backward ? Activity::Backward : Activity::Forward, units[0], touched);
+}
+
+void Events::begin_write(std::span<const int> units) {
+  try {
+    parts_.parameter_writes.begin(units);
+  } catch (...) {
+    parts_.parameter_writes.end(units);
+    parts_.driver.operator_ends(units);
+    throw;
+  }
 }
 
 void Events::operator_ends(std::span<const int> units) noexcept {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return;
   parts_.parameter_writes.end(units);
-  parts_.schedule.operator_ends(units);
+  parts_.driver.operator_ends(units);
   for (int unit : units) {
-    if (!parts_.schedule.pinned(unit)) parts_.units[unit]->forbid_access();
+    if (!parts_.driver.schedule().pinned(unit)) parts_.units[unit]->forbid_access();
   }
 }
 
@@ -61,31 +57,12 @@ void Events::operator_wrote(const char* operation) {
   if (parts_.full_scope == nullptr) parts_.parameter_writes.finish(operation, mode());
 }
 
-template <typename Text>
-void Events::perform(const schedule::Actions& actions, const Text& operation) {
-  if (actions.empty()) return parts_.executor.check_not_failed();
-  parts_.executor.perform(actions, operation);
-  parts_.optimizer_step.reduced(actions);
-}
-
 // If the versions of the parameters rise between the making and the use of a view, the view looks outdated by a write.
 // Autograd would then rebuild its graph, in another order.
 void Events::parameter_viewed(int unit) {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return;
-  parts_.writer.publish_pieces();
-  if (parts_.link->changed) check_changed(unit, mode());
-}
-
-// `unit` is the first to be used or viewed since the shards were written.
-void Events::check_changed(int unit, Mode mode) {
-  if (mode == Mode::Backward) refuse(schedule::Misuse::ShardsChanged, "", parts_.units[unit]->name);
-  // Now, and not when they changed, so that the check above speaks before autograd's own.
-  for (auto& each : parts_.units) {
-    for (auto& parameter : each->parameters) parameter.mark_changed();
-  }
-  parts_.link->changed = false;
-  parts_.activation_budget.step_ends();
+  parts_.driver.parameter_viewed(unit, mode());
 }
 
 Mode Events::mode() {
@@ -99,44 +76,32 @@ void Events::pieces_used(const interpose::PieceUse& use, const char* operation) 
   check_takes_no_parameter(use, operation);
   check_keeps_form(use, operation);
   if (!use.gradients.empty()) end_sums(use, operation);
-  if (!use.writes_parameters || parts_.writer.pieces_changed()) return;
-  parts_.check(Call::WriteState, operation);
-  parts_.writer.pieces_change();
+  if (!use.writes_parameters || parts_.driver.pieces_changed()) return;
+  parts_.note_backward();
+  parts_.driver.pieces_change(operation);
 }
 
 // A hook of the backward may read it, too: a gradient that is there, or none yet.
 void Events::gradient_read() {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.note_backward()) return;
-  parts_.check(Call::CloseSum, "grad() of a piece");
-  parts_.executor.check_not_failed();
-  torch::NoGradGuard no_grad;
-  interpose::Unwatched ours;
-  parts_.post_backward.reduce_local_sums();
+  parts_.driver.end_local_sums("grad() of a piece");
 }
 
 // Those of the gradients that are used: another optimizer's pieces may be summed up further.
 void Events::end_sums(const interpose::PieceUse& use, const char* operation) {
-  parts_.check(Call::CloseSum, operation);
-  parts_.executor.check_not_failed();
-  parts_.post_backward.reduce_local_sums();
-  parts_.gradients.scale_now(parts_.parameters);
+  parts_.note_backward();
+  parts_.driver.end_local_sums(operation);
+  parts_.scale_now();
   parts_.gradients.end_sums(use.gradients, sets_to_zero(operation));
 }
 
-// A unit that is used in several places would be opened by the first and wait for the last: its gradients are copied.
 torch::Tensor Events::gradient_destination(int id, int parameter) {
   const std::lock_guard lock(parts_.mutex);
   torch::NoGradGuard no_grad;
   parts_.note_backward();
   ShardedUnit& unit = *parts_.units[id];
-  const schedule::Schedule& schedule = parts_.schedule;
-  if (parts_.group->size() == 1 || unit.dtype() != unit.gradients.dtype() || !schedule.used_once(id) ||
-      schedule.reduced(id) || schedule.reduction_under_way(id) || parts_.executor.failed() ||
-      parts_.machine.check(Call::AddGradient) != schedule::Misuse::None) {
-    return {};
-  }
-  perform(parts_.schedule.gradient_begins(id));
+  if (unit.dtype() != unit.gradients.dtype() || !parts_.driver.opens_gradient_in_place(id)) return {};
   return unit.gradients.place_of(parameter);
 }
 
@@ -146,29 +111,16 @@ void Events::gradient_arrives(int id, int parameter, torch::Tensor gradient) {
   const std::lock_guard lock(parts_.mutex);
   torch::NoGradGuard no_grad;
   parts_.note_backward();
+  parts_.performer.event_began_at(parts_.recorder.touched());
   ShardedUnit& unit = *parts_.units[id];
-  parts_.gradients.check_open("a gradient");
-  parts_.optimizer_step.check_not_stepped({&id, 1}, "a gradient");
+  parts_.driver.check_gradient(id);
   unit.parameters[parameter].check_attached("backward");
-  parts_.executor.check_not_failed();
+  parts_.driver.check_not_failed();
   unit.sum.check_can_add(parameter, unit.parameters[parameter].name());
-  if (parts_.schedule.reduced(id)) parts_.executor.count_late_gradient();
-  if (comes_late(id)) {
-    unit.gradients.keep_late(parameter, std::move(gradient));
-    return parts_.schedule.gradient_kept(id);
-  }
-  perform(parts_.schedule.gradient_begins(id));
-  parts_.executor.write_gradient(id, parameter, std::move(gradient));
-  perform(parts_.schedule.gradient_ends(id, unit.gradients.trainable()));
-  parts_.optimizer_step.step_early(parts_.recorder.touched());
-}
-
-// True if a reduction of the unit is under way, which ends only when this rank goes on.
-bool Events::comes_late(int id) {
-  if (!parts_.schedule.reduction_under_way(id)) return false;
-  ShardedUnit& unit = *parts_.units[id];
-  const auto begun = [&] { return unit.collectives->wait_begun() == collectives::Begun::Yes; };
-  return unit.gradients.has_late() || !parts_.executor.guarded(begun);
+  if (!parts_.driver.gradient_comes(id, unit.gradients.has_late()))
+    return unit.gradients.keep_late(parameter, std::move(gradient));
+  parts_.performer.write_gradient(id, parameter, std::move(gradient));
+  parts_.driver.gradient_is_there(id, unit.gradients.trainable());
 }
 
 void Events::backward_ends(int task) {
@@ -176,13 +128,14 @@ void Events::backward_ends(int task) {
   if (!parts_.backward.close(task)) return;
   interpose::ActivationWatch::none_in_use();
   parts_.recorder.computes_nothing();
+  parts_.performer.event_began_at(parts_.recorder.touched());
   torch::NoGradGuard no_grad;
-  parts_.finish_backward(parts_.post_backward.agree());
+  parts_.driver.backward_ends();
 }
 
 bool Events::steps_in_backward() const {
   const std::lock_guard lock(parts_.mutex);
-  return parts_.machine.early_step() == schedule::EarlyStepPhase::LastBackward;
+  return parts_.driver.machine().early_step() == schedule::EarlyStepPhase::LastBackward;
 }
 
 }  // namespace fsdp::engine

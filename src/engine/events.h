@@ -6,7 +6,6 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "engine/parts.h"
 #include "interpose/listener.h"
@@ -38,12 +37,8 @@ class Events final : public interpose::Listener {
 
  private:
   schedule::Mode mode();  // of what this thread runs now
-  template <typename Text = std::string_view>
-  void perform(const schedule::Actions& actions, const Text& operation = {});
-  void make_full(std::span<const int> units, schedule::Mode mode, const char* operation);
+  void begin_write(std::span<const int> units);
   void end_sums(const interpose::PieceUse& use, const char* operation);
-  void check_changed(int unit, schedule::Mode mode);
-  bool comes_late(int unit);
 
   Parts& parts_;
 };

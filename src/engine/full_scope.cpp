@@ -15,7 +15,7 @@ FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options
   parts_.check(schedule::Call::OpenFullParameters, "full_parameters");
   check_patterns();
   make_full();
-  parts_.machine.open_full_scope();
+  parts_.driver.machine().open_full_scope();
   parts_.full_scope = this;
 }
 
@@ -39,10 +39,10 @@ void FullScope::check_patterns() const {
 }
 
 void FullScope::make_full() {
-  parts_.writer.release_all();
+  parts_.driver.release_all();
   torch::NoGradGuard no_grad;
   const bool here = !options_.rank0_only || parts_.group->rank() == 0;
-  parts_.executor.guarded([&] {
+  parts_.driver.guarded([&] {
     for (size_t id = 0; id < full_.size(); ++id) {
       ShardedUnit& unit = *parts_.units[id];
       if (!holds(unit)) continue;
@@ -92,7 +92,7 @@ void FullScope::close() {
 
 void FullScope::end() {
   parts_.full_scope = nullptr;
-  parts_.machine.close_full_scope();
+  parts_.driver.machine().close_full_scope();
   for (auto& unit : parts_.units) unit->unbind();
 }
 
@@ -100,21 +100,21 @@ void FullScope::write_back() {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   parts_.check(schedule::Call::WriteState, "full_parameters");
-  parts_.writer.begin_write();
+  parts_.driver.begin_write();
   for (size_t id = 0; id < full_.size(); ++id) {
     ShardedUnit& unit = *parts_.units[id];
     if (!holds(unit)) continue;
     if (options_.rank0_only) take_from_rank0(id);
     write_changes(unit, full_[id], parts_.group->rank());
   }
-  parts_.writer.publish();
+  parts_.driver.publish();
 }
 
 void FullScope::take_from_rank0(size_t id) {
   const ShardedUnit& unit = *parts_.units[id];
   if (!full_[id].defined())
     full_[id] = torch::empty({unit.layout.full_numel()}, torch::dtype(unit.dtype()).device(unit.device()));
-  parts_.executor.guarded([&] { parts_.group->broadcast_(full_[id], 0); });
+  parts_.driver.guarded([&] { parts_.group->broadcast_(full_[id], 0); });
 }
 
 }  // namespace fsdp::engine

@@ -45,33 +45,33 @@ void Model::check_parameters(std::string_view what) const {
 
 void Model::publish_pieces() {
   const std::lock_guard lock(parts_.mutex);
-  parts_.writer.publish_pieces();
+  parts_.driver.publish_pieces();
 }
 
 void Model::begin_read(std::string_view what) {
   const std::lock_guard lock(parts_.mutex);
   parts_.check(Call::ReadState, what);
   parts_.check_parameters(what);
-  parts_.writer.release_all();
+  parts_.driver.release_all();
 }
 
 std::shared_ptr<ShardReaders::Reading> Model::begin_reading() {
   const std::lock_guard lock(parts_.mutex);
-  FSDP_INVARIANT(!parts_.writer.pieces_changed(), "the pieces may change without an announcement");
+  FSDP_INVARIANT(!parts_.driver.pieces_changed(), "the pieces may change without an announcement");
   return parts_.readers.begin();
 }
 
 void Model::give_state_out() {
   const std::lock_guard lock(parts_.mutex);
-  parts_.writer.wait_for_readers();
-  parts_.writer.changes();
+  parts_.driver.await_readers();
+  parts_.performer.changes();
 }
 
 torch::Tensor Model::gather_whole(size_t unit) {
   const std::lock_guard lock(parts_.mutex);
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  return parts_.executor.guarded([&] { return gather_whole_fp32(*parts_.units.at(unit), *parts_.group); });
+  return parts_.driver.guarded([&] { return gather_whole_fp32(*parts_.units.at(unit), *parts_.group); });
 }
 
 // Where one rank's step broke off, another's may have stepped nothing.
@@ -79,17 +79,17 @@ void Model::begin_load(Call call, std::string_view what, const std::vector<bool>
   const std::lock_guard lock(parts_.mutex);
   parts_.check(call, what);
   if (call == Call::LoadCheckpoint) {
-    parts_.optimizer_step.end_broken_step(*parts_.group);
+    parts_.driver.end_broken_step();
     parts_.check(Call::WriteState, what);
   }
-  parts_.writer.begin_write();
+  parts_.driver.begin_write();
   parts_.write_first_values(whole);
-  parts_.machine.lose_values();
+  parts_.driver.machine().lose_values();
 }
 
 void Model::publish() {
   const std::lock_guard lock(parts_.mutex);
-  parts_.writer.publish();
+  parts_.driver.publish();
 }
 
 void Model::end_load(const std::vector<bool>& whole) {
@@ -97,7 +97,7 @@ void Model::end_load(const std::vector<bool>& whole) {
   for (size_t i = 0; i < parts_.lost_values.size(); ++i) {
     if (whole[i]) parts_.lost_values[i] = false;
   }
-  if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.machine.have_values();
+  if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.driver.machine().have_values();
 }
 
 void Model::break_off_load(const std::vector<bool>& was_to_fill) {
@@ -117,9 +117,9 @@ void Model::initialise() {
   const std::lock_guard lock(parts_.mutex);
   if (!parts_.first_values.are_missing()) return;
   parts_.check(Call::WriteState, "initialise");
-  parts_.writer.begin_write();
+  parts_.driver.begin_write();
   parts_.write_first_values(std::vector<bool>(parts_.parameters.size(), false));
-  parts_.writer.publish();
+  parts_.driver.publish();
 }
 
 void Model::broadcast_buffers(int source) {
@@ -131,14 +131,14 @@ void Model::broadcast_buffers(int source) {
 
 void Model::close_gradients(std::string_view what) {
   const std::lock_guard lock(parts_.mutex);
-  parts_.close_gradients(what);
+  parts_.note_backward();
+  parts_.driver.close_sum(what);
 }
 
 void Model::zero_grad() {
   const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::ZeroGrad, "zero_grad");
-  parts_.post_backward.drop_local_sums();
-  parts_.gradients.drop();
+  parts_.note_backward();
+  parts_.driver.zero_grad();
 }
 
 void Model::set_gradient_divisor(double divisor) {
@@ -149,57 +149,50 @@ void Model::set_gradient_divisor(double divisor) {
 
 void Model::begin_no_sync() {
   const std::lock_guard lock(parts_.mutex);
-  parts_.machine.open_no_sync();
-  parts_.schedule.set_local(true);
+  parts_.driver.begin_local();
 }
 
 void Model::end_no_sync() noexcept {
   const std::lock_guard lock(parts_.mutex);
-  parts_.machine.close_no_sync();
-  parts_.schedule.set_local(parts_.machine.in_no_sync());
+  parts_.driver.end_local();
 }
 
 void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
   const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::Step, "a step");
-  parts_.executor.check_not_failed();
-  parts_.post_backward.reduce_local_sums();
-  parts_.gradients.close(/*stepped=*/parts_.optimizer_step.stepped_any());
-  parts_.optimizer_step.step(update);
-  parts_.link->changed = true;
+  parts_.note_backward();
+  parts_.performer.set_update(update);
+  parts_.driver.step(update.get());
 }
 
 void Model::open_step_in_backward(std::weak_ptr<const UnitUpdate> update) {
   const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::OpenStepInBackward, "step_in_backward");
-  parts_.executor.check_not_failed();
-  parts_.optimizer_step.open_scope(std::move(update));
+  parts_.note_backward();
+  parts_.driver.open_early_step(update.lock().get());
+  parts_.performer.set_early_update(std::move(update));
 }
 
 void Model::close_step_in_backward() noexcept {
   const std::lock_guard lock(parts_.mutex);
-  parts_.optimizer_step.close_scope();
+  parts_.driver.close_early_step();
 }
 
 void Model::forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept {
   const std::lock_guard lock(parts_.mutex);
-  parts_.optimizer_step.forget(update);
+  parts_.driver.forget(update.get());
 }
 
 bool Model::any_rank_has_batch(bool here) {
   const std::lock_guard lock(parts_.mutex);
-  parts_.check(Call::ChangeSettings, "any_rank_has_batch");
-  return parts_.join.any_rank_has_batch(here);
+  parts_.note_backward();
+  return parts_.driver.any_rank_has_batch(here);
 }
 
 void Model::backward_without_batch() {
   const std::lock_guard lock(parts_.mutex);
   parts_.note_backward();
-  parts_.gradients.check_open("a backward");
-  parts_.check(Call::BackwardWithoutBatch, "backward_without_batch");
-  parts_.writer.publish_pieces();
+  parts_.performer.event_began_at(parts_.recorder.touched());
   torch::NoGradGuard no_grad;
-  parts_.finish_backward(parts_.join.follow());
+  parts_.driver.backward_without_batch();
 }
 
 }  // namespace fsdp::engine

@@ -65,7 +65,7 @@ class Model {
   void close_gradients(std::string_view what);
   void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
   GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
-  void scale_now() { parts_.gradients.scale_now(parts_.parameters); }
+  void scale_now() { parts_.scale_now(); }
   void zero_grad();
   void set_gradient_divisor(double divisor);
   // In between, backwards add to this rank's own gradients. May be nested.
@@ -87,14 +87,14 @@ class Model {
   void begin_read(std::string_view what);
   torch::Tensor gather_whole(size_t unit);
 
-  // OptimizerStep has the words. `step` is a collective.
+  // schedule/optimizer_step.h has the words. `step` is a collective.
   void step(const std::shared_ptr<const UnitUpdate>& update);
   void open_step_in_backward(std::weak_ptr<const UnitUpdate> update);
   void close_step_in_backward() noexcept;
   void forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept;
   void add_optimizer_bytes(int64_t bytes) { parts_.optimizer_bytes += bytes; }
 
-  // Join has the words. Collectives.
+  // schedule/join.h has the words. Collectives.
   bool any_rank_has_batch(bool here);
   void backward_without_batch();
 

@@ -3,29 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/refuse.h"
 #include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp::engine {
 
-using schedule::Call;
-using schedule::Misuse;
-using schedule::SumPhase;
 using Sum = interpose::PieceStorage::Sum;
 
-void ModelGradients::check_open(std::string_view call) {
-  if (machine_.sum() == SumPhase::Closed && !any_to_drop()) {
-    machine_.reset_sum();
-    factors_.clear();
-  }
-  check_call(machine_, Call::AddGradient, call);
-}
-
-void ModelGradients::close(bool stepped) {
-  if (!any() && !stepped) refuse(Misuse::NoGradient, "");
-  if (machine_.sum() == SumPhase::Closed) return;
-  machine_.close_sum();
+void ModelGradients::end() {
   const std::vector<float> factors = closing_factors();
   factors_.assign(factors.begin(), factors.end());
   if (factors.empty() || !any_partly_ended()) return;
@@ -48,8 +33,21 @@ void ModelGradients::end_sums(std::span<const interpose::GradientUse> gradients,
 
 void ModelGradients::drop() {
   for (auto& unit : units_) unit->sum.drop();
-  machine_.reset_sum();
   factors_.clear();
+}
+
+void ModelGradients::give_back() {
+  for (auto& unit : units_) unit->sum.give_back();
+}
+
+void ModelGradients::settle() {
+  torch::NoGradGuard no_grad;
+  interpose::Unwatched ours;
+  for (auto& unit : units_) unit->gradients.settle();
+}
+
+void ModelGradients::forget_late() {
+  for (auto& unit : units_) unit->gradients.take_late();
 }
 
 bool ModelGradients::any() const {
@@ -60,8 +58,8 @@ bool ModelGradients::any_partly_ended() const {
   return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->sum.is_partly_ended(); });
 }
 
-bool ModelGradients::any_to_drop() const {
-  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return !unit->sum.is_zeroed(); });
+bool ModelGradients::are_reset() const {
+  return std::ranges::all_of(units_, [](const auto& unit) { return unit->sum.is_zeroed(); });
 }
 
 void ModelGradients::set_divisor(double divisor) {
@@ -106,11 +104,9 @@ GradientFactors ModelGradients::factors_for_use() {
   return GradientFactors(factors_, GradientFactors::Product::Apart);
 }
 
-// A sum that has not ended has nothing to scale.
 void ModelGradients::scale_now(const std::vector<ShardedParameter>& parameters) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  if (machine_.sum() != SumPhase::Closed) return;
   for (auto& unit : units_) unit->sum.end();
   std::vector<torch::Tensor> gradients;
   for (const ShardedParameter& parameter : parameters) {

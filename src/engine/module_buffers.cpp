@@ -57,12 +57,10 @@ void ModuleBuffers::broadcast(int source) {
 }
 
 void ModuleBuffers::forward_begins(bool together) {
-  in_forward_ = true;
   if (broadcast_each_forward_ && together) broadcast(0);
 }
 
 void ModuleBuffers::backward_ends(bool together) {
-  in_forward_ = false;
   if (!together || !looks()) return;
   ++backwards_;
   differing_ = compare();

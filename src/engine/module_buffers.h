@@ -4,10 +4,10 @@
 // silently computes with other values. The first backwards look for such buffers, and the first finding is told once,
 // by rank 0. With `broadcast_each_forward`, rank 0's values go to all before each training forward instead.
 //
-// The engine calls `forward_begins` before anything else of a training forward is communicated, and `backward_ends`
-// when a backward has ended. `together`: every rank comes to the same call. That is not so in a no_sync scope, nor in a
-// step in which a rank without a batch runs no forward; then nothing is communicated. Statistics that training only
-// writes are not looked at. Not for concurrent use.
+// The step driver calls `forward_begins` before anything else of a training forward is communicated, once until a
+// backward has ended, and then `backward_ends`. `together`: every rank comes to the same call. That is not so in a
+// no_sync scope, nor in a step in which a rank without a batch runs no forward; then nothing is communicated.
+// Statistics that training only writes are not looked at. Not for concurrent use.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,6 @@ class ModuleBuffers {
   // Rank `source`'s values to all. A collective.
   void broadcast(int source);
 
-  // Between a `forward_begins` and the `backward_ends` that follows, in which there is nothing to begin.
-  bool in_forward() const { return in_forward_; }
   // A collective where buffers are broadcast.
   void forward_begins(bool together);
   // A collective while it looks.
@@ -51,7 +49,6 @@ class ModuleBuffers {
   NamedTensors buffers_;
   std::unordered_set<std::string> statistics_;
   bool broadcast_each_forward_;
-  bool in_forward_ = false;
   int backwards_ = 0;
   std::vector<int64_t> versions_;  // autograd's, of each buffer, when they were last known to be alike
   std::vector<std::string> differing_;

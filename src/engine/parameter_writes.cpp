@@ -29,7 +29,7 @@ void ParameterWrites::check_use(std::span<const int> units, std::optional<int> w
   }
   for (int unit : units) {
     const bool is_copied = std::ranges::any_of(copies_, [unit](const Copy& copy) { return copy.unit == unit; });
-    FSDP_CHECK_UNIT(!is_copied && !(written && schedule_.pinned(unit)), units_[unit]->name,
+    FSDP_CHECK_UNIT(!is_copied && !(written && driver_.schedule().pinned(unit)), units_[unit]->name,
                     "{} uses the unit while another thread's operator does, and one of the two writes it. Write a "
                     "parameter when no other thread runs the module.",
                     operation);
@@ -61,15 +61,15 @@ void ParameterWrites::finish(std::string_view operation, schedule::Mode mode) {
       "a write, as a mask does. Compute with a changed copy: conv2d(x, weight * factor).",
       operation);
   FSDP_CHECK_UNIT(
-      !changed || !agreement_.followed(), unit,
+      !changed || !driver_.followed(), unit,
       "{} changes a sharded parameter in a step in which some ranks have no batch: they run no forward, and "
       "would miss the write. Compute with a changed copy: conv2d(x, weight * mask).",
       operation);
   if (mode == schedule::Mode::Backward) return restore_versions(copies);
-  if (agreement_.followed() || !agree(copies, changed, operation)) return;
+  if (driver_.followed() || !agree(copies, changed, operation)) return;
   for (const Copy& copy : copies) {
     ShardedUnit& written = *units_[copy.unit];
-    writer_.change_full(copy.unit, [&] { write_changes(written, copy.values, group_.rank()); });
+    driver_.change_full(copy.unit, [&] { write_changes(written, copy.values, group_.rank()); });
   }
 }
 
@@ -90,15 +90,12 @@ bool ParameterWrites::agree(const std::vector<Copy>& copies, bool changed, std::
   if (group_.size() == 1) return changed;
   uint64_t hash = 0;
   for (const Copy& copy : copies) hash = hash * 31 + static_cast<uint64_t>(hash_of_values(copy.values));
-  const auto round = executor_.guarded([&] {
-    return agreement_.enter_round({.activity = schedule::RankActivity::Writes,
-                                   .unit = copies[0].unit,
-                                   .operation = std::string(operation),
-                                   .counts = schedule_.counts_so_far(),
-                                   .written = static_cast<int64_t>(hash),
-                                   .changed = changed});
-  });
-  executor_.take_part(round);
+  const schedule::Round round = driver_.enter_round({.activity = schedule::RankActivity::Writes,
+                                                     .unit = copies[0].unit,
+                                                     .operation = std::string(operation),
+                                                     .counts = driver_.schedule().counts_so_far(),
+                                                     .written = static_cast<int64_t>(hash),
+                                                     .changed = changed});
   if (!round.wrote_alike) refuse_differing(copies, operation);
   return round.changed;
 }
@@ -115,7 +112,7 @@ void ParameterWrites::refuse_differing(const std::vector<Copy>& copies, std::str
     }
   }
   const auto all =
-      executor_.guarded([&] { return group_.all_gather(torch::tensor(hashes), "compares what operators wrote"); });
+      driver_.guarded([&] { return group_.all_gather(torch::tensor(hashes), "compares what operators wrote"); });
   const int64_t* first = all[0].const_data_ptr<int64_t>();
   for (int rank = 0; rank < group_.size(); ++rank) {
     const int64_t* theirs = all[rank].const_data_ptr<int64_t>();

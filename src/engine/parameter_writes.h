@@ -14,24 +14,16 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/agreement.h"
-#include "engine/executor.h"
-#include "engine/shard_writer.h"
-#include "schedule/action.h"
+#include "engine/sharded_unit.h"
+#include "schedule/step_driver.h"
 
 namespace fsdp::engine {
 
 class ParameterWrites {
  public:
   // All outlive it.
-  ParameterWrites(Units& units, collectives::Group& group, const schedule::Schedule& schedule, Agreement& agreement,
-                  Executor& executor, ShardWriter& writer)
-      : units_(units),
-        group_(group),
-        schedule_(schedule),
-        agreement_(agreement),
-        executor_(executor),
-        writer_(writer) {}
+  ParameterWrites(Units& units, collectives::Group& group, schedule::StepDriver& driver)
+      : units_(units), group_(group), driver_(driver) {}
 
   // Throws Error if the operator, which is about to use the units, cannot: it writes `written`, or another thread does.
   void check(std::span<const int> units, std::optional<int> written, std::string_view operation) const {
@@ -64,10 +56,7 @@ class ParameterWrites {
 
   Units& units_;
   collectives::Group& group_;
-  const schedule::Schedule& schedule_;
-  Agreement& agreement_;
-  Executor& executor_;
-  ShardWriter& writer_;
+  schedule::StepDriver& driver_;
   std::vector<Copy> copies_;  // of the units of the operator that runs
 };
 

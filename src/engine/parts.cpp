@@ -2,11 +2,10 @@
 #include "engine/parts.h"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 
-#include "engine/refuse.h"
+#include "engine/facts.h"
 #include "engine/same_model.h"
 #include "interpose/piece_storage.h"
 #include "interpose/stored_activations.h"
@@ -77,21 +76,19 @@ Parts::Parts(ModelSpec spec)
       first_values(spec),
       units(make_units(spec, link, parameters)),
       recorder(units.size()),
-      schedule(limits_of(spec)),
-      agreement(*spec.group, units, schedule, recorder),
-      executor(units, *spec.group, schedule, machine, agreement, recorder, arena_for(units, spec, *spec.group)),
-      gradients(units, machine, spec.group->size()),
-      writer(executor, units, schedule, recorder, link, readers, spec.shard_backing),
-      parameter_writes(units, *spec.group, schedule, agreement, executor, writer),
-      post_backward(executor, *spec.group, units, schedule, machine, agreement, *link),
-      optimizer_step(executor, units, schedule, machine, recorder, gradients, writer),
-      join(executor, units, schedule, agreement, post_backward),
-      backward(link),
       activations(units.size()),
-      activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.count()) {
+      activation_budget(spec.activation_memory, spec.recomputed_blocks, activations.count()),
+      gradients(units, spec.group->size()),
+      performer(units, *spec.group, recorder, gradients, readers, activation_budget,
+                arena_for(units, spec, *spec.group), spec.shard_backing),
+      peers(*spec.group, recorder, buffers, activation_budget),
+      driver(facts_of(units, spec.shards, *spec.group), limits_of(spec), performer, gradients, peers,
+             {.changed = link->changed, .local_sums = link->local_sums}),
+      parameter_writes(units, *spec.group, driver),
+      backward(link) {
   group = std::move(spec.group);
   store_activations(spec);
-  if (first_values.are_missing()) machine.miss_values();
+  if (first_values.are_missing()) driver.machine().miss_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
 }
@@ -106,9 +103,9 @@ void Parts::store_activations(const ModelSpec& spec) {
 
 // A peer may go on for longer, and read what this rank's operators wrote last.
 Parts::~Parts() {
-  if (!executor.failed()) {
+  if (!driver.failed()) {
     try {
-      writer.publish_pieces();
+      driver.publish_pieces();
     } catch (const std::exception&) {  // a destructor cannot throw, and the peers find the failure
     }
   }
@@ -116,46 +113,20 @@ Parts::~Parts() {
 }
 
 void Parts::broadcast_buffers(int source) {
-  executor.guarded([&] { buffers.broadcast(source); });
+  driver.guarded([&] { buffers.broadcast(source); });
 }
 
 void Parts::write_first_values(const std::vector<bool>& loaded) {
   if (!first_values.are_missing()) return;
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
-  executor.guarded([&] { first_values.write(units, *group, loaded); });
-  machine.have_values();
+  driver.guarded([&] { first_values.write(units, *group, loaded); });
+  driver.machine().have_values();
 }
 
-void Parts::backward_abandoned() {
-  post_backward.abandon();
-  optimizer_step.backward_abandoned();
-}
-
-void Parts::finish_backward(const UnitCounts& counts) {
-  const bool any = std::ranges::any_of(counts, [](const schedule::UnitCount& unit) { return unit.gradients > 0; });
-  if (any) gradients.check_open("a gradient");  // this rank may have got none itself
-  optimizer_step.backward_finishes(counts);
-  const bool together = is_together();
-  std::optional<int> too_early = changed_too_early(counts);
-  for (int unit : post_backward.finish(counts)) {
-    if (counts[unit].changed > 0) too_early = unit;
-  }
-  executor.guarded([&] { buffers.backward_ends(together); });
-  optimizer_step.backward_ended(any, too_early);
-  if (together) executor.guarded([&] { activation_budget.backward_ends(*group); });
-}
-
-void Parts::close_gradients(std::string_view call) {
-  check(schedule::Call::CloseSum, call);
-  executor.check_not_failed();
-  post_backward.reduce_local_sums();
-  gradients.close(/*stepped=*/optimizer_step.stepped_any());
-}
-
-void Parts::check(schedule::Call call, std::string_view what) {
-  note_backward();
-  check_call(machine, call, what);
+// A sum that has not ended has nothing to scale.
+void Parts::scale_now() {
+  if (driver.machine().sum() == schedule::SumPhase::Closed) gradients.scale_now(parameters);
 }
 
 void Parts::check_parameters(std::string_view what) const {

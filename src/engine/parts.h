@@ -13,13 +13,13 @@
 #include "collectives/group.h"
 #include "engine/activation_budget.h"
 #include "engine/first_values.h"
-#include "engine/join.h"
+#include "engine/group_peers.h"
 #include "engine/module_buffers.h"
-#include "engine/optimizer_step.h"
 #include "engine/parameter_writes.h"
-#include "engine/post_backward.h"
+#include "engine/tensor_performer.h"
 #include "interpose/activation_count.h"
 #include "interpose/backward_watch.h"
+#include "schedule/step_driver.h"
 
 namespace fsdp::engine {
 
@@ -33,30 +33,21 @@ struct Parts {
   // True if this thread runs a backward. Finds out, too, that one threw, and clears up behind it.
   bool note_backward() {
     const auto note = backward.note();
-    if (note.abandoned) [[unlikely]]
-      backward_abandoned();
-    if (note.inside) machine.backward_begins();
+    driver.note_backward(note.inside, note.abandoned);
     return note.inside;
   }
-  // One threw.
-  void backward_abandoned();
+  // Throws Error unless the call may go on now. `what` names it.
+  void check(schedule::Call call, std::string_view what) {
+    note_backward();
+    driver.check(call, what);
+  }
   // Rank `source`'s values to all, in every buffer of the module. A collective.
   void broadcast_buffers(int source);
-  // Every rank runs this forward and backward, and they tell each other of it.
-  bool is_together() const { return !machine.in_no_sync() && !agreement.followed(); }
-  // Before anything else of a training forward is communicated: a collective where buffers are broadcast.
-  void forward_begins() {
-    if (!buffers.in_forward()) executor.guarded([this] { buffers.forward_begins(is_together()); });
-  }
-  // Ends a backward, given the ranks' largest counts. A collective.
-  void finish_backward(const UnitCounts& counts);
-  // Ends the sum of the gradients for `call`. A collective where no_sync scopes left something to reduce.
-  void close_gradients(std::string_view call);
-  // Throws Error unless the call may go on now. `what` names it.
-  void check(schedule::Call call, std::string_view what);
   // Gives parameters without values those of an ordinary construction, but for the ones that a load has filled: a flag
   // for each. Between begin_write and publish. A collective.
   void write_first_values(const std::vector<bool>& loaded);
+  // Multiplies the gradients by the factors that are outstanding, where their sum has ended.
+  void scale_now();
   // Throws Error unless the parameters are still the ones that were sharded; `what` was about to happen.
   void check_parameters(std::string_view what) const;
 
@@ -74,20 +65,15 @@ struct Parts {
   Units units;
 
   Recorder recorder;
-  schedule::StepMachine machine;
-  schedule::Schedule schedule;
-  Agreement agreement;
-  Executor executor;
-  ModelGradients gradients;
-  ShardReaders readers;
-  ShardWriter writer;
-  ParameterWrites parameter_writes;
-  PostBackward post_backward;
-  OptimizerStep optimizer_step;
-  Join join;
-  interpose::BackwardWatch backward;
   interpose::ActivationWatch activations;
   ActivationBudget activation_budget;
+  ModelGradients gradients;
+  ShardReaders readers;
+  TensorPerformer performer;
+  GroupPeers peers;
+  schedule::StepDriver driver;
+  ParameterWrites parameter_writes;
+  interpose::BackwardWatch backward;
   const FullScope* full_scope = nullptr;  // the open scope
   int64_t optimizer_bytes = 0;
   std::atomic<int64_t> save_copy_bytes = 0;  // which saves beside the program change

@@ -36,7 +36,7 @@ MemoryReport memory_report(const Model& model) {
     report.offloaded_bytes += unit->offloaded_bytes() + bytes.in_files;
   }
   if (parts.full_scope != nullptr) report.full_parameter_bytes += parts.full_scope->bytes();
-  const buffers::Arena& arena = parts.executor.arena();
+  const buffers::Arena& arena = parts.performer.arena();
   report.full_parameter_bytes += arena.full.bytes() + parts.group->buffer_bytes();
   report.full_gradient_bytes += arena.gradients.bytes() + arena.staging.bytes();
   report.optimizer_bytes = parts.optimizer_bytes;
@@ -65,7 +65,12 @@ std::vector<std::string> gradients_not_finite(const Model& model) {
 CommunicationReport communication_report(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
-  CommunicationReport report = parts.executor.communication();
+  const schedule::ExchangeCounts& counts = parts.driver.counts();
+  CommunicationReport report{.gathers = counts.gathers,
+                             .foreseen_gathers = counts.foreseen_gathers,
+                             .reductions = counts.reductions,
+                             .late_gradients = counts.late_gradients,
+                             .all_reductions = counts.all_reductions};
   report.wait_seconds = static_cast<double>(parts.recorder.all_waited().nanoseconds) * 1e-9;
   return report;
 }
@@ -95,7 +100,7 @@ void begin_trace(Model& model) {
   FSDP_CHECK(!parts.recorder.traced(), "trace: the model is traced already. Write or destroy that trace first.");
   parts.recorder.begin_trace();
   for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
-    if (parts.executor.gathers_ahead(id)) parts.recorder.begins(Activity::Gather, id);
+    if (parts.driver.gathers_ahead(id)) parts.recorder.begins(Activity::Gather, id);
   }
 }
 
@@ -139,7 +144,7 @@ report::UnitFacts facts_of(const Parts& parts, int id) {
 std::string schedule_text(const Model& model) {
   const Parts& parts = model.parts();
   const std::lock_guard lock(parts.mutex);
-  const schedule::Schedule& schedule = parts.schedule;
+  const schedule::Schedule& schedule = parts.driver.schedule();
   const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
   const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
   const auto waited = [&](Activity wait) { return parts.recorder.waited(wait).nanoseconds; };

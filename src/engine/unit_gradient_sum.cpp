@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/refuse.h"
 #include "interpose/piece_gradient.h"
+#include "schedule/refuse.h"
 
 namespace fsdp::engine {
 

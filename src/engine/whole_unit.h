@@ -1,7 +1,7 @@
 // One unit whole: for scopes of full_parameters, for full_state, for saves, and where peers gather what this rank does
 // not use.
 //
-// The unit is not full before (ShardWriter::release_all). Every rank receives what its shard group lacks, once.
+// The unit is not full before (StepDriver::release_all). Every rank receives what its shard group lacks, once.
 // Collectives.
 #pragma once
 

@@ -7,24 +7,23 @@
 #include "base/error.h"
 #include "schedule/step_machine.h"
 
-namespace fsdp::engine {
+namespace fsdp::schedule {
 
 // Throws Error for a misuse; `call` is what the program did, and `unit`, where one is concerned, its name.
-inline void refuse(schedule::Misuse misuse, std::string_view call, const std::string& unit = "") {
+inline void refuse(Misuse misuse, std::string_view call, const std::string& unit = "") {
   const std::string prefix = unit.empty() ? message_prefix() : message_prefix(unit);
-  throw_error(prefix + schedule::message_of(misuse, call));
+  throw_error(prefix + message_of(misuse, call));
 }
 
 // Throws Error unless the call may go on now. `what` is text. Its length is not computed if the call may continue,
 // because this check runs at every touch.
 template <typename Text>
-void check_call(const schedule::StepMachine& machine, schedule::Call call, const Text& what,
-                const std::string& unit = "") {
-  const schedule::Misuse misuse = machine.check(call);
-  if (misuse == schedule::Misuse::None) [[likely]]
+void check_call(const StepMachine& machine, Call call, const Text& what, const std::string& unit = "") {
+  const Misuse misuse = machine.check(call);
+  if (misuse == Misuse::None) [[likely]]
     return;
   const std::string_view named = what;
-  refuse(misuse, misuse == schedule::Misuse::StepBroken ? std::string_view(machine.why_broken()) : named, unit);
+  refuse(misuse, misuse == Misuse::StepBroken ? std::string_view(machine.why_broken()) : named, unit);
 }
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::schedule

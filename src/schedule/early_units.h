@@ -6,19 +6,21 @@
 #include <cstdint>
 #include <vector>
 
-namespace fsdp::engine {
+#include "schedule/use_order.h"
+
+namespace fsdp::schedule {
 
 class EarlyUnits {
  public:
   explicit EarlyUnits(size_t units) : progress_(units, Progress::Old) {}
 
   // The unit's gradients have been reduced: it may be stepped when the backward is done with it.
-  void reduced(int unit) { candidates_.push_back(unit); }
-  const std::vector<int>& candidates() const { return candidates_; }
+  void reduced(UnitId unit) { candidates_.push_back(unit); }
+  const std::vector<UnitId>& candidates() const { return candidates_; }
   void forget_candidates() { candidates_.clear(); }
   // This rank uses the unit no more, and peers may write it.
-  void leave(int unit) { progress_[unit] = Progress::Left; }
-  void stepped(int unit) {
+  void leave(UnitId unit) { progress_[unit] = Progress::Left; }
+  void stepped(UnitId unit) {
     progress_[unit] = Progress::Stepped;
     std::erase(candidates_, unit);
   }
@@ -28,8 +30,8 @@ class EarlyUnits {
     std::fill(progress_.begin(), progress_.end(), Progress::Old);
   }
 
-  bool has_left(int unit) const { return progress_[unit] != Progress::Old; }
-  bool has_stepped(int unit) const { return progress_[unit] == Progress::Stepped; }
+  bool has_left(UnitId unit) const { return progress_[unit] != Progress::Old; }
+  bool has_stepped(UnitId unit) const { return progress_[unit] == Progress::Stepped; }
   bool left_any() const {
     return std::any_of(progress_.begin(), progress_.end(), [](Progress one) { return one != Progress::Old; });
   }
@@ -39,7 +41,7 @@ class EarlyUnits {
   enum class Progress : uint8_t { Old, Left, Stepped };
 
   std::vector<Progress> progress_;
-  std::vector<int> candidates_;  // reduced and not stepped
+  std::vector<UnitId> candidates_;  // reduced and not stepped
 };
 
-}  // namespace fsdp::engine
+}  // namespace fsdp::schedule

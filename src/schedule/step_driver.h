@@ -1,0 +1,133 @@
+// The order of a step: from the events and calls of a program to the verbs of a performer.
+//
+// It owns the schedule, the step machine and the small classes that decide, and so is the one door to them: most of its
+// functions are a check and a call. What a call means at this point is the step machine's answer; which units are
+// gathered, released and reduced is the schedule's; who else takes part is settled in rounds. Knows no tensors, takes
+// no lock, starts no thread: the owner serialises all calls.
+//
+// Engine = driver + tensors. Simulator = driver + clock. Test = driver + script.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "schedule/join.h"
+#include "schedule/optimizer_step.h"
+
+namespace fsdp::schedule {
+
+// Flags that other threads read. The owner keeps both alive.
+struct SharedFlags {
+  std::atomic<bool>& changed;     // the shards have changed since a parameter was used or viewed last
+  std::atomic<bool>& local_sums;  // gradients of no_sync scopes wait for their reduction
+};
+
+class StepDriver {
+ public:
+  // All but the facts and the limits outlive it.
+  StepDriver(Facts facts, const Limits& limits, Performer& performer, GradientSums& sums, Peers& peers,
+             SharedFlags flags);
+
+  // ---- Events of a forward or a backward
+  // This thread runs a backward (`inside`); an earlier one threw (`abandoned`). Before every other call.
+  void note_backward(bool inside, bool abandoned) {
+    if (abandoned) [[unlikely]]
+      backward_abandoned();
+    if (inside) machine_.backward_begins();
+  }
+  // An operator takes these units, each named once: they are full afterwards, until `operator_ends` with the same
+  // units. `runs_again`: it is a part of the forward that the backward runs again. Text is a C string or a view.
+  void operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation);
+  void operator_ends(std::span<const UnitId> units) { schedule_.operator_ends(units); }
+  // A view of a parameter is made.
+  void parameter_viewed(UnitId unit, Mode mode) {
+    changes_.publish_pieces();
+    if (flags_.changed) check_changed(unit, mode);
+  }
+  // A gradient of the unit comes. Throws Error where it may not.
+  void check_gradient(UnitId unit);
+  // True if its buffer is open now. Otherwise the gradient is to be kept aside: a reduction of the unit is under way,
+  // which ends only when this rank goes on. `has_late`: others are kept already.
+  bool gradient_comes(UnitId unit, bool has_late);
+  // It is there. `trainable` is how many parameters of the unit want gradients.
+  void gradient_is_there(UnitId unit, int trainable);
+  // True if a gradient that will come next can be written in its buffer, which is open then.
+  bool opens_gradient_in_place(UnitId unit);
+  void backward_ends();
+
+  // ---- Calls of the program
+  // Throws Error if the call would be misuse now; `what` names it.
+  void check(Call call, std::string_view what) const { check_call(machine_, call, what); }
+  // Ends the sum of the gradients for the call. A collective where no_sync scopes left something to reduce.
+  void close_sum(std::string_view what);
+  // No sum of a no_sync scope waits afterwards. A collective where one does.
+  void end_local_sums(std::string_view what);
+  void zero_grad();
+  void begin_local();
+  void end_local() noexcept;
+  void step(OptimizerStep::Rule rule);
+  void open_early_step(OptimizerStep::Rule rule);
+  void close_early_step() noexcept { step_.close_scope(); }
+  void forget(OptimizerStep::Rule rule) noexcept { step_.forget(rule); }
+  bool any_rank_has_batch(bool here);
+  void backward_without_batch();
+
+  // ---- Reads and writes of the shards
+  void publish_pieces() { changes_.publish_pieces(); }
+  // An operator of the user's is about to write pieces.
+  void pieces_change(std::string_view operation);
+  void release_all() { changes_.release_all(); }
+  void await_readers() { performer_.await_readers(); }
+  void begin_write() { changes_.begin_write(); }
+  void publish() { changes_.publish(); }
+  void end_broken_step() { step_.end_broken_step(peers_); }
+  // An operator has written full units. The round in which the ranks compare its values; `report` as enter_round's.
+  Round enter_round(RankReport report) { return executor_.enter_round(std::move(report)); }
+  void change_full(UnitId unit, const std::function<void()>& change) { changes_.change_full(unit, change); }
+
+  // Runs `body`, which talks to other ranks, unless something failed before.
+  template <typename Body>
+  auto guarded(Body body) {
+    return executor_.guarded(std::move(body));
+  }
+  void check_not_failed() const { executor_.check_not_failed(); }
+  bool failed() const { return executor_.failed(); }
+
+  // Every rank runs this forward and backward, and they tell each other of it.
+  bool is_together() const { return !machine_.in_no_sync() && !agreement_.followed(); }
+  bool followed() const { return agreement_.followed(); }  // some rank has no batch
+  bool pieces_changed() const { return changes_.pieces_changed(); }
+  bool gathers_ahead(UnitId unit) const { return executor_.gathers_ahead(unit); }
+  const ExchangeCounts& counts() const { return executor_.counts(); }
+  const Schedule& schedule() const { return schedule_; }
+  // Scopes of full parameters, loads and first values move the machine themselves.
+  StepMachine& machine() { return machine_; }
+  const StepMachine& machine() const { return machine_; }
+
+ private:
+  void perform(const Actions& actions, const char* operation = "");
+  void check_changed(UnitId unit, Mode mode);
+  void forward_begins();
+  void backward_abandoned();
+  void finish_backward(const UnitCounts& counts);
+
+  const Facts facts_;
+  Performer& performer_;
+  Peers& peers_;
+  SharedFlags flags_;
+  Schedule schedule_;
+  StepMachine machine_;
+  Agreement agreement_;
+  Executor executor_;
+  StepSum sum_;
+  ShardChanges changes_;
+  BackwardEnd backward_end_;
+  OptimizerStep step_;
+  Join join_;
+  bool in_forward_ = false;  // one has begun since a backward ended last
+};
+
+}  // namespace fsdp::schedule

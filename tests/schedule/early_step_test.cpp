@@ -1,0 +1,167 @@
+// A step that begins inside a backward (step_in_backward), decided without tensors and ranks.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "fsdp/error.h"
+#include "schedule/script.h"
+
+namespace fsdp::schedule {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+using Lines = std::vector<std::string>;
+
+// Each unit has a buffer of its own, so that a backward is done with units before its end.
+struct EarlyRank : ScriptedRank {
+  explicit EarlyRank(int units = 4) : ScriptedRank(facts(units), {.full_until = FullUntil::EndOfBackward}) {
+    micro_batch();
+    step();
+    forward();
+    script.take();
+    driver.open_early_step(this);
+  }
+  static Facts facts(int units) {
+    Facts facts = facts_of_units(units);
+    facts.one_sided = true;
+    return facts;
+  }
+};
+
+Lines updates(const Lines& lines) {
+  Lines kept;
+  std::ranges::copy_if(lines, std::back_inserter(kept), [](const std::string& line) { return line.starts_with("up"); });
+  return kept;
+}
+
+std::string error_message(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The peer has more: of unit 3.
+std::vector<Words> with_more_of_unit_3(const Words& own, UnitCount more) {
+  RankReport report = unpack_report(own);
+  report.counts[3] = more;
+  Words theirs(own.size());
+  pack(report, theirs);
+  return {own, theirs};
+}
+
+TEST(EarlyStep, UpdatesUnitsThatTheBackwardIsDoneWithAndStepDoesTheRest) {
+  EarlyRank rank;
+  rank.backward();
+  const Lines early = updates(rank.script.take());
+  EXPECT_THAT(early, Contains("update early d"));
+  rank.driver.step(&rank);
+  const Lines late = updates(rank.script.take());
+  EXPECT_EQ(early.size() + late.size(), 4);
+  EXPECT_THAT(late, Not(Contains("update d")));
+}
+
+TEST(EarlyStep, AsksPeersAndDoesNotWaitForThem) {
+  EarlyRank rank;
+  rank.script.peers_have_left = [](UnitId) { return false; };
+  rank.backward();
+  EXPECT_THAT(updates(rank.script.take()), IsEmpty());
+  rank.driver.step(&rank);
+  EXPECT_THAT(updates(rank.script.take()), ElementsAre("update a", "update b", "update c", "update d"));
+}
+
+TEST(EarlyStep, RefusesAGradientOfAUnitThatWasStepped) {
+  EarlyRank rank;
+  rank.backward(3);
+  rank.backward(2);
+  rank.backward(1);
+  ASSERT_THAT(updates(rank.script.take()), Contains("update early d"));
+  EXPECT_THAT(error_message([&] { rank.gradient(3); }), HasSubstr("[fsdp unit=d] "));
+  EXPECT_THAT(error_message([&] { rank.use(3, Mode::Backward); }), HasSubstr("[fsdp unit=d] "));
+  EXPECT_FALSE(rank.driver.failed()) << "a misuse: nothing was exchanged";
+}
+
+TEST(EarlyStep, BreaksOffOnEveryRankWhereAPeerHasAnotherGradientOfAUnitThatWasStepped) {
+  EarlyRank rank;
+  for (UnitId unit = 3; unit >= 0; --unit) rank.backward(unit);
+  ASSERT_THAT(updates(rank.script.take()), Contains("update early d"));
+  rank.script.peers = [](const Words& own) {
+    return with_more_of_unit_3(own, {.reductions = 2, .lag = 0, .gradients = 3});
+  };
+  EXPECT_THAT(error_message([&] { rank.driver.backward_ends(); }), HasSubstr("came after the unit was stepped"));
+  EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
+  EXPECT_THAT(error_message([&] { rank.use(0, Mode::Forward); }), HasSubstr("step_in_backward"));
+}
+
+TEST(EarlyStep, LeavesAllToStepWhereAPeerHasAnotherGradientOfAUnitThatWasNotYetStepped) {
+  EarlyRank rank;
+  rank.script.peers_have_left = [](UnitId) { return false; };
+  for (UnitId unit = 3; unit >= 0; --unit) rank.backward(unit);
+  rank.script.peers_have_left = [](UnitId) { return true; };
+  rank.script.peers = [](const Words& own) {
+    return with_more_of_unit_3(own, {.reductions = 2, .lag = 0, .gradients = 3});
+  };
+  rank.driver.backward_ends();
+  EXPECT_THAT(updates(rank.script.take()), IsEmpty());
+  rank.driver.step(&rank);
+  EXPECT_THAT(updates(rank.script.take()), ElementsAre("update a", "update b", "update c", "update d"));
+}
+
+TEST(EarlyStep, BreaksOffWhereABackwardThatSteppedAUnitThrows) {
+  EarlyRank rank;
+  rank.backward(3);
+  rank.backward(2);
+  rank.backward(1);
+  rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
+}
+
+TEST(EarlyStep, IsNoneWhereABackwardThatSteppedNothingThrows) {
+  EarlyRank rank;
+  rank.use(3, Mode::Backward);
+  rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  rank.driver.close_early_step();
+  EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::None);
+}
+
+TEST(EarlyStep, IsGoneOnWithByTheSameRuleAlone) {
+  EarlyRank rank;
+  rank.backward();
+  const int other = 0;
+  EXPECT_THAT(error_message([&] { rank.driver.step(&other); }), HasSubstr("optimizer"));
+  rank.driver.forget(&rank);
+  EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
+}
+
+// The units that were stepped have been published in this step; every rank publishes each unit once.
+TEST(EarlyStep, ALoadPublishesTheUnitsThatABrokenStepLeft) {
+  EarlyRank rank;
+  rank.backward(3);
+  rank.backward(2);
+  rank.backward(1);
+  const size_t stepped = updates(rank.script.take()).size();
+  ASSERT_GT(stepped, 0);
+  rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  rank.script.take();
+  rank.driver.end_broken_step();
+  Lines published = rank.script.take();
+  std::erase_if(published, [](const std::string& line) { return !line.starts_with("publish"); });
+  EXPECT_EQ(published.size(), 4 - stepped);
+  EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::None);
+}
+
+TEST(EarlyStep, ALoadAfterAWholeStepFindsNothingToEnd) {
+  ScriptedRank rank(EarlyRank::facts(2));
+  rank.driver.end_broken_step();
+  EXPECT_THAT(rank.script.take(), ElementsAre("all ranks: loads a checkpoint"));
+}
+
+}  // namespace
+}  // namespace fsdp::schedule

@@ -1,0 +1,238 @@
+// The order of a step, decided without tensors and ranks. Units a, b and c share two buffers, so that c is gathered in
+// place of a.
+#include "schedule/step_driver.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "fsdp/error.h"
+#include "schedule/script.h"
+
+namespace fsdp::schedule {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Lines = std::vector<std::string>;
+
+constexpr int kUnits = 3;
+const char kRound[] = "all ranks: has ended its backward or gathers outside of a plan";
+
+// Gathers need no peer, as in shared memory.
+Facts one_sided() {
+  Facts facts = facts_of_units(kUnits);
+  facts.one_sided = true;
+  return facts;
+}
+
+// Ranks can join each other's gathers, as over connections.
+Facts joining() { return facts_of_units(kUnits); }
+
+// The lines that begin so.
+Lines only(const Lines& lines, const Lines& beginnings) {
+  Lines kept;
+  std::ranges::copy_if(lines, std::back_inserter(kept), [&](const std::string& line) {
+    return std::ranges::any_of(beginnings, [&](const std::string& beginning) { return line.starts_with(beginning); });
+  });
+  return kept;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StepDriver, GathersOnDemandInTheFirstForward) {
+  ScriptedRank rank(one_sided());
+  rank.forward();
+  EXPECT_THAT(rank.script.take(), ElementsAre("forward begins", "gather a in 0", "await a", "gather b in 1", "await b",
+                                              "release a", "gather c in 0", "await c"));
+}
+
+TEST(StepDriver, GathersOnDemandInRoundsWherePeersTakePart) {
+  ScriptedRank rank(joining());
+  rank.forward();
+  EXPECT_THAT(rank.script.take(), ElementsAre("forward begins", kRound, "gather in any order a in 0", "await a", kRound,
+                                              "gather in any order b in 1", "await b", "release a", kRound,
+                                              "gather in any order c in 0", "await c"));
+}
+
+TEST(StepDriver, ReducesAUnitWithItsLastGradientAndTheRestAtTheEnd) {
+  ScriptedRank rank(one_sided());
+  rank.forward();
+  rank.script.take();
+  rank.backward();
+  EXPECT_THAT(rank.script.take(),
+              ElementsAre("open c in 0", "reduce c", "open b in 1", "reduce b", "release c", "gather a in 0", "await a",
+                          "reduced c", "open a in 0", "reduce a", "all ranks: has ended its backward", "reduced a",
+                          "reduced b", "release a", "release b", "end reductions", "backward ended"));
+}
+
+TEST(StepDriver, GathersTheFirstUnitsOfTheNextForwardWhileAStepWritesTheOthers) {
+  ScriptedRank rank(one_sided());
+  rank.micro_batch();
+  rank.script.take();
+  rank.driver.step(&rank);
+  EXPECT_THAT(rank.script.take(),
+              ElementsAre("end sum", "begin updates", "await readers", "write a", "update a", "gather a in 0",
+                          "write b", "update b", "gather b in 1", "write c", "update c"));
+  rank.driver.zero_grad();
+  rank.script.take();
+  rank.forward();
+  EXPECT_THAT(rank.script.take(), ElementsAre("forward begins", "mark changed", "await a", "release a", "gather c in 0",
+                                              "await b", "await c"));
+}
+
+TEST(StepDriver, PlannedGathersNeedNoRounds) {
+  ScriptedRank rank(joining());
+  rank.micro_batch();
+  rank.step();
+  rank.script.take();
+  rank.micro_batch();
+  EXPECT_THAT(only(rank.script.take(), {kRound}), ElementsAre(kRound)) << "at the end of the backward";
+  EXPECT_EQ(rank.driver.counts().gathers, 2 * 4);
+  EXPECT_EQ(rank.driver.counts().foreseen_gathers, 4);
+}
+
+TEST(StepDriver, AReductionThatStallsKeepsItsMemoryUnderAnotherNumber) {
+  ScriptedRank rank(joining());
+  rank.script.begun = [](UnitId unit) { return unit == 2 ? Begun::PeerStalls : Begun::Yes; };
+  rank.forward();
+  rank.script.take();
+  rank.backward();
+  EXPECT_THAT(only(rank.script.take(), {"open", "move", "reduced"}),
+              ElementsAre("open c in 0", "open b in 1", "move in 0 to 2", "open a in 0", "reduced a", "reduced b",
+                          "reduced c"));
+}
+
+TEST(StepDriver, KeepsAGradientAsideThatComesDuringAReductionAndReducesItAtTheEnd) {
+  ScriptedRank rank(joining());
+  rank.forward();
+  rank.backward(2);
+  rank.script.begun = [](UnitId) { return Begun::PeerStalls; };
+  rank.script.take();
+  EXPECT_FALSE(rank.gradient(2));
+  EXPECT_THAT(rank.script.take(), IsEmpty());
+  rank.script.begun = [](UnitId) { return Begun::Yes; };
+  rank.backward(1);
+  rank.backward(0);
+  rank.driver.backward_ends();
+  EXPECT_THAT(only(rank.script.take(), {"reduce c", "reduced c"}), ElementsAre("reduced c", "reduce c", "reduced c"));
+  EXPECT_EQ(rank.driver.counts().late_gradients, 1);
+}
+
+// The largest of every count is the peer's.
+std::function<std::vector<Words>(const Words&)> peer_with(UnitCounts counts) {
+  return [counts](const Words& own) {
+    RankReport report = unpack_report(own);
+    take_largest(report.counts, counts);
+    Words theirs(own.size());
+    pack(report, theirs);
+    return std::vector{own, theirs};
+  };
+}
+
+TEST(StepDriver, TakesPartInAReductionThatOnlyAPeerHasAGradientFor) {
+  ScriptedRank rank(one_sided());
+  rank.forward();
+  rank.backward(2);
+  rank.backward(1);
+  rank.script.peers = peer_with({{.reductions = 1, .lag = 0, .gradients = 2}, {}, {}});
+  rank.script.take();
+  rank.driver.backward_ends();
+  EXPECT_THAT(only(rank.script.take(), {"open", "reduce a", "reduced a"}),
+              ElementsAre("open a in 0", "reduce a", "reduced a"));
+}
+
+TEST(StepDriver, NoSyncLeavesSumsToTheNextBackwardOrTheStep) {
+  ScriptedRank rank(one_sided());
+  rank.driver.begin_local();
+  rank.micro_batch();
+  EXPECT_THAT(only(rank.script.take(), {"reduce", "all ranks"}), IsEmpty());
+  EXPECT_TRUE(rank.local_sums);
+  EXPECT_THAT(error_of([&] { rank.driver.step(&rank); }), HasSubstr("no_sync"));
+  rank.driver.end_local();
+  rank.driver.step(&rank);
+  EXPECT_FALSE(rank.local_sums);
+  EXPECT_THAT(
+      only(rank.script.take(), {"reduce ", "end reductions", "end sum", "update"}),
+      ElementsAre("reduce a", "reduce b", "reduce c", "end reductions", "end sum", "update a", "update b", "update c"));
+}
+
+TEST(StepDriver, ABackwardThatThrewLeavesNothingBehind) {
+  ScriptedRank rank(one_sided());
+  rank.forward();
+  rank.backward(2);
+  rank.gradient(1);
+  rank.script.take();
+  rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  EXPECT_THAT(rank.script.take(), ElementsAre("reduced c", "release c", "release b", "give up reductions"));
+  rank.micro_batch();
+  EXPECT_THAT(only(rank.script.take(), {"reduce "}), ElementsAre("reduce c", "reduce b", "reduce a"));
+}
+
+TEST(StepDriver, WritesOfPiecesArePublishedBeforeTheNextUse) {
+  ScriptedRank rank(one_sided());
+  rank.driver.pieces_change("aten::add_");
+  rank.driver.pieces_change("aten::mul_");
+  EXPECT_THAT(rank.script.take(), ElementsAre("await readers", "write all"));
+  rank.driver.publish_pieces();
+  rank.driver.publish_pieces();
+  EXPECT_THAT(rank.script.take(), ElementsAre("publish all"));
+  rank.forward();
+  EXPECT_THAT(rank.script.take(), Contains("mark changed"));
+  EXPECT_FALSE(rank.changed);
+}
+
+TEST(StepDriver, AnErrorIsThrownAgainByEveryLaterCall) {
+  const Lines verbs = [] {
+    ScriptedRank rank(joining());
+    rank.micro_batch();
+    rank.step();
+    return only(rank.script.take(), {"gather", "await a", "await b", "await c", "release", "open", "reduce", "end red",
+                                     "write", "update", "all ranks", "forward begins"});
+  }();
+  ASSERT_GT(verbs.size(), 20);
+  for (size_t failing = 0; failing < verbs.size(); ++failing) {
+    SCOPED_TRACE(verbs[failing]);
+    ScriptedRank rank(joining());
+    size_t seen = 0;
+    rank.script.before = [&](const std::string& line) {
+      const bool counted = seen < verbs.size() && line == verbs[seen];
+      if (counted && seen++ == failing) throw Error("the network is down");
+    };
+    EXPECT_EQ(error_of([&] {
+                rank.micro_batch();
+                rank.step();
+              }),
+              "the network is down");
+    EXPECT_TRUE(rank.driver.failed());
+    rank.script.take();
+    EXPECT_EQ(error_of([&] { rank.use(0, Mode::Forward); }), "the network is down");
+    EXPECT_EQ(error_of([&] { rank.driver.begin_write(); }), "the network is down");
+    EXPECT_THAT(only(rank.script.take(), {"gather", "write", "all ranks"}), IsEmpty());
+  }
+}
+
+TEST(StepDriver, AUnitIsFreeAgainWhereItsGatherFailed) {
+  ScriptedRank rank(one_sided());
+  rank.script.before = [](const std::string& line) {
+    if (line == "gather a in 0") throw Error("the network is down");
+  };
+  EXPECT_EQ(error_of([&] { rank.use(0, Mode::Forward); }), "the network is down");
+  EXPECT_FALSE(rank.driver.schedule().pinned(0));
+}
+
+}  // namespace
+}  // namespace fsdp::schedule
