@@ -1,4 +1,4 @@
-// What the order of a model's steps depends on, read from its units.
+// The facts of a model that the order of its steps depends on, read from its units.
 #pragma once
 
 #include "engine/sharded_unit.h"

@@ -102,7 +102,7 @@ class GradientSums {
   virtual void drop() = 0;             // pieces have no gradients from now on
   virtual void give_back() = 0;        // so does the memory
   virtual void settle() = 0;           // gradients that wait for their places come there
-  virtual void forget_late() = 0;      // those that were kept aside
+  virtual void forget_late() = 0;      // gradients that were kept aside go
 };
 
 // The messages that ranks exchange beside those of units, each a collective.

@@ -23,6 +23,7 @@ using ::testing::StartsWith;
 using Lines = std::vector<std::string>;
 
 constexpr int kUnits = 3;
+constexpr UnitId kFirst = 0;
 const char kRound[] = "all ranks: has ended its backward or gathers outside of a plan";
 
 // Gathers need no peer, as in shared memory.
@@ -193,6 +194,81 @@ TEST(StepDriver, WritesOfPiecesArePublishedBeforeTheNextUse) {
   rank.forward();
   EXPECT_THAT(rank.script.take(), Contains("mark changed"));
   EXPECT_FALSE(rank.changed);
+}
+
+// The driver's calls by the table's names; the others check by themselves.
+const std::vector<std::pair<Call, std::function<void(ScriptedRank&)>>>& calls() {
+  using R = ScriptedRank;
+  static const std::vector<std::pair<Call, std::function<void(R&)>>> calls{
+      {Call::UseParameter,
+       [](R& rank) {
+         rank.driver.operator_begins({&kFirst, 1}, Mode::Forward, false, "mm");
+       }},
+      {Call::AddGradient, [](R& rank) { rank.driver.check_gradient(0); }},
+      {Call::CloseSum, [](R& rank) { rank.driver.close_sum("clip_grad_norm_"); }},
+      {Call::Step, [](R& rank) { rank.driver.step(&rank); }},
+      {Call::ZeroGrad, [](R& rank) { rank.driver.zero_grad(); }},
+      {Call::ChangeSettings, [](R& rank) { rank.driver.any_rank_has_batch(true); }},
+      {Call::BackwardWithoutBatch, [](R& rank) { rank.driver.backward_without_batch(); }},
+      {Call::OpenStepInBackward, [](R& rank) { rank.driver.open_early_step(&rank); }},
+      {Call::WriteState, [](R& rank) { rank.driver.pieces_change("aten::add_"); }},
+  };
+  return calls;
+}
+
+// Of each situation, a rank that is in it and has a gradient.
+const std::vector<std::pair<Situation, std::function<void(ScriptedRank&)>>>& situations() {
+  using R = ScriptedRank;
+  const auto lose = [](R& rank) {
+    rank.driver.begin_local();
+    rank.micro_batch();
+    rank.driver.end_local();
+    rank.use(0, Mode::Backward);
+    rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  };
+  static const std::vector<std::pair<Situation, std::function<void(R&)>>> situations{
+      {Situation::Broken, [](R& rank) { rank.driver.machine().break_step("a backward threw"); }},
+      {Situation::Stepping, [](R& rank) { rank.driver.open_early_step(&rank), rank.micro_batch(); }},
+      {Situation::InsideBackward, [](R& rank) { rank.use(0, Mode::Backward); }},
+      {Situation::FullScope, [](R& rank) { rank.driver.machine().open_full_scope(); }},
+      {Situation::LastBackward, [](R& rank) { rank.driver.open_early_step(&rank); }},
+      {Situation::NoSync, [](R& rank) { rank.driver.begin_local(); }},
+      {Situation::Incomplete, lose},
+      {Situation::Closed, [](R& rank) { rank.micro_batch(), rank.driver.close_sum("clip_grad_norm_"); }},
+      {Situation::NoValues, [](R& rank) { rank.driver.machine().miss_values(); }},
+      {Situation::ValuesLost, [](R& rank) { rank.driver.machine().lose_values(); }},
+  };
+  return situations;
+}
+
+// A backward without a batch adds to the sum, too, and asks for that first.
+Misuse first_misuse(Call call, Situation situation) {
+  const Misuse adding = misuse_of(Call::AddGradient, situation);
+  return call == Call::BackwardWithoutBatch && adding != Misuse::None ? adding : misuse_of(call, situation);
+}
+
+TEST(StepDriver, RefusesEveryCallThatTheTableRefusesAndDoesNothing) {
+  ASSERT_EQ(situations().size(), kSituations);
+  int refused = 0;
+  for (const auto& [situation, enter] : situations()) {
+    for (const auto& [call, make] : calls()) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(situation)) + " " + std::to_string(static_cast<int>(call)));
+      ScriptedRank rank(one_sided());
+      enter(rank);
+      rank.script.take();
+      const Misuse misuse = first_misuse(call, situation);
+      if (misuse == Misuse::None) {
+        EXPECT_EQ(rank.driver.machine().check(call), Misuse::None);
+        continue;
+      }
+      ++refused;
+      const std::string words = message_of(misuse, "").substr(message_of(misuse, "").rfind(". "));
+      EXPECT_THAT(error_of([&] { make(rank); }), HasSubstr(words));
+      EXPECT_THAT(rank.script.take(), IsEmpty());
+      EXPECT_FALSE(rank.driver.failed());
+    }
+  }
+  EXPECT_GT(refused, 40);
 }
 
 TEST(StepDriver, AnErrorIsThrownAgainByEveryLaterCall) {
