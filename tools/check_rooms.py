@@ -86,6 +86,9 @@ RESERVED = {
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 
+# A namespace is opened, as for a forward declaration.
+NAMESPACE = re.compile(r"^namespace fsdp::(\w+)", re.M)
+
 
 def room_of(include):
     """The room that an include leads to, or None for what is not ours."""
@@ -138,6 +141,9 @@ def problems(root):
                 yield f"{name}: includes {include} of {target}/, which lies above {room}/"
             elif target in UNKNOWN.get(room, ()):
                 yield f"{name}: includes {include}, but {room}/ knows nothing of {target}/"
+        for target in NAMESPACE.findall(text):
+            if target in ROOMS and (ROOMS.index(target) > ROOMS.index(room) or target in UNKNOWN.get(room, ())):
+                yield f"{name}: declares names of {target}/, of which {room}/ knows nothing"
         for pattern, allowed in RESERVED.items():
             if room not in allowed and (found := re.search(pattern, text)):
                 yield f"{name}: names {found.group()}, which belongs to {', '.join(sorted(allowed))}"

@@ -50,8 +50,8 @@ std::vector<std::string> block_names(const BudgetedModules& modules) {
   return names;
 }
 
-void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget& budget) {
-  for (size_t i = 0; i < modules.size(); ++i) modules[i].second->set_budget(budget.blocks()[i].second);
+void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget::Blocks& blocks) {
+  for (size_t i = 0; i < modules.size(); ++i) modules[i].second->set_budget(blocks[i].second);
 }
 
 void check_no_budget(const Options& options) {

@@ -21,7 +21,7 @@ BudgetedModules recomputed_modules(const torch::nn::Module& module);
 BudgetedModules budgeted_modules(const torch::nn::Module& module, const Options& options);
 std::vector<std::string> block_names(const BudgetedModules& modules);
 // From now on each asks for its budget.
-void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget& budget);
+void give_budgets(const BudgetedModules& modules, const engine::ActivationBudget::Blocks& blocks);
 
 // The same for a model without a torch::nn::Module.
 void check_no_budget(const Options& options);

@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// While it lives, `see` gets every tensor among the arguments of each operator that this thread begins. If several live,
-// the latest sees.
+// While it lives, `see` gets every tensor among the arguments of each operator that this thread begins. If several
+// live, the latest sees.
 class OperatorArguments {
  public:
   explicit OperatorArguments(std::function<void(const at::Tensor&)> see);

@@ -106,7 +106,7 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
                         .broadcast_buffers = options.broadcast_buffers,
                         .activation_memory = options.activation_memory,
                         .recomputed_blocks = block_names(budgeted)});
-  give_budgets(budgeted, model->parts().activation_budget);
+  give_budgets(budgeted, model->recomputed_blocks());
   if (any_deferred && options.initialise) deferred::settle_draws();
   // A rank that waits in a call of the world does not delay readers of its optimizer's writes.
   world.state()->before_calls([observer = std::weak_ptr(model)] {

@@ -87,7 +87,7 @@ MemoryReport ShardedModel::memory() const { return engine::memory_report(*model_
 std::optional<ActivationDecision> ShardedModel::activation_decision() const {
   return engine::activation_decision(*model_);
 }
-void ShardedModel::reset_peak_memory() { model_->parts().activations.count()->begin_peak(); }
+void ShardedModel::reset_peak_memory() { model_->begin_activation_peak(); }
 
 std::vector<std::string> ShardedModel::gradients_not_finite() const { return engine::gradients_not_finite(*model_); }
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }

@@ -19,10 +19,10 @@ std::filesystem::path file_of_rank(std::filesystem::path path, int rank, int siz
 
 }  // namespace
 
-Trace::Trace(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { engine::begin_trace(*model_); }
+Trace::Trace(std::shared_ptr<engine::Model> model) : model_(std::move(model)) { model_->begin_trace(); }
 
 Trace::~Trace() {
-  if (!model_.is_moved_from() && model_.get() != nullptr) engine::end_trace(*model_);
+  if (!model_.is_moved_from() && model_.get() != nullptr) model_->end_trace();
 }
 
 std::filesystem::path Trace::write(const std::filesystem::path& path) {
@@ -41,8 +41,7 @@ std::filesystem::path Trace::write(const std::filesystem::path& path) {
   explained([&] { out.emplace(file); });  // a trace for which there is no file goes on
   std::vector<std::string> units;
   for (const auto& unit : model_->units()) units.push_back(unit->name);
-  const std::string events =
-      report::trace_events(engine::end_trace(*std::exchange(model_.get(), nullptr)), units, rank);
+  const std::string events = report::trace_events(std::exchange(model_.get(), nullptr)->end_trace(), units, rank);
   explained([&] {
     out->file().append(events);
     out->commit();

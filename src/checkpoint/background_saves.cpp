@@ -177,9 +177,13 @@ void BackgroundSaves::stage(TakenState& state, SaveUnderWay& save) try {
 }
 
 BackgroundSaves& background_saves_of(engine::Model& model) {
-  std::shared_ptr<BackgroundSaves>& saves = model.background_saves();
-  if (!saves) saves = std::make_shared<BackgroundSaves>(model.new_host_group(), model.parts().save_copy_bytes);
-  return *saves;
+  std::shared_ptr<void>& saves = model.saves();
+  if (!saves) saves = std::make_shared<BackgroundSaves>(model.new_host_group(), model.save_copy_bytes());
+  return *static_cast<BackgroundSaves*>(saves.get());
+}
+
+void finish_background_saves(engine::Model& model) {
+  if (model.saves()) background_saves_of(model).finish();
 }
 
 }  // namespace fsdp::checkpoint

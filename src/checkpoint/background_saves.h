@@ -108,5 +108,7 @@ class BackgroundSaves {
 
 // Those of the model, which are made when they are first asked for. A collective then.
 BackgroundSaves& background_saves_of(engine::Model& model);
+// Waits until none of the model's is under way.
+void finish_background_saves(engine::Model& model);
 
 }  // namespace fsdp::checkpoint

@@ -147,7 +147,7 @@ void set_generators(const HeldNumbers& left, const Checkpoint& checkpoint, int r
 
 void hot_checkpoint(const Checkpoint& checkpoint) {
   engine::Model& model = model_of(checkpoint, "hot_checkpoint");
-  HeldRank* const held = model.parts().state_backing->held();
+  HeldRank* const held = model.held_memory();
   if (held == nullptr) return;
   FSDP_CHECK(checkpoint.step >= 0 && checkpoint.step <= checkpoint::kHighestStep,
              "hot_checkpoint: found step {}, expected a number from 0 to 2^53", checkpoint.step);
@@ -160,7 +160,7 @@ void hot_checkpoint(const Checkpoint& checkpoint) {
 
 std::optional<HotState> resume_hot(const Checkpoint& checkpoint) {
   engine::Model& model = model_of(checkpoint, "resume_hot");
-  HeldRank* const held = model.parts().state_backing->held();
+  HeldRank* const held = model.held_memory();
   const auto left = held == nullptr ? std::nullopt : held->left();
   if (!left) return std::nullopt;
   const torch::NoGradGuard no_grad;

@@ -106,7 +106,7 @@ std::optional<LoadedCheckpoint> load_latest_checkpoint(const fs::path& directory
   FSDP_CHECK(checkpoint.model != nullptr, "load_latest_checkpoint: the model is missing; set .model = &sharded");
   checkpoint::check_told("load_latest_checkpoint", options.strict, options.differences);
   engine::Model& model = checkpoint.model->model();
-  if (model.background_saves()) model.background_saves()->finish();  // it may be the newest
+  checkpoint::finish_background_saves(model);  // it may be the newest
   collectives::Group& group = model.group();
   std::vector<fs::path> own;  // of rank 0
   checkpoint::all_succeed(group, "load_latest_checkpoint " + directory.string(), [&] {

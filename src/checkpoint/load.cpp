@@ -118,7 +118,7 @@ class Loading {
       values_->add(piece, model_.parameters()[piece.parameter], is_there, is_blank);
       any_blank |= is_blank;
     }
-    if (any_blank) model_.parts().state_backing->changes();
+    if (any_blank) model_.give_state_out();
   }
   // States made by this library's optimizers and not changed yet: zeros.
   std::vector<bool> unstepped_parameters() const {
@@ -176,7 +176,7 @@ int64_t load_checkpoint(const std::filesystem::path& target, const Checkpoint& c
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   engine::Model& model = checkpoint.model->model();
-  if (model.background_saves()) model.background_saves()->finish();  // it may be what is loaded
+  checkpoint::finish_background_saves(model);  // it may be what is loaded
   const std::filesystem::path directory = checkpoint::place_of(target);
   Loading loading(checkpoint, directory);
   loading.read(options);

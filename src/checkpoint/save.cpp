@@ -45,7 +45,7 @@ TakenState take(const Checkpoint& checkpoint) try {
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   const SaveTarget target = checkpoint::save_target("save_checkpoint", directory, checkpoint);
   engine::Model& model = checkpoint.model->model();
-  if (model.background_saves()) model.background_saves()->finish();
+  checkpoint::finish_background_saves(model);
   checkpoint::write_checkpoint(model.group(), target, [&] { return checkpoint::snapshot_of(checkpoint); });
 }
 

@@ -10,7 +10,7 @@
 namespace fsdp::engine {
 
 FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options)
-    : model_(std::move(model)), parts_(model_->parts()), options_(std::move(options)), full_(parts_.units.size()) {
+    : model_(std::move(model)), parts_(model_->parts_), options_(std::move(options)), full_(parts_.units.size()) {
   const std::lock_guard lock(parts_.mutex);
   parts_.check(schedule::Call::OpenFullParameters, "full_parameters");
   check_patterns();

@@ -1,9 +1,12 @@
-// A sharded model: makes and owns its parts, and has the calls that the rest of the library makes.
+// A sharded model: makes and owns its parts, and has the calls that the rest of the library makes. Events of LibTorch
+// come in by events.h; reports read the parts by model_view.h.
 //
-// Each call takes the lock, asks the step machine whether it may come now, and gives the work to one part; that makes
-// this a long list of short functions. Events of LibTorch come in by events.h.
+// It is the only door to the parts for rooms above, and so a long list of short functions. Calls under "Locked" take
+// the model's lock; those that can be misuse ask the step machine and throw Error. The others are for the thread that
+// trains: they read what does not change, or what only that thread changes.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,10 +16,6 @@
 
 #include "engine/events.h"
 #include "engine/parts.h"
-
-namespace fsdp::checkpoint {
-class BackgroundSaves;
-}
 
 namespace fsdp::engine {
 
@@ -32,10 +31,23 @@ class Model {
   // [numel] of zeros for an optimizer's state of the parameter.
   torch::Tensor new_state(size_t parameter, int64_t numel, torch::ScalarType dtype);
   const NamedTensors& buffers() const { return parts_.buffers.named(); }
-  // For what this room does with several parts. The caller takes the lock.
-  Parts& parts() { return parts_; }
-  const Parts& parts() const { return parts_; }
+  // The blocks that Options::activation_memory decides about.
+  const ActivationBudget::Blocks& recomputed_blocks() const { return parts_.activation_budget.blocks(); }
+  // The memory that outlives the rank's process, for restarts from memory; null: there is none.
+  memory::HeldRank* held_memory() const { return parts_.state_backing->held(); }
+  // A further group of the same ranks, for tensors on the CPU. A collective.
+  std::unique_ptr<collectives::Group> new_host_group() const { return parts_.new_host_group(); }
+  // An object of the saves beside training, which ends before anything else of the model does; null before the first.
+  std::shared_ptr<void>& saves() { return saves_; }
+  // The memory that their copies take. Any thread.
+  std::atomic<int64_t>& save_copy_bytes() { return parts_.save_copy_bytes; }
+  void begin_activation_peak() { parts_.activations.count()->begin_peak(); }
+  void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
+  GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
+  void scale_now() { parts_.scale_now(); }
+  void add_optimizer_bytes(int64_t bytes) { parts_.optimizer_bytes += bytes; }
 
+  // ---- Locked
   // Throws Error where the call would be misuse now, or where parameters were replaced; `what` names it.
   void check(schedule::Call call, std::string_view what);
   void check_parameters(std::string_view what) const;
@@ -63,9 +75,6 @@ class Model {
   // Ends the sum of the gradients, which are to be multiplied by factors then. Throws Error when no rank has a
   // gradient.
   void close_gradients(std::string_view what);
-  void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
-  GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
-  void scale_now() { parts_.scale_now(); }
   void zero_grad();
   void set_gradient_divisor(double divisor);
   // In between, backwards add to this rank's own gradients. May be nested.
@@ -77,10 +86,6 @@ class Model {
   std::shared_ptr<ShardReaders::Reading> begin_reading();
   // The caller may write optimizers' state afterwards.
   void give_state_out();
-  // A further group of the same ranks, for tensors on the CPU. A collective.
-  std::unique_ptr<collectives::Group> new_host_group() const { return parts_.new_host_group(); }
-  // Those of this model; null before the first. They end before anything else of the model does.
-  std::shared_ptr<checkpoint::BackgroundSaves>& background_saves() { return background_saves_; }
 
   // One unit whole, in fp32: only to be read. Between the first and the last, nothing else uses the model. A
   // collective.
@@ -92,18 +97,23 @@ class Model {
   void open_step_in_backward(std::weak_ptr<const UnitUpdate> update);
   void close_step_in_backward() noexcept;
   void forget_update(const std::shared_ptr<const UnitUpdate>& update) noexcept;
-  void add_optimizer_bytes(int64_t bytes) { parts_.optimizer_bytes += bytes; }
 
   // schedule/join.h has the words. Collectives.
   bool any_rank_has_batch(bool here);
   void backward_without_batch();
 
+  // ShardedModel::trace. One at a time: throws Error otherwise.
+  void begin_trace();
+  std::vector<report::Span> end_trace();
+
  private:
+  friend class FullScope;
+  friend class ModelView;
   ShardedUnit& unit_of(size_t parameter) const;
 
   Parts parts_;
   Events events_{parts_};
-  std::shared_ptr<checkpoint::BackgroundSaves> background_saves_;
+  std::shared_ptr<void> saves_;
 };
 
 }  // namespace fsdp::engine

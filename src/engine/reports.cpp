@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/full_scope.h"
+#include "engine/model_view.h"
 #include "engine/strategy_name.h"
 #include "report/schedule_text.h"
 
@@ -23,8 +24,8 @@ void add_activations(const Parts& parts, MemoryReport& report) {
 }  // namespace
 
 MemoryReport memory_report(const Model& model) {
-  const Parts& parts = model.parts();
-  const std::lock_guard lock(parts.mutex);
+  const ModelView view(model);
+  const Parts& parts = *view;
   MemoryReport report;
   add_activations(parts, report);
   for (const auto& unit : parts.units) {
@@ -45,13 +46,12 @@ MemoryReport memory_report(const Model& model) {
 }
 
 std::optional<ActivationDecision> activation_decision(const Model& model) {
-  const std::lock_guard lock(model.parts().mutex);
-  return model.parts().activation_budget.decision();
+  return ModelView(model)->activation_budget.decision();
 }
 
 std::vector<std::string> gradients_not_finite(const Model& model) {
-  const Parts& parts = model.parts();
-  const std::lock_guard lock(parts.mutex);
+  const ModelView view(model);
+  const Parts& parts = *view;
   const torch::NoGradGuard no_grad;
   std::vector<std::string> names;
   for (const auto& unit : parts.units) {
@@ -63,8 +63,8 @@ std::vector<std::string> gradients_not_finite(const Model& model) {
 }
 
 CommunicationReport communication_report(const Model& model) {
-  const Parts& parts = model.parts();
-  const std::lock_guard lock(parts.mutex);
+  const ModelView view(model);
+  const Parts& parts = *view;
   const schedule::ExchangeCounts& counts = parts.driver.counts();
   CommunicationReport report{.gathers = counts.gathers,
                              .foreseen_gathers = counts.foreseen_gathers,
@@ -76,10 +76,10 @@ CommunicationReport communication_report(const Model& model) {
 }
 
 std::string waits_for(const Model& model) {
-  const auto wait = model.parts().recorder.waits_now();
+  const auto wait = ModelView::waits_now(model);
   if (!wait) return "";
   const auto [activity, unit] = *wait;
-  const std::string which = unit == kNoUnit ? "units" : "unit " + model.parts().units.at(unit)->name;
+  const std::string which = unit == kNoUnit ? "units" : "unit " + model.units().at(unit)->name;
   switch (activity) {
     case Activity::WaitGather:
       return fmt::format("the gather of {}", which);
@@ -92,21 +92,6 @@ std::string waits_for(const Model& model) {
     default:
       return "agreement of the ranks on the next step";
   }
-}
-
-void begin_trace(Model& model) {
-  Parts& parts = model.parts();
-  const std::lock_guard lock(parts.mutex);
-  FSDP_CHECK(!parts.recorder.traced(), "trace: the model is traced already. Write or destroy that trace first.");
-  parts.recorder.begin_trace();
-  for (int id = 0; id < static_cast<int>(parts.units.size()); ++id) {
-    if (parts.driver.gathers_ahead(id)) parts.recorder.begins(Activity::Gather, id);
-  }
-}
-
-std::vector<report::Span> end_trace(Model& model) {
-  const std::lock_guard lock(model.parts().mutex);
-  return model.parts().recorder.end_trace();
 }
 
 namespace {
@@ -142,8 +127,8 @@ report::UnitFacts facts_of(const Parts& parts, int id) {
 }  // namespace
 
 std::string schedule_text(const Model& model) {
-  const Parts& parts = model.parts();
-  const std::lock_guard lock(parts.mutex);
+  const ModelView view(model);
+  const Parts& parts = *view;
   const schedule::Schedule& schedule = parts.driver.schedule();
   const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
   const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;

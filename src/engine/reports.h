@@ -18,8 +18,5 @@ std::string waits_for(const Model& model);
 std::vector<std::string> gradients_not_finite(const Model& model);
 // ShardedModel::schedule
 std::string schedule_text(const Model& model);
-// One trace at a time: throws Error otherwise.
-void begin_trace(Model& model);
-std::vector<report::Span> end_trace(Model& model);
 
 }  // namespace fsdp::engine
