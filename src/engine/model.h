@@ -2,8 +2,8 @@
 // come in by events.h; reports read the parts by model_view.h.
 //
 // It is the only door to the parts for rooms above, and so a long list of short functions. Calls under "Locked" take
-// the model's lock; those that can be misuse ask the step machine and throw Error. The others are for the thread that
-// trains: they read what does not change, or what only that thread changes.
+// the model's lock. Where such a call can be misuse, it asks the step machine, and throws Error. The others are for the
+// thread that trains: they read what does not change, or what only that thread changes.
 #pragma once
 
 #include <atomic>

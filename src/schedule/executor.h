@@ -36,8 +36,7 @@ class Executor {
         machine_(machine),
         agreement_(agreement),
         performer_(performer),
-        peers_(peers),
-        gathered_ahead_(facts.units.size()) {}
+        peers_(peers) {}
 
   // `operation` names the operator that the actions are for, if there is one.
   void perform(const Actions& actions, std::string_view operation = {});
@@ -64,8 +63,6 @@ class Executor {
   void check_not_failed() const { latch_.check(); }
   bool failed() const { return latch_.failed(); }
 
-  // Begun for the next micro-batch, and not waited for.
-  bool gathers_ahead(UnitId unit) const { return gathered_ahead_[unit] != 0; }
   const ExchangeCounts& counts() const { return counts_; }
   void count_late_gradient() { ++counts_.late_gradients; }
 
@@ -88,7 +85,6 @@ class Executor {
   Agreement& agreement_;
   Performer& performer_;
   Peers& peers_;
-  std::vector<uint8_t> gathered_ahead_;  // per unit: from peers, for the next micro-batch, where it counts
   ExchangeCounts counts_;
   FailureLatch latch_;
 };

@@ -9,8 +9,8 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
-#include "schedule/early_units.h"
 #include "schedule/shard_changes.h"
 #include "schedule/step_sum.h"
 
@@ -30,8 +30,7 @@ class OptimizerStep {
         executor_(executor),
         performer_(performer),
         sum_(sum),
-        changes_(changes),
-        early_(facts.units.size()) {}
+        changes_(changes) {}
 
   // A whole step, or the rest of one that this rule began inside the backward. The sum of the gradients has ended.
   void step(Rule rule);
@@ -46,7 +45,7 @@ class OptimizerStep {
   void reduced(const Actions& actions);
   // Steps the units that can be stepped now.
   void step_early() {
-    if (!early_.candidates().empty()) step_candidates();
+    if (!candidates_.empty()) step_candidates();
   }
   void check_not_stepped(std::span<const UnitId> units, const char* event) const {
     if (machine_.early_step() != EarlyStepPhase::None) refuse_stepped(units, event);
@@ -57,14 +56,13 @@ class OptimizerStep {
   void backward_ended(bool had_gradients, std::optional<UnitId> changed_too_early);
   void backward_abandoned();
 
-  bool stepped_any() const { return early_.stepped_any(); }
   // A load takes the place of a step that broke off on any rank. A collective.
   void end_broken_step(Peers& peers);
 
  private:
   void step_candidates();
   void refuse_stepped(std::span<const UnitId> units, const char* event) const;
-  bool leave(UnitId unit);
+  std::vector<bool> stepped_units() const;
   void gather_next(UnitId unit, bool allowed);
   void end_early_gathers(Peers& peers);
   void break_off(const char* how);
@@ -77,8 +75,8 @@ class OptimizerStep {
   Performer& performer_;
   StepSum& sum_;
   ShardChanges& changes_;
-  Rule rule_ = nullptr;  // of the scope
-  EarlyUnits early_;
+  Rule rule_ = nullptr;             // of the scope
+  std::vector<UnitId> candidates_;  // all gradients are in the sum, and the shard is not stepped
 };
 
 }  // namespace fsdp::schedule

@@ -15,8 +15,11 @@ constexpr int kKeepsLent = 8;
 
 }  // namespace
 
-Reductions::Reductions(int units, int buffers)
-    : units_(units), shares_buffers_(buffers < units), occupants_(buffers, -1) {}
+Reductions::Reductions(std::vector<UnitProgress>& progress, int buffers)
+    : progress_(progress),
+      units_(progress.size()),
+      shares_buffers_(buffers < static_cast<int>(progress.size())),
+      occupants_(buffers, -1) {}
 
 void Reductions::use(std::span<const UnitId> units, std::span<const int> forward_uses, bool again, Actions& actions) {
   ++uses_;
@@ -38,10 +41,10 @@ void Reductions::goes_on(std::span<const int> forward_uses, Actions& actions) {
   std::ranges::sort(due);
   for (UnitId unit : due) {
     Unit& state = units_[unit];
-    if (state.now.over || !is_over(state, forward_uses[unit])) continue;
+    if (state.now.over || !is_over(unit, forward_uses[unit])) continue;
     state.now.over = true;
-    if (state.now.begun == 0) open(unit, actions);
-    if (state.state == State::Open) reduce(unit, actions);
+    if (progress_[unit].reductions == 0) open(unit, actions);
+    if (progress_[unit].gradients == State::Open) reduce(unit, actions);
   }
 }
 
@@ -54,48 +57,43 @@ Reductions::Forecast Reductions::forecast_of(const Unit& unit, int forward_uses)
   return forecast;
 }
 
-bool Reductions::is_over(const Unit& unit, int forward_uses) const {
+bool Reductions::is_over(UnitId id, int forward_uses) const {
+  const Unit& unit = units_[id];
   if (unit.now.uses == 0) return false;
   if (recorded_) {
     const Forecast forecast = forecast_of(unit, forward_uses);
     return forecast.lag >= 0 && unit.now.uses >= forecast.uses && uses_ > unit.now.last_use + forecast.lag;
   }
   // A unit that was used more than once may get gradients at any time.
-  return unit.now.arrived > 0 && forward_uses <= 1 && uses_ > unit.now.last_use;
+  return progress_[id].arrived > 0 && forward_uses <= 1 && uses_ > unit.now.last_use;
 }
 
 void Reductions::open(UnitId unit, Actions& actions) {
-  if (units_[unit].state == State::Open) return;
-  if (units_[unit].state == State::Reducing) wait(unit, actions);
+  UnitProgress& progress = progress_[unit];
+  if (progress.gradients == State::Open) return;
+  if (progress.gradients == State::Reducing) wait(unit, actions);
   int buffer = take_buffer(unit, actions);
   occupants_[buffer] = unit;
-  units_[unit].state = State::Open;
+  progress.gradients = State::Open;
+  progress.late = false;
   units_[unit].buffer = buffer;
-  units_[unit].now.late = false;
   most_open_ = std::max(most_open_, ++open_);
   actions.push_back({Action::Kind::OpenGradient, unit, buffer});
 }
 
 void Reductions::arrived(UnitId unit, int trainable, int forward_uses, Actions& actions) {
   Unit& state = units_[unit];
-  if (state.trainable != trainable) state.most_gradients = 0;  // frozen or unfrozen since
+  UnitProgress& progress = progress_[unit];
+  if (state.trainable != trainable) progress.most = 0;  // frozen or unfrozen since
   state.trainable = trainable;
-  ++state.now.arrived;
+  ++progress.arrived;
   state.now.lag = uses_ - state.now.last_use;
   if (!recorded_) look_at(unit, 0);  // it may have been too early before
   if (local_) return;
   // Before anything is recorded, a unit that was used more than once may get its gradients in several rounds.
   const int guess = forward_uses > 1 ? 0 : trainable;
   // A parameter that had no gradient so far may get one now, as experts do: until all have, being over decides.
-  if (state.now.arrived == (state.most_gradients > 0 ? std::max(state.most_gradients, trainable) : guess))
-    reduce(unit, actions);
-}
-
-bool Reductions::complete(UnitId unit) const {
-  const Unit& state = units_[unit];
-  return state.state == State::Idle && state.now.begun == 1 && !state.now.late &&
-         state.now.reduced == state.now.arrived && state.most_gradients > 0 &&
-         state.now.arrived >= state.most_gradients;
+  if (progress.arrived == (progress.most > 0 ? std::max(progress.most, trainable) : guess)) reduce(unit, actions);
 }
 
 int Reductions::take_buffer(UnitId unit, Actions& actions) {
@@ -111,8 +109,8 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
   for (UnitId unit : occupants_) {
     const Unit& state = units_[unit];
     any_stalled |= state.now.stalled;
-    const bool under_way =
-        state.state == State::Reducing && state.now.over && !state.now.stalled && state.now.begun == 1;
+    const bool under_way = progress_[unit].gradients == State::Reducing && state.now.over && !state.now.stalled &&
+                           progress_[unit].reductions == 1;
     if (under_way && (oldest < 0 || before(unit, oldest))) oldest = unit;
   }
   if (oldest < 0 || buffers() <= most_open_ || !alike_) {
@@ -127,7 +125,7 @@ int Reductions::take_buffer(UnitId unit, Actions& actions) {
 
 int Reductions::stalls(UnitId unit, bool of_peer) {
   Unit& state = units_[unit];
-  state.state = State::Reducing;
+  progress_[unit].gradients = State::Reducing;
   state.now.stalled = true;
   state.stalls |= of_peer;
   peer_stalled_ |= of_peer;
@@ -139,12 +137,13 @@ int Reductions::stalls(UnitId unit, bool of_peer) {
 
 void Reductions::reduce(UnitId unit, Actions& actions) {
   Unit& state = units_[unit];
-  state.state = State::Reducing;
+  UnitProgress& progress = progress_[unit];
+  progress.gradients = State::Reducing;
   state.begun_at = ++clock_;
-  ++state.now.begun;
-  state.now.needed += state.now.arrived > state.now.reduced || state.carried;
+  ++progress.reductions;
+  state.now.needed += progress.arrived > progress.reduced || state.carried;
   state.carried = false;
-  state.now.reduced = state.now.arrived;
+  progress.reduced = progress.arrived;
   --open_;
   order_.push_back(unit);
   actions.push_back({Action::Kind::Reduce, unit, state.buffer});
@@ -153,32 +152,35 @@ void Reductions::reduce(UnitId unit, Actions& actions) {
 void Reductions::wait(UnitId unit, Actions& actions, Action::Kind kind) {
   actions.push_back({kind, unit, units_[unit].buffer});
   occupants_[units_[unit].buffer] = -1;
-  units_[unit].state = State::Idle;
+  progress_[unit].gradients = State::Idle;
   units_[unit].buffer = -1;
 }
 
 UnitCounts Reductions::counts() const {
   UnitCounts counts;
-  for (const Unit& unit : units_) {
-    const bool needs_another = unit.state == State::Open || unit.now.late;
+  for (size_t id = 0; id < units_.size(); ++id) {
+    const Unit& unit = units_[id];
+    const UnitProgress& progress = progress_[id];
+    const bool needs_another = progress.gradients == State::Open || progress.late;
     const bool has_gradient = unit.now.needed > 0 || needs_another;
-    counts.push_back({.reductions = unit.now.begun + needs_another,
+    counts.push_back({.reductions = progress.reductions + needs_another,
                       .lag = has_gradient ? unit.now.lag : -1,
-                      .gradients = unit.now.arrived});
+                      .gradients = progress.arrived,
+                      .changed = progress.stepped()});
   }
   return counts;
 }
 
 void Reductions::keep_late(UnitId unit) {
   Unit& state = units_[unit];
-  state.now.late = true;
-  ++state.now.arrived;
+  progress_[unit].late = true;
+  ++progress_[unit].arrived;
   state.now.lag = uses_ - state.now.last_use;
 }
 
 UnitCounts Reductions::begun() const {
   UnitCounts counts;
-  for (const Unit& unit : units_) counts.push_back({.reductions = unit.now.begun});
+  for (const UnitProgress& progress : progress_) counts.push_back({.reductions = progress.reductions});
   return counts;
 }
 
@@ -187,8 +189,8 @@ void Reductions::begin_next(const UnitCounts& counts, Actions& actions) {
   // Every first reduction is begun before any unit's second one waits for its first.
   UnitId next = -1;
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    const bool wanted = units_[unit].now.begun < counts[unit].reductions;
-    if (wanted && (next < 0 || units_[unit].now.begun < units_[next].now.begun)) next = unit;
+    const bool wanted = progress_[unit].reductions < counts[unit].reductions;
+    if (wanted && (next < 0 || progress_[unit].reductions < progress_[next].reductions)) next = unit;
   }
   if (next < 0) return;
   open(next, actions);
@@ -199,7 +201,7 @@ void Reductions::begin_next(const UnitCounts& counts, Actions& actions) {
 void Reductions::repeat(Actions& actions) {
   if (local_) return;
   for (UnitId unit : last_order_) {
-    if (units_[unit].now.begun > 0) continue;
+    if (progress_[unit].reductions > 0) continue;
     open(unit, actions);
     reduce(unit, actions);
     units_[unit].now.over = true;
@@ -219,7 +221,7 @@ void Reductions::finish(const UnitCounts& counts, std::span<const int> forward_u
   for (size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = units_[i];
     // The most of any rank and backward: a rank that gets fewer is told by the unit's being over.
-    unit.most_gradients = std::max(unit.most_gradients, static_cast<int>(counts[i].gradients));
+    progress_[i].most = std::max(progress_[i].most, static_cast<int>(counts[i].gradients));
     std::erase_if(unit.forecasts, [&](const Forecast& before) { return before.forward_uses == forward_uses[i]; });
     if (unit.forecasts.size() == kMostForecasts) unit.forecasts.erase(unit.forecasts.begin());
     unit.forecasts.push_back({forward_uses[i], unit.now.uses, static_cast<int>(counts[i].lag)});
@@ -243,20 +245,21 @@ void Reductions::begin_backward() {
   if (!order_.empty() && !follows_) last_order_ = std::move(order_);
   order_.clear();
   follows_ = false;
-  for (Unit& unit : units_) {
-    unit.now = {};
-    unit.carried = unit.state == State::Open;
+  for (size_t id = 0; id < units_.size(); ++id) {
+    units_[id].now = {};
+    units_[id].carried = progress_[id].gradients == State::Open;
+    progress_[id].begin_backward();
   }
 }
 
 void Reductions::abandon(Actions& actions) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
     Unit& state = units_[unit];
-    if (state.state == State::Reducing) wait(unit, actions);
-    if (state.state == State::Open) {
+    if (progress_[unit].gradients == State::Reducing) wait(unit, actions);
+    if (progress_[unit].gradients == State::Open) {
       occupants_[state.buffer] = -1;
       state.buffer = -1;
-      state.state = State::Idle;
+      progress_[unit].gradients = State::Idle;
       --open_;
     }
   }

@@ -32,12 +32,14 @@
 
 #include "schedule/action.h"
 #include "schedule/unit_counts.h"
+#include "schedule/unit_progress.h"
 
 namespace fsdp::schedule {
 
 class Reductions {
  public:
-  Reductions(int units, int buffers);
+  // The progress of the units, which outlives it.
+  Reductions(std::vector<UnitProgress>& progress, int buffers);
 
   // The backward goes on to use other units. `forward_uses` counts each unit's uses before. `again`: for a part of the
   // forward that it runs again, which may begin before a unit that a backward has reached.
@@ -69,7 +71,7 @@ class Reductions {
   // A gradient came while a reduction of the unit is under way that does not end now: it is kept aside, for a reduction
   // after all others.
   void keep_late(UnitId unit);
-  bool under_way(UnitId unit) const { return units_[unit].state == State::Reducing; }
+  bool under_way(UnitId unit) const { return progress_[unit].gradients == State::Reducing; }
   // A WaitBuffer found that the unit's reduction does not end before this rank goes on. `of_peer`: a peer has not begun
   // it. Returns the number of the buffer that the reduction keeps from now on.
   int stalls(UnitId unit, bool of_peer);
@@ -83,24 +85,17 @@ class Reductions {
   void abandon(Actions& actions);
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
-  bool reduced(UnitId unit) const { return units_[unit].now.begun > 0; }
-  // True if the unit has been reduced, once, with as many gradients as any backward ever brought.
-  bool complete(UnitId unit) const;
 
  private:
-  enum class State { Idle, Open, Reducing };
-  // A unit in this backward.
-  struct Progress {
-    int arrived = 0;  // gradients
-    int reduced = 0;  // how many of them
-    int begun = 0;    // reductions
-    int needed = 0;   // uses with a gradient of this rank
+  using State = UnitProgress::Gradients;
+  // A unit in this backward, beside its progress.
+  struct Uses {
+    int needed = 0;  // uses with a gradient of this rank
     int uses = 0;
     int last_use = 0;  // counted from 1, over all units
     int lag = 0;       // uses of others between the last use and the last gradient
     bool over = false;
     bool stalled = false;
-    bool late = false;  // there are gradients kept aside
   };
   // The last backward after so many uses in the forward.
   struct Forecast {
@@ -109,19 +104,17 @@ class Reductions {
     int lag = -1;  // the longest of all ranks; -1: no gradient came
   };
   struct Unit {
-    State state = State::Idle;
     int buffer = -1;
     uint64_t begun_at = 0;  // of its last reduction, by the clock
     bool carried = false;   // holds gradients of earlier backwards
-    Progress now;
+    Uses now;
     std::vector<Forecast> forecasts;  // of different numbers of uses; the latest is the last
-    int most_gradients = 0;           // of any backward, on any rank; 0: not known
     int trainable = 0;                // parameters that wanted gradients then
     bool stalls = false;              // its reduction stalled at a peer lately: other reductions are waited for first
   };
 
   static Forecast forecast_of(const Unit& unit, int forward_uses);
-  bool is_over(const Unit& unit, int forward_uses) const;
+  bool is_over(UnitId id, int forward_uses) const;
   // The unit may be over at the use after the present one, or after its lag.
   void look_at(UnitId unit, int lag) { due_[uses_ + lag + 1].push_back(unit); }
 
@@ -130,6 +123,7 @@ class Reductions {
   int take_buffer(UnitId unit, Actions& actions);
   void give_up_lent();
 
+  std::vector<UnitProgress>& progress_;
   std::vector<Unit> units_;
   bool shares_buffers_;
   std::vector<int> occupants_;  // unit in each gradient buffer, -1 for none

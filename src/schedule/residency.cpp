@@ -4,8 +4,11 @@
 
 namespace fsdp::schedule {
 
-Residency::Residency(int units, int buffers, FullUntil full_until)
-    : full_until_(full_until), units_(units), occupants_(full_until == FullUntil::BufferNeeded ? buffers : units) {}
+Residency::Residency(std::vector<UnitProgress>& progress, int buffers, FullUntil full_until)
+    : full_until_(full_until),
+      progress_(progress),
+      places_(progress.size()),
+      occupants_(full_until == FullUntil::BufferNeeded ? buffers : static_cast<int>(progress.size())) {}
 
 void Residency::demand(UnitId unit, const UseOrder& order, Actions& actions) {
   if (state(unit) != State::Sharded) return;
@@ -13,7 +16,7 @@ void Residency::demand(UnitId unit, const UseOrder& order, Actions& actions) {
   if (!buffer) {
     if (std::optional<UnitId> victim = farthest(order, {})) {
       await(*victim, actions);  // gathered ahead, and then not needed
-      buffer = units_[*victim].buffer;
+      buffer = places_[*victim].buffer;
       release(*victim, actions);
     } else {
       buffer = buffers();
@@ -29,64 +32,61 @@ void Residency::prefetch(UnitId unit, const UseOrder& order, std::span<const Uni
   if (!buffer) {
     std::optional<UnitId> victim = farthest(order, busy);
     if (!victim || state(*victim) == State::Gathering || order.distance(*victim) <= order.distance(unit)) return;
-    buffer = units_[*victim].buffer;
+    buffer = places_[*victim].buffer;
     release(*victim, actions);
   }
   gather(unit, *buffer, order.on_plan(), actions);
 }
 
 void Residency::demand_all(Actions& actions) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) {
-    if (state(unit) == State::Sharded && units_[unit].use == Use::Now) gather(unit, unit, true, actions);
+  for (UnitId unit = 0; unit < static_cast<UnitId>(progress_.size()); ++unit) {
+    if (state(unit) == State::Sharded && !progress_[unit].given_up) gather(unit, unit, true, actions);
   }
 }
 
 void Residency::await(UnitId unit, Actions& actions) {
   if (state(unit) != State::Gathering) return;
   actions.push_back({Action::Kind::WaitGather, unit});
-  units_[unit].state = State::Full;
+  progress_[unit].full = State::Full;
 }
 
-void Residency::release_early(UnitId unit, Actions& actions) {
-  units_[unit].use = Use::Over;
+void Residency::give_up(UnitId unit, Actions& actions) {
+  progress_[unit].given_up = true;
   await(unit, actions);
   if (state(unit) == State::Full) release(unit, actions);
 }
 
 void Residency::gather_next(UnitId unit, Actions& actions) {
   const std::optional<int> buffer = shares_buffers() ? free_buffer() : unit;
-  if (state(unit) != State::Sharded || !buffer) return;
-  if (units_[unit].use == Use::Over) units_[unit].use = Use::Next;
-  gather(unit, *buffer, true, actions);
+  if (buffer) gather(unit, *buffer, true, actions);
 }
 
-int Residency::gathered_early() const { return static_cast<int>(std::ranges::count(units_, Use::Next, &Unit::use)); }
+int Residency::gathered_next() const {
+  return static_cast<int>(std::ranges::count_if(progress_, &UnitProgress::gathered_next));
+}
 
 void Residency::release_all(FullUntil end, Actions& actions) {
-  if (full_until_ <= end) {
-    for (std::optional<UnitId> unit : std::vector(occupants_)) {
-      if (!unit || pinned(*unit) || gathered_early(*unit)) continue;
-      await(*unit, actions);
-      release(*unit, actions);
-    }
-  }
-  for (Unit& unit : units_) {
-    if (unit.use == Use::Over || end == FullUntil::ShardsChange) unit.use = Use::Now;
+  for (UnitProgress& unit : progress_) unit.given_up = false;
+  if (full_until_ > end) return;
+  for (std::optional<UnitId> unit : std::vector(occupants_)) {
+    if (!unit || pinned(*unit) || progress_[*unit].gathered_next()) continue;
+    await(*unit, actions);
+    release(*unit, actions);
   }
 }
 
 void Residency::gather(UnitId unit, int buffer, bool foreseen, Actions& actions) {
   actions.push_back({Action::Kind::Gather, unit, buffer, foreseen});
-  units_[unit].state = State::Gathering;
-  units_[unit].buffer = buffer;
+  progress_[unit].full = State::Gathering;
+  places_[unit].buffer = buffer;
   occupants_[buffer] = unit;
 }
 
 void Residency::release(UnitId unit, Actions& actions) {
-  actions.push_back({Action::Kind::Release, unit, units_[unit].buffer});
-  occupants_[units_[unit].buffer].reset();
-  units_[unit].state = State::Sharded;
-  units_[unit].buffer = -1;
+  actions.push_back({Action::Kind::Release, unit, places_[unit].buffer});
+  occupants_[places_[unit].buffer].reset();
+  progress_[unit].full = State::Sharded;
+  places_[unit].buffer = -1;
 }
 
 std::optional<int> Residency::free_buffer() const {
@@ -97,11 +97,11 @@ std::optional<int> Residency::free_buffer() const {
 std::optional<UnitId> Residency::farthest(const UseOrder& order, std::span<const UnitId> busy) const {
   std::optional<UnitId> best;
   for (std::optional<UnitId> unit : occupants_) {
-    if (!unit || pinned(*unit) || gathered_early(*unit)) continue;
+    if (!unit || pinned(*unit) || progress_[*unit].gathered_next()) continue;
     if (std::find(busy.begin(), busy.end(), *unit) != busy.end()) continue;
     if (best) {
       int distance = order.distance(*unit), least = order.distance(*best);
-      if (distance < least || (distance == least && units_[*unit].last_use > units_[*best].last_use)) continue;
+      if (distance < least || (distance == least && places_[*unit].last_use > places_[*best].last_use)) continue;
     }
     best = unit;
   }

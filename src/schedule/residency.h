@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/unit_progress.h"
 
 namespace fsdp::schedule {
 
@@ -26,16 +27,17 @@ enum class FullUntil {
 class Residency {
  public:
   // `buffers` counts where units share them.
-  Residency(int units, int buffers, FullUntil full_until);
+  // The progress of the units, which outlives it.
+  Residency(std::vector<UnitProgress>& progress, int buffers, FullUntil full_until);
 
-  enum class State { Sharded, Gathering, Full };
-  State state(UnitId unit) const { return units_[unit].state; }
-  bool pinned(UnitId unit) const { return units_[unit].pins > 0; }
+  using State = UnitProgress::Full;
+  State state(UnitId unit) const { return progress_[unit].full; }
+  bool pinned(UnitId unit) const { return progress_[unit].pinned(); }
   int buffers() const { return static_cast<int>(occupants_.size()); }
 
-  void pin(UnitId unit) { ++units_[unit].pins; }
-  void unpin(UnitId unit) { --units_[unit].pins; }
-  void touch(UnitId unit) { units_[unit].last_use = ++clock_; }
+  void pin(UnitId unit) { ++progress_[unit].pins; }
+  void unpin(UnitId unit) { --progress_[unit].pins; }
+  void touch(UnitId unit) { places_[unit].last_use = ++clock_; }
 
   // Begins a gather unless the unit is full or under way. Takes a free buffer, or that of the unit whose next use is
   // farthest; where all are pinned there is one more buffer from now on.
@@ -48,29 +50,21 @@ class Residency {
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
-  void release_early(UnitId unit, Actions& actions);
-  // After a change of the unit's shard: begins a gather for the next micro-batch, only in a free buffer. One that was
-  // given up, since its shard changed before the others', stays until theirs have.
+  void give_up(UnitId unit, Actions& actions);
+  // After a change of the unit's shard: begins a gather for the next micro-batch, only in a free buffer. If the shard
+  // was stepped inside this backward, the unit stays until the others' shards have changed.
   void gather_next(UnitId unit, Actions& actions);
-  bool gathered_early(UnitId unit) const { return units_[unit].use == Use::Next; }
-  int gathered_early() const;
+  // How many units were gathered so.
+  int gathered_next() const;
   // The number of a free buffer, or of one more.
   int spare_buffer() const { return free_buffer().value_or(buffers()); }
   // `end` has come: everything goes that is full until then at most, and not pinned.
   void release_all(FullUntil end, Actions& actions);
 
  private:
-  enum class Use {
-    Now,
-    Over,  // given up
-    Next,  // gathered early
-  };
-  struct Unit {
-    State state = State::Sharded;
+  struct Place {
     int buffer = -1;
-    int pins = 0;
     uint64_t last_use = 0;
-    Use use = Use::Now;
   };
 
   void gather(UnitId unit, int buffer, bool foreseen, Actions& actions);
@@ -80,7 +74,8 @@ class Residency {
   std::optional<UnitId> farthest(const UseOrder& order, std::span<const UnitId> busy) const;
 
   FullUntil full_until_;
-  std::vector<Unit> units_;
+  std::vector<UnitProgress>& progress_;
+  std::vector<Place> places_;
   std::vector<std::optional<UnitId>> occupants_;  // of each buffer
   uint64_t clock_ = 0;
 };

@@ -7,11 +7,11 @@ namespace fsdp::schedule {
 
 Schedule::Schedule(const Limits& limits)
     : prefetch_(limits.prefetch),
-      residency_(limits.units, limits.buffers, limits.full_until),
-      reductions_(limits.units, limits.gradient_buffers),
+      progress_(limits.units),
+      residency_(progress_, limits.buffers, limits.full_until),
+      reductions_(progress_, limits.gradient_buffers),
       record_(limits.units),
-      forward_uses_(limits.units),
-      changed_(limits.units) {}
+      forward_uses_(limits.units) {}
 
 Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
@@ -158,12 +158,6 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   return actions;
 }
 
-UnitCounts Schedule::counts() const {
-  UnitCounts counts = reductions_.counts();
-  for (size_t unit = 0; unit < counts.size(); ++unit) counts[unit].changed = changed_[unit];
-  return counts;
-}
-
 Actions Schedule::reduce_next(const UnitCounts& counts) {
   Actions actions;
   reductions_.begin_next(counts, actions);
@@ -225,14 +219,15 @@ Actions Schedule::backward_abandoned() {
   return actions;
 }
 
-bool Schedule::done_with(UnitId unit) const {
-  return is_training() && mode_ == Mode::Backward && !pinned(unit) && !in_use(unit) && reductions_.complete(unit) &&
-         order().on_plan() && order().distance(unit) == UseOrder::kNever;
+bool Schedule::may_leave(UnitId unit) const {
+  const bool used_again = in_use(unit) || !order().on_plan() || order().distance(unit) != UseOrder::kNever;
+  return is_training() && mode_ == Mode::Backward && progress_[unit].may_leave(used_again);
 }
 
-Actions Schedule::release_early(UnitId unit) {
+Actions Schedule::leave(UnitId unit) {
   Actions actions;
-  residency_.release_early(unit, actions);
+  progress_[unit].shard = UnitProgress::Shard::Left;
+  residency_.give_up(unit, actions);
   record_.add(actions);
   return actions;
 }
@@ -246,17 +241,18 @@ Actions Schedule::shards_change() {
   record_.add_behind(actions);
   record_.end_step();
   ++changes_;
-  changed_.assign(changed_.size(), 0);
+  for (UnitProgress& unit : progress_) unit.shard = UnitProgress::Shard::Old;
   return actions;
 }
 
 Actions Schedule::shard_changed(UnitId unit, bool gathers) {
   Actions actions;
-  const bool early = is_training();
-  changed_[unit] = early;
-  if (!gathers || !comes_first(unit) || (early && !room_for_next())) return actions;
+  const bool inside = is_training();
+  if (inside) progress_[unit].shard = UnitProgress::Shard::Stepped;
+  const bool room = !inside || room_for_next();
+  if (!gathers || !progress_[unit].may_gather_next(comes_first(unit), room)) return actions;
   residency_.gather_next(unit, actions);
-  early ? record_.add(actions) : record_.add_to_last_step(actions);
+  inside ? record_.add(actions) : record_.add_to_last_step(actions);
   return actions;
 }
 
@@ -268,7 +264,7 @@ bool Schedule::comes_first(UnitId unit) const {
 
 // Beside all that the backward still uses.
 bool Schedule::room_for_next() const {
-  return !shares_buffers() || order().uses_fewer_than(buffers() - residency_.gathered_early());
+  return !shares_buffers() || order().uses_fewer_than(buffers() - residency_.gathered_next());
 }
 
 }  // namespace fsdp::schedule

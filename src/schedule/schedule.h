@@ -58,7 +58,7 @@ class Schedule {
   bool reduction_under_way(UnitId unit) const { return reductions_.under_way(unit); }
   void gradient_kept(UnitId unit) { reductions_.keep_late(unit); }
   // This rank's counts at the end of a backward. The ranks' largest go to `backward_ends`.
-  UnitCounts counts() const;
+  UnitCounts counts() const { return reductions_.counts(); }
   // In its midst: only the reductions that this rank has begun.
   UnitCounts counts_so_far() const { return reductions_.begun(); }
   // Given the largest counts, one of the reductions that any rank needs; empty when none is left to begin. The actions
@@ -99,26 +99,27 @@ class Schedule {
   Actions backward_abandoned();
   // True if this backward, which has gone as the last one did, has brought and reduced all gradients of the unit and
   // uses it no more.
-  bool done_with(UnitId unit) const;
-  // The unit is not full afterwards, before the end of a backward that is done with it.
-  Actions release_early(UnitId unit);
-  // Shards are about to change: nothing is full afterwards.
+  bool may_leave(UnitId unit) const;
+  // This rank reads the unit's old values no more: it is not full afterwards.
+  Actions leave(UnitId unit);
+  // Shards are about to change: nothing is full afterwards, and each unit is as before any step.
   Actions shards_change();
-  // This one has changed. Units that the next micro-batch gathers at its first use are gathered from now on, while
-  // others are being written. If there is room, this also happens before `shards_change`, in a backward that is done
-  // with the unit. Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
+  // This one has changed, inside of a backward that has left it, or after `shards_change`. Units that the next
+  // micro-batch gathers at its first use are gathered from now on, while others are being written; inside of a backward
+  // if there is room. Where buffers are shared, only if there is a plan. `gathers`: whether it may be, at this point.
   Actions shard_changed(UnitId unit, bool gathers = true);
+  const UnitProgress& progress(UnitId unit) const { return progress_[unit]; }
+  bool left_any() const { return std::ranges::any_of(progress_, &UnitProgress::left); }
+  bool stepped_any() const { return std::ranges::any_of(progress_, &UnitProgress::stepped); }
+  // The unit's gather was begun for the next micro-batch, or has been waited for. Returns whether it was so before.
+  bool set_ahead(UnitId unit, bool ahead) { return std::exchange(progress_[unit].ahead, ahead); }
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
-  // True if it was gathered before `shards_change`.
-  bool gathered_early(UnitId unit) const { return residency_.gathered_early(unit); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
   // True if the forward of this period used the unit, and did so in one go.
   bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
   // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
-  bool reduced(UnitId unit) const { return reductions_.reduced(unit); }
-  // True if it was one, with as many gradients as any backward ever brought.
-  bool complete(UnitId unit) const { return reductions_.complete(unit); }
+  bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
   const PeriodOrder& training() const { return training_; }
@@ -160,6 +161,7 @@ class Schedule {
   int prefetch_;
   PeriodOrder training_, backward_alone_;
   PassOrder evaluation_;
+  std::vector<UnitProgress> progress_;
   Residency residency_;
   Reductions reductions_;
   Record record_;
@@ -172,7 +174,6 @@ class Schedule {
   bool ran_again_ = false;         // before this operator, which does not
   std::vector<UnitId> current_;    // units of the last operator
   std::vector<int> forward_uses_;  // of each unit, in this period
-  std::vector<uint8_t> changed_;   // per unit: before the end of this backward
 };
 
 }  // namespace fsdp::schedule

@@ -126,7 +126,7 @@ void StepDriver::end_local_sums(std::string_view what) {
 
 void StepDriver::close_sum(std::string_view what) {
   end_local_sums(what);
-  sum_.close(step_.stepped_any());
+  sum_.close(schedule_.stepped_any());
 }
 
 void StepDriver::zero_grad() {
@@ -149,7 +149,7 @@ void StepDriver::step(OptimizerStep::Rule rule) {
   check(Call::Step, "a step");
   executor_.check_not_failed();
   backward_end_.reduce_local_sums();
-  sum_.close(step_.stepped_any());
+  sum_.close(schedule_.stepped_any());
   step_.step(rule);
   flags_.changed = true;
 }

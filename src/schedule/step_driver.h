@@ -100,7 +100,8 @@ class StepDriver {
   bool is_together() const { return !machine_.in_no_sync() && !agreement_.followed(); }
   bool followed() const { return agreement_.followed(); }  // some rank has no batch
   bool pieces_changed() const { return changes_.pieces_changed(); }
-  bool gathers_ahead(UnitId unit) const { return executor_.gathers_ahead(unit); }
+  // Begun for the next micro-batch, from peers, and not waited for.
+  bool gathers_ahead(UnitId unit) const { return facts_.divided() && schedule_.progress(unit).ahead; }
   const ExchangeCounts& counts() const { return executor_.counts(); }
   const Schedule& schedule() const { return schedule_; }
   // Scopes of full parameters, loads and first values move the machine themselves.

@@ -14,10 +14,10 @@ using ::testing::ElementsAre;
 // Blocks 0..L-1, of which those that the backward is done with are given up; returns them, each as often as it was.
 std::vector<UnitId> step_that_gives_up(Player& player, int blocks) {
   std::vector<UnitId> given_up;
-  const auto release_early = [&] {
+  const auto leave_all = [&] {
     for (UnitId unit = 0; unit < blocks; ++unit) {
-      if (!player.schedule.done_with(unit) || std::count(given_up.begin(), given_up.end(), unit) > 0) continue;
-      player.add(player.schedule.release_early(unit));
+      if (!player.schedule.may_leave(unit) || std::count(given_up.begin(), given_up.end(), unit) > 0) continue;
+      player.add(player.schedule.leave(unit));
       EXPECT_EQ(player.schedule.state(unit), Residency::State::Sharded);
       given_up.push_back(unit);
     }
@@ -25,9 +25,9 @@ std::vector<UnitId> step_that_gives_up(Player& player, int blocks) {
   for (UnitId block = 0; block < blocks; ++block) player.forward({block});
   for (UnitId block = blocks - 1; block >= 0; --block) {
     player.backward(block);
-    release_early();
+    leave_all();
     player.gradients(block, 2, 2);
-    release_early();
+    leave_all();
   }
   player.end_backward();
   return given_up;
@@ -57,12 +57,12 @@ TEST(Schedule, IsDoneWithAUnitThatIsUsedTwiceAfterItsLastUse) {
       player.backward(unit);
       player.gradients(unit, 2, 2);
     }
-    EXPECT_FALSE(player.schedule.done_with(3));
+    EXPECT_FALSE(player.schedule.may_leave(3));
     player.backward(3);
-    EXPECT_FALSE(player.schedule.done_with(3));
+    EXPECT_FALSE(player.schedule.may_leave(3));
     player.backward(4);
     player.gradients(4, 2, 2);  // in the buffer of unit 3
-    EXPECT_EQ(player.schedule.done_with(3), step > 0);
+    EXPECT_EQ(player.schedule.may_leave(3), step > 0);
     player.end_backward();
   }
 }
@@ -80,12 +80,12 @@ TEST(Schedule, IsNotDoneWithAUnitThatLacksAGradientOrIsUsedOffThePlan) {
   };
   player.forward({0, 1, 2, 3});
   backward(1);
-  EXPECT_FALSE(player.schedule.done_with(3));
-  EXPECT_TRUE(player.schedule.done_with(2));
+  EXPECT_FALSE(player.schedule.may_leave(3));
+  EXPECT_TRUE(player.schedule.may_leave(2));
   player.end_backward();
   player.forward({0, 1, 2, 1, 3});
   backward(2);
-  EXPECT_FALSE(player.schedule.done_with(2));
+  EXPECT_FALSE(player.schedule.may_leave(2));
   player.end_backward();
 }
 

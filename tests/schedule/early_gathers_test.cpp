@@ -16,7 +16,7 @@ constexpr int kBlocks = 6;
 std::vector<UnitId> early(const Schedule& schedule) {
   std::vector<UnitId> units;
   for (UnitId unit = 0; unit < kBlocks; ++unit) {
-    if (schedule.gathered_early(unit)) units.push_back(unit);
+    if (schedule.progress(unit).gathered_next()) units.push_back(unit);
   }
   return units;
 }
@@ -27,8 +27,8 @@ void run_changing_shards(Player& player) {
   std::vector<bool> changed(kBlocks);
   const auto change = [&] {
     for (UnitId unit = 0; unit < kBlocks; ++unit) {
-      if (changed[unit] || !player.schedule.done_with(unit)) continue;
-      player.add(player.schedule.release_early(unit));
+      if (changed[unit] || !player.schedule.may_leave(unit)) continue;
+      player.add(player.schedule.leave(unit));
       player.add(player.schedule.shard_changed(unit));
       changed[unit] = true;
     }
