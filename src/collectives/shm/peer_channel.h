@@ -1,0 +1,81 @@
+// Messages between this rank and one peer, through a ring in each direction, without the waiting.
+//
+// A message is a frame, which describes it, and its bytes. A message longer than the ring goes through it in pieces,
+// while both ranks call `advance`. Frames carry the number of the operation that their sender was in. The channel
+// leaves a frame of a later operation than this rank's in the ring, and drops a message of an earlier one. Messages
+// that come before their `receive` are kept. One thread at a time. Knows neither tensors nor LibTorch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/shm/ring.h"
+
+namespace fsdp::collectives::shm {
+
+struct Frame {
+  uint64_t operation = 0;
+  uint64_t bytes = 0;  // of the whole operation
+  uint64_t size = 0;   // of what follows
+  int64_t tag = 0;
+};
+
+// One end of a message. The channel shares it with the caller.
+struct Transfer {
+  Frame frame = {};
+  const char* from = nullptr;   // of a message that is sent; null: its bytes may have any value
+  char* to = nullptr;           // of one that is received; null: its bytes are dropped
+  std::vector<char> kept = {};  // the bytes themselves, if they have no other place
+  std::atomic<bool> aborted = false;
+  bool done = false;
+};
+
+// A peer's announcement that it has begun an operation.
+struct Announcement {
+  uint64_t operation = 0;
+  uint64_t bytes = 0;
+  std::string purpose;
+};
+
+class PeerChannel {
+ public:
+  PeerChannel(RingWriter out, RingReader in) : out_(out), in_(in) {}
+
+  std::shared_ptr<Transfer> send(const Frame& frame, const char* from);
+  std::shared_ptr<Transfer> receive(int tag, char* to, size_t size);
+  void announce(const Announcement& own);
+  const Announcement& announced() const { return announced_; }  // the peer's last one
+
+  // Moves what can be moved now, for a rank that is in `operation`. Returns whether the peer can see a change.
+  bool advance(uint64_t operation);
+  bool has_unsent() const { return !sending_.empty(); }
+
+ private:
+  bool write();
+  bool read(uint64_t operation);
+  void find_place(uint64_t operation);
+  void end_frame();
+
+  RingWriter out_;
+  RingReader in_;
+  std::deque<std::shared_ptr<Transfer>> sending_;
+  size_t put_ = 0;              // bytes of the first of them that are in the ring
+  bool has_put_frame_ = false;  // of that one
+  std::list<std::shared_ptr<Transfer>> awaited_;
+  std::list<std::shared_ptr<Transfer>> early_;  // came, or are coming, before their `receive`
+  Announcement announced_;
+  // The frame that is being read.
+  bool is_in_frame_ = false, has_place_ = false;
+  Frame frame_;
+  size_t taken_ = 0;
+  std::shared_ptr<Transfer> into_;  // null: its bytes are dropped, or those of an announcement
+  std::string purpose_;
+};
+
+}  // namespace fsdp::collectives::shm
