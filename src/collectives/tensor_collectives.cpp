@@ -51,11 +51,17 @@ bool TensorCollectives::begin(const std::string& purpose, size_t bytes, const Sh
 
 // The messages are not empty: a transport may skip empty ones, and these are to be waited for.
 void TensorCollectives::barrier() {
+  const std::string purpose = "enters a barrier";
+  if (transport_->begins_together()) {
+    Messages none;
+    begin(purpose, 0, {});
+    return transport_->wait_all(none);
+  }
   const char here = 1;
   std::vector<char> there(transport_->size());
   SharedBytes shared{kEveryRank, 1, kBarrierTag, &here};
   for (char& byte : there) shared.into.push_back(&byte);
-  begin("enters a barrier", 0, shared);
+  begin(purpose, 0, shared);
 }
 
 void TensorCollectives::all_reduce_(torch::Tensor& tensor) {
@@ -105,7 +111,9 @@ void TensorCollectives::broadcast_in_a_tree(const torch::Tensor& tensor, int sou
 }
 
 std::vector<torch::Tensor> TensorCollectives::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  const std::vector<torch::Tensor> parts = parts_around(*transport_, tensor.detach().clone());
+  const std::vector<torch::Tensor> parts = parts_around(*transport_, torch::empty_like(tensor));
+  if (tensor.numel() > 0)
+    std::memcpy(parts[transport_->rank()].mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
   SharedBytes shared = shared_by_all(tensor, parts);
   const bool at_once = facts_ == nullptr || static_cast<int64_t>(tensor.nbytes()) <= kSmallBytes;
   if (!begin(purpose, tensor.nbytes(), at_once ? shared : SharedBytes())) return {};

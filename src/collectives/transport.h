@@ -50,6 +50,8 @@ class Transport {
   virtual void begin_operation(const std::string& purpose, size_t bytes) {
     static_cast<void>(purpose), static_cast<void>(bytes);
   }
+  // True if an operation's first `wait_all` returns when all ranks have begun the operation.
+  virtual bool begins_together() const { return false; }
   // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
   virtual void wait_all(Messages& messages) {
     for (const auto& message : messages) message->wait();

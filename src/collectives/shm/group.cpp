@@ -22,23 +22,23 @@ using shm::Phase;
 using shm::PhaseScope;
 using shm::SharedMemoryTransport;
 
-// A collective. The rings live as long as the rank's memory: a peer that is late may still look at them.
+// A collective. The memory is not given back while the group lives: a peer that is late may still look at it.
 SharedMemoryTransport open_transport(shm::SharedMemoryContext& context) {
   return context.guarded(message_prefix(), "shm", [&] {
     const int size = context.ranks().size();
     shm::OwnMemory& memory = *context.memory();
-    const uint64_t own = memory.allocate(SharedMemoryTransport::bytes_of_rings(size));
-    SharedMemoryTransport::make_rings(memory.at(own), size);
+    const uint64_t own = memory.allocate(SharedMemoryTransport::bytes_for(size));
+    SharedMemoryTransport::prepare(memory.at(own), size);
     shm::Exchange& exchange = context.exchange();
     exchange.begin("connects the ranks", size);
     exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
-    std::vector<char*> rings;
+    std::vector<char*> all;
     for (int rank = 0; rank < size; ++rank) {
       uint64_t theirs = 0;
       std::memcpy(&theirs, exchange.mailbox(rank), sizeof theirs);
-      rings.push_back(context.memory_of(rank).at(theirs));
+      all.push_back(context.memory_of(rank).at(theirs));
     }
-    return SharedMemoryTransport(context.ranks(), rings);
+    return SharedMemoryTransport(context.ranks(), all);
   });
 }
 

@@ -10,7 +10,6 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-constexpr int64_t kAnnouncement = -1;  // instead of a tag
 // The reader begins with a long message when so many bytes are there.
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
@@ -33,12 +32,6 @@ void check_size(const Frame& frame, uint64_t expected) {
 std::shared_ptr<Transfer> PeerChannel::send(const Frame& frame, const char* from) {
   sending_.push_back(std::make_shared<Transfer>(frame, from));
   return sending_.back();
-}
-
-void PeerChannel::announce(const Announcement& own) {
-  const std::shared_ptr<Transfer> text = send({own.operation, own.bytes, own.purpose.size(), kAnnouncement}, nullptr);
-  text->kept.assign(own.purpose.begin(), own.purpose.end());
-  text->from = text->kept.data();
 }
 
 std::shared_ptr<Transfer> PeerChannel::receive(int tag, char* to, size_t size) {
@@ -92,7 +85,7 @@ bool PeerChannel::read(uint64_t operation) {
     }
     if (frame_.operation > operation) break;
     if (!has_place_) find_place(operation);
-    char* const to = frame_.tag == kAnnouncement ? purpose_.data() : into_ ? into_->to : nullptr;
+    char* const to = into_ ? into_->to : nullptr;
     const size_t taken = in_.take(to ? to + taken_ : nullptr, std::min<size_t>(kPieceBytes, frame_.size - taken_));
     taken_ += taken;
     if (taken_ == frame_.size) {
@@ -108,19 +101,15 @@ bool PeerChannel::read(uint64_t operation) {
 
 void PeerChannel::find_place(uint64_t operation) {
   has_place_ = true;
-  if (frame_.tag == kAnnouncement) {
-    purpose_.resize(frame_.size);
-  } else if (frame_.operation == operation) {
-    into_ = take_first(awaited_, frame_.tag);
-    if (into_) return check_size(frame_, into_->frame.size);
-    into_ = early_.emplace_back(std::make_shared<Transfer>(frame_));
-    into_->kept.resize(frame_.size);
-    into_->to = into_->kept.data();
-  }
+  if (frame_.operation < operation) return;
+  into_ = take_first(awaited_, frame_.tag);
+  if (into_) return check_size(frame_, into_->frame.size);
+  into_ = early_.emplace_back(std::make_shared<Transfer>(frame_));
+  into_->kept.resize(frame_.size);
+  into_->to = into_->kept.data();
 }
 
 void PeerChannel::end_frame() {
-  if (frame_.tag == kAnnouncement) announced_ = {frame_.operation, frame_.bytes, purpose_};
   if (into_) into_->done = true;
   into_.reset();
   is_in_frame_ = has_place_ = false;

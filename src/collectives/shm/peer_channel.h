@@ -12,7 +12,6 @@
 #include <deque>
 #include <list>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "collectives/shm/ring.h"
@@ -21,8 +20,7 @@ namespace fsdp::collectives::shm {
 
 struct Frame {
   uint64_t operation = 0;
-  uint64_t bytes = 0;  // of the whole operation
-  uint64_t size = 0;   // of what follows
+  uint64_t size = 0;  // of the bytes that follow
   int64_t tag = 0;
 };
 
@@ -36,21 +34,12 @@ struct Transfer {
   bool done = false;
 };
 
-// A peer's announcement that it has begun an operation.
-struct Announcement {
-  uint64_t operation = 0;
-  uint64_t bytes = 0;
-  std::string purpose;
-};
-
 class PeerChannel {
  public:
   PeerChannel(RingWriter out, RingReader in) : out_(out), in_(in) {}
 
   std::shared_ptr<Transfer> send(const Frame& frame, const char* from);
   std::shared_ptr<Transfer> receive(int tag, char* to, size_t size);
-  void announce(const Announcement& own);
-  const Announcement& announced() const { return announced_; }  // the peer's last one
 
   // Moves what can be moved now, for a rank that is in `operation`. Returns whether the peer can see a change.
   bool advance(uint64_t operation);
@@ -69,13 +58,11 @@ class PeerChannel {
   bool has_put_frame_ = false;  // of that one
   std::list<std::shared_ptr<Transfer>> awaited_;
   std::list<std::shared_ptr<Transfer>> early_;  // came, or are coming, before their `receive`
-  Announcement announced_;
   // The frame that is being read.
   bool is_in_frame_ = false, has_place_ = false;
   Frame frame_;
   size_t taken_ = 0;
-  std::shared_ptr<Transfer> into_;  // null: its bytes are dropped, or those of an announcement
-  std::string purpose_;
+  std::shared_ptr<Transfer> into_;  // null: its bytes are dropped
 };
 
 }  // namespace fsdp::collectives::shm

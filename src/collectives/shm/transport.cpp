@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -22,7 +23,10 @@ size_t capacity_for(int ranks) {
   return std::clamp(share, kLeastRingBytes, kMostRingBytes);
 }
 
-char* ring_to(int peer, char* rings, int ranks) { return rings + peer * bytes_of_ring(capacity_for(ranks)); }
+// In the memory that one rank writes.
+char* ring_to(int peer, char* memory, int ranks) {
+  return memory + sizeof(BegunOperations) + peer * bytes_of_ring(capacity_for(ranks));
+}
 
 }  // namespace
 
@@ -46,26 +50,30 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   int peer_;
 };
 
-size_t SharedMemoryTransport::bytes_of_rings(int ranks) { return ranks * bytes_of_ring(capacity_for(ranks)); }
+size_t SharedMemoryTransport::bytes_for(int ranks) {
+  return sizeof(BegunOperations) + ranks * bytes_of_ring(capacity_for(ranks));
+}
 
-void SharedMemoryTransport::make_rings(char* memory, int ranks) {
+void SharedMemoryTransport::prepare(char* memory, int ranks) {
+  new (memory) BegunOperations;
   for (int peer = 0; peer < ranks; ++peer) new (ring_to(peer, memory, ranks)) RingCounters;
 }
 
-SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& rings) : ranks_(&ranks) {
+SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory) : ranks_(&ranks) {
   const size_t capacity = capacity_for(size());
+  for (char* each : memory) begun_.push_back(reinterpret_cast<BegunOperations*>(each));
   channels_.resize(size());
   for (int peer : peers()) {
-    channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring_to(peer, rings[rank()], size()), capacity),
-                                                    RingReader(ring_to(rank(), rings[peer], size()), capacity));
+    channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring_to(peer, memory[rank()], size()), capacity),
+                                                    RingReader(ring_to(rank(), memory[peer], size()), capacity));
   }
 }
 
 std::unique_ptr<Message> SharedMemoryTransport::send(const void* bytes, size_t size, int peer, int tag) {
-  const Frame frame{own_.operation, own_.bytes, size, tag};
+  const Frame frame{operation_, size, tag};
   auto message =
       std::make_unique<OwnMessage>(*this, channel_of(peer).send(frame, static_cast<const char*>(bytes)), peer);
-  if (channel_of(peer).advance(own_.operation)) ranks_->ring();
+  if (channel_of(peer).advance(operation_)) ranks_->ring();
   return message;
 }
 
@@ -74,12 +82,18 @@ std::unique_ptr<Message> SharedMemoryTransport::receive(void* bytes, size_t size
 }
 
 void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t bytes) {
-  own_ = {own_.operation + 1, bytes, purpose.substr(0, kPurposeBytes - 1)};
-  for (int peer : peers()) channel_of(peer).announce(own_);
+  ++operation_;
+  purpose_ = purpose.substr(0, kPurposeBytes - 1);
+  BegunOperations& own = *begun_[rank()];
+  BegunOperation& operation = own.latest[operation_ % 2];
+  operation.bytes = bytes;
+  std::strcpy(operation.purpose, purpose_.c_str());
+  own.number.set(operation_);
+  ranks_->ring();
 }
 
 void SharedMemoryTransport::wait_all(Messages& messages) {
-  ranks_->wait(ranks_->peers(), own_.purpose, [&](int peer) {
+  ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
     advance(peer);
     return has_begun(peer) && std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
              const auto& own = static_cast<const OwnMessage&>(*message);
@@ -95,35 +109,34 @@ void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
     return transfer.done;
   };
   const auto is_aborted = [&] { return transfer.aborted.load(); };
-  if (ranks_->wait_unless({&peer, 1}, own_.purpose, is_over, is_aborted)) return;
+  if (ranks_->wait_unless({&peer, 1}, purpose_, is_over, is_aborted)) return;
   transfer.aborted = false;
   throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(peer)), peer);
 }
 
 // Also what other peers wait for in their turn.
 void SharedMemoryTransport::advance(int peer) {
-  bool changed = channel_of(peer).advance(own_.operation);
+  bool changed = channel_of(peer).advance(operation_);
   for (const auto& channel : channels_) {
-    if (channel && channel->has_unsent()) changed |= channel->advance(own_.operation);
+    if (channel && channel->has_unsent()) changed |= channel->advance(operation_);
   }
   if (changed) ranks_->ring();
   check_same(peer);
 }
 
-bool SharedMemoryTransport::has_begun(int peer) { return channel_of(peer).announced().operation == own_.operation; }
-
-void SharedMemoryTransport::check_same(int peer) {
-  const Announcement& theirs = channel_of(peer).announced();
-  const bool is_of_this = own_.operation > 0 && theirs.operation == own_.operation;
-  if (!is_of_this || (theirs.bytes == own_.bytes && theirs.purpose == own_.purpose)) return;
-  auto described = [&](const Announcement& announced) {
-    return theirs.bytes == own_.bytes ? announced.purpose
-                                      : fmt::format("{} with {} bytes", announced.purpose, announced.bytes);
+void SharedMemoryTransport::check_same(int peer) const {
+  if (operation_ == 0 || !has_begun(peer)) return;
+  const size_t place = operation_ % 2;
+  const BegunOperation &theirs = begun_[peer]->latest[place], &own = begun_[rank()]->latest[place];
+  if (theirs.bytes == own.bytes && purpose_ == theirs.purpose) return;
+  auto described = [&](const BegunOperation& operation) {
+    return theirs.bytes == own.bytes ? operation.purpose
+                                     : fmt::format("{} with {} bytes", operation.purpose, operation.bytes);
   };
   throw WaitFailure(
       WaitFailure::Kind::Diverged,
-      divergence_text({ranks_->name_of(peer), described(theirs)}, {ranks_->name_of(rank()), described(own_)},
-                      fmt::format(" (operation {} of this group)", own_.operation)),
+      divergence_text({ranks_->name_of(peer), described(theirs)}, {ranks_->name_of(rank()), described(own)},
+                      fmt::format(" (operation {} of this group)", operation_)),
       peer);
 }
 
