@@ -1,6 +1,7 @@
 #include "collectives/tensor_collectives.h"
 
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "collectives/all_reduce.h"
@@ -32,6 +33,17 @@ std::vector<torch::Tensor> parts_around(const Transport& transport, const torch:
   for (int rank = 0; rank < transport.size(); ++rank)
     parts.push_back(rank == transport.rank() ? own : torch::empty_like(own));
   return parts;
+}
+
+// The sum of the parts, of which `own` is one; the others may have any value afterwards.
+void sum_in_place(const torch::Tensor& own, const std::vector<torch::Tensor>& parts) {
+  torch::Tensor sum = parts[0];
+  if (at::isReducedFloatingType(sum.scalar_type())) {
+    sum = sum_in_order(parts);
+  } else {
+    for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i]);
+  }
+  if (!sum.is_same(own)) own.copy_(sum);
 }
 
 }  // namespace
@@ -73,7 +85,7 @@ void TensorCollectives::all_reduce_(torch::Tensor& tensor) {
     return;
   }
   const std::vector<torch::Tensor> parts = parts_around(*transport_, flat);
-  if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) flat.copy_(sum_in_order(parts));
+  if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) sum_in_place(flat, parts);
 }
 
 void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
@@ -84,11 +96,11 @@ void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
     return;
   }
   // The tensor keeps its values if the facts differ.
-  std::vector<char> arrived(transport_->rank() == source ? 0 : bytes);
+  const bool receives = transport_->rank() != source && bytes > 0;
+  const auto arrived = receives ? std::make_unique_for_overwrite<char[]>(bytes) : nullptr;
   const SharedBytes shared{source, bytes, share_tag(bytes), tensor.const_data_ptr(),
-                           std::vector<void*>(transport_->size(), arrived.data())};
-  if (begin(kBroadcast, bytes, shared) && !arrived.empty())
-    std::memcpy(tensor.mutable_data_ptr(), arrived.data(), bytes);
+                           std::vector<void*>(transport_->size(), arrived.get())};
+  if (begin(kBroadcast, bytes, shared) && receives) std::memcpy(tensor.mutable_data_ptr(), arrived.get(), bytes);
 }
 
 // Binomial: in each round, every rank that has the values gives them to one that has not.

@@ -13,7 +13,7 @@ namespace {
 // The reader begins with a long message when so many bytes are there.
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-std::shared_ptr<Transfer> take_first(std::list<std::shared_ptr<Transfer>>& transfers, int64_t tag) {
+std::shared_ptr<Transfer> take_first(std::vector<std::shared_ptr<Transfer>>& transfers, int64_t tag) {
   const auto found = std::find_if(transfers.begin(), transfers.end(),
                                   [&](const std::shared_ptr<Transfer>& one) { return one->frame.tag == tag; });
   if (found == transfers.end()) return nullptr;
@@ -30,6 +30,7 @@ void check_size(const Frame& frame, uint64_t expected) {
 }  // namespace
 
 std::shared_ptr<Transfer> PeerChannel::send(const Frame& frame, const char* from) {
+  ++unsent_;
   sending_.push_back(std::make_shared<Transfer>(frame, from));
   return sending_.back();
 }
@@ -45,7 +46,7 @@ std::shared_ptr<Transfer> PeerChannel::receive(int tag, char* to, size_t size) {
   return awaited_.back();
 }
 
-bool PeerChannel::advance(uint64_t operation) {
+bool PeerChannel::advance_both(uint64_t operation) {
   const bool has_written = write();
   return read(operation) || has_written;
 }
@@ -69,6 +70,8 @@ bool PeerChannel::write() {
     }
     first.done = true;
     sending_.pop_front();
+    --unsent_;
+    ++ended_;
     put_ = 0;
     has_put_frame_ = false;
   }
@@ -111,6 +114,7 @@ void PeerChannel::find_place(uint64_t operation) {
 
 void PeerChannel::end_frame() {
   if (into_) into_->done = true;
+  ++ended_;
   into_.reset();
   is_in_frame_ = has_place_ = false;
   taken_ = 0;

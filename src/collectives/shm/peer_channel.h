@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <memory>
 #include <vector>
 
@@ -42,10 +41,13 @@ class PeerChannel {
   std::shared_ptr<Transfer> receive(int tag, char* to, size_t size);
 
   // Moves what can be moved now, for a rank that is in `operation`. Returns whether the peer can see a change.
-  bool advance(uint64_t operation);
-  bool has_unsent() const { return !sending_.empty(); }
+  bool advance(uint64_t operation) { return (has_unsent() || has_unread()) && advance_both(operation); }
+  bool has_unsent() const { return unsent_ > 0; }
+  uint64_t ended() const { return ended_; }  // how many transfers are done
 
  private:
+  bool has_unread() const { return is_in_frame_ || in_.filled() > 0; }
+  bool advance_both(uint64_t operation);
   bool write();
   bool read(uint64_t operation);
   void find_place(uint64_t operation);
@@ -53,11 +55,13 @@ class PeerChannel {
 
   RingWriter out_;
   RingReader in_;
-  std::deque<std::shared_ptr<Transfer>> sending_;
-  size_t put_ = 0;              // bytes of the first of them that are in the ring
-  bool has_put_frame_ = false;  // of that one
-  std::list<std::shared_ptr<Transfer>> awaited_;
-  std::list<std::shared_ptr<Transfer>> early_;  // came, or are coming, before their `receive`
+  uint64_t ended_ = 0;
+  size_t unsent_ = 0;
+  std::deque<std::shared_ptr<Transfer>> sending_;  // so many
+  size_t put_ = 0;                                 // bytes of the first of them that are in the ring
+  bool has_put_frame_ = false;                     // of that one
+  std::vector<std::shared_ptr<Transfer>> awaited_;
+  std::vector<std::shared_ptr<Transfer>> early_;  // came, or are coming, before their `receive`
   // The frame that is being read.
   bool is_in_frame_ = false, has_place_ = false;
   Frame frame_;

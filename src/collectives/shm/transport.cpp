@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -16,7 +17,9 @@ namespace {
 
 // The rings of one rank have so many bytes together, within the limits of one ring.
 constexpr size_t kRingsBytes = size_t{1} << 20;
-constexpr size_t kLeastRingBytes = size_t{16} << 10, kMostRingBytes = size_t{256} << 10;
+constexpr size_t kLeastRingBytes = size_t{16} << 10, kMostRingBytes = size_t{512} << 10;
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 size_t capacity_for(int ranks) {
   const size_t share = std::bit_floor(kRingsBytes / static_cast<size_t>(std::max(ranks - 1, 1)));
@@ -63,6 +66,7 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
   const size_t capacity = capacity_for(size());
   for (char* each : memory) begun_.push_back(reinterpret_cast<BegunOperations*>(each));
   channels_.resize(size());
+  compared_.resize(size());
   for (int peer : peers()) {
     channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring_to(peer, memory[rank()], size()), capacity),
                                                     RingReader(ring_to(rank(), memory[peer], size()), capacity));
@@ -92,20 +96,29 @@ void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t b
   ranks_->ring();
 }
 
+// Asked often: it looks at the messages again only when some have ended. A peer that has not begun the operation takes
+// and sends nothing of it.
 void SharedMemoryTransport::wait_all(Messages& messages) {
-  ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
-    advance(peer);
-    return has_begun(peer) && std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
-             const auto& own = static_cast<const OwnMessage&>(*message);
-             return own.peer() != peer || own.is_over();
-           });
+  looked_at_.assign(size(), kNever);
+  are_over_.assign(size(), false);
+  ranks_->wait(ranks_->peers(), purpose_, [&](int peer) -> bool {
+    if (!has_begun_the_same(peer)) return false;
+    PeerChannel& channel = channel_of(peer);
+    if (channel.advance(operation_)) ranks_->ring();
+    if (std::exchange(looked_at_[peer], channel.ended()) == channel.ended()) return are_over_[peer];
+    are_over_[peer] = std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
+      const auto& own = static_cast<const OwnMessage&>(*message);
+      return own.peer() != peer || own.is_over();
+    });
+    return are_over_[peer];
   });
   messages.clear();
 }
 
 void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
   const auto is_over = [&](int) {
-    advance(peer);
+    advance_all();
+    has_begun_the_same(peer);
     return transfer.done;
   };
   const auto is_aborted = [&] { return transfer.aborted.load(); };
@@ -115,17 +128,21 @@ void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
 }
 
 // Also what other peers wait for in their turn.
-void SharedMemoryTransport::advance(int peer) {
-  bool changed = channel_of(peer).advance(operation_);
-  for (const auto& channel : channels_) {
-    if (channel && channel->has_unsent()) changed |= channel->advance(operation_);
-  }
+void SharedMemoryTransport::advance_all() {
+  bool changed = false;
+  for (const auto& channel : channels_) changed |= channel && channel->advance(operation_);
   if (changed) ranks_->ring();
+}
+
+bool SharedMemoryTransport::has_begun_the_same(int peer) {
+  if (compared_[peer] == operation_) return true;
+  if (begun_[peer]->number.get() < operation_) return false;
   check_same(peer);
+  compared_[peer] = operation_;
+  return true;
 }
 
 void SharedMemoryTransport::check_same(int peer) const {
-  if (operation_ == 0 || !has_begun(peer)) return;
   const size_t place = operation_ % 2;
   const BegunOperation &theirs = begun_[peer]->latest[place], &own = begun_[rank()]->latest[place];
   if (theirs.bytes == own.bytes && purpose_ == theirs.purpose) return;

@@ -52,14 +52,19 @@ class SharedMemoryTransport final : public Transport {
 
   PeerChannel& channel_of(int peer) { return *channels_[peer]; }
   void wait(Transfer& transfer, int peer);
-  void advance(int peer);
-  bool has_begun(int peer) const { return begun_[peer]->number.get() >= operation_; }
+  void advance_all();
+  // A peer's operation is compared with this rank's once.
+  bool has_begun_the_same(int peer);
   void check_same(int peer) const;
 
   Ranks* ranks_;
   std::vector<std::unique_ptr<PeerChannel>> channels_;  // by rank; null for this one
   std::vector<BegunOperations*> begun_;                 // by rank
   uint64_t operation_ = 0;
+  std::vector<uint64_t> compared_;  // by rank: the operation that was compared last
+  // In wait_all, by rank: whether its messages are over, and how many transfers had ended when they were looked at.
+  std::vector<bool> are_over_;
+  std::vector<uint64_t> looked_at_;
   std::string purpose_ = "exchanges messages";
 };
 
