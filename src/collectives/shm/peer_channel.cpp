@@ -13,15 +13,6 @@ namespace {
 // The reader begins with a long message when so many bytes are there.
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-std::shared_ptr<Transfer> take_first(std::vector<std::shared_ptr<Transfer>>& transfers, int64_t tag) {
-  const auto found = std::find_if(transfers.begin(), transfers.end(),
-                                  [&](const std::shared_ptr<Transfer>& one) { return one->frame.tag == tag; });
-  if (found == transfers.end()) return nullptr;
-  std::shared_ptr<Transfer> first = std::move(*found);
-  transfers.erase(found);
-  return first;
-}
-
 void check_size(const Frame& frame, uint64_t expected) {
   FSDP_INVARIANT(frame.size == expected, "a message of tag {} has {} bytes, expected {}", frame.tag, frame.size,
                  expected);
@@ -29,21 +20,34 @@ void check_size(const Frame& frame, uint64_t expected) {
 
 }  // namespace
 
-std::shared_ptr<Transfer> PeerChannel::send(const Frame& frame, const char* from) {
-  ++unsent_;
-  sending_.push_back(std::make_shared<Transfer>(frame, from));
-  return sending_.back();
+void PeerChannel::send(Transfer& transfer, const Frame& frame, const char* from) {
+  transfer.frame = frame;
+  transfer.from = from;
+  sending_.push_back(&transfer);
 }
 
-std::shared_ptr<Transfer> PeerChannel::receive(int tag, char* to, size_t size) {
-  if (std::shared_ptr<Transfer> early = take_first(early_, tag)) {
-    check_size(early->frame, size);
-    early->to = to;
-    if (const size_t here = early->done ? size : taken_; here > 0) std::memcpy(to, early->kept.data(), here);
-    return early;
-  }
-  awaited_.push_back(std::make_shared<Transfer>(Frame{.size = size, .tag = tag}, nullptr, to));
-  return awaited_.back();
+void PeerChannel::receive(Transfer& transfer, int tag, char* to, size_t size) {
+  transfer.frame = {.size = size, .tag = tag};
+  transfer.to = to;
+  const auto found = std::find_if(early_.begin(), early_.end(),
+                                  [&](const std::unique_ptr<Early>& one) { return one->transfer.frame.tag == tag; });
+  if (found == early_.end()) return awaited_.push_back(&transfer);
+  const std::unique_ptr<Early> early = std::move(*found);
+  early_.erase(found);
+  check_size(early->transfer.frame, size);
+  transfer.done = early->transfer.done;
+  if (!transfer.done) into_ = &transfer;
+  if (const size_t here = transfer.done ? size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
+}
+
+void PeerChannel::give_up(const Transfer& transfer) {
+  given_up_.push_back(std::make_unique<Transfer>(transfer.frame));
+  const auto replace = [&](Transfer*& place) {
+    if (place == &transfer) place = given_up_.back().get();
+  };
+  std::for_each(sending_.begin(), sending_.end(), replace);
+  std::for_each(awaited_.begin(), awaited_.end(), replace);
+  replace(into_);
 }
 
 bool PeerChannel::advance_both(uint64_t operation) {
@@ -69,8 +73,7 @@ bool PeerChannel::write() {
       continue;
     }
     first.done = true;
-    sending_.pop_front();
-    --unsent_;
+    sending_.erase(sending_.begin());
     ++ended_;
     put_ = 0;
     has_put_frame_ = false;
@@ -105,17 +108,24 @@ bool PeerChannel::read(uint64_t operation) {
 void PeerChannel::find_place(uint64_t operation) {
   has_place_ = true;
   if (frame_.operation < operation) return;
-  into_ = take_first(awaited_, frame_.tag);
-  if (into_) return check_size(frame_, into_->frame.size);
-  into_ = early_.emplace_back(std::make_shared<Transfer>(frame_));
-  into_->kept.resize(frame_.size);
-  into_->to = into_->kept.data();
+  const auto found =
+      std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) { return one->frame.tag == frame_.tag; });
+  if (found != awaited_.end()) {
+    into_ = *found;
+    awaited_.erase(found);
+    return check_size(frame_, into_->frame.size);
+  }
+  Early& early = *early_.emplace_back(std::make_unique<Early>());
+  early.transfer.frame = frame_;
+  early.bytes.resize(frame_.size);
+  early.transfer.to = early.bytes.data();
+  into_ = &early.transfer;
 }
 
 void PeerChannel::end_frame() {
   if (into_) into_->done = true;
   ++ended_;
-  into_.reset();
+  into_ = nullptr;
   is_in_frame_ = has_place_ = false;
   taken_ = 0;
 }

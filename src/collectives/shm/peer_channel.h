@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -23,12 +22,11 @@ struct Frame {
   int64_t tag = 0;
 };
 
-// One end of a message. The channel shares it with the caller.
+// One end of a message: the caller's, who leaves it where it is until it is done or given up.
 struct Transfer {
   Frame frame = {};
-  const char* from = nullptr;   // of a message that is sent; null: its bytes may have any value
-  char* to = nullptr;           // of one that is received; null: its bytes are dropped
-  std::vector<char> kept = {};  // the bytes themselves, if they have no other place
+  const char* from = nullptr;  // of a message that is sent; null: its bytes may have any value
+  char* to = nullptr;          // of one that is received; null: its bytes are dropped
   std::atomic<bool> aborted = false;
   bool done = false;
 };
@@ -37,15 +35,24 @@ class PeerChannel {
  public:
   PeerChannel(RingWriter out, RingReader in) : out_(out), in_(in) {}
 
-  std::shared_ptr<Transfer> send(const Frame& frame, const char* from);
-  std::shared_ptr<Transfer> receive(int tag, char* to, size_t size);
+  // Both begin `transfer`, which is new.
+  void send(Transfer& transfer, const Frame& frame, const char* from);
+  void receive(Transfer& transfer, int tag, char* to, size_t size);
+  // Forgets the transfer and its bytes. The message itself goes its way.
+  void give_up(const Transfer& transfer);
 
   // Moves what can be moved now, for a rank that is in `operation`. Returns whether the peer can see a change.
   bool advance(uint64_t operation) { return (has_unsent() || has_unread()) && advance_both(operation); }
-  bool has_unsent() const { return unsent_ > 0; }
+  bool has_unsent() const { return !sending_.empty(); }
   uint64_t ended() const { return ended_; }  // how many transfers are done
 
  private:
+  // A message that came, or is coming, before its `receive`.
+  struct Early {
+    Transfer transfer;
+    std::vector<char> bytes;
+  };
+
   bool has_unread() const { return is_in_frame_ || in_.filled() > 0; }
   bool advance_both(uint64_t operation);
   bool write();
@@ -56,17 +63,17 @@ class PeerChannel {
   RingWriter out_;
   RingReader in_;
   uint64_t ended_ = 0;
-  size_t unsent_ = 0;
-  std::deque<std::shared_ptr<Transfer>> sending_;  // so many
-  size_t put_ = 0;                                 // bytes of the first of them that are in the ring
-  bool has_put_frame_ = false;                     // of that one
-  std::vector<std::shared_ptr<Transfer>> awaited_;
-  std::vector<std::shared_ptr<Transfer>> early_;  // came, or are coming, before their `receive`
+  std::vector<Transfer*> sending_;  // in their order
+  size_t put_ = 0;                  // bytes of the first of them that are in the ring
+  bool has_put_frame_ = false;      // of that one
+  std::vector<Transfer*> awaited_;
+  std::vector<std::unique_ptr<Early>> early_;
+  std::vector<std::unique_ptr<Transfer>> given_up_;  // in the places of those
   // The frame that is being read.
   bool is_in_frame_ = false, has_place_ = false;
   Frame frame_;
   size_t taken_ = 0;
-  std::shared_ptr<Transfer> into_;  // null: its bytes are dropped
+  Transfer* into_ = nullptr;  // null: its bytes are dropped
 };
 
 }  // namespace fsdp::collectives::shm

@@ -33,23 +33,21 @@ char* ring_to(int peer, char* memory, int ranks) {
 
 }  // namespace
 
-// Destroying it leaves the rest of its bytes alone.
 class SharedMemoryTransport::OwnMessage final : public Message {
  public:
-  OwnMessage(SharedMemoryTransport& transport, std::shared_ptr<Transfer> transfer, int peer)
-      : transport_(transport), transfer_(std::move(transfer)), peer_(peer) {}
+  OwnMessage(SharedMemoryTransport& transport, int peer) : transport_(transport), peer_(peer) {}
   ~OwnMessage() override {
-    transfer_->from = nullptr;
-    transfer_->to = nullptr;
+    if (!transfer_.done) transport_.channel_of(peer_).give_up(transfer_);
   }
-  void wait() override { transport_.wait(*transfer_, peer_); }
-  void abort() override { transfer_->aborted = true; }
+  void wait() override { transport_.wait(transfer_, peer_); }
+  void abort() override { transfer_.aborted = true; }
+  Transfer& transfer() { return transfer_; }
   int peer() const { return peer_; }
-  bool is_over() const { return transfer_->done; }
+  bool is_over() const { return transfer_.done; }
 
  private:
   SharedMemoryTransport& transport_;
-  std::shared_ptr<Transfer> transfer_;
+  Transfer transfer_;
   int peer_;
 };
 
@@ -74,15 +72,17 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
 }
 
 std::unique_ptr<Message> SharedMemoryTransport::send(const void* bytes, size_t size, int peer, int tag) {
-  const Frame frame{operation_, size, tag};
-  auto message =
-      std::make_unique<OwnMessage>(*this, channel_of(peer).send(frame, static_cast<const char*>(bytes)), peer);
-  if (channel_of(peer).advance(operation_)) ranks_->ring();
+  auto message = std::make_unique<OwnMessage>(*this, peer);
+  PeerChannel& channel = channel_of(peer);
+  channel.send(message->transfer(), {operation_, size, tag}, static_cast<const char*>(bytes));
+  if (channel.advance(operation_)) ranks_->ring();
   return message;
 }
 
 std::unique_ptr<Message> SharedMemoryTransport::receive(void* bytes, size_t size, int peer, int tag) {
-  return std::make_unique<OwnMessage>(*this, channel_of(peer).receive(tag, static_cast<char*>(bytes), size), peer);
+  auto message = std::make_unique<OwnMessage>(*this, peer);
+  channel_of(peer).receive(message->transfer(), tag, static_cast<char*>(bytes), size);
+  return message;
 }
 
 void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t bytes) {
