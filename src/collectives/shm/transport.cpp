@@ -26,10 +26,12 @@ size_t capacity_for(int ranks) {
   return std::clamp(share, kLeastRingBytes, kMostRingBytes);
 }
 
-// In the memory that one rank writes.
-char* ring_to(int peer, char* memory, int ranks) {
-  return memory + sizeof(BegunOperations) + peer * bytes_of_ring(capacity_for(ranks));
+// In the memory that one rank writes: its rings lie in the order of its peers' numbers.
+char* ring_at(int place, char* memory, int ranks) {
+  return memory + sizeof(BegunOperations) + place * bytes_of_ring(capacity_for(ranks));
 }
+
+int place_among_peers(int rank, int of) { return rank < of ? rank : rank - 1; }
 
 }  // namespace
 
@@ -52,12 +54,12 @@ class SharedMemoryTransport::OwnMessage final : public Message {
 };
 
 size_t SharedMemoryTransport::bytes_for(int ranks) {
-  return sizeof(BegunOperations) + ranks * bytes_of_ring(capacity_for(ranks));
+  return sizeof(BegunOperations) + (ranks - 1) * bytes_of_ring(capacity_for(ranks));
 }
 
 void SharedMemoryTransport::prepare(char* memory, int ranks) {
   new (memory) BegunOperations;
-  for (int peer = 0; peer < ranks; ++peer) new (ring_to(peer, memory, ranks)) RingCounters;
+  for (int place = 0; place < ranks - 1; ++place) new (ring_at(place, memory, ranks)) RingCounters;
 }
 
 SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory) : ranks_(&ranks) {
@@ -65,9 +67,10 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
   for (char* each : memory) begun_.push_back(reinterpret_cast<BegunOperations*>(each));
   channels_.resize(size());
   compared_.resize(size());
+  const auto ring = [&](int from, int to) { return ring_at(place_among_peers(to, from), memory[from], size()); };
   for (int peer : peers()) {
-    channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring_to(peer, memory[rank()], size()), capacity),
-                                                    RingReader(ring_to(rank(), memory[peer], size()), capacity));
+    channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring(rank(), peer), capacity),
+                                                    RingReader(ring(peer, rank()), capacity));
   }
 }
 
