@@ -1,8 +1,7 @@
 // A group over point-to-point messages: the collectives of a backend that offers no more than a Transport.
 //
-// One thread at a time. Owns the transport, together with the units that it opened. Every rank hears from every other
-// directly, so that a failure names the rank that is missing and not one that waits for it in its turn. The first
-// failure poisons the group and its units. Destroying it runs no collective.
+// One thread at a time. Owns the transport, together with the units that it opened. The first failure poisons the group
+// and its units. Destroying it runs no collective.
 #pragma once
 
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/tensor_collectives.h"
 #include "collectives/wire.h"
 
 namespace fsdp::collectives {
@@ -21,13 +21,14 @@ class ExchangeGroup final : public Group {
   explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board = {},
                          std::vector<int> world_ranks = {})
       : ExchangeGroup(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
-  explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
+  explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)), collectives_(*wire_) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
   void note_call(const WorldCall* call) override { wire_->note_call(call); }
 
+  void compare(CallFacts* facts) override { collectives_.compare(facts); }
   void barrier() override;
   void all_reduce_(torch::Tensor& tensor) override;
   void broadcast_(torch::Tensor& tensor, int source) override;
@@ -35,6 +36,7 @@ class ExchangeGroup final : public Group {
 
  private:
   std::shared_ptr<Wire> wire_;
+  TensorCollectives collectives_;
 };
 
 }  // namespace fsdp::collectives

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/exchange_terms.h"
+#include "collectives/call_facts.h"
 #include "collectives/world_calls.h"
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
@@ -165,6 +166,9 @@ class Group {
   // If another thread uses this group, nothing happens.
   virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
+  // The next operation on tensors also compares these facts, without an exchange of its own; null: it compares none. If
+  // they differ, it changes no tensor, and an all_gather returns none.
+  virtual void compare(CallFacts* facts) { static_cast<void>(facts); }
   virtual void barrier() = 0;
   virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32
   virtual void broadcast_(torch::Tensor& tensor, int source) = 0;  // contiguous

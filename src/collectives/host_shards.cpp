@@ -210,6 +210,7 @@ class HostShardGroup final : public Group {
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 
   void note_call(const WorldCall* call) override { host_->note_call(call); }
+  void compare(CallFacts* facts) override { host_->compare(facts); }
   void barrier() override {
     HostShardUnit::begin_all(*copies_);
     host_->barrier();

@@ -144,6 +144,7 @@ class StagedGroup final : public Group {
   }
 
   void note_call(const WorldCall* call) override { host_->note_call(call); }
+  void compare(CallFacts* facts) override { host_->compare(facts); }
   void barrier() override { host_->barrier(); }
   void all_reduce_(torch::Tensor& tensor) override {
     in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });

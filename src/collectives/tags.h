@@ -7,31 +7,34 @@
 
 namespace fsdp::collectives {
 
-// A group's own collectives. All-gathers have several tags, by their length: those of ranks that make different calls
-// must not match, as a transport may end the process then.
-inline constexpr int kLengths = 4096;
+// A group's own collectives. Bytes that ranks share have several tags, by their length: those of ranks that make
+// different calls must not match, as a transport may end the process then. Small lengths have a tag each.
+inline constexpr size_t kExactLengths = 64 << 10;
+inline constexpr int kLengths = kExactLengths + 1;
 enum GroupTag : int {
   kBarrierTag,
   kBroadcastTag,
   kPartTag,
   kSumTag,
-  kAllGatherTag,
-  kGroupTags = kAllGatherTag + kLengths
+  kFactsTag,
+  kShareTag,
+  kGroupTags = kShareTag + kLengths
 };
 
-constexpr int all_gather_tag(size_t bytes) {
-  return kAllGatherTag + static_cast<int>((bytes ^ bytes >> 12 ^ bytes >> 24) % kLengths);
+constexpr int share_tag(size_t bytes) {
+  return kShareTag + static_cast<int>(bytes <= kExactLengths ? bytes : (bytes ^ bytes >> 16 ^ bytes >> 32) % kLengths);
 }
 
 // A unit's.
 enum class UnitMessage : int { Gather, Slice, Flags, Sum, Kinds };
 
 inline constexpr int kLayouts = 4096;             // numbers of gradient layouts
-inline constexpr int kMostUnits = (1 << 17) - 2;  // with which tags are positive
+inline constexpr int kMostUnits = (1 << 17) - 5;  // with which tags are positive
 
 constexpr int tag_of(int unit, UnitMessage kind, int layout = 0) {
   return kGroupTags + (unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind)) * kLayouts + layout;
 }
+static_assert(tag_of(kMostUnits - 1, UnitMessage::Sum, kLayouts - 1) > 0);
 
 // Messages whose length is decided by which parameters are `wanted` must not match where ranks want different ones: a
 // transport may end the process then. So they carry this number, and the ranks find out by their flags. (FNV-1a.)

@@ -1,4 +1,5 @@
-// Point-to-point messages between the ranks of a group: what a network library has to offer for `exchange_group`.
+// Point-to-point messages between the ranks of a group, on which the operations of the whole group are built
+// (tensor_collectives.h).
 //
 // Messages between two ranks match by tag, and in order among equal tags. Nothing is copied: the bytes stay where they
 // are until the message's `wait` returns. Destroying a message that was not waited for leaves its bytes alone from then
@@ -43,6 +44,26 @@ class Transport {
   // `size` may be 0. Both throw TransportFailure when the peer is known to be gone.
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;
+
+  // This rank begins an operation of the whole group, which every rank begins at the same place in its order.
+  // `purpose` follows "rank 1 " in messages; it and `bytes` are the same on every rank. A transport may compare them.
+  virtual void begin_operation(const std::string& purpose, size_t bytes) {
+    static_cast<void>(purpose), static_cast<void>(bytes);
+  }
+  // True if an operation's first `wait_all` returns when all ranks have begun the operation.
+  virtual bool begins_together() const { return false; }
+  // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
+  virtual void wait_all(Messages& messages) {
+    for (const auto& message : messages) message->wait();
+    messages.clear();
+  }
+
+  // All other ranks, starting behind this one so that not all talk to rank 0 first.
+  std::vector<int> peers() const {
+    std::vector<int> peers;
+    for (int i = 1; i < size(); ++i) peers.push_back((rank() + i) % size());
+    return peers;
+  }
 };
 
 }  // namespace fsdp::collectives

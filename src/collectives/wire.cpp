@@ -19,12 +19,6 @@ Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> bo
   if (board) watchdog_.emplace(std::move(board), rank(), std::move(names), std::move(calls));
 }
 
-std::vector<int> Wire::peers() const {
-  std::vector<int> peers;
-  for (int i = 1; i < size(); ++i) peers.push_back((rank() + i) % size());
-  return peers;
-}
-
 void Wire::begins(std::string operation, Among among) {
   if (watchdog_) watchdog_->begins(std::move(operation), among);
 }

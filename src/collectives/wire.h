@@ -1,4 +1,4 @@
-// A transport that remembers its first failure: what the collectives of one group share.
+// A transport over another one that remembers its first failure: what the collectives of one group share.
 //
 // After a failure the ranks no longer agree on what was exchanged, so every later call throws the first error again.
 // With a status board, the error is the cause: a rank that diverged, or the first failure of a peer.
@@ -20,7 +20,7 @@
 
 namespace fsdp::collectives {
 
-class Wire {
+class Wire final : public Transport {
  public:
   // A wait, which the peers are told of if it is long. Meanwhile the watchdog may abort the messages.
   class WaitScope {
@@ -45,24 +45,23 @@ class Wire {
   Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
        std::shared_ptr<const WorldCalls> calls = nullptr);
 
-  int rank() const { return transport_->rank(); }
-  int size() const { return transport_->size(); }
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
   bool failed() const { return latch_.failed(); }
-  std::vector<int> peers() const;  // all other ranks, starting behind this one so that not all talk to rank 0 first
 
-  std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) {
+  std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override {
     return transport_->send(bytes, size, peer, tag);
   }
-  std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) {
+  std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) override {
     return transport_->receive(bytes, size, peer, tag);
   }
+  void begin_operation(const std::string& purpose, size_t) override { begins(purpose); }
+  void wait_all(Messages& messages) override;
 
   // Notes an operation that every rank begins at the same place in its order: "gathers blocks.4".
   void begins(std::string operation, Among among = Among::All);
   // As Group::note_call.
   void note_call(const WorldCall* call);
-  // Waits for all and forgets them. Those not waited for when one throws stay, so that their memory stays known.
-  void wait_all(Messages& messages);
   // Like `wait_all`. The first messages are those of `senders`, or of `peers()`, one each. False if one of them is
   // missing and its sender waits for long itself: the message stays, and can be waited for again.
   bool wait_unless_stalled(Messages& messages, const std::vector<int>& senders);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
+#include "collectives/call_facts.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -25,25 +27,27 @@ const char* name_of(Operation operation) {
   return "?";
 }
 
-// Facts that must be equal on every rank, as numbers: the operation, its source, the dtype, the dimensions, the sizes.
+using collectives::CallFacts;
+
+// The facts' numbers: the operation, its source, the dtype, the dimensions, the sizes.
 constexpr int64_t kMaxDims = 12;
 enum Field { kOperation, kSource, kDtype, kDims, kSizes, kFields = kSizes + kMaxDims };
+static_assert(kFields == std::tuple_size_v<CallFacts::Numbers>);
 
-torch::Tensor header_of(Operation operation, int source, const torch::Tensor& tensor) {
-  torch::Tensor header = torch::zeros({kFields}, torch::kInt64);
-  int64_t* fields = header.mutable_data_ptr<int64_t>();
+CallFacts facts_of(Operation operation, int source, const torch::Tensor& tensor) {
+  CallFacts facts;
+  CallFacts::Numbers& fields = facts.own;
   fields[kOperation] = static_cast<int64_t>(operation);
   fields[kSource] = source;
   fields[kDtype] = static_cast<int64_t>(tensor.scalar_type());
   fields[kDims] = tensor.dim();
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), fields + kSizes);
-  return header;
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), fields.begin() + kSizes);
+  return facts;
 }
 
-std::string describe(const torch::Tensor& header) {
-  const int64_t* fields = header.const_data_ptr<int64_t>();
+std::string describe(const CallFacts::Numbers& fields) {
   auto operation = static_cast<Operation>(fields[kOperation]);
-  std::vector<int64_t> sizes(fields + kSizes, fields + kSizes + fields[kDims]);
+  std::vector<int64_t> sizes(fields.begin() + kSizes, fields.begin() + kSizes + fields[kDims]);
   return fmt::format("{}{} of a {} tensor of shape [{}]", name_of(operation),
                      operation == Operation::Broadcast ? fmt::format(" from rank {}", fields[kSource]) : "",
                      c10::toString(static_cast<c10::ScalarType>(fields[kDtype])), fmt::join(sizes, ", "));
@@ -62,21 +66,37 @@ void check_tensor(const world::State& state, Operation operation, const torch::T
 }
 
 // Throws on every rank, naming the first that differs from rank 0.
-void check_same(world::State& state, Operation operation, int source, const torch::Tensor& tensor) {
-  std::vector<torch::Tensor> headers = state.group().all_gather(header_of(operation, source, tensor));
-  for (size_t rank = 1; rank < headers.size(); ++rank)
-    FSDP_CHECK(headers[rank].equal(headers[0]),
+void check_same(const world::State& state, Operation operation, const CallFacts& facts) {
+  const std::vector<CallFacts::Numbers>& all = facts.of_ranks;
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    FSDP_CHECK(all[rank] == all[0],
                "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.", name_of(operation),
-               state.world_ranks()[rank], describe(headers[rank]), describe(headers[0]), state.world_ranks()[0]);
+               state.world_ranks()[rank], describe(all[rank]), describe(all[0]), state.world_ranks()[0]);
 }
 
-// Runs `exchange` as a call of this world.
+// While it lives, the next operation of the group compares the facts.
+class Comparison {
+ public:
+  Comparison(collectives::Group& group, CallFacts& facts) : group_(group) { group_.compare(&facts); }
+  ~Comparison() { group_.compare(nullptr); }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
+
+ private:
+  collectives::Group& group_;
+};
+
+// Runs `exchange`, which is one operation of the group, as a call of this world.
 template <typename Exchange>
-auto in_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor, Exchange&& exchange) {
+void in_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor, Exchange&& exchange) {
   check_tensor(state, operation, tensor);
   const world::State::Call call(state, fmt::format("calls World::{}", name_of(operation)));
-  check_same(state, operation, source, tensor);
-  return exchange();
+  CallFacts facts = facts_of(operation, source, tensor);
+  {
+    const Comparison comparison(state.group(), facts);
+    exchange();
+  }
+  check_same(state, operation, facts);
 }
 
 // Runs `exchange` on contiguous memory, and puts the result where the caller has it.
@@ -117,10 +137,12 @@ void World::broadcast_(torch::Tensor& tensor, int source) {
 }
 
 std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
-  return in_call(*state_, Operation::AllGather, 0, tensor, [&] {
+  std::vector<torch::Tensor> all;
+  in_call(*state_, Operation::AllGather, 0, tensor, [&] {
     torch::NoGradGuard no_grad;
-    return state_->group().all_gather(tensor.detach().contiguous());
+    all = state_->group().all_gather(tensor.detach().contiguous());
   });
+  return all;
 }
 
 World World::split(int color) const {

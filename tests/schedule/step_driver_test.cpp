@@ -22,19 +22,19 @@ using ::testing::StartsWith;
 
 using Lines = std::vector<std::string>;
 
-constexpr int kUnits = 3;
+constexpr int kUnitCount = 3;
 constexpr UnitId kFirst = 0;
 const char kRound[] = "all ranks: has ended its backward or gathers outside of a plan";
 
 // Gathers need no peer, as in shared memory.
 Facts one_sided() {
-  Facts facts = facts_of_units(kUnits);
+  Facts facts = facts_of_units(kUnitCount);
   facts.one_sided = true;
   return facts;
 }
 
 // Ranks can join each other's gathers, as over connections.
-Facts joining() { return facts_of_units(kUnits); }
+Facts joining() { return facts_of_units(kUnitCount); }
 
 // The lines that begin so.
 Lines only(const Lines& lines, const Lines& beginnings) {

@@ -70,6 +70,29 @@ TEST(World, NamesTheRankWhoseCallDiffers) {
   });
 }
 
+// Of tensors that travel with the facts of the call, beside them, and after them.
+TEST(World, GoesOnAfterCallsThatDiffer) {
+  for (const char* backend : {"shm", "gloo"}) {
+    LaunchOptions options = testing::patient_options();
+    options.backend = backend;
+    run_ranks(
+        3,
+        [](World& world) {
+          for (const int64_t numel : {1, 93, 500, 16384, 300000}) {
+            torch::Tensor longer = torch::ones({numel + world.rank() / 2}), same = torch::ones({numel});
+            EXPECT_THAT(message_of([&] { world.all_reduce_(longer); }), HasSubstr("rank 2 found all_reduce_ of"));
+            EXPECT_THAT(message_of([&] { world.broadcast_(longer, 1); }), HasSubstr("rank 2 found broadcast_ from"));
+            EXPECT_THAT(message_of([&] { world.all_gather(longer); }), HasSubstr("rank 2 found all_gather of"));
+            EXPECT_THAT(message_of([&] { world.broadcast_(same, world.rank() / 2); }), HasSubstr("from rank 1 of"));
+            EXPECT_TRUE(longer.eq(1).all().item<bool>());
+            world.all_reduce_(same);
+            EXPECT_TRUE(same.eq(3).all().item<bool>());
+          }
+        },
+        options);
+  }
+}
+
 TEST(World, SplitsByColor) {
   run_ranks(4, [](World& world) {
     World half = world.split(world.rank() % 2);

@@ -40,6 +40,7 @@ class DeviceGroup final : public Group {
   void ranks_differ(bool differ) override { context_->ranks_differ(differ); }
 
   void note_call(const WorldCall* call) override { context_->host().note_call(call); }
+  void compare(CallFacts* facts) override { context_->host().compare(facts); }
   void barrier() override {
     context_->guarded(message_prefix(), "barrier", [&] { context_->host().barrier(); });
   }
@@ -50,8 +51,9 @@ class DeviceGroup final : public Group {
  private:
   // Tensors on the CPU are the host's.
   bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_->device(); }
-  // Every rank announces its next operation on the device, where a difference between ranks would not be found.
-  void agree(const std::string& purpose) { context_->host().all_gather(torch::empty({0}), purpose); }
+  // Every rank announces its next operation on the device, where a difference between ranks would not be found. False
+  // if the facts of the call differ.
+  bool agree(const std::string& purpose) { return !context_->host().all_gather(torch::empty({0}), purpose).empty(); }
   std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
   c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
     return context_->begun(message_prefix(), "exchange of whole tensors", std::move(work));
@@ -85,15 +87,14 @@ std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor
 std::vector<torch::Tensor> DeviceGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
   return context_->guarded(message_prefix(), "all_gather", [&] {
     if (!on_device(tensor)) return context_->host().all_gather(tensor, purpose);
-    agree(purpose);
-    return gather_parts(tensor);
+    return agree(purpose) ? gather_parts(tensor) : std::vector<torch::Tensor>();
   });
 }
 
 void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
   context_->guarded(message_prefix(), "broadcast", [&] {
     if (!on_device(tensor)) return context_->host().broadcast_(tensor, source);
-    agree("enters a broadcast");
+    if (!agree("enters a broadcast")) return;
     std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
     c10d::BroadcastOptions options;
     options.rootRank = source;
@@ -106,7 +107,7 @@ void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
   context_->guarded(message_prefix(), "all_reduce", [&] {
     if (!on_device(tensor)) return context_->host().all_reduce_(tensor);
     torch::NoGradGuard no_grad;
-    agree("enters an all_reduce");
+    if (!agree("enters an all_reduce")) return;
     const torch::Tensor flat = tensor.detach().view({-1});
     const auto part_numel = kPartBytes / static_cast<int64_t>(flat.element_size());
     for (torch::Tensor part : flat.split(part_numel)) part.copy_(sum_in_order(gather_parts(part)));

@@ -27,6 +27,7 @@ class HostsGroup final : public Group {
     context_->ranks().note_call(call);
     context_->wire()->note_call(call);
   }
+  void compare(CallFacts* facts) override { exchange_.compare(facts); }
   void barrier() override {
     context_->for_all("barrier", [&] { exchange_.barrier(); });
   }

@@ -29,7 +29,7 @@ enum class Phase : uint64_t { Runs, AwaitsReduction, AwaitsEndOfBackward, Count 
 
 inline constexpr size_t kMessageBytes = 4096;
 inline constexpr size_t kPurposeBytes = 512;
-inline constexpr size_t kMailboxBytes = size_t{256} << 10;
+inline constexpr size_t kMailboxBytes = size_t{4} << 10;
 
 // One round of an operation of the whole group: what the rank takes it for, and what it has for its peers.
 struct Round {

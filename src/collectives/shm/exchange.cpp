@@ -39,7 +39,8 @@ void Exchange::check_same(int peer) const {
   throw WaitFailure(WaitFailure::Kind::Diverged,
                     divergence_text({ranks_->name_of(peer), described(theirs.purpose, theirs.bytes)},
                                     {ranks_->name_of(ranks_->rank()), described(purpose_, bytes_)},
-                                    fmt::format(" (operation {} of this group)", operation_)));
+                                    fmt::format(" (operation {} of this group)", operation_)),
+                    peer);
 }
 
 }  // namespace fsdp::collectives::shm

@@ -1,5 +1,5 @@
-// The operations of a whole group, in rounds: in each, every rank puts something into its mailbox and reads the
-// others'.
+// Rounds in which the ranks of a group exchange a few bytes, as the group and its units are made. In each round every
+// rank puts something into its mailbox and reads the others'.
 //
 // Every rank says with each round what it takes the operation for; ranks that take it for different ones have diverged,
 // and each of them finds out as soon as the other has arrived. A mailbox can be read until this rank begins the next

@@ -186,7 +186,8 @@ class Ranks::LongWait {
   [[noreturn]] void diverge(int peer, const std::string& theirs) const {
     throw WaitFailure(WaitFailure::Kind::Diverged,
                       divergence_text({ranks_.name_of(peer), theirs}, {ranks_.name_of(ranks_.rank()), own_.purpose},
-                                      ", so no rank can continue"));
+                                      ", so no rank can continue"),
+                      peer);
   }
 
   Ranks& ranks_;
@@ -225,7 +226,8 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
     if (patience.is_over() && !all_arrived(arrived)) {
       throw WaitFailure(WaitFailure::Kind::Lost,
                         fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)",
-                                    name_of(missing_.front()), timeout_.count()));
+                                    name_of(missing_.front()), timeout_.count()),
+                        missing_.front());
     }
   }
   return true;
@@ -248,15 +250,16 @@ void Ranks::sleep(const Arrived& arrived) {
 
 // A rank may have arrived just before it ended, so that is asked last.
 void Ranks::look(const Arrived& arrived) const {
-  auto fails = [&](int rank, const Failure& failure) {
+  auto fails = [&](int teller, const Failure& failure) {
     // A rank that has come meanwhile is no longer missing, or came for another call, which is a better error.
     bool all = true;
     for (int peer : missing_) all &= arrived(peer);
     if (all) return;
-    throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", rank, failure.message), failure);
+    throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", failure.rank, failure.message),
+                      teller, failure);
   };
   for (int peer : peers_) {
-    if (const auto failure = failure_of(peer); failure && !failure->of_connection) fails(failure->rank, *failure);
+    if (const auto failure = failure_of(peer); failure && !failure->of_connection) fails(peer, *failure);
   }
   for (int peer : missing_) {
     if (peer == rank_) continue;
@@ -265,16 +268,17 @@ void Ranks::look(const Arrived& arrived) const {
     if (!failure && ending == Ending::None && !is_dead(peer)) continue;
     if (arrived(peer)) continue;
     if (failure) {
-      fails(failure->rank, *failure);
+      fails(peer, *failure);
       continue;
     }
     if (ending == Ending::Returned) {
       const Doing here{name_of(rank_), control_of(rank_).purpose};
-      throw WaitFailure(WaitFailure::Kind::Lost, early_return_text(name_of(peer), here));
+      throw WaitFailure(WaitFailure::Kind::Lost, early_return_text(name_of(peer), here), peer);
     }
     throw WaitFailure(WaitFailure::Kind::Lost,
                       fmt::format("rank {} is gone (it {}; see its own message)", name_of(peer),
-                                  ending == Ending::Left ? "failed or ended early" : "was killed or crashed"));
+                                  ending == Ending::Left ? "failed or ended early" : "was killed or crashed"),
+                      peer);
   }
 }
 

@@ -18,24 +18,24 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/rank_status.h"
 #include "collectives/shm/control.h"
+#include "collectives/transport.h"
 #include "collectives/world_calls.h"
 
 namespace fsdp::collectives::shm {
 
 // Why a wait cannot succeed, as a clause that names the rank.
-class WaitFailure : public std::runtime_error {
+class WaitFailure : public TransportFailure {
  public:
   enum class Kind { Lost, PeerFailed, Diverged };
 
-  WaitFailure(Kind kind, const std::string& text, std::optional<Failure> cause = std::nullopt)
-      : std::runtime_error(text), kind_(kind), cause_(std::move(cause)) {}
+  WaitFailure(Kind kind, const std::string& text, int peer, std::optional<Failure> cause = std::nullopt)
+      : TransportFailure(text, peer), kind_(kind), cause_(std::move(cause)) {}
 
   Kind kind() const { return kind_; }
   const std::optional<Failure>& cause() const { return cause_; }  // of the peer that failed

@@ -32,6 +32,11 @@ struct ShmOperation {
 const std::vector<ShmOperation>& shm_operations() {
   static const std::vector<ShmOperation> all{
       {"Barrier", "] barrier: ", [](Group& group, UnitCollectives&) { group.barrier(); }},
+      {"LongSum", "] all_reduce: ",
+       [](Group& group, UnitCollectives&) {
+         torch::Tensor values = torch::ones({1 << 22});
+         group.all_reduce_(values);
+       }},
       {"Gather", " unit=blocks.4] gather: ", testing::publish_and_gather},
       {"CopyingGather", " unit=blocks.4] gather: ", testing::publish_and_gather, true},
       {"Reduction", " unit=blocks.4] reduce: ", testing::reduce_thousand}};

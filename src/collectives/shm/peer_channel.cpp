@@ -1,0 +1,133 @@
+#include "collectives/shm/peer_channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace fsdp::collectives::shm {
+
+namespace {
+
+// The reader begins with a long message when so many bytes are there.
+constexpr size_t kPieceBytes = size_t{64} << 10;
+
+void check_size(const Frame& frame, uint64_t expected) {
+  FSDP_INVARIANT(frame.size == expected, "a message of tag {} has {} bytes, expected {}", frame.tag, frame.size,
+                 expected);
+}
+
+}  // namespace
+
+void PeerChannel::send(Transfer& transfer, const Frame& frame, const char* from) {
+  transfer.frame = frame;
+  transfer.from = from;
+  sending_.push_back(&transfer);
+}
+
+void PeerChannel::receive(Transfer& transfer, int tag, char* to, size_t size) {
+  transfer.frame = {.size = size, .tag = tag};
+  transfer.to = to;
+  const auto found = std::find_if(early_.begin(), early_.end(),
+                                  [&](const std::unique_ptr<Early>& one) { return one->transfer.frame.tag == tag; });
+  if (found == early_.end()) return awaited_.push_back(&transfer);
+  const std::unique_ptr<Early> early = std::move(*found);
+  early_.erase(found);
+  check_size(early->transfer.frame, size);
+  transfer.done = early->transfer.done;
+  if (!transfer.done) into_ = &transfer;
+  if (const size_t here = transfer.done ? size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
+}
+
+void PeerChannel::give_up(const Transfer& transfer) {
+  given_up_.push_back(std::make_unique<Transfer>(transfer.frame));
+  const auto replace = [&](Transfer*& place) {
+    if (place == &transfer) place = given_up_.back().get();
+  };
+  std::for_each(sending_.begin(), sending_.end(), replace);
+  std::for_each(awaited_.begin(), awaited_.end(), replace);
+  replace(into_);
+}
+
+bool PeerChannel::advance_both(uint64_t operation) {
+  const bool has_written = write();
+  return read(operation) || has_written;
+}
+
+bool PeerChannel::write() {
+  bool has_written = false;
+  while (!sending_.empty()) {
+    Transfer& first = *sending_.front();
+    if (!has_put_frame_) {
+      if (out_.room() < sizeof(Frame)) break;
+      out_.put(reinterpret_cast<const char*>(&first.frame), sizeof(Frame));
+      has_put_frame_ = true;
+    }
+    const size_t piece = std::min<size_t>(kPieceBytes, first.frame.size - put_);
+    const size_t put = out_.put(first.from ? first.from + put_ : nullptr, piece);
+    put_ += put;
+    if (put_ < first.frame.size) {
+      if (put == 0) break;
+      has_written |= out_.publish();
+      continue;
+    }
+    first.done = true;
+    sending_.erase(sending_.begin());
+    ++ended_;
+    put_ = 0;
+    has_put_frame_ = false;
+  }
+  return out_.publish() || has_written;
+}
+
+bool PeerChannel::read(uint64_t operation) {
+  bool has_read = false;
+  for (;;) {
+    if (!is_in_frame_) {
+      if (in_.filled() < sizeof(Frame)) break;
+      in_.take(reinterpret_cast<char*>(&frame_), sizeof(Frame));
+      is_in_frame_ = true;
+    }
+    if (frame_.operation > operation) break;
+    if (!has_place_) find_place(operation);
+    char* const to = into_ ? into_->to : nullptr;
+    const size_t taken = in_.take(to ? to + taken_ : nullptr, std::min<size_t>(kPieceBytes, frame_.size - taken_));
+    taken_ += taken;
+    if (taken_ == frame_.size) {
+      end_frame();
+    } else if (taken == 0) {
+      break;
+    } else {
+      has_read |= in_.release();
+    }
+  }
+  return in_.release() || has_read;
+}
+
+void PeerChannel::find_place(uint64_t operation) {
+  has_place_ = true;
+  if (frame_.operation < operation) return;
+  const auto found =
+      std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) { return one->frame.tag == frame_.tag; });
+  if (found != awaited_.end()) {
+    into_ = *found;
+    awaited_.erase(found);
+    return check_size(frame_, into_->frame.size);
+  }
+  Early& early = *early_.emplace_back(std::make_unique<Early>());
+  early.transfer.frame = frame_;
+  early.bytes.resize(frame_.size);
+  early.transfer.to = early.bytes.data();
+  into_ = &early.transfer;
+}
+
+void PeerChannel::end_frame() {
+  if (into_) into_->done = true;
+  ++ended_;
+  into_ = nullptr;
+  is_in_frame_ = has_place_ = false;
+  taken_ = 0;
+}
+
+}  // namespace fsdp::collectives::shm

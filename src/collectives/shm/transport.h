@@ -1,0 +1,71 @@
+// Messages between the ranks of a host: a Transport over their shared memory.
+//
+// Each rank writes a ring of bytes for each peer (peer_channel.h). A send is over when its bytes are in the ring, or
+// went through it. A rank that begins an operation shows it to all peers, and the operation's first `wait_all` returns
+// when each peer has begun the same one. Ranks that begin different ones throw WaitFailure, each of them, with one
+// text. Waits are those of `Ranks`. One thread at a time, but for `abort`; it outlives its messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/shm/peer_channel.h"
+#include "collectives/shm/ranks.h"
+#include "collectives/transport.h"
+
+namespace fsdp::collectives::shm {
+
+struct BegunOperation {
+  uint64_t bytes = 0;
+  char purpose[kPurposeBytes] = {};
+};
+
+// The operations that a rank has begun, as its peers see them.
+struct BegunOperations {
+  Counter number;  // of the last one
+  // That one, and the one before: no rank is two operations ahead. Written before `number` says so.
+  BegunOperation latest[2];
+};
+
+class SharedMemoryTransport final : public Transport {
+ public:
+  // The memory that one rank writes.
+  static size_t bytes_for(int ranks);
+  // Prepares it: zeros. Each rank prepares its own, before any peer's transport sees it.
+  static void prepare(char* memory, int ranks);
+  // `memory`: by rank, what it writes. Both outlive this.
+  SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory);
+
+  int rank() const override { return ranks_->rank(); }
+  int size() const override { return ranks_->size(); }
+  std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override;
+  std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) override;
+  void begin_operation(const std::string& purpose, size_t bytes) override;
+  bool begins_together() const override { return true; }
+  void wait_all(Messages& messages) override;
+
+ private:
+  class OwnMessage;
+
+  PeerChannel& channel_of(int peer) { return *channels_[peer]; }
+  void wait(Transfer& transfer, int peer);
+  void advance_all();
+  // A peer's operation is compared with this rank's once.
+  bool has_begun_the_same(int peer);
+  void check_same(int peer) const;
+
+  Ranks* ranks_;
+  std::vector<std::unique_ptr<PeerChannel>> channels_;  // by rank; null for this one
+  std::vector<BegunOperations*> begun_;                 // by rank
+  uint64_t operation_ = 0;
+  std::vector<uint64_t> compared_;  // by rank: the operation that was compared last
+  // In wait_all, by rank: whether its messages are over, and how many transfers had ended when they were looked at.
+  std::vector<bool> are_over_;
+  std::vector<uint64_t> looked_at_;
+  std::string purpose_ = "exchanges messages";
+};
+
+}  // namespace fsdp::collectives::shm

@@ -1,0 +1,136 @@
+#include "collectives/tensor_collectives.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "collectives/all_reduce.h"
+#include "collectives/tags.h"
+
+namespace fsdp::collectives {
+
+namespace {
+
+static_assert(kSmallBytes == kExactLengths);
+
+// A broadcast with facts sends the tensor at once if the source has no more than so much to send.
+constexpr size_t kMostAtOnce = 256 << 10;
+
+// One operation, to the watchdog and in messages, whatever the calls are: the facts say how they differ.
+constexpr const char* kComparesFacts = "enters an all_gather";
+constexpr const char* kBroadcast = "enters a broadcast";
+
+// This rank's tensor for every other, and theirs.
+SharedBytes shared_by_all(const torch::Tensor& own, const std::vector<torch::Tensor>& parts) {
+  SharedBytes shared{kEveryRank, own.nbytes(), share_tag(own.nbytes()), own.const_data_ptr()};
+  for (const torch::Tensor& part : parts) shared.into.push_back(part.mutable_data_ptr());
+  return shared;
+}
+
+// `own` in this rank's place, and room for the others'.
+std::vector<torch::Tensor> parts_around(const Transport& transport, const torch::Tensor& own) {
+  std::vector<torch::Tensor> parts;
+  for (int rank = 0; rank < transport.size(); ++rank)
+    parts.push_back(rank == transport.rank() ? own : torch::empty_like(own));
+  return parts;
+}
+
+// The sum of the parts, of which `own` is one; the others may have any value afterwards.
+void sum_in_place(const torch::Tensor& own, const std::vector<torch::Tensor>& parts) {
+  torch::Tensor sum = parts[0];
+  if (at::isReducedFloatingType(sum.scalar_type())) {
+    sum = sum_in_order(parts);
+  } else {
+    for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i]);
+  }
+  if (!sum.is_same(own)) own.copy_(sum);
+}
+
+}  // namespace
+
+// False if the facts differ, and the operation is over.
+bool TensorCollectives::begin(const std::string& purpose, size_t bytes, const SharedBytes& first) {
+  CallFacts* const facts = std::exchange(facts_, nullptr);
+  if (facts == nullptr) {
+    transport_->begin_operation(purpose, bytes);
+    share(*transport_, first);
+    return true;
+  }
+  transport_->begin_operation(kComparesFacts, sizeof facts->own);
+  share_with_facts(*transport_, first, *facts);
+  return !facts->differ();
+}
+
+// The messages are not empty: a transport may skip empty ones, and these are to be waited for.
+void TensorCollectives::barrier() {
+  const std::string purpose = "enters a barrier";
+  if (transport_->begins_together()) {
+    Messages none;
+    begin(purpose, 0, {});
+    return transport_->wait_all(none);
+  }
+  const char here = 1;
+  std::vector<char> there(transport_->size());
+  SharedBytes shared{kEveryRank, 1, kBarrierTag, &here};
+  for (char& byte : there) shared.into.push_back(&byte);
+  begin(purpose, 0, shared);
+}
+
+void TensorCollectives::all_reduce_(torch::Tensor& tensor) {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor flat = tensor.detach().view({-1});
+  const char* const purpose = "enters an all_reduce";
+  if (static_cast<int64_t>(flat.nbytes()) > kSmallBytes) {
+    if (begin(purpose, flat.nbytes(), {})) all_reduce_by_chunks(*transport_, flat);
+    return;
+  }
+  const std::vector<torch::Tensor> parts = parts_around(*transport_, flat);
+  if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) sum_in_place(flat, parts);
+}
+
+void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
+  const size_t bytes = tensor.nbytes();
+  const bool is_small = bytes <= kExactLengths && bytes * (transport_->size() - 1) <= kMostAtOnce;
+  if (facts_ == nullptr || !is_small) {
+    if (begin(kBroadcast, bytes, {})) broadcast_in_a_tree(tensor, source);
+    return;
+  }
+  // The tensor keeps its values if the facts differ.
+  const bool receives = transport_->rank() != source && bytes > 0;
+  const auto arrived = receives ? std::make_unique_for_overwrite<char[]>(bytes) : nullptr;
+  const SharedBytes shared{source, bytes, share_tag(bytes), tensor.const_data_ptr(),
+                           std::vector<void*>(transport_->size(), arrived.get())};
+  if (begin(kBroadcast, bytes, shared) && receives) std::memcpy(tensor.mutable_data_ptr(), arrived.get(), bytes);
+}
+
+// Binomial: in each round, every rank that has the values gives them to one that has not.
+void TensorCollectives::broadcast_in_a_tree(const torch::Tensor& tensor, int source) {
+  const int rank = transport_->rank(), size = transport_->size();
+  const int distance = (rank - source + size) % size;
+  int reach = 1;
+  for (; reach <= distance; reach *= 2) {
+  }
+  Messages messages;
+  if (distance > 0) {
+    const int parent = (source + distance - reach / 2) % size;
+    messages.push_back(transport_->receive(tensor.mutable_data_ptr(), tensor.nbytes(), parent, kBroadcastTag));
+    transport_->wait_all(messages);
+  }
+  for (; distance + reach < size; reach *= 2)
+    messages.push_back(
+        transport_->send(tensor.const_data_ptr(), tensor.nbytes(), (source + distance + reach) % size, kBroadcastTag));
+  transport_->wait_all(messages);
+}
+
+std::vector<torch::Tensor> TensorCollectives::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
+  const std::vector<torch::Tensor> parts = parts_around(*transport_, torch::empty_like(tensor));
+  if (tensor.numel() > 0)
+    std::memcpy(parts[transport_->rank()].mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  SharedBytes shared = shared_by_all(tensor, parts);
+  const bool at_once = facts_ == nullptr || static_cast<int64_t>(tensor.nbytes()) <= kSmallBytes;
+  if (!begin(purpose, tensor.nbytes(), at_once ? shared : SharedBytes())) return {};
+  if (!at_once) share(*transport_, shared);
+  return parts;
+}
+
+}  // namespace fsdp::collectives
