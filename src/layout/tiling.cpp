@@ -65,7 +65,7 @@ std::string text_of(const std::vector<Range>& box) {
 
 TilingProblem tiling_problem(const std::vector<int64_t>& shape, const std::vector<const Placement*>& placements) {
   std::vector<Numbered> boxes;
-  int64_t numel = 1, found = 0, next = 0;
+  int64_t numel = 1, next = 0;
   for (const int64_t size : shape) numel *= size;
   const auto ends_early = [&] { return !boxes.empty() && next < boxes.back().box->box_numel(); };
   const auto early_end = [&](size_t placement) {
@@ -83,12 +83,13 @@ TilingProblem tiling_problem(const std::vector<int64_t>& shape, const std::vecto
       return {i, fmt::format("it to begin at element {} of box {}", next, text_of(one.box))};
     }
     next = one.range.end;
-    found += one.numel();
   }
   if (ends_early()) return early_end(placements.size() - 1);
   if (const auto overlap = overlap_of(boxes, shape.size())) {
     return {overlap->first, fmt::format("no elements of part {}", overlap->second)};
   }
+  int64_t found = 0;  // of boxes that share nothing, so no more than numel
+  for (const Numbered& one : boxes) found += one.box->box_numel();
   const size_t last = placements.empty() ? 0 : placements.size() - 1;
   if (found != numel)
     return {last, fmt::format("parts with the {} elements of its shape; these have {}", numel, found)};
