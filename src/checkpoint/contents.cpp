@@ -58,7 +58,11 @@ Contents contents_of(const Checkpoint& checkpoint) {
              "Checkpoint: the optimizer is one of another model. Set .optimizer to the optimizer of .model.");
   const auto& parameters = model.parameters();
   Contents contents;
-  for (size_t i = 0; i < parameters.size(); ++i) contents.pieces.push_back({kModel, i, parameters[i].piece});
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ShardedParameter& one = parameters[i];
+    contents.pieces.push_back({kModel, i, one.piece});
+    contents.placements.push_back(layout::part_of_whole(one.shape, {one.offset, one.offset + one.piece.numel()}));
+  }
   if (checkpoint.optimizer != nullptr) add_optimizer(contents, parameters.size(), *checkpoint.optimizer);
   return contents;
 }
@@ -79,7 +83,6 @@ NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& conte
 Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents) {
   engine::Model& model = checkpoint.model->model();
   Manifest manifest{.world_size = model.group().size(),
-                    .shards = model.shards(),
                     .step = checkpoint.step,
                     .parameters = {},
                     .notes = checkpoint.notes,
@@ -90,10 +93,8 @@ Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents) {
       parameter.name = unit->parameters[i].name();
       parameter.shape = unit->shapes[i].sizes;
       parameter.strides = unit->shapes[i].strides;
-      for (int shard = 0; shard < model.shards(); ++shard) {
-        const int64_t numel = unit->layout.piece_of(i, shard).numel();
-        if (numel > 0) parameter.pieces.push_back({shard, numel});
-      }
+      const layout::Placement& placement = contents.placements[manifest.parameters.size() - 1];
+      if (placement.numel() > 0) parameter.parts.push_back({.placement = placement});
     }
   }
   for (const auto& piece : contents.pieces) {

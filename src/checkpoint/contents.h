@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors.h"
 #include "collectives/group.h"
 #include "fsdp/checkpoint.h"
+#include "layout/placement.h"
 
 namespace fsdp::checkpoint {
 
@@ -26,8 +27,9 @@ struct Contents {
     torch::Tensor scales =
         {};  // where the tensor holds codes of Block8: theirs, which are a piece of their own as well
   };
-  std::vector<Piece> pieces;   // 1-D, maybe empty
-  std::vector<Piece> scalars;  // one number each
+  std::vector<Piece> pieces;                  // 1-D, maybe empty
+  std::vector<Piece> scalars;                 // one number each
+  std::vector<layout::Placement> placements;  // by parameter: which elements its pieces have, maybe none
 };
 // Throws Error for an optimizer of another model.
 Contents contents_of(const Checkpoint& checkpoint);
@@ -35,7 +37,7 @@ Contents contents_of(const Checkpoint& checkpoint);
 // The contents of this rank's file: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
 NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents);
 
-// All but the generators and the files. The numbers are this rank's.
+// All but the generators and the files. The parts and the numbers are this rank's.
 Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents);
 
 // Runs `body` on every rank and throws on every rank when it threw on one, naming that one. A collective.

@@ -38,10 +38,10 @@ std::vector<std::pair<fs::path, fs::path>> places_in(const fs::path& directory) 
 // The step of a checkpoint whose files all have the saved size and header. Throws Error otherwise.
 int64_t step_of_complete(const fs::path& directory) {
   const checkpoint::Manifest saved = checkpoint::read_manifest(directory);
-  for (int shard = 0; shard < saved.shards; ++shard) {
-    checkpoint::WrittenFile file = saved.files.at(static_cast<size_t>(shard));
+  for (size_t i = 0; i < saved.files.size(); ++i) {
+    checkpoint::WrittenFile file = saved.files[i];
     if (saved.version == 2) file.hash.clear();  // of all its bytes
-    checkpoint::ShardFile(directory / checkpoint::shard_file_name(shard, saved.shards), file);
+    checkpoint::ShardFile(directory / checkpoint::file_name(saved, static_cast<int>(i)), file);
   }
   return saved.step;
 }

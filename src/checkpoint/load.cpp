@@ -92,7 +92,7 @@ class Loading {
     model_.check(schedule::Call::LoadCheckpoint, "load_checkpoint");
     contents_ = checkpoint::contents_of(checkpoint_);
     saved_ = checkpoint::read_manifest(directory_);
-    if (saved_.version < checkpoint::kManifestVersion) {
+    if (saved_.version == 2) {
       checkpoint::complete_version2(directory_, saved_, model_.group().rank(), model_.group().size());
     }
     Manifest wanted = checkpoint::manifest_of(checkpoint_, contents_);
@@ -115,7 +115,8 @@ class Loading {
       const bool is_model = piece.kind == checkpoint::kModel;
       const bool is_blank = found_.whole[piece.parameter] && (is_model ? missing : unstepped)[piece.parameter];
       const bool is_there = (is_model ? found_.there : found_.states)[piece.parameter];
-      values_->add(piece, model_.parameters()[piece.parameter], is_there, is_blank);
+      values_->add(piece, model_.parameters()[piece.parameter].name, contents_.placements[piece.parameter], is_there,
+                   is_blank);
       any_blank |= is_blank;
     }
     if (any_blank) model_.give_state_out();

@@ -63,34 +63,37 @@ LoadedValues::LoadedValues(const std::filesystem::path& directory, const Manifes
   for (const auto& parameter : saved.parameters) parameters_.emplace(parameter.name, &parameter);
 }
 
-void LoadedValues::add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there, bool is_blank) {
-  const Manifest::Parameter* saved = is_there ? parameters_.at(parameter.name) : nullptr;
-  const int64_t begin = parameter.offset, end = begin + parameter.piece.numel();
-  const int64_t saved_end = saved == nullptr ? begin : std::clamp(*numel_of(saved->shape), begin, end);
-  if (saved_end < end && of.kind != kModel) fresh_.push_back(of.tensor);
-  if (saved_end > begin) add_saved(of, *saved, {begin, saved_end}, is_blank);
+void LoadedValues::add(const Contents::Piece& of, const std::string& parameter, const layout::Placement& placed,
+                       bool is_there, bool is_blank) {
+  const Manifest::Parameter* saved = is_there ? parameters_.at(parameter) : nullptr;
+  const bool has_grown = saved != nullptr && saved->shape != placed.shape;
+  const layout::Placement there = has_grown ? layout::first_rows(placed, saved->shape[0]) : placed;
+  const int64_t numel = saved != nullptr ? there.numel() : 0;
+  if (numel < placed.numel() && of.kind != kModel) fresh_.push_back(of.tensor);
+  if (numel > 0) add_saved(of, *saved, there, is_blank);
 }
 
-void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements,
-                             bool is_blank) {
+void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Parameter& saved,
+                             const layout::Placement& elements, bool is_blank) {
   const bool is_packed = of.scales.defined(), was_packed = is_block8(saved, of.kind);
   if (is_packed && !was_packed) {
     packings_.push_back({of.tensor, of.scales, to_be_read(saved, of.kind, elements)});
   } else if (was_packed && !is_packed) {
-    const int64_t first = elements.begin % kBlock8Numel;
+    const int64_t first = elements.range.begin % kBlock8Numel;
     const torch::Tensor codes = to_be_read(saved, of.kind, elements);
-    const torch::Tensor scales =
-        to_be_read(saved, of.kind + kScales, {elements.begin - first, elements.end}, kBlock8Numel);
+    layout::Placement blocks = elements;
+    blocks.range.begin -= first;
+    const torch::Tensor scales = to_be_read(saved, of.kind + kScales, blocks, kBlock8Numel);
     unpackings_.push_back({of.tensor.slice(0, 0, elements.numel()), codes, scales, first});
   } else if (of.numel_each == 1 || saved.tensors.contains(of.kind)) {  // what was not packed has no scales
     const auto dtype = saved.tensors.find(of.kind);
     const torch::Tensor target = interpose::plain(of.tensor);
     if (dtype != saved.tensors.end() && can_be_read_into(target, dtype->second)) {
-      const auto ranges = saved_ranges(saved.pieces, elements, of.numel_each);
+      const auto ranges = saved_ranges(saved.parts, elements, of.numel_each);
       for (PieceRead& read : reads_of(saved, of.kind, ranges, target.mutable_data_ptr())) {
         if (!is_blank) {
           reads_in_place_.push_back(read);
-          read.into = nullptr;
+          read.bytes.into = nullptr;
         }
         reads_.push_back(read);
       }
@@ -103,10 +106,10 @@ void LoadedValues::add_saved(const Contents::Piece& of, const Manifest::Paramete
 }
 
 torch::Tensor LoadedValues::to_be_read(const Manifest::Parameter& saved, const std::string& kind,
-                                       layout::Range elements, int64_t numel_each) {
-  const std::vector<SavedRange> ranges = saved_ranges(saved.pieces, elements, numel_each);
+                                       const layout::Placement& elements, int64_t numel_each) {
+  const std::vector<SavedRange> ranges = saved_ranges(saved.parts, elements, numel_each);
   const torch::Tensor values =
-      torch::empty({ranges.back().at + ranges.back().numel}, entry_of(saved, kind, ranges.front()).type);
+      torch::empty({blocks_of(elements.numel(), numel_each)}, entry_of(saved, kind, ranges.front()).type);
   const auto reads = reads_of(saved, kind, ranges, values.mutable_data_ptr());
   reads_.insert(reads_.end(), reads.begin(), reads.end());
   return values;
@@ -118,8 +121,14 @@ std::vector<PieceRead> LoadedValues::reads_of(const Manifest::Parameter& saved, 
   for (const SavedRange& range : ranges) {
     const ShardFile::Entry& entry = entry_of(saved, kind, range);
     const auto width = static_cast<int64_t>(c10::elementSize(entry.type));
-    reads.push_back({&open(range.shard), &entry, range.first * width, range.numel * width,
-                     static_cast<char*>(into) + range.at * width});
+    reads.push_back({&open(range.file),
+                     &entry,
+                     {.begin = range.first * width,
+                      .bytes = range.numel * width,
+                      .into = static_cast<char*>(into) + range.at * width,
+                      .count = range.count,
+                      .step = range.step * width,
+                      .step_into = range.step_at * width}});
   }
   return reads;
 }
@@ -129,17 +138,17 @@ const ShardFile::Entry& LoadedValues::entry_of(const Manifest::Parameter& saved,
   const std::string name = kind + "." + saved.name;
   const auto dtype = saved.tensors.find(kind);
   FSDP_CHECK(dtype != saved.tensors.end(), "{}: the manifest is damaged: it has no {}", directory_.string(), name);
-  return open(range.shard).entry(name, dtype->second, {range.whole});
+  return open(range.file).entry(name, dtype->second, {range.whole});
 }
 
 void LoadedValues::add_buffers(const NamedTensors& buffers) {
   for (const auto& [name, buffer] : buffers) {
     const auto saved = std::ranges::find(saved_.buffers, name, &Manifest::Buffer::name);
     if (saved == saved_.buffers.end()) continue;
-    const ShardFile& file = open(0);
+    const ShardFile& file = open(saved->file);
     const auto& entry = file.entry(kBuffer + name, saved->dtype, saved->shape);
     const torch::Tensor values = torch::empty(entry.shape, entry.type);
-    reads_.push_back({&file, &entry, 0, entry.bytes(), static_cast<char*>(values.mutable_data_ptr())});
+    add_read(file, entry, 0, values);
     copies_.push_back({buffer, values});
   }
 }
@@ -149,9 +158,16 @@ torch::Tensor LoadedValues::add_generator(const Manifest::Generator& generator, 
   const auto& entry =
       file.entry(kGenerator + generator.name, dtype_name(torch::kByte), {saved_.world_size, generator.bytes});
   const torch::Tensor state = torch::empty({generator.bytes}, torch::kByte);
-  reads_.push_back(
-      {&file, &entry, rank * generator.bytes, generator.bytes, static_cast<char*>(state.mutable_data_ptr())});
+  add_read(file, entry, rank * generator.bytes, state);
   return state;
+}
+
+void LoadedValues::add_read(const ShardFile& file, const ShardFile::Entry& entry, int64_t begin,
+                            const torch::Tensor& into) {
+  const auto bytes = static_cast<int64_t>(into.nbytes());
+  if (bytes == 0) return;
+  reads_.push_back(
+      {&file, &entry, {.begin = begin, .bytes = bytes, .into = static_cast<char*>(into.mutable_data_ptr())}});
 }
 
 void LoadedValues::read() {
@@ -181,13 +197,12 @@ void LoadedValues::write() const {
                "Load it again, or an older checkpoint.");
 }
 
-const ShardFile& LoadedValues::open(int shard) {
-  std::unique_ptr<ShardFile>& file = files_[shard];
-  if (!file) {
-    file = std::make_unique<ShardFile>(directory_ / shard_file_name(shard, saved_.shards),
-                                       saved_.files[static_cast<size_t>(shard)]);
+const ShardFile& LoadedValues::open(int file) {
+  std::unique_ptr<ShardFile>& opened = files_[file];
+  if (!opened) {
+    opened = std::make_unique<ShardFile>(directory_ / file_name(saved_, file), saved_.files[static_cast<size_t>(file)]);
   }
-  return *file;
+  return *opened;
 }
 
 }  // namespace fsdp::checkpoint

@@ -18,7 +18,7 @@
 #include "checkpoint/piece_reads.h"
 #include "checkpoint/saved_ranges.h"
 #include "checkpoint/shard_file.h"
-#include "layout/unit_layout.h"
+#include "layout/placement.h"
 
 namespace fsdp::checkpoint {
 
@@ -28,9 +28,10 @@ class LoadedValues {
   // Both outlive it.
   LoadedValues(const std::filesystem::path& directory, const Manifest& saved);
 
-  // `is_there`: whether the checkpoint has values of that kind for the parameter, or for its first elements.
-  // `is_blank`: so is the target, and the checkpoint has values for all of it.
-  void add(const Contents::Piece& of, const ShardedParameter& parameter, bool is_there, bool is_blank);
+  // `placed`: where the piece lies in the parameter. `is_there`: whether the checkpoint has values of that kind for the
+  // parameter, or for its first rows. `is_blank`: so is the target, and the checkpoint has values for all of it.
+  void add(const Contents::Piece& of, const std::string& parameter, const layout::Placement& placed, bool is_there,
+           bool is_blank);
   void add_buffers(const NamedTensors& buffers);
   // The bytes of the rank's state, which `read` fills.
   torch::Tensor add_generator(const Manifest::Generator& generator, int rank);
@@ -55,15 +56,18 @@ class LoadedValues {
     torch::Tensor values;         // of their first elements; the others are 0
   };
 
-  void add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, layout::Range elements, bool is_blank);
+  void add_saved(const Contents::Piece& of, const Manifest::Parameter& saved, const layout::Placement& elements,
+                 bool is_blank);
   // The elements that the files have of KIND.NAME, which `read` fills.
-  torch::Tensor to_be_read(const Manifest::Parameter& saved, const std::string& kind, layout::Range elements,
+  torch::Tensor to_be_read(const Manifest::Parameter& saved, const std::string& kind, const layout::Placement& elements,
                            int64_t numel_each = 1);
-  // The reads of these ranges of KIND.NAME, into elements that follow each other.
+  // The reads of these ranges of KIND.NAME, into a tensor of the elements that are wanted.
   std::vector<PieceRead> reads_of(const Manifest::Parameter& saved, const std::string& kind,
                                   const std::vector<SavedRange>& ranges, void* into);
   const ShardFile::Entry& entry_of(const Manifest::Parameter& saved, const std::string& kind, const SavedRange& range);
-  const ShardFile& open(int shard);
+  // The bytes from `begin` on that fill the tensor.
+  void add_read(const ShardFile& file, const ShardFile::Entry& entry, int64_t begin, const torch::Tensor& into);
+  const ShardFile& open(int file);
 
   const std::filesystem::path& directory_;
   const Manifest& saved_;

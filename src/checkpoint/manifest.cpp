@@ -54,20 +54,32 @@ std::optional<int64_t> numel_of(const std::vector<int64_t>& shape) {
   return numel;
 }
 
-std::string shard_file_name(int shard, int shards) {
-  return fmt::format("shard-{:05}-of-{:05}.safetensors", shard + 1, shards);
+std::string shard_file_name(int rank, int shards) {
+  return fmt::format("shard-{:05}-of-{:05}.safetensors", rank + 1, shards);
+}
+
+std::optional<int> rank_of_file(const std::string& name, int shards) {
+  constexpr std::string_view kShard = "shard-";
+  int shard = 0;
+  if (!name.starts_with(kShard)) return std::nullopt;
+  std::from_chars(name.data() + kShard.size(), name.data() + name.size(), shard);
+  const bool is_there = shard >= 1 && shard <= shards && name == shard_file_name(shard - 1, shards);
+  return is_there ? std::optional(shard - 1) : std::nullopt;
+}
+
+std::string file_name(const Manifest& manifest, int file) {
+  const int rank = manifest.writers.empty() ? file : manifest.writers[static_cast<size_t>(file)];
+  return shard_file_name(rank, manifest.shards);
 }
 
 bool is_file_of_checkpoint(const std::string& name) {
   if (name == kManifestName) return true;
-  int shard = 0, shards = 0;
-  constexpr std::string_view kShard = "shard-", kOf = "-of-";
-  const char* end = name.data() + name.size();
-  if (!name.starts_with(kShard)) return false;
-  const auto first = std::from_chars(name.data() + kShard.size(), end, shard);
-  if (!std::string_view(first.ptr, end).starts_with(kOf)) return false;
-  std::from_chars(first.ptr + kOf.size(), end, shards);
-  return shard >= 1 && shard <= shards && name == shard_file_name(shard - 1, shards);
+  constexpr std::string_view kOf = "-of-";
+  const size_t of = name.find(kOf);
+  int shards = 0;
+  if (of == std::string::npos) return false;
+  std::from_chars(name.data() + of + kOf.size(), name.data() + name.size(), shards);
+  return rank_of_file(name, shards).has_value();
 }
 
 bool has_manifest(const std::filesystem::path& directory) {

@@ -1,5 +1,8 @@
 // manifest.json: what a checkpoint holds, where it lies, and the hash of every file's header, and its own.
 //
+// Each rank of the world that holds something writes one file. A parameter is divided into parts: each says which
+// elements it has (layout/placement.h), and where they lie.
+//
 // A tree of hashes: the manifest's own, of the headers; in each header those of the blocks of its tensors
 // (safetensors.h). So a rank that reads parts of some files checks all that it reads, and reads little more.
 #pragma once
@@ -11,10 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "layout/placement.h"
+
 namespace fsdp::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr int kManifestVersion = 3;
+inline constexpr int kManifestVersion = 4;
 inline constexpr int64_t kHighestStep = int64_t{1} << 53;  // JSON's numbers are exact up to here
 
 // A file as it was written, to be compared when it is read.
@@ -24,39 +29,42 @@ struct WrittenFile {
 };
 
 struct Manifest {
-  // A range of a parameter's elements, in the order of its memory: each begins where the one before ends.
-  struct Piece {
-    int shard = 0;
-    int64_t numel = 0;  // 1 at least
-    bool operator==(const Piece&) const = default;
+  // Some elements of a parameter, in the order of its memory. At least one.
+  struct Part {
+    int file = 0;        // its number in `files`
+    int64_t offset = 0;  // of the first element, in the tensors that the file has of the parameter
+    layout::Placement placement;
+    bool operator==(const Part&) const = default;
   };
   struct Parameter {
     std::string name;
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;  // of the whole parameter
-    // The tensors that each piece has, their dtypes by their kinds: "model", "optimizer.exp_avg". In the piece's file
-    // they are called KIND.NAME.
+    // The tensors that each part lies in, their dtypes by their kinds: "model", "optimizer.exp_avg". In the part's file
+    // they are called KIND.NAME, and are 1-D.
     std::map<std::string, std::string> tensors = {};
     std::map<std::string, double> scalars = {};  // by kind: "optimizer.step"
-    std::vector<Piece> pieces = {};              // all elements, by ascending shards
+    std::vector<Part> parts = {};                // make up the parameter, as layout::tiling_problem has it
   };
-  struct Buffer {  // whole, in the first file, as buffer.NAME
+  struct Buffer {  // whole, as buffer.NAME
     std::string name;
     std::vector<int64_t> shape;
     std::string dtype;
+    int file = 0;  // its number in `files`
   };
   struct Generator {  // states of all ranks, U8 [world_size, bytes], in the first file, as generator.NAME
     std::string name;
     int64_t bytes = 0;
   };
   int world_size = 1;
-  int shards = 1;  // ranks that hold the model once, and files
+  int shards = 1;  // the last rank that wrote a file, plus 1
   int64_t step = 0;
   std::vector<Parameter> parameters;
   std::map<std::string, std::string> notes;  // the loop's own
-  std::vector<WrittenFile> files;            // by shard
+  std::vector<WrittenFile> files;            // by ascending ranks
   std::vector<Buffer> buffers = {};
   std::vector<Generator> generators = {};
+  std::vector<int> writers = {};  // the files' ranks in the world; none: every rank from 0 on
   int version = kManifestVersion;
 };
 
@@ -68,11 +76,14 @@ std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);
 
 void write_manifest(const std::filesystem::path& directory, const Manifest& manifest);
 // Throws Error for a manifest that is missing, of an unknown version, or damaged: one changed bit of it is found.
-// version2.h finds the parts that version 2 lacks.
+// A manifest of version 3 comes as one of today's. version2.h finds what version 2 lacks.
 Manifest read_manifest(const std::filesystem::path& directory);
 
-// The file of one shard in a checkpoint.
-std::string shard_file_name(int shard, int shards);
+// The file of a rank in a checkpoint whose last file is that of rank `shards` - 1.
+std::string shard_file_name(int rank, int shards);
+// The rank of the file of that name in such a checkpoint.
+std::optional<int> rank_of_file(const std::string& name, int shards);
+std::string file_name(const Manifest& manifest, int file);
 // True if a checkpoint has files of that name.
 bool is_file_of_checkpoint(const std::string& name);
 // True if the directory has a manifest of ours, of any version, damaged or not. Throws Error where one is there that

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <tuple>
+#include <utility>
 
 namespace fsdp::checkpoint {
 
@@ -15,36 +15,53 @@ namespace {
 // reads ahead for it in large pieces.
 constexpr size_t kThreads = 2;
 
-// Hashed blocks, or what is read of them.
-std::vector<PieceRead> parts_of(const std::vector<PieceRead>& reads) {
-  std::vector<PieceRead> parts;
-  for (const PieceRead& read : reads) {
-    for (int64_t begin = read.begin, all = read.begin + read.bytes; begin < all;) {
-      const int64_t end = std::min(all, (begin / kHashBlockBytes + 1) * kHashBlockBytes);
-      char* into = read.into == nullptr ? nullptr : read.into + (begin - read.begin);
-      parts.push_back({read.file, read.entry, begin, end - begin, into});
-      begin = end;
+// A block of a file, and what is wanted of it.
+struct BlockRead {
+  const ShardFile* file;
+  const ShardFile::Entry* entry;
+  int64_t number;
+  std::vector<const ShardFile::Wanted*> wanted;
+};
+
+// In the order of the files' bytes.
+std::vector<BlockRead> blocks_read(const std::vector<PieceRead>& reads) {
+  std::vector<BlockRead> all;
+  for (const auto& [file, entry, bytes] : reads) {
+    for (int64_t at = bytes.begin; at < bytes.end();) {
+      const int64_t number = at / kHashBlockBytes;
+      all.push_back({file, entry, number, {&bytes}});
+      at = bytes.next((number + 1) * kHashBlockBytes);
     }
   }
-  std::ranges::sort(parts, [](const PieceRead& a, const PieceRead& b) {
-    return std::tuple(a.file->name(), a.entry->begin + a.begin) < std::tuple(b.file->name(), b.entry->begin + b.begin);
+  const auto place_of = [](const BlockRead& one) { return one.entry->begin + one.number * kHashBlockBytes; };
+  std::ranges::sort(all, [&](const BlockRead& a, const BlockRead& b) {
+    return a.file == b.file ? place_of(a) < place_of(b) : a.file->name() < b.file->name();
   });
-  return parts;
+  std::vector<BlockRead> blocks;
+  for (BlockRead& one : all) {
+    const bool is_same = !blocks.empty() && blocks.back().entry == one.entry && blocks.back().number == one.number;
+    if (is_same) {
+      blocks.back().wanted.push_back(one.wanted[0]);
+    } else {
+      blocks.push_back(std::move(one));
+    }
+  }
+  return blocks;
 }
 
 }  // namespace
 
 std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
-  const std::vector<PieceRead> parts = parts_of(reads);
+  const std::vector<BlockRead> blocks = blocks_read(reads);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
-  std::map<size_t, std::string> problems;  // by the part
+  std::map<size_t, std::string> problems;  // by the block
   const auto work = [&] {
-    for (size_t i = next++; i < parts.size(); i = next++) {
-      const auto& [file, entry, begin, bytes, into] = parts[i];
+    for (size_t i = next++; i < blocks.size(); i = next++) {
+      const auto& [file, entry, number, wanted] = blocks[i];
       std::string problem;
       try {
-        problem = file->read(*entry, begin, bytes, into);
+        problem = file->read_block(*entry, number, wanted);
       } catch (const std::exception& error) {
         problem = error.what();
       }
@@ -55,11 +72,11 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   };
   {
     std::vector<std::jthread> others;
-    for (size_t i = 1; i < std::min(kThreads, parts.size()); ++i) others.emplace_back(work);
+    for (size_t i = 1; i < std::min(kThreads, blocks.size()); ++i) others.emplace_back(work);
     work();
   }
   std::vector<std::string> in_order;
-  for (auto& [part, problem] : problems) in_order.push_back(std::move(problem));
+  for (auto& [block, problem] : problems) in_order.push_back(std::move(problem));
   return in_order;
 }
 

@@ -1,5 +1,5 @@
 // Reads the parts of files that a rank loads, in several threads. So a disk that serves several requests at once is
-// used fully, and hashing takes no extra time.
+// used fully, and hashing takes no extra time. Each hashed block is read once, however many runs of bytes it has.
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@ namespace fsdp::checkpoint {
 struct PieceRead {
   const ShardFile* file;
   const ShardFile::Entry* entry;
-  int64_t begin, bytes;  // of the entry's
-  char* into;            // null: the bytes are compared with their hashes, and not kept
+  ShardFile::Wanted bytes;  // of the entry's
 };
 
 // Reads and checks all of them, in the order of the files' bytes. Returns what is damaged or cannot be read, one text

@@ -1,31 +1,41 @@
 #include "checkpoint/saved_ranges.h"
 
 #include "base/error.h"
+#include "checkpoint/manifest_parts.h"
 
 namespace fsdp::checkpoint {
 
-std::vector<SavedRange> saved_ranges(const std::vector<Manifest::Piece>& pieces, layout::Range wanted,
+std::vector<SavedRange> saved_ranges(const std::vector<Manifest::Part>& parts, const layout::Placement& wanted,
                                      int64_t numel_each) {
   std::vector<SavedRange> ranges;
-  int64_t begin = 0, found = 0;
-  for (const auto& [shard, numel] : pieces) {
-    const layout::Range piece{begin, begin + numel};
-    begin = piece.end;
-    const layout::Range both = layout::intersect(piece, wanted);
-    if (both.numel() == 0) continue;
-    FSDP_CHECK((both.begin - piece.begin) % numel_each == 0 && (both.begin - wanted.begin) % numel_each == 0,
-               "the manifest is damaged: a piece begins at element {} of its parameter, expected a multiple of {}",
-               both.begin, numel_each);
-    ranges.push_back({.shard = shard,
-                      .first = (both.begin - piece.begin) / numel_each,
-                      .numel = (both.numel() + numel_each - 1) / numel_each,
-                      .at = (both.begin - wanted.begin) / numel_each,
-                      .whole = (numel + numel_each - 1) / numel_each});
-    found += both.numel();
+  if (wanted.numel() == 0) return ranges;
+  const std::map<int, int64_t> wholes = numel_by_file(parts);
+  int64_t found = 0;
+  const auto in_blocks = [numel_each](int64_t element) {
+    FSDP_CHECK(element % numel_each == 0,
+               "a saved part and this rank's begin to agree at element {}, expected a multiple of {}: blocks of 8-bit "
+               "state are loaded whole. Load with another state_dtype.",
+               element, numel_each);
+    return element / numel_each;
+  };
+  for (const Manifest::Part& part : parts) {
+    for (const layout::CommonRuns& runs : layout::common_runs(part.placement, wanted)) {
+      ranges.push_back({.file = part.file,
+                        .first = in_blocks(part.offset + runs.a),
+                        .numel = blocks_of(runs.numel, numel_each),
+                        .at = in_blocks(runs.b),
+                        .whole = blocks_of(wholes.at(part.file), numel_each),
+                        .count = runs.count,
+                        .step = in_blocks(runs.step_a),
+                        .step_at = in_blocks(runs.step_b)});
+      found += runs.numel * runs.count;
+    }
   }
-  FSDP_CHECK(found == wanted.numel(), "the manifest is damaged: its pieces have {} of the elements from {} to {}",
-             found, wanted.begin, wanted.end);
+  FSDP_CHECK(found == wanted.numel(), "the manifest is damaged: its parts have {} of the {} elements from {} to {}",
+             found, wanted.numel(), wanted.range.begin, wanted.range.end);
   return ranges;
 }
+
+int64_t blocks_of(int64_t numel, int64_t numel_each) { return (numel + numel_each - 1) / numel_each; }
 
 }  // namespace fsdp::checkpoint

@@ -45,41 +45,68 @@ const ShardFile::Entry& ShardFile::entry(const std::string& tensor, const std::s
 }
 
 std::string ShardFile::read(const Entry& entry, int64_t begin, int64_t size, void* into) const {
-  const Wanted wanted{begin, begin + size, static_cast<char*>(into)};
-  std::vector<char> unkept;
-  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < wanted.end; ++block) {
-    const std::string found = read_block(entry, block, wanted, unkept);
-    if (!is_hashed_) continue;
-    const std::string_view saved = saved_hash(entry, block);
-    if (found == saved) continue;
-    return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(),
-                       block * kHashBlockBytes, end_of(entry, block), files::printable(entry.name), found,
-                       files::printable(saved));
+  if (size == 0) return "";
+  const Wanted wanted{.begin = begin, .bytes = size, .into = static_cast<char*>(into)};
+  const Wanted* const all[] = {&wanted};
+  for (int64_t block = begin / kHashBlockBytes; block * kHashBlockBytes < wanted.end(); ++block) {
+    std::string damage = read_block(entry, block, all);
+    if (!damage.empty()) return damage;
   }
   return "";
 }
 
-std::string ShardFile::read_block(const Entry& entry, int64_t block, const Wanted& wanted,
-                                  std::vector<char>& unkept) const {
+std::string ShardFile::read_block(const Entry& entry, int64_t block, std::span<const Wanted* const> wanted) const {
+  std::vector<char> unkept;
+  const std::string found = hash_of_block(entry, block, wanted, unkept);
+  if (!is_hashed_) return "";
+  const std::string_view saved = saved_hash(entry, block);
+  if (found == saved) return "";
+  return fmt::format("{} is damaged: the hash of bytes {} to {} of tensor {} is {}, expected {}", name(),
+                     block * kHashBlockBytes, end_of(entry, block), files::printable(entry.name), found,
+                     files::printable(saved));
+}
+
+std::string ShardFile::hash_of_block(const Entry& entry, int64_t block, std::span<const Wanted* const> wanted,
+                                     std::vector<char>& unkept) const {
   files::ContentHash hash;
   const int64_t end = end_of(entry, block);
   for (int64_t at = block * kHashBlockBytes; at < end; at += kSliceBytes) {
     const int64_t slice_end = std::min(at + kSliceBytes, end);
-    if (!is_hashed_ && (slice_end <= wanted.begin || at >= wanted.end)) continue;
-    const bool is_in_place = wanted.into != nullptr && at >= wanted.begin && slice_end <= wanted.end;
-    if (!is_in_place) unkept.resize(kSliceBytes);
-    char* bytes = is_in_place ? wanted.into + (at - wanted.begin) : unkept.data();
+    const auto is_wanted = [&](const Wanted* one) { return one->next(at) < std::min(slice_end, one->end()); };
+    if (!is_hashed_ && std::ranges::none_of(wanted, is_wanted)) continue;
+    char* bytes = wanted.size() == 1 ? wanted[0]->place_of(at, slice_end) : nullptr;
+    const bool is_in_place = bytes != nullptr;
+    if (!is_in_place) unkept.resize(kSliceBytes), bytes = unkept.data();
     file_.read_bytes(entry, at, slice_end - at, bytes);
     if (is_hashed_) hash.add(bytes, static_cast<size_t>(slice_end - at));
-    if (!is_in_place) wanted.copy(bytes, at, slice_end);
+    for (const Wanted* one : wanted) {
+      if (!is_in_place) one->copy(bytes, at, slice_end);
+    }
   }
   return hash.hexadecimal();
 }
 
-void ShardFile::Wanted::copy(const char* bytes, int64_t from, int64_t to) const {
-  const int64_t first = std::max(from, begin), last = std::min(to, end);
-  if (into == nullptr || first >= last) return;
-  std::memcpy(into + (first - begin), bytes + (first - from), static_cast<size_t>(last - first));
+int64_t ShardFile::Wanted::next(int64_t from) const {
+  if (from <= begin) return begin;
+  if (from >= end()) return end();
+  const int64_t run = step == 0 ? 0 : (from - begin) / step, within = from - begin - run * step;
+  return within < bytes ? from : begin + (run + 1) * step;
+}
+
+void ShardFile::Wanted::copy(const char* all, int64_t from, int64_t to) const {
+  if (into == nullptr) return;
+  for (int64_t at = next(from); at < std::min(to, end()); at = next(at)) {
+    const int64_t run = step == 0 ? 0 : (at - begin) / step, within = at - begin - run * step;
+    const int64_t numel = std::min(bytes - within, to - at);
+    std::memcpy(into + run * step_into + within, all + (at - from), static_cast<size_t>(numel));
+    at += numel;
+  }
+}
+
+char* ShardFile::Wanted::place_of(int64_t from, int64_t to) const {
+  if (into == nullptr || from < begin || from >= end()) return nullptr;
+  const int64_t run = step == 0 ? 0 : (from - begin) / step, within = from - begin - run * step;
+  return within + (to - from) <= bytes ? into + run * step_into + within : nullptr;
 }
 
 int64_t ShardFile::end_of(const Entry& entry, int64_t block) {

@@ -7,6 +7,18 @@
 
 namespace fsdp::checkpoint {
 
+namespace {
+
+// The model's first rank describes all parameters, and has its buffers.
+void drop_what_others_have(Snapshot& snapshot) {
+  Manifest& manifest = snapshot.manifest;
+  manifest.buffers.clear();
+  std::erase_if(manifest.parameters,
+                [&](const Manifest::Parameter& one) { return !snapshot.has_file || one.parts.empty(); });
+}
+
+}  // namespace
+
 SaveTarget save_target(const char* call, const std::filesystem::path& directory, const Checkpoint& checkpoint) {
   FSDP_CHECK(checkpoint.model != nullptr, "{}: the model is missing; set .model = &sharded", call);
   FSDP_CHECK(checkpoint.step >= 0 && checkpoint.step <= kHighestStep,
@@ -17,20 +29,20 @@ SaveTarget save_target(const char* call, const std::filesystem::path& directory,
   FSDP_CHECK(!directory.empty(), "{}: found no directory, expected the place of the checkpoint", call);
   std::filesystem::path target = std::filesystem::absolute(directory).lexically_normal();
   if (target.filename().empty()) target = target.parent_path();  // "run/step-5/" is "run/step-5"
-  return {.directory = target, .what = fmt::format("{} {}", call, target.string()), .shards = model.shards()};
+  return {.directory = target, .what = fmt::format("{} {}", call, target.string())};
 }
 
 Snapshot snapshot_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
   const Contents contents = contents_of(checkpoint);
+  const int rank = model.group().rank();
   Snapshot snapshot{.manifest = manifest_of(checkpoint, contents),
-                    .scalars = {},
+                    .has_file = rank < model.shards(),  // the first shard group holds the whole model once
                     .tensors = {},
                     .generators = states_of(checkpoint.generators)};
   snapshot.manifest.generators = described(snapshot.generators);
-  for (const auto& scalar : contents.scalars) snapshot.scalars.push_back({scalar.kind, scalar.parameter});
-  // The first shard group holds the whole model once.
-  if (model.group().rank() < model.shards()) snapshot.tensors = tensors_of_file(checkpoint, contents);
+  if (rank > 0) drop_what_others_have(snapshot);
+  if (snapshot.has_file) snapshot.tensors = tensors_of_file(checkpoint, contents);
   for (auto& [name, tensor] : snapshot.tensors) tensor = interpose::plain(tensor);
   return snapshot;
 }

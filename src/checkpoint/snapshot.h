@@ -18,19 +18,14 @@ namespace fsdp::checkpoint {
 struct SaveTarget {
   std::filesystem::path directory;  // absolute
   std::string what;                 // "save_checkpoint /runs/step-5"
-  int shards = 1;                   // files: the first ranks write one each
 };
 
 // The snapshot of one rank.
 struct Snapshot {
-  struct Scalar {
-    std::string kind;
-    size_t parameter;
-  };
-  Manifest manifest;            // all but the files; the numbers are this rank's
-  std::vector<Scalar> scalars;  // its own
-  NamedTensors tensors;         // of this rank's file: they share memory with the model and the optimizer
-  NamedTensors generators;      // this rank's states
+  Manifest manifest;        // this rank's contribution (joined_manifest.h): all but the files
+  bool has_file = false;    // it writes one; ranks that hold what others write do not
+  NamedTensors tensors;     // of this rank's file: they share memory with the model and the optimizer
+  NamedTensors generators;  // this rank's states
 };
 
 // Throws Error for a Checkpoint that cannot be saved now. `call` names who asks. No collective.

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/safetensors.h"
@@ -56,14 +57,17 @@ class Completion {
     Manifest::Parameter& of = parameter(file, entry);
     FSDP_CHECK(entry.shape.size() == 1, "{} is damaged: {} has shape {}, expected one dimension", file.name(),
                files::printable(entry.name), entry.shape);
-    if (entry.shape[0] > 0) of.pieces.push_back({shard, entry.shape[0]});
+    const int64_t begin = of.parts.empty() ? 0 : of.parts.back().placement.range.end;
+    if (entry.shape[0] == 0) return;
+    of.parts.push_back(
+        {.file = shard, .placement = layout::part_of_whole(of.shape, {begin, checked_add(begin, entry.shape[0])})});
   }
 
   // A file whose piece is empty may have another number.
   void add_scalar(const SafetensorsFile& file, const Entry& entry, int shard) {
     Manifest::Parameter& of = parameter(file, entry);
     const std::string kind = kind_and_name(entry.name).first;
-    const bool has_first_piece = of.pieces.size() == 1 && of.pieces[0].shard == shard;
+    const bool has_first_piece = of.parts.size() == 1 && of.parts[0].file == shard;
     if (!has_first_piece && of.scalars.contains(kind)) return;
     const auto number = file.read(entry).item<double>();
     FSDP_CHECK(is_scalar_of(kind, number), "{} is damaged: found {} for {}, expected a whole number from 0 to {}",
@@ -92,10 +96,9 @@ void complete_version2(const std::filesystem::path& directory, Manifest& manifes
     completion.add(file, shard);
   }
   for (const auto& parameter : manifest.parameters) {
-    int64_t left = numel_of(parameter.shape).value_or(-1);
-    for (const auto& piece : parameter.pieces) left = left < piece.numel ? -1 : left - piece.numel;
-    FSDP_CHECK(left == 0, "{} is damaged: the pieces of {} do not make up its shape {}", directory.string(),
-               files::printable(parameter.name), parameter.shape);
+    const int64_t numel = parameter.parts.empty() ? 0 : parameter.parts.back().placement.range.end;
+    FSDP_CHECK(numel_of(parameter.shape) == numel, "{} is damaged: the pieces of {} do not make up its shape {}",
+               directory.string(), files::printable(parameter.name), parameter.shape);
   }
 }
 

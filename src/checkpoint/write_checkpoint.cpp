@@ -1,10 +1,12 @@
 #include "checkpoint/write_checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "checkpoint/generators.h"
+#include "checkpoint/joined_manifest.h"
 #include "checkpoint/partial_directory.h"
 #include "files/partial_names.h"
 
@@ -28,25 +30,46 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
   return all;
 }
 
-// The optimizer's numbers of each parameter, from the rank with its first elements. Other ranks do not need them, and
-// users may leave gradients of empty pieces undefined. A collective.
-void tell_scalars(collectives::Group& group, Snapshot& snapshot) {
-  Manifest& manifest = snapshot.manifest;
-  if (snapshot.scalars.empty()) return;
-  std::vector<double> own;
-  for (const auto& scalar : snapshot.scalars) {
-    own.push_back(manifest.parameters[scalar.parameter].scalars.at(scalar.kind));
+// The contributions of the ranks that write a file.
+struct Told {
+  std::vector<int> writers;           // their ranks, on every rank
+  std::vector<std::string> contents;  // encoded, in that order, on rank 0; its own is not among them
+};
+
+// A collective.
+Told tell_contributions(collectives::Group& group, const Snapshot& snapshot) {
+  const std::string own = group.rank() > 0 && snapshot.has_file ? encode(snapshot.manifest) : "";
+  const torch::Tensor sizes = torch::tensor({std::ssize(own), static_cast<int64_t>(snapshot.has_file)}, torch::kLong);
+  Told told;
+  std::vector<int64_t> bytes;
+  for (const torch::Tensor& one : group.all_gather(sizes)) {
+    const auto* theirs = one.const_data_ptr<int64_t>();
+    if (theirs[1] != 0) told.writers.push_back(static_cast<int>(bytes.size()));
+    bytes.push_back(theirs[0]);
   }
-  torch::Tensor message = torch::empty({static_cast<int64_t>(own.size() * sizeof(double))}, torch::kUInt8);
-  std::memcpy(message.mutable_data_ptr(), own.data(), message.nbytes());
+  const int64_t most = std::ranges::max(bytes);
+  if (most == 0) return told;
+  torch::Tensor message = torch::zeros({most}, torch::kUInt8);
+  std::ranges::copy(own, static_cast<char*>(message.mutable_data_ptr()));
   const std::vector<torch::Tensor> all = group.all_gather(message);
-  for (size_t i = 0; i < own.size(); ++i) {
-    const Snapshot::Scalar& scalar = snapshot.scalars[i];
-    Manifest::Parameter& parameter = manifest.parameters[scalar.parameter];
-    const size_t holder = parameter.pieces.empty() ? 0 : static_cast<size_t>(parameter.pieces.front().shard);
-    const auto* theirs = static_cast<const char*>(all[holder].const_data_ptr());
-    std::memcpy(&parameter.scalars[scalar.kind], theirs + i * sizeof(double), sizeof(double));
+  for (const int rank : told.writers) {
+    if (rank == 0 || group.rank() > 0) continue;  // rank 0 joins them
+    const auto at = static_cast<size_t>(rank);
+    told.contents.emplace_back(static_cast<const char*>(all[at].const_data_ptr()), bytes[at]);
   }
+  return told;
+}
+
+// On rank 0. `written`: by rank.
+Manifest join_contributions(Manifest own, const Told& told, const std::vector<WrittenFile>& written) {
+  std::vector<Contribution> all;
+  std::vector<WrittenFile> files;
+  size_t next = 0;
+  for (const int rank : told.writers) {
+    all.push_back({rank, rank == 0 ? std::move(own) : decode_contribution(told.contents.at(next++))});
+    files.push_back(written[static_cast<size_t>(rank)]);
+  }
+  return joined(std::move(all), files, static_cast<int>(written.size()));
 }
 
 // Where the first rank made the directory. A collective.
@@ -72,23 +95,22 @@ void write_checkpoint(collectives::Group& group, const SaveTarget& target, const
     snapshot = take();
     if (first) partial.emplace(target.directory);
   });
-  tell_scalars(group, snapshot);
+  const Told told = tell_contributions(group, snapshot);
   const NamedTensors generators = gather_states(group, snapshot.generators);
   snapshot.tensors.insert(snapshot.tensors.end(), generators.begin(), generators.end());
   const std::filesystem::path path = tell_path(group, target.directory, partial);
   WrittenFile own;
   all_succeed(group, target.what, [&] {
-    if (group.rank() >= target.shards) return;
-    own = write_safetensors(path / shard_file_name(group.rank(), target.shards), snapshot.tensors, {{"format", "pt"}},
-                            Hashes::InHeader);
+    if (!snapshot.has_file) return;
+    const std::string name = shard_file_name(group.rank(), told.writers.back() + 1);
+    own = write_safetensors(path / name, snapshot.tensors, {{"format", "pt"}}, Hashes::InHeader);
     snapshot.tensors.clear();
     file_written();
   });
   const std::vector<WrittenFile> written = tell_all(group, own);
   all_succeed(group, target.what, [&] {
     if (!first) return;
-    snapshot.manifest.files.assign(written.begin(), written.begin() + target.shards);
-    write_manifest(path, snapshot.manifest);
+    write_manifest(path, join_contributions(std::move(snapshot.manifest), told, written));
     partial->commit();
     partial.reset();  // the next job may save there as soon as any rank goes on
   });

@@ -98,7 +98,8 @@ class CheckpointSink : public Sink {
     parameter.shape = tensor.shape;
     parameter.strides = contiguous_strides(tensor.shape);
     parameter.tensors[checkpoint::kModel] = checkpoint::dtype_name(tensor.type);
-    if (const int64_t numel = *checkpoint::numel_of(tensor.shape); numel > 0) parameter.pieces.push_back({0, numel});
+    const int64_t numel = *checkpoint::numel_of(tensor.shape);
+    if (numel > 0) parameter.parts.push_back({.placement = layout::part_of_whole(tensor.shape, {0, numel})});
   }
 
   void add_state(const StoredTensor& tensor) {

@@ -1,5 +1,6 @@
-// Checkpoints of this library: the pieces of each parameter and its states, joined.
+// Checkpoints of this library: the parts of each parameter and its states, joined.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,8 @@
 #include "base/error.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/manifest_parts.h"
+#include "checkpoint/saved_ranges.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/version2.h"
 #include "files/printable.h"
@@ -70,6 +73,18 @@ torch::Tensor unpacked(const torch::Tensor& codes, const torch::Tensor& scales) 
   return values;
 }
 
+void copy_runs(const torch::Tensor& values, const std::vector<layout::CommonRuns>& all, const torch::Tensor& into) {
+  const auto width = static_cast<int64_t>(values.element_size());
+  const auto* from = static_cast<const char*>(values.const_data_ptr());
+  auto* to = static_cast<char*>(into.mutable_data_ptr());
+  for (const layout::CommonRuns& runs : all) {
+    for (int64_t run = 0; run < runs.count; ++run) {
+      std::memcpy(to + (runs.b + run * runs.step_b) * width, from + (runs.a + run * runs.step_a) * width,
+                  static_cast<size_t>(runs.numel * width));
+    }
+  }
+}
+
 class CheckpointSource : public Source {
  public:
   explicit CheckpointSource(const std::filesystem::path& path)
@@ -91,7 +106,7 @@ class CheckpointSource : public Source {
     const Place& place = places_[number];
     if (place.buffer != nullptr) return read_buffer(*place.buffer);
     if (place.scalar) return torch::tensor(*place.scalar, torch::kFloat32);
-    return read_pieces(*place.parameter, place.kind);
+    return read_parts(*place.parameter, place.kind);
   }
 
  private:
@@ -143,54 +158,68 @@ class CheckpointSource : public Source {
     return parameter.tensors.contains(of) && has_scale(parameter, of);
   }
 
-  const ShardFile& file(int shard) {
-    auto& file = files_.at(static_cast<size_t>(shard));
+  const ShardFile& file(int number) {
+    auto& file = files_.at(static_cast<size_t>(number));
     if (!file) {
-      file = std::make_unique<ShardFile>(directory_ / checkpoint::shard_file_name(shard, manifest_.shards),
-                                         manifest_.files[static_cast<size_t>(shard)]);
+      file = std::make_unique<ShardFile>(directory_ / checkpoint::file_name(manifest_, number),
+                                         manifest_.files[static_cast<size_t>(number)]);
     }
     return *file;
   }
 
-  torch::Tensor read_entry(int shard, const std::string& tensor, const std::string& dtype,
-                           const std::vector<int64_t>& shape) {
-    const ShardFile& from = file(shard);
-    const ShardFile::Entry& entry = from.entry(tensor, dtype, shape);
-    torch::Tensor values = torch::empty(shape, entry.type);
-    const std::string damage = from.read(entry, 0, entry.bytes(), values.mutable_data_ptr());
+  // `numel` elements of the tensor, from number `first` on.
+  torch::Tensor read_entry(const ShardFile& from, const ShardFile::Entry& entry, int64_t first, int64_t numel) const {
+    torch::Tensor values = torch::empty({numel}, entry.type);
+    const auto width = static_cast<int64_t>(values.element_size());
+    const std::string damage = from.read(entry, first * width, numel * width, values.mutable_data_ptr());
     FSDP_CHECK(damage.empty(), "{}", damage);
     return values;
   }
 
   torch::Tensor read_buffer(const Manifest::Buffer& buffer) {
-    return read_entry(0, checkpoint::kBuffer + buffer.name, buffer.dtype, buffer.shape);
+    const ShardFile& from = file(buffer.file);
+    const auto& entry = from.entry(checkpoint::kBuffer + buffer.name, buffer.dtype, buffer.shape);
+    return read_entry(from, entry, 0, c10::multiply_integers(buffer.shape)).view(buffer.shape);
   }
 
-  torch::Tensor read_piece(const Manifest::Parameter& parameter, const Manifest::Piece& piece,
-                           const std::string& kind) {
+  // The elements of a part. `whole`: all that its file has of the parameter.
+  torch::Tensor read_part(const Manifest::Parameter& parameter, const Manifest::Part& part, const std::string& kind,
+                          int64_t whole) {
     const std::string& dtype = parameter.tensors.at(kind);
-    const auto tensor = [&](const std::string& of) { return of + "." + parameter.name; };
-    torch::Tensor values = read_entry(piece.shard, tensor(kind), dtype, {piece.numel});
+    const ShardFile& from = file(part.file);
+    const int64_t numel = part.placement.numel();
+    const auto& entry = from.entry(kind + "." + parameter.name, dtype, {whole});
+    torch::Tensor values = read_entry(from, entry, part.offset, numel);
     if (!has_scale(parameter, kind)) return values;
-    const std::string scale = kind + std::string(kScaleSuffix);
-    const int64_t blocks = (piece.numel + optim::kBlock8Numel - 1) / optim::kBlock8Numel;
-    const torch::Tensor scales = read_entry(piece.shard, tensor(scale), "F32", {blocks});
+    const std::string scale = kind + std::string(kScaleSuffix) + "." + parameter.name;
+    const auto& scales_entry = from.entry(scale, "F32", {checkpoint::blocks_of(whole, optim::kBlock8Numel)});
+    FSDP_CHECK(part.offset % optim::kBlock8Numel == 0, "{} is damaged: a part of {} begins within a block of {}",
+               name(), files::printable(scale), optim::kBlock8Numel);
+    const torch::Tensor scales = read_entry(from, scales_entry, part.offset / optim::kBlock8Numel,
+                                            checkpoint::blocks_of(numel, optim::kBlock8Numel));
     return dtype == "I8" ? unpacked<int8_t>(values, scales) : unpacked<uint8_t>(values, scales);
   }
 
-  torch::Tensor read_pieces(const Manifest::Parameter& parameter, const std::string& kind) {
-    if (parameter.pieces.empty()) {
-      return torch::empty(parameter.shape, type_named(parameter.tensors.at(kind), name()));
+  torch::Tensor read_parts(const Manifest::Parameter& parameter, const std::string& kind) {
+    const std::map<int, int64_t> wholes = checkpoint::numel_by_file(parameter.parts);
+    const layout::Placement all = layout::part_of_whole(parameter.shape, {0, *checkpoint::numel_of(parameter.shape)});
+    torch::Tensor joined;
+    for (const Manifest::Part& part : parameter.parts) {
+      const torch::Tensor values = read_part(parameter, part, kind, wholes.at(part.file));
+      if (part.placement == all) {
+        joined = values;
+        break;
+      }
+      if (!joined.defined()) joined = torch::empty({all.numel()}, values.scalar_type());
+      copy_runs(values, layout::common_runs(part.placement, all), joined);
     }
-    std::vector<torch::Tensor> pieces;
-    for (const Manifest::Piece& piece : parameter.pieces) pieces.push_back(read_piece(parameter, piece, kind));
-    const torch::Tensor joined = pieces.size() == 1 ? pieces[0] : torch::cat(pieces);
+    if (!joined.defined()) return torch::empty(parameter.shape, type_named(parameter.tensors.at(kind), name()));
     return joined.as_strided(parameter.shape, parameter.strides).contiguous();
   }
 
   std::filesystem::path directory_;
   Manifest manifest_;
-  std::vector<std::unique_ptr<ShardFile>> files_;  // by shard, as far as needed so far
+  std::vector<std::unique_ptr<ShardFile>> files_;  // as far as needed so far
   std::vector<Place> places_;                      // of the tensors
 };
 

@@ -189,8 +189,8 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
       EXPECT_THAT(refusal_of("\"world_size\": 1", "\"world_size\": " + ranks), HasSubstr("for 'world_size'"));
       EXPECT_THAT(refusal_of("\"shards\": 1", "\"shards\": " + ranks), HasSubstr("for 'shards'"));
     }
-    EXPECT_THAT(refusal_of("\"version\": 3", "\"version\": 1"),
-                HasSubstr("found version 1 of the format, expected 2 or 3"));
+    EXPECT_THAT(refusal_of("\"version\": 4", "\"version\": 1"),
+                HasSubstr("found version 1 of the format, expected 2 to 4"));
     EXPECT_THAT(refusal_of("fsdp-checkpoint", "fsdp-chockpoint"), HasSubstr("JSON of another kind"));
     EXPECT_THAT(refusal_of("shard-00001", "../hard-1"),
                 HasSubstr("found \"../hard-1-of-00001.safetensors\" for 'files[0].name', expected shard-00001"));
@@ -200,13 +200,39 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
                 HasSubstr("found [] for 'notes', expected values by their names"));
     EXPECT_THAT(refusal_of("\"shape\": [", "\"shape\": [[], "), HasSubstr("found [] for 'parameters[0].shape[0]'"));
     EXPECT_THAT(refusal_of("\"step\": 5", "\"step\": 5, \"step\": 6"), HasSubstr("names step twice"));
-    for (const std::string pieces : {"[]", "[[0, 1]]", "[[1, 1952]]", "[[0, 1952], [0, 0]]", "[[0, -1]]", "[0, 1952]",
-                                     "[[0, 1952, 0]]", "[[0, 9223372036854775807]]", "{}"}) {
-      EXPECT_THAT(refusal_of("\"pieces\": [\n        [\n          0,\n          1952\n        ]\n      ]",
-                             "\"pieces\": " + pieces),
+    const auto part = [](const std::string& file, const std::string& offset, const std::string& begin,
+                         const std::string& numel, const std::string& more = "") {
+      return fmt::format(R"({{"file": {}, "offset": {}, "begin": {}, "numel": {}{}}})", file, offset, begin, numel,
+                         more);
+    };
+    const std::string all = part("0", "0", "0", "1952");
+    const std::vector<std::string> wrong = {"",
+                                            part("0", "0", "0", "1"),
+                                            part("1", "0", "0", "1952"),
+                                            all + ", " + part("0", "1952", "1952", "0"),
+                                            part("0", "0", "0", "-1"),
+                                            "0, 1952",
+                                            part("0", "0", "0", "9223372036854775807"),
+                                            part("0", "0", "1", "1951"),
+                                            part("0", "1", "0", "1952"),
+                                            part("0", "0", "0", "1952", ", \"box\": []"),
+                                            part("0", "0", "0", "1952", ", \"box\": [[0, 61], [0, 33]]"),
+                                            part("0", "0", "0", "1952", ", \"box\": [[0, 61], [1, 32]]"),
+                                            part("0", "0", "0", "1920", ", \"box\": [[0, 60], [0, 32]]"),
+                                            part("0", "0", "0", "976", ", \"box\": [[0, 61], [0, 16]]") + ", " +
+                                                part("0", "976", "0", "976", ", \"box\": [[0, 61], [15, 16]]")};
+    const std::string written =
+        "[\n        {\n          \"file\": 0,\n          \"offset\": 0,\n          \"begin\": 0,\n          "
+        "\"numel\": 1952\n        }\n      ]";
+    for (const std::string& parts : wrong) {
+      EXPECT_THAT(refusal_of("\"parts\": " + written, "\"parts\": [" + parts + "]"),
                   HasSubstr("manifest.json is damaged"))
-          << pieces;
+          << parts;
     }
+    EXPECT_THAT(refusal_of("\"parts\": " + written, "\"parts\": {}"), HasSubstr("manifest.json is damaged"));
+    EXPECT_EQ(refusal_of("\"parts\": " + written,
+                         "\"parts\": [" + part("0", "0", "0", "64") + ", " + part("0", "64", "64", "1888") + "]"),
+              "no error");
     EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"model\": \"F16\""), HasSubstr("is F16, expected F32"));
     EXPECT_THAT(refusal_of("\"model\": \"F32\"", "\"other\": \"F32\""),
                 HasSubstr("for 'parameters[0].tensors', expected the dtype of 'model'"));

@@ -139,14 +139,27 @@ def safetensors():
 
 
 def manifest():
-    value = {"hash": "0" * 32, "format": "fsdp-checkpoint", "version": 3, "world_size": 2, "shards": 2, "step": 7,
+    value = {"hash": "0" * 32, "format": "fsdp-checkpoint", "version": 4, "world_size": 4, "shards": 3, "step": 7,
              "notes": {"a": "text"},
-             "files": [{"name": f"shard-0000{i}-of-00002.safetensors", "bytes": 100, "hash": "0" * 32} for i in (1, 2)],
+             "files": [{"name": f"shard-0000{i}-of-00003.safetensors", "bytes": 100, "hash": "0" * 32} for i in (1, 3)],
              "parameters": [{"name": "w", "shape": [3, 4], "strides": [4, 1],
                              "tensors": {"model": "F32", "optimizer.exp_avg": "I8", "optimizer.exp_avg_scale": "F32"},
-                             "scalars": {"optimizer.step": 7.0}, "pieces": [[0, 8], [1, 4]]}],
-             "buffers": [{"name": "mean", "shape": [4], "dtype": "F32"}]}
-    yield "two-shards", (json.dumps(value, indent=2) + "\n").encode()
+                             "scalars": {"optimizer.step": 7.0},
+                             "parts": [{"file": 0, "offset": 0, "begin": 0, "numel": 8},
+                                       {"file": 1, "offset": 0, "begin": 8, "numel": 4}]}],
+             "buffers": [{"name": "mean", "shape": [4], "dtype": "F32", "file": 0}]}
+    yield "two-files", (json.dumps(value, indent=2) + "\n").encode()
+    value["parameters"][0]["parts"] = [{"file": 0, "offset": 0, "begin": 0, "numel": 5, "box": [[0, 3], [0, 2]]},
+                                       {"file": 1, "offset": 6, "begin": 5, "numel": 1, "box": [[0, 3], [0, 2]]},
+                                       {"file": 1, "offset": 0, "begin": 0, "numel": 6, "box": [[0, 3], [2, 2]]}]
+    yield "boxes", (json.dumps(value, indent=2) + "\n").encode()
+    value["shards"] = value["world_size"] = 2
+    value["files"] = [{**one, "name": f"shard-0000{i}-of-00002.safetensors"} for i, one in enumerate(value["files"], 1)]
+    for parameter in value["parameters"]:
+        del parameter["parts"]
+        parameter["pieces"] = [[0, 8], [1, 4]]
+    del value["buffers"][0]["file"]
+    yield "two-shards", (json.dumps({**value, "version": 3}, indent=2) + "\n").encode()
     for parameter in value["parameters"]:
         del parameter["tensors"], parameter["scalars"], parameter["pieces"]
     yield "version-2", (json.dumps({**value, "version": 2}, indent=2) + "\n").encode()
