@@ -48,6 +48,7 @@ APP_ROOMS = {
 
 PUBLIC = {
     "error.h": "base",
+    "version.h": "base",
     "movable.h": "base",
     "world.h": "world",
     "deferred_init.h": "deferred",

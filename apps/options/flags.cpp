@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fsdp/version.h>
 
 #include <algorithm>
 #include <map>
@@ -60,7 +61,7 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
   app_.allow_extras();  // to name all unknown arguments
   app_.set_help_flag("--help");
   short_help_ = app_.add_flag("-h");
-  app_.set_version_flag("--version", FSDP_VERSION);
+  app_.set_version_flag("--version", FSDP_VERSION_STRING);
   words_ = row_of(entry_of(command).words);
   for (const Row& row : option_rows()) {
     if (!row.is_for(command) || row.takes_words()) continue;

@@ -1,6 +1,7 @@
 #include "training/process_start.h"
 
 #include <fmt/format.h>
+#include <fsdp/version.h>
 #include <torch/version.h>
 
 #include "metrics/machine.h"
@@ -19,7 +20,7 @@ ProcessStart process_start(const fsdp::World& world, const Options& options, int
   start.ranks = world.size();
   start.hosts = (world.size() + world.local_size() - 1) / world.local_size();
   start.threads = options.threads;
-  start.fsdp_version = FSDP_VERSION;
+  start.fsdp_version = FSDP_VERSION_STRING;
   start.torch_version = TORCH_VERSION;
   return start;
 }
