@@ -187,7 +187,7 @@ std::vector<EqualUnits> equal_units(const std::vector<PlannedUnit>& units, const
 
 }  // namespace
 
-PlannedSharding planned_sharding(const Options& options, int64_t hosts, bool on_gpus) {
+PlannedSharding planned_sharding(const RunOptions& options, int64_t hosts, bool on_gpus) {
   const bool whole_step = options.strategy == "shard-optimizer" || options.strategy == "no-shard";
   const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
   const bool replicas_only = options.strategy == "no-shard";

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-ProcessStart process_start(const fsdp::World& world, const Options& options, int64_t steps_done) {
+ProcessStart process_start(const fsdp::World& world, const RunOptions& options, int64_t steps_done) {
   const models::ModelConfig& model = options.model;
   ProcessStart start;
   add_machine(start);
