@@ -1,5 +1,7 @@
-// The common part of groups whose tensors lie on a device, and that exchange them over a group of the same ranks on the
-// CPU (staged.cpp, host_shards.cpp): a unit of that group with its memory, and the calls on whole tensors.
+// The common part of staged.cpp and host_shards.cpp: a unit of the group on the CPU with its memory, and the calls on
+// whole tensors.
+//
+// In both groups tensors lie on a device. They are exchanged over a group of the same ranks on the CPU.
 #pragma once
 
 #include <torch/types.h>

@@ -50,7 +50,7 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
 
   // Hooks for the forward, whose scope is this keeper's.
   SavedTensorHooks hooks() override;
-  // Those that the first run keeps, or measures; none: null.
+  // The results that the first run keeps or measures; null: it does neither.
   ResultList* first_results();
   // The run is over; the tensor is part of its result, and its holders may change it.
   void returned(const torch::Tensor& tensor);
