@@ -3,7 +3,7 @@
 
 The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
 belongs to the room that implements it. The rooms of apps/ are listed with what each may include; they see the library
-by its public headers, and share its rooms files/ and formats/. Each program starts by AT_PROGRAM_START. Run from
+by its public headers, and share its rooms files/, formats/ and layout/. Each program starts by AT_PROGRAM_START. Run from
 anywhere: tools/check_rooms.py
 """
 
@@ -48,6 +48,7 @@ APP_ROOMS = {
 
 PUBLIC = {
     "error.h": "base",
+    "version.h": "base",
     "movable.h": "base",
     "world.h": "world",
     "deferred_init.h": "deferred",
@@ -74,7 +75,7 @@ PUBLIC = {
 PURE = {"base", "files", "layout", "schedule", "report"}
 
 # The rooms of src/ that apps/ may include, and headers beside them.
-SHARED = {"files", "formats"}
+SHARED = {"files", "formats", "layout"}
 SHARED_HEADERS = {"base/patience.h", "base/permutation.h"}
 
 # The only rooms that may name these.

@@ -34,7 +34,8 @@ std::string content_hash(const TokenSource& tokens) {
     const std::span<int64_t> read = std::span(ids).first(static_cast<size_t>(count));
     tokens.read(first, read);
     hash.add(read.data(), read.size_bytes());
-    if ((since_release += count) < kReleased) return;
+    since_release += count;
+    if (since_release < kReleased) return;
     tokens.release();
     since_release = 0;
   };

@@ -76,8 +76,9 @@ int64_t DataOrder::start_at(int64_t place) const {
 
 std::vector<double> DataOrder::epochs_of(int64_t windows) const {
   const auto length = static_cast<int64_t>(cycle_.size());
+  const int64_t cycles = windows / length;
   std::vector<double> epochs;
-  for (const Part& part : parts_) epochs.push_back(static_cast<double>(windows / length * part.of_cycle));
+  for (const Part& part : parts_) epochs.push_back(static_cast<double>(cycles * part.of_cycle));
   for (int64_t slot = 0; slot < windows % length; ++slot) ++epochs[cycle_[static_cast<size_t>(slot)].part];
   for (size_t i = 0; i < parts_.size(); ++i) epochs[i] /= static_cast<double>(parts_[i].windows);
   return epochs;

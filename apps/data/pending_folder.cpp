@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "files/durable_file.h"
 
@@ -22,7 +21,7 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial-";
 
-fs::path without_trailing_slash(fs::path path) { return path.has_filename() ? path : path.parent_path(); }
+fs::path without_trailing_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
 [[noreturn]] void cannot_be_made(const fs::path& folder, const std::string& reason) {
   throw fsdp::Error(fmt::format("folder '{}' cannot be made: {}.", folder.string(), reason));
@@ -49,7 +48,7 @@ bool is_number(std::string_view text) {
 
 }  // namespace
 
-PendingFolder::PendingFolder(fs::path target) : target_(without_trailing_slash(std::move(target))) {
+PendingFolder::PendingFolder(const fs::path& target) : target_(without_trailing_slash(target)) {
   std::error_code error;
   const fs::file_status found = fs::symlink_status(target_, error);
   if (fs::exists(found) && !(fs::is_directory(found) && fs::is_empty(target_, error))) {

@@ -12,7 +12,7 @@ namespace data {
 class PendingFolder {
  public:
   // Throws fsdp::Error when the target exists and is no empty folder, or when nothing can be made there.
-  explicit PendingFolder(std::filesystem::path target);
+  explicit PendingFolder(const std::filesystem::path& target);
   ~PendingFolder();
   PendingFolder(const PendingFolder&) = delete;
   PendingFolder& operator=(const PendingFolder&) = delete;

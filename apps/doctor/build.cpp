@@ -1,6 +1,7 @@
 #include "doctor/build.h"
 
 #include <fmt/format.h>
+#include <fsdp/version.h>
 
 #include <algorithm>
 
@@ -71,7 +72,7 @@ Finding nccl_finding(const Build& build, int64_t gpus) {
 }  // namespace
 
 Build read_build() {
-  return {.version = FSDP_VERSION,
+  return {.version = FSDP_VERSION_STRING,
           .compiler = FSDP_COMPILER,
           .type = FSDP_BUILD_TYPE,
           .has_gloo = FSDP_WITH_GLOO != 0,

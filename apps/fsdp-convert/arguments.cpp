@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fsdp/checkpoint.h>
+#include <fsdp/version.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -33,7 +34,7 @@ class Reader {
   Reader() : app_("", "fsdp-convert") {
     app_.allow_extras();  // to name all unknown arguments
     app_.set_help_flag("-h,--help");
-    app_.set_version_flag("--version", FSDP_VERSION);
+    app_.set_version_flag("--version", FSDP_VERSION_STRING);
     for (const Flag& flag : flags()) {
       if (*flag.value == '\0') {
         options_[flag.name] = app_.add_flag(flag.name);

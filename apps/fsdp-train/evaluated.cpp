@@ -19,7 +19,7 @@ namespace {
 
 bool has_checkpoints(const std::string& run) { return !checkpoints_and_remains_of(run).empty(); }
 
-NewestCheckpoint chosen_checkpoint(const Options& options) {
+NewestCheckpoint chosen_checkpoint(const RunOptions& options) {
   const std::string& weights = options.model_options.init_from;
   const bool begins_with_checkpoint = sample_form(weights) == SampleForm::Checkpoint;
   const std::string& named = options.checkpoint.empty() && begins_with_checkpoint ? weights : options.checkpoint;
@@ -37,7 +37,7 @@ NewestCheckpoint chosen_checkpoint(const Options& options) {
 }
 
 // The tokenizer that was trained for the run, whose text may be gone.
-void choose_tokenizer(Options& options) {
+void choose_tokenizer(RunOptions& options) {
   const fs::path run = (fs::path(options.checkpoint) / "").parent_path().parent_path();
   const bool is_trained = options.tokenizer.starts_with("train:");
   if (is_trained && tokenizers::has_tokenizer(run)) options.tokenizer = run.empty() ? "." : run.string();
@@ -45,8 +45,9 @@ void choose_tokenizer(Options& options) {
 
 }  // namespace
 
-Evaluated choose_evaluated(Options& options) {
-  options.resume = "never";  // whatever its configuration says
+Evaluated choose_evaluated(RunOptions& options) {
+  options.resume = "never";             // whatever its configuration says
+  options.offload_activations = false;  // no backward needs them
   Evaluated evaluated;
   collect_problems(evaluated.problems, [&] { evaluated.checkpoint = chosen_checkpoint(options); });
   if (!evaluated.checkpoint.newest_first.empty()) {

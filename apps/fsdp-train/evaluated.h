@@ -17,6 +17,6 @@ struct Evaluated {
 // Fills in the options that follow from the weights: the checkpoint, its division among the ranks, and the tokenizer of
 // its run. With neither --checkpoint nor --init-from it is the newest checkpoint of --run, or of the run that
 // --checkpoint names. Reads files, and writes nothing.
-Evaluated choose_evaluated(Options& options);
+Evaluated choose_evaluated(RunOptions& options);
 
 }  // namespace trainer

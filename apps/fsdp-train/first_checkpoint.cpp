@@ -12,7 +12,7 @@ namespace trainer {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> choose_first_checkpoint(Options& options) {
+std::vector<std::string> choose_first_checkpoint(RunOptions& options) {
   std::string& weights = options.model_options.init_from;
   const fs::path run = run_of_weights(weights);
   std::vector<std::string> problems;

@@ -30,17 +30,17 @@ namespace {
 constexpr int64_t kBytes = 256;                    // the vocabulary of small models
 constexpr std::string_view kTrainWord = "train:";  // of --tokenizer
 
-const std::string& data_of(const Options& options) { return options.text.empty() ? options.data : options.text; }
+const std::string& data_of(const RunOptions& options) { return options.text.empty() ? options.data : options.text; }
 
 // None where their weights are wrong, which is said when they are opened.
-std::vector<data::Source> sources_of(const Options& options) try {
+std::vector<data::Source> sources_of(const RunOptions& options) try {
   return data::sources_in(data_of(options));
 } catch (const fsdp::Error&) {
   return {};
 }
 
 // True if a tokenizer encodes a text. It may have to be trained first; both may take long.
-bool encodes(const Options& options) {
+bool encodes(const RunOptions& options) {
   if (options.tokenizer == "bytes") return false;
   if (!options.text.empty()) return true;
   const std::vector<data::Source> sources = sources_of(options);
@@ -48,19 +48,19 @@ bool encodes(const Options& options) {
 }
 
 // The vocabulary of the tokenizer to be trained; 0 if none is.
-int64_t trained_vocabulary(const Options& options) {
+int64_t trained_vocabulary(const CommonOptions& options) {
   if (!options.tokenizer.starts_with(kTrainWord)) return 0;
   return whole_number_in(options.tokenizer.substr(kTrainWord.size())).value_or(0);
 }
 
-const char* data_flag(const Options& options) { return options.text.empty() ? "--data" : "--text"; }
+const char* data_flag(const RunOptions& options) { return options.text.empty() ? "--data" : "--text"; }
 
 // That encode a text: no rank has anything else to do meanwhile.
-int64_t encoding_threads(const Options& options) {
+int64_t encoding_threads(const CommonOptions& options) {
   return options.threads > 0 ? options.threads : std::max<int64_t>(std::thread::hardware_concurrency(), 1);
 }
 
-data::CorpusOptions corpus_options(const Options& options) {
+data::CorpusOptions corpus_options(const RunOptions& options) {
   const bool is_default = options.tokenizer == "bytes";
   return {.data = data_of(options),
           .validation = options.validation,
@@ -72,12 +72,12 @@ data::CorpusOptions corpus_options(const Options& options) {
           .threads = static_cast<int>(encoding_threads(options))};
 }
 
-data::Corpus open(const Options& options, const data::CorpusOptions& corpus, const data::OnProgress& progress = {}) {
+data::Corpus open(const RunOptions& options, const data::CorpusOptions& corpus, const data::OnProgress& progress = {}) {
   return options.text.empty() ? data::open_corpus(corpus, progress) : data::open_text(corpus, progress);
 }
 
 // Problems that can be found before a text is encoded.
-void check_text(const Options& options, std::vector<std::string>& problems) {
+void check_text(const RunOptions& options, std::vector<std::string>& problems) {
   collect_problems_of(data_flag(options), problems, [&] { data::sources_in(data_of(options)); });
   for (const data::Source& source : sources_of(options)) {
     if (!options.text.empty() || !data::names_token_files(source.path)) {
@@ -96,7 +96,7 @@ void check_text(const Options& options, std::vector<std::string>& problems) {
 }
 
 // Opens the data. Each part of it is looked at by itself, so that one that is wrong does not hide another.
-void open_parts(const Options& options, Inputs& inputs) {
+void open_parts(const RunOptions& options, Inputs& inputs) {
   const data::CorpusOptions all = corpus_options(options);
   data::CorpusOptions training = all, validation = all;
   training.validation = validation.validation = "";
@@ -141,7 +141,7 @@ std::string checkpoint_problem(const char* flag, const std::string& checkpoint) 
 }
 
 // From a checkpoint of its own: the weights of --init-from are not read again, and may be gone.
-bool goes_on(const Options& options) {
+bool goes_on(const RunOptions& options) {
   if (options.eval_only || options.resume == "never" || options.run.empty()) return false;
   std::error_code ignored;
   return fs::is_directory(options.run, ignored) && !checkpoints_and_remains_of(options.run).empty();
@@ -149,7 +149,7 @@ bool goes_on(const Options& options) {
 
 }  // namespace
 
-std::vector<std::string> checkpoint_problems(const Options& options) {
+std::vector<std::string> checkpoint_problems(const RunOptions& options) {
   std::vector<std::string> problems;
   const std::string folder = named_checkpoint(options);
   const char* flag = options.checkpoint.empty() ? "--resume" : "--checkpoint";
@@ -162,7 +162,7 @@ std::optional<int64_t> Inputs::windows(int64_t context) const {
   return corpus.training ? std::optional(corpus.windows(context)) : std::nullopt;
 }
 
-Inputs read_inputs(const Options& options) {
+Inputs read_inputs(const RunOptions& options) {
   Inputs inputs;
   const bool is_named = !data_of(options).empty();  // that it is not has been said already
   if (is_named && encodes(options)) check_text(options, inputs.problems);
@@ -178,7 +178,7 @@ Inputs read_inputs(const Options& options) {
   return inputs;
 }
 
-std::vector<std::string> encode_text(const Options& options, Inputs& inputs) {
+std::vector<std::string> encode_text(const RunOptions& options, Inputs& inputs) {
   std::vector<std::string> problems;
   if (inputs.corpus.training) return problems;
   BarOnTerminal bar;
@@ -187,7 +187,7 @@ std::vector<std::string> encode_text(const Options& options, Inputs& inputs) {
   return problems;
 }
 
-PrepareOptions prepare_options(const Options& options) {
+Preparation preparation_of(const PrepareOptions& options) {
   const int64_t vocabulary = trained_vocabulary(options);
   return {.text = options.text,
           .validation_text = options.validation,
@@ -200,7 +200,7 @@ PrepareOptions prepare_options(const Options& options) {
           .cache = options.cache};
 }
 
-std::string fit_vocabulary(Options& options, const data::Corpus& corpus) {
+std::string fit_vocabulary(RunOptions& options, const data::Corpus& corpus) {
   const bool is_open = options.model.vocabulary == kBytes && !options.model_options.vocabulary;
   if (is_open && corpus.tokenizer) options.model.vocabulary = corpus.tokenizer->vocabulary();
   const std::string problem = data::vocabulary_problem(corpus, options.model.vocabulary);

@@ -23,20 +23,20 @@ struct Inputs {
 // For `train`: opens the data, and looks whether the checkpoint can be one and whether the run folder could be written.
 // Takes moments, and writes nothing: of a text that has to be encoded, or on which a tokenizer has to be trained, it
 // looks whether all is there for that.
-Inputs read_inputs(const Options& options);
+Inputs read_inputs(const RunOptions& options);
 
 // Encodes the text where read_inputs did not open one, and opens it; or takes from the cache what was encoded before.
 // Returns what is wrong with it. A bar shows on a terminal how far it is.
-std::vector<std::string> encode_text(const Options& options, Inputs& inputs);
+std::vector<std::string> encode_text(const RunOptions& options, Inputs& inputs);
 
 // A model whose tokens are bytes takes the tokenizer's vocabulary, unless --vocabulary says otherwise. Returns why the
 // model cannot be trained on the data, empty when it can.
-std::string fit_vocabulary(Options& options, const data::Corpus& corpus);
+std::string fit_vocabulary(RunOptions& options, const data::Corpus& corpus);
 
 // The values of --tokenizer, --validation and the like for `prepare`.
-PrepareOptions prepare_options(const Options& options);
+Preparation preparation_of(const PrepareOptions& options);
 
 // True if the folder that --checkpoint or --resume names can be a checkpoint.
-std::vector<std::string> checkpoint_problems(const Options& options);
+std::vector<std::string> checkpoint_problems(const RunOptions& options);
 
 }  // namespace trainer

@@ -31,11 +31,13 @@
 
 namespace {
 
+using trainer::AllOptions;
 using trainer::Command;
-using trainer::Options;
+using trainer::CommonOptions;
+using trainer::RunOptions;
 using Problems = std::vector<std::string>;
 
-int refuse(const Problems& problems, const Options& options, Command command = Command::Train) {
+int refuse(const Problems& problems, const CommonOptions& options, Command command = Command::Train) {
   const std::string paths =
       options.config_paths.empty() ? "" : fmt::format(", whose paths are relative to {},", options.config_paths);
   trainer::print_problems(problems, options.config.empty() ? "" : options.config + paths, command);
@@ -50,7 +52,7 @@ void append(Problems& problems, const Problems& more) {
 }
 
 int run_train(const trainer::CommandLine& line) {
-  Options options = line.options;
+  RunOptions options = line.options;
   Problems problems = line.problems;
   if (!options.dry_run) trainer::end_when_asked(trainer::kGoOnLater);
   append(problems, trainer::choose_first_checkpoint(options));
@@ -63,7 +65,7 @@ int run_train(const trainer::CommandLine& line) {
         "Leave it out, and let the launcher start the job again.");
   }
   const auto windows = inputs.windows(options.model.context);
-  Options resolved = options;  // by the ranks that are asked for; a launcher may have others
+  RunOptions resolved = options;  // by the ranks that are asked for; a launcher may have others
   if (problems.empty() || windows) append(problems, trainer::resolve(resolved, {options.ranks, windows}));
   if (windows) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
@@ -76,7 +78,7 @@ int run_train(const trainer::CommandLine& line) {
   return trainer::dry_run_command(line, resolved, windows);
 }
 
-int run_evaluation(Options options, Problems problems) {
+int run_evaluation(RunOptions options, Problems problems) {
   append(problems, trainer::choose_first_checkpoint(options));
   const trainer::Evaluated evaluated = trainer::choose_evaluated(options);
   append(problems, evaluated.problems);
@@ -95,8 +97,8 @@ int run_evaluation(Options options, Problems problems) {
   return trainer::evaluate_command(options, inputs.corpus, evaluated.checkpoint, problems);
 }
 
-int run_prepare(const Options& options, Problems problems) {
-  const trainer::PrepareOptions prepare = trainer::prepare_options(options);
+int run_prepare(const trainer::PrepareOptions& options, Problems problems) {
+  const trainer::Preparation prepare = trainer::preparation_of(options);
   if (problems.empty()) append(problems, trainer::prepare_problems(prepare));
   if (!problems.empty()) return refuse(problems, options, Command::Prepare);
   trainer::run_prepare(prepare);
@@ -108,15 +110,16 @@ int run_sample(const trainer::CommandLine& line) {
   Problems problems = line.problems;
   append(problems, inputs.problems);
   if (!problems.empty()) return refuse(problems, line.options, Command::Sample);
-  return trainer::sample_command(inputs, line.options);
+  return trainer::sample_command(inputs, line.options.sample());
 }
 
-int report(const Options& options, Problems problems) {
-  append(problems, trainer::report_problems(options));
-  return problems.empty() ? trainer::run_report(options) : refuse(problems, options, Command::Report);
+int report(const trainer::CommandLine& line) {
+  Problems problems = line.problems;
+  append(problems, trainer::report_problems(line.options));
+  return problems.empty() ? trainer::run_report(line.options) : refuse(problems, line.options, line.command);
 }
 
-int show(const trainer::CommandLine& line, std::string (*text)(const Options& options)) {
+int show(const trainer::CommandLine& line, std::string (*text)(const AllOptions& options)) {
   if (!line.problems.empty()) return refuse(line.problems, line.options, line.command);
   trainer::print(text(line.options));
   return 0;
@@ -125,21 +128,21 @@ int show(const trainer::CommandLine& line, std::string (*text)(const Options& op
 int run(const trainer::CommandLine& line) {
   switch (line.command) {
     case Command::Prepare:
-      return run_prepare(line.options, line.problems);
+      return run_prepare(line.options.prepare(), line.problems);
     case Command::Sample:
       return run_sample(line);
     case Command::Report:
-      return report(line.options, line.problems);
+      return report(line);
     case Command::Doctor:
       return line.problems.empty() ? trainer::run_doctor() : refuse(line.problems, line.options, line.command);
     case Command::Models:
-      return show(line, [](const Options&) { return trainer::model_list(); });
+      return show(line, [](const AllOptions&) { return trainer::model_list(); });
     case Command::Completion:
-      return show(line, [](const Options& options) {
+      return show(line, [](const AllOptions& options) {
         return trainer::completion_script(options.shell, trainer::train_program());
       });
     case Command::Man:
-      return show(line, [](const Options&) { return trainer::man_page(trainer::train_program()); });
+      return show(line, [](const AllOptions&) { return trainer::man_page(trainer::train_program()); });
     case Command::Train:
       break;
   }
@@ -148,7 +151,7 @@ int run(const trainer::CommandLine& line) {
 
 // A training's results are in the run's folder.
 trainer::Printed printed_by(const trainer::CommandLine& line) {
-  const Options& options = line.options;
+  const RunOptions& options = line.options;
   const bool trains = line.command == Command::Train && !options.eval_only && !options.dry_run && line.answer.empty();
   return trains ? trainer::Printed::Progress : trainer::Printed::Results;
 }

@@ -29,7 +29,7 @@ constexpr int64_t kMostThreads = 1024;
 
 // The texts, for as long as their parts are used.
 struct Texts {
-  explicit Texts(const PrepareOptions& options) : text(options.text) {
+  explicit Texts(const Preparation& options) : text(options.text) {
     if (options.validation_text.empty()) {
       split = data::split_text(text, options.validation_fraction);
     } else {
@@ -61,7 +61,7 @@ void check_out(const std::string& out) {
       fmt::format("--output '{}' is there already, and nothing is overwritten. Remove it, or name another.", out));
 }
 
-void check_numbers(const PrepareOptions& options, std::vector<std::string>& problems) {
+void check_numbers(const Preparation& options, std::vector<std::string>& problems) {
   const double fraction = options.validation_fraction;
   if (!(fraction >= 0 && fraction < 1)) {
     problems.push_back(
@@ -81,7 +81,7 @@ void check_numbers(const PrepareOptions& options, std::vector<std::string>& prob
 
 }  // namespace
 
-std::vector<std::string> prepare_problems(const PrepareOptions& options) {
+std::vector<std::string> prepare_problems(const Preparation& options) {
   std::vector<std::string> problems;
   if (options.text.empty()) {
     problems.emplace_back("--text is missing: name a file, or a folder of files.");
@@ -105,7 +105,7 @@ std::vector<std::string> prepare_problems(const PrepareOptions& options) {
   return problems;
 }
 
-Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress) {
+Prepared prepare(const Preparation& options, const data::OnProgress& progress) {
   const Texts texts(options);
   const data::TextSplit& split = texts.split;
   const fs::path cache = options.cache.empty() ? data::cache_folder() : fs::path(options.cache);
@@ -131,7 +131,7 @@ Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress
           .notes = std::move(notes)};
 }
 
-void run_prepare(const PrepareOptions& options) {
+void run_prepare(const Preparation& options) {
   const Clock::time_point began = Clock::now();
   const Prepared prepared = [&] {
     BarOnTerminal bar;

@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-struct PrepareOptions {
+struct Preparation {
   std::string text = {};              // a file, or a folder of files
   std::string validation_text = {};   // the same, to validate with; empty: the end of the text
   double validation_fraction = 0.05;  // of the text; 0: nothing is held back
@@ -30,14 +30,14 @@ struct Prepared {
 };
 
 // Everything that is wrong with the options and with what they name, a sentence each. Writes nothing.
-std::vector<std::string> prepare_problems(const PrepareOptions& options);
+std::vector<std::string> prepare_problems(const Preparation& options);
 
 // Writes OUT/train.bin, OUT/val.bin where text is held back, and the tokenizer as OUT/tokenizer.model or
 // OUT/tokenizer.json: all of it or nothing. Throws fsdp::Error. `progress`, in bytes of text, may be empty, and may
 // throw to end the work.
-Prepared prepare(const PrepareOptions& options, const data::OnProgress& progress);
+Prepared prepare(const Preparation& options, const data::OnProgress& progress);
 
 // As above, with a bar on terminals, and one line when it is done, after those of what was skipped.
-void run_prepare(const PrepareOptions& options);
+void run_prepare(const Preparation& options);
 
 }  // namespace trainer

@@ -20,7 +20,7 @@ namespace {
 // As --help has them.
 std::vector<OptionGroup> option_groups() {
   std::vector<OptionGroup> groups;
-  Options defaults;
+  RunOptions defaults;
   fill_training_defaults(defaults);
   for (const Row& row : option_rows()) {
     if (!row.in_file() || !row.is_for(Command::Train)) continue;
@@ -30,14 +30,14 @@ std::vector<OptionGroup> option_groups() {
   return groups;
 }
 
-fs::path page_of(const Options& options) {
+fs::path page_of(const ReportOptions& options) {
   if (!options.output.empty()) return options.output;
   return fs::path(options.runs.size() == 1 ? options.runs[0] : ".") / "report.html";
 }
 
 }  // namespace
 
-std::vector<std::string> report_problems(const Options& options) {
+std::vector<std::string> report_problems(const ReportOptions& options) {
   std::vector<std::string> problems;
   for (const std::string& run : options.runs) {
     std::error_code ignored;
@@ -46,7 +46,7 @@ std::vector<std::string> report_problems(const Options& options) {
   return problems;
 }
 
-int run_report(const Options& options) {
+int run_report(const ReportOptions& options) {
   const std::vector<fs::path> folders(options.runs.begin(), options.runs.end());
   const fs::path page = page_of(options);
   const auto tell = [](const std::string& text) { print(text + "\n"); };

@@ -15,7 +15,7 @@ using Tokens = std::vector<int32_t>;
 
 // The prompt and what follows it.
 Tokens all_tokens(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, Tokens prompt,
-                  const Options& options, torch::Device device) {
+                  const WritingOptions& options, torch::Device device) {
   Tokens all = prompt;
   Writer writer(model, tokenizer, std::move(prompt), options, device);
   writer.write(static_cast<uint64_t>(options.seed), [&](int32_t token) { all.push_back(token); });
@@ -35,13 +35,13 @@ Tokens tokens_of(const std::string& bytes) {
 
 }  // namespace
 
-std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options,
-                     torch::Device device) {
+std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+                     const WritingOptions& options, torch::Device device) {
   return tokenizer.decode(all_tokens(model, tokenizer, prompt_tokens(tokenizer, options.prompt), options, device));
 }
 
 SharedSample generate_together(fsdp::World& world, models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
-                               const Options& options) {
+                               const WritingOptions& options) {
   const bool speaks = world.rank() == 0;
   Tokens prompt;
   try {

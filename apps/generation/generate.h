@@ -12,8 +12,8 @@
 namespace trainer {
 
 // The prompt and what the model makes of it (writer.h), by --seed. `device` is the model's.
-std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, const Options& options,
-                     torch::Device device = torch::kCPU);
+std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+                     const WritingOptions& options, torch::Device device = torch::kCPU);
 
 // On rank 0; empty elsewhere.
 struct SharedSample {
@@ -23,6 +23,6 @@ struct SharedSample {
 
 // As above, of a sharded model. Rank 0 alone asks the tokenizer. A collective.
 SharedSample generate_together(fsdp::World& world, models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
-                               const Options& options);
+                               const WritingOptions& options);
 
 }  // namespace trainer

@@ -36,7 +36,7 @@ void end_with_reader() {
   std::signal(SIGPIPE, [](int) { _exit(0); });
 }
 
-void print_samples(models::LanguageModel& model, const SampleInputs& inputs, const Options& options,
+void print_samples(models::LanguageModel& model, const SampleInputs& inputs, const SampleOptions& options,
                    torch::Device device) {
   end_with_reader();
   const Clock::time_point began = Clock::now();
@@ -64,14 +64,14 @@ void print_samples(models::LanguageModel& model, const SampleInputs& inputs, con
   if (isatty(STDERR_FILENO) == 1) print_speed(tokens, Clock::now() - began);
 }
 
-void use_all_cores(const Options& options) {
+void use_all_cores(const SampleOptions& options) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const bool is_decided = std::getenv("OMP_NUM_THREADS") != nullptr && options.threads == 0;
   if (!is_decided) torch::set_num_threads(options.threads > 0 ? static_cast<int>(options.threads) : cores);
 }
 
 // One rank, whatever number of them saved the checkpoint: a gather for each token would take longer than the token.
-void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& options,
+void sample_rank(fsdp::World& world, const SampleInputs& inputs, const SampleOptions& options,
                  const std::function<void()>& loaded) {
   const std::shared_ptr<models::LanguageModel> model = models::make_deferred_model(options.model, world.device());
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
@@ -88,10 +88,9 @@ void sample_rank(fsdp::World& world, const SampleInputs& inputs, const Options& 
 
 }  // namespace
 
-int sample_command(const SampleInputs& inputs, const Options& given) {
+int sample_command(const SampleInputs& inputs, const SampleOptions& given) {
   constexpr int kUsageError = 2, kThrew = 1;
-  Options options = given;
-  options.ranks = 1;
+  SampleOptions options = given;
   options.strategy = "no-shard";
   options.shard_group_size = 0;
   if (!options.model_options.vocabulary && !inputs.is_exported) {
@@ -99,9 +98,8 @@ int sample_command(const SampleInputs& inputs, const Options& given) {
   }
   SharedFlag is_loaded;
   auto rank = [&](fsdp::World& world) { sample_rank(world, inputs, options, [&] { is_loaded.set(); }); };
-  const int code = fsdp::launch(
-      {.ranks = static_cast<int>(options.ranks), .timeout = std::chrono::seconds(options.timeout), .plain_rank0 = true},
-      rank);
+  const int code =
+      fsdp::launch({.ranks = 1, .timeout = std::chrono::seconds(options.timeout), .plain_rank0 = true}, rank);
   return !is_loaded.is_set() && code == kThrew ? kUsageError : code;
 }
 

@@ -11,7 +11,7 @@ namespace trainer {
 namespace {
 
 // One of the scores' indices, scores [vocabulary].
-int32_t draw_token(const torch::Tensor& scores, const Options& options, at::Generator& generator) {
+int32_t draw_token(const torch::Tensor& scores, const WritingOptions& options, at::Generator& generator) {
   if (options.temperature == 0.0) return static_cast<int32_t>(scores.argmax().item<int64_t>());
   const int64_t count = options.top_k == 0 ? scores.numel() : std::min(options.top_k, scores.numel());
   auto [values, indices] = scores.topk(count);
@@ -31,7 +31,7 @@ std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const
 }
 
 Writer::Writer(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
-               const Options& options, torch::Device device)
+               const WritingOptions& options, torch::Device device)
     : model_(model),
       options_(options),
       device_(device),

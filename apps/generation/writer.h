@@ -20,7 +20,7 @@ std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const
 class Writer {
  public:
   Writer(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
-         const Options& options, torch::Device device);
+         const WritingOptions& options, torch::Device device);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -38,7 +38,7 @@ class Writer {
   torch::Tensor scores_of_next(const std::vector<int32_t>& tokens);
 
   models::LanguageModel& model_;
-  const Options& options_;
+  const WritingOptions& options_;
   torch::Device device_;
   bool was_training_, logits_not_finite_ = false;
   int64_t known_;  // tokens: a model may know more than the tokenizer, which it has not learned

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fsdp/version.h>
 
 #include <cctype>
 #include <sstream>
@@ -18,7 +19,7 @@ std::string page_header(const Program& program) {
   const std::string name = roff_text(program.name);
   return fmt::format(
       ".\\\" Made by `{} man`.\n.TH {} 1 \"\" \"{} {}\" \"User Commands\"\n.ad l\n.nh\n.SH NAME\n{} \\- {}\n",
-      program.name, roff_text(title), name, FSDP_VERSION, name, roff_text(program.summary));
+      program.name, roff_text(title), name, FSDP_VERSION_STRING, name, roff_text(program.summary));
 }
 
 std::string synopsis_word(const ProgramCommand& command) {

@@ -25,9 +25,9 @@ class Canvas {
     // Bits of a braille pattern by row and column: Unicode Standard, block U+2800.
     constexpr unsigned char kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     if (braille_) {
-      cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)] |= kBits[y % 4][x % 2];
+      cells_[place(x / 2, y / 4)] |= kBits[y % 4][x % 2];
     } else {
-      cells_[static_cast<size_t>(y * columns_ + x)] = 1;
+      cells_[place(x, y)] = 1;
     }
   }
   void vertical(int x, int y_from, int y_to) {
@@ -37,7 +37,7 @@ class Canvas {
   std::string row(int index) const {
     std::string text;
     for (int column = 0; column < columns_; ++column) {
-      const unsigned char bits = cells_[static_cast<size_t>(index * columns_ + column)];
+      const unsigned char bits = cells_[place(column, index)];
       if (braille_) {
         text += {'\xe2', static_cast<char>(0xa0 | bits >> 6), static_cast<char>(0x80 | (bits & 0x3f))};
       } else {
@@ -48,6 +48,10 @@ class Canvas {
   }
 
  private:
+  size_t place(int column, int row) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(columns_) + static_cast<size_t>(column);
+  }
+
   int columns_, rows_;
   bool braille_;
   std::vector<unsigned char> cells_;

@@ -56,7 +56,7 @@ bool set(ModelConfig& config, const Field& field, const toml::node& value) {
         } else {
           using Kind = std::conditional_t<std::is_same_v<Target, bool>, bool, int64_t>;
           const auto exact = value.value_exact<Kind>();
-          if (exact) config.*member = *exact;
+          if (exact) config.*member = *exact;  // NOLINT(bugprone-optional-value-conversion): few are optional
           return exact.has_value();
         }
       },

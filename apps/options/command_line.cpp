@@ -122,14 +122,14 @@ std::string configuration_for(Command command, const Flags& flags) {
 
 // An exported model has its own shape, and threads are those of this machine.
 void settle_sample(CommandLine& line) {
-  Options& options = line.options;
+  RunOptions& options = line.options;
   if (!line.asks("--threads")) options.threads = 0;
   const bool is_exported = sample_form(options.checkpoint) == SampleForm::Exported;
   if (is_exported && !line.asks("--model")) options.model_options.model = options.checkpoint;
 }
 
 // A folder that the file names is of no use where the flags leave nothing for it.
-void settle_offload_directory(const Rows& in_flags, Options& options) {
+void settle_offload_directory(const Rows& in_flags, RunOptions& options) {
   const bool is_used = options.offloads() || options.offload_activations;
   const bool changes = in_flags.contains(row_of("--offload")) || in_flags.contains(row_of("--offload-activations"));
   if (changes && !is_used && !in_flags.contains(row_of("--offload-directory"))) options.offload_directory.clear();
@@ -138,7 +138,7 @@ void settle_offload_directory(const Rows& in_flags, Options& options) {
 // With --eval-only, a run's configuration says how its model is made and what its data is, not where it began, nor how
 // short its validations were.
 void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLine& result) {
-  Options& options = result.options;
+  AllOptions& options = result.options;
   if (!options.eval_only) return;
   const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
   for (const char* flag : {"--checkpoint", "--init-from"}) {
@@ -158,7 +158,7 @@ void settle_evaluation(const Rows& in_flags, bool names_configuration, CommandLi
 }
 
 // The options given in the file and by the flags.
-Choices choices_of(const ConfigurationFile& file, const Rows& in_flags, const Options& options) {
+Choices choices_of(const ConfigurationFile& file, const Rows& in_flags, const AllOptions& options) {
   Choices chosen;
   for (const Row* row : file.given) chosen.flags.insert(row->flag);
   for (const Row* row : file.relative) chosen.relative.insert(row->flag);
@@ -203,7 +203,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
     result.options.config = path;
     if (!file.relative.empty()) result.options.config_paths = file.paths;
   }
-  const Options before = result.options;
+  const RunOptions before = result.options;
   const Rows in_flags = flags.apply(result.options, result.problems);
   result.options.chosen = choices_of(file, in_flags, result.options);
   settle_rivals(file.given, in_flags, result);

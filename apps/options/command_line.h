@@ -12,7 +12,7 @@ namespace trainer {
 
 struct CommandLine {
   Command command = Command::Train;
-  Options options;                    // valid when there are no problems
+  AllOptions options;                 // valid when there are no problems
   std::vector<std::string> problems;  // every one that was found, of flags, file and ranges, a sentence each
   Rows asked_for = {};                // what was given on the command line, or in the file that --config names
   std::string answer;  // not empty where help or the version was asked for, and nothing else is to be done

@@ -20,7 +20,7 @@ constexpr const char *kPathsKey = "paths_relative_to", *kFileWord = "file", *kWo
 
 class Reader {
  public:
-  Reader(const std::string& path, Options& options, ConfigurationFile& file)
+  Reader(const std::string& path, AllOptions& options, ConfigurationFile& file)
       : path_(path), options_(options), file_(file) {}
 
   void read() {
@@ -129,14 +129,14 @@ class Reader {
 
   std::string path_;
   bool is_from_file_ = false;
-  Options& options_;
+  AllOptions& options_;
   ConfigurationFile& file_;
   std::vector<Found> found_;
 };
 
 }  // namespace
 
-ConfigurationFile read_configuration(const std::string& path, Options& options) {
+ConfigurationFile read_configuration(const std::string& path, AllOptions& options) {
   ConfigurationFile result;
   Reader(path, options, result).read();
   return result;

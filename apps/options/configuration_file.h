@@ -21,11 +21,11 @@ struct ConfigurationFile {
 
 // Sets what the file at `path` says, with paths as they are from the working folder; values that are wrong change
 // nothing.
-ConfigurationFile read_configuration(const std::string& path, Options& options);
+ConfigurationFile read_configuration(const std::string& path, AllOptions& options);
 
 // RUN/config.toml, with which the run in `options.run` can be made again: what was chosen for it, and as comments what
 // was not, with the values that it had. Paths that were chosen as relative ones are relative to the run's folder, so
 // that both may be moved together. A text that is not UTF-8, as TOML has to be, becomes a comment that says so.
-std::string configuration_toml(const Options& options);
+std::string configuration_toml(const RunOptions& options);
 
 }  // namespace trainer

@@ -49,7 +49,7 @@ std::string line_of(const Row& row, const Scalar& value) {
   return fmt::format("# {}: not UTF-8, so it cannot be here; give {}\n", row.key(), row.flag);
 }
 
-bool follows_from_another(const Row& row, const Options& options) {
+bool follows_from_another(const Row& row, const RunOptions& options) {
   const bool is_limit = row.flag == std::string("--steps") && options.most_steps;
   if (is_limit) return false;
   for (const Rivals& rivals : rival_options()) {
@@ -59,14 +59,14 @@ bool follows_from_another(const Row& row, const Options& options) {
 }
 
 // Under a launcher the number of ranks is its choice.
-bool is_chosen(const Row& row, const Options& options) {
+bool is_chosen(const Row& row, const RunOptions& options) {
   const bool is_ranks = row.flag == std::string("--ranks");
-  const bool says = options.chosen.flags.contains(row.flag) || (is_ranks && options.ranks != Options().ranks);
+  const bool says = options.chosen.flags.contains(row.flag) || (is_ranks && options.ranks != RunOptions().ranks);
   return says && !follows_from_another(row, options);
 }
 
 // Paths that were given as relative ones go with the folder of the run, unless that was named from elsewhere.
-std::string path_to_save(const Row& row, const std::string& path, const Options& options) {
+std::string path_to_save(const Row& row, const std::string& path, const RunOptions& options) {
   const Choices& chosen = options.chosen;
   if (row.flag == std::string("--run")) return ".";
   const bool run_moves_along = !chosen.flags.contains("--run") || chosen.relative.contains("--run");
@@ -74,7 +74,7 @@ std::string path_to_save(const Row& row, const std::string& path, const Options&
   return path_seen_from(folder_of_file(std::filesystem::path(options.run) / "config.toml"), path);
 }
 
-std::optional<Scalar> value_to_save(const Row& row, const Options& options) {
+std::optional<Scalar> value_to_save(const Row& row, const RunOptions& options) {
   const std::optional<Scalar> value = value_of(row, options);
   const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
   if (text == nullptr) return value;
@@ -83,8 +83,8 @@ std::optional<Scalar> value_to_save(const Row& row, const Options& options) {
 
 }  // namespace
 
-std::string configuration_toml(const Options& resolved) {
-  Options options = resolved;
+std::string configuration_toml(const RunOptions& resolved) {
+  RunOptions options = resolved;
   options.steps = options.most_steps.value_or(options.steps);
   std::string text =
       "# The options that were chosen for a run. Those behind a # were not: they have their defaults, or followed "

@@ -28,7 +28,7 @@ bool comes_with_weights(const Row& row, SampleForm form) {
 }
 
 // A text takes the run's tokenizer, unless one is chosen. Token files come with their own.
-void take_tokenizer(const Rows& given, const fs::path& run, Options& options) {
+void take_tokenizer(const Rows& given, const fs::path& run, AllOptions& options) {
   std::error_code ignored;
   const bool has_one = fs::exists(run / "tokenizer.model", ignored) || fs::exists(run / "tokenizer.json", ignored);
   const bool reads_text = !options.text.empty() || !data::names_token_files(options.data);
@@ -50,11 +50,11 @@ fs::path run_of_weights(const std::string& path) {
 }
 
 void settle_first_weights(const Rows& given, CommandLine& line) {
-  Options& options = line.options;
+  AllOptions& options = line.options;
   const std::string weights = options.model_options.init_from;
   const fs::path run = run_of_weights(weights);
   if (run.empty() || names_shape(given)) return;
-  Options trained;
+  AllOptions trained;
   const ConfigurationFile file = read_configuration((run / "config.toml").string(), trained);
   line.problems.insert(line.problems.end(), file.problems.begin(), file.problems.end());
   spell_out(choose_model(trained.model_options).config, trained.model_options);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fsdp/version.h>
 
 #include <algorithm>
 #include <map>
@@ -24,7 +25,7 @@ std::string with_empty_shown(const std::string& argument) {
   return argument.empty() || has_empty_value ? argument + kEmpty : argument;
 }
 
-void set(const Row& row, const std::string& given, Options& options, std::vector<std::string>& problems) {
+void set(const Row& row, const std::string& given, AllOptions& options, std::vector<std::string>& problems) {
   const std::string text = given == kEmpty ? "" : given;
   const std::string problem = text == kNoValue ? " needs a value." : assign(row, options, scalar_of(row, text));
   if (!problem.empty()) problems.push_back(row.flag + problem);
@@ -60,7 +61,7 @@ Flags::Flags(Command command) : command_(command), app_("", "fsdp-train") {
   app_.allow_extras();  // to name all unknown arguments
   app_.set_help_flag("--help");
   short_help_ = app_.add_flag("-h");
-  app_.set_version_flag("--version", FSDP_VERSION);
+  app_.set_version_flag("--version", FSDP_VERSION_STRING);
   words_ = row_of(entry_of(command).words);
   for (const Row& row : option_rows()) {
     if (!row.is_for(command) || row.takes_words()) continue;
@@ -105,7 +106,7 @@ std::string Flags::text_of(const std::string& flag) const {
   return word == words.end() || *word == kEmpty ? "" : *word;
 }
 
-Rows Flags::apply(Options& options, std::vector<std::string>& problems) const {
+Rows Flags::apply(AllOptions& options, std::vector<std::string>& problems) const {
   Rows given;
   for (const auto& [row, option] : options_) {
     if (option->count() == 0) continue;
@@ -131,7 +132,7 @@ std::vector<std::string> Flags::remaining() const {
   return words;
 }
 
-void Flags::read_words(Rows& given, Options& options, std::vector<std::string>& problems) const {
+void Flags::read_words(Rows& given, AllOptions& options, std::vector<std::string>& problems) const {
   std::set<std::string> told;
   for (const auto& [flag, paths] : several_paths()) {
     problems.push_back(one_path_problem(flag, paths));

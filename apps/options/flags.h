@@ -32,12 +32,12 @@ class Flags {
   // The value that an option was given, as it stands there; empty: none.
   std::string text_of(const std::string& flag) const;
   // Sets what was given, appends what is wrong with it, and returns which options were given, rightly or not.
-  Rows apply(Options& options, std::vector<std::string>& problems) const;
+  Rows apply(AllOptions& options, std::vector<std::string>& problems) const;
 
  private:
   // The remaining arguments, without the values of unknown options: naming both would count one mistake twice.
   std::vector<std::string> remaining() const;
-  void read_words(Rows& given, Options& options, std::vector<std::string>& problems) const;
+  void read_words(Rows& given, AllOptions& options, std::vector<std::string>& problems) const;
   // The paths of options that take one and were given more, such as a shell makes of *.txt.
   std::map<std::string, std::vector<std::string>> several_paths() const;
   std::string repeated(const Row& row, const CLI::Option& option) const;

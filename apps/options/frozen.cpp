@@ -17,7 +17,7 @@ bool is_named(const std::string& pattern, const std::string& parameter) {
   return fnmatch(pattern.c_str(), parameter.c_str(), FNM_NOESCAPE) == 0 || parameter.starts_with(pattern + ".");
 }
 
-std::vector<std::string> parameters_of(const Options& options) {
+std::vector<std::string> parameters_of(const RunOptions& options) {
   std::vector<std::string> names;
   for (const models::Unit& unit : models::units(options.model)) {
     for (const models::Parameter& parameter : unit.parameters) names.push_back(parameter.name);
@@ -51,7 +51,7 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-std::set<std::string> frozen_parameters(const Options& options) {
+std::set<std::string> frozen_parameters(const RunOptions& options) {
   const std::vector<std::string> patterns = names_in(options.freeze);
   std::set<std::string> frozen;
   if (patterns.empty() && !options.model.lora) return frozen;
@@ -63,7 +63,7 @@ std::set<std::string> frozen_parameters(const Options& options) {
   return frozen;
 }
 
-std::vector<std::string> freeze_problems(const Options& options) {
+std::vector<std::string> freeze_problems(const RunOptions& options) {
   std::vector<std::string> problems;
   if (options.freeze.empty()) return problems;
   const std::vector<std::string> parameters = parameters_of(options);

@@ -69,7 +69,7 @@ bool has_word(const std::string& text, const std::string& word) {
 
 // The flags of what was given and a problem with the shape names; otherwise --model, where that was given.
 std::string with_flags(const std::string& problem, const ModelOptions& options) {
-  Options given;
+  AllOptions given;
   given.model_options = options;
   std::vector<std::string> flags;
   for (const Row& row : option_rows()) {
@@ -155,7 +155,7 @@ void spell_out(const models::ModelConfig& shape, ModelOptions& options) {
   options.heads = shape.heads;
 }
 
-std::string positions_problem(const Options& options) {
+std::string positions_problem(const RunOptions& options) {
   const std::string& path = options.model_options.init_from;
   std::error_code ignored;
   if (options.no_strict || options.model.family != models::Family::Gpt2 || !fs::is_directory(path, ignored)) return "";

@@ -21,6 +21,6 @@ void spell_out(const models::ModelConfig& shape, ModelOptions& options);
 
 // A sentence if the folder of --init-from has a GPT-2 with fewer positions than --context; otherwise empty. If it has
 // more, the first are loaded.
-std::string positions_problem(const Options& options);
+std::string positions_problem(const RunOptions& options);
 
 }  // namespace trainer

@@ -8,7 +8,7 @@ namespace trainer {
 
 namespace {
 
-using O = Options;
+using O = AllOptions;
 using M = ModelOptions;
 
 // A trained tokenizer has a token for each byte, three for control, and at least one more.

@@ -5,7 +5,7 @@ namespace trainer {
 
 namespace {
 
-using O = Options;
+using O = AllOptions;
 
 Group shown_and_kept() {
   return {

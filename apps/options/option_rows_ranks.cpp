@@ -7,7 +7,7 @@ namespace trainer {
 
 namespace {
 
-using O = Options;
+using O = AllOptions;
 
 constexpr int64_t kMostLayers = 4096;
 

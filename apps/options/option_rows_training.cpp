@@ -7,7 +7,7 @@ namespace trainer {
 
 namespace {
 
-using O = Options;
+using O = AllOptions;
 
 Words names_of_schedules() {
   Words names;

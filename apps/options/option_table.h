@@ -1,5 +1,6 @@
 // The options as data, one row each: the command line, the configuration file, the help, what is saved with a run and
-// the tests all read this table. To add an option: a member in options.h and a row in an option_rows_*.cpp.
+// the tests all read this table. To add an option: a member in options.h, in its command's struct, and a row in an
+// option_rows_*.cpp.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@
 namespace trainer {
 
 // Where the value goes. A bool is a switch, given without a value; a vector takes several.
-using Target = std::variant<bool Options::*, int64_t Options::*, double Options::*, std::string Options::*,
-                            std::optional<int64_t> Options::*, std::optional<double> Options::*,
-                            std::optional<StepRange> Options::*, std::vector<std::string> Options::*,
+using Target = std::variant<bool AllOptions::*, int64_t AllOptions::*, double AllOptions::*, std::string AllOptions::*,
+                            std::optional<int64_t> AllOptions::*, std::optional<double> AllOptions::*,
+                            std::optional<StepRange> AllOptions::*, std::vector<std::string> AllOptions::*,
                             std::string ModelOptions::*, std::optional<bool> ModelOptions::*,
                             std::optional<int64_t> ModelOptions::*, std::optional<double> ModelOptions::*>;
 
@@ -49,9 +50,9 @@ struct Row {
   const char* section = "";   // of the file; "": it is on the command line alone
 
   bool is_for(Command command) const { return (commands & in(command)) != 0; }
-  bool is_switch() const { return std::holds_alternative<bool Options::*>(target); }
+  bool is_switch() const { return std::holds_alternative<bool AllOptions::*>(target); }
   bool takes_words() const { return flag[0] != '-'; }
-  bool takes_several() const { return std::holds_alternative<std::vector<std::string> Options::*>(target); }
+  bool takes_several() const { return std::holds_alternative<std::vector<std::string> AllOptions::*>(target); }
   bool in_file() const { return *section != '\0'; }
   std::string key() const;   // within its section: the flag without dashes before it, and _ for those in it
   std::string path() const;  // "training.lr"
@@ -74,19 +75,19 @@ const std::vector<Rivals>& rival_options();
 
 namespace reach {
 template <typename T>
-T& member(Options& options, T Options::*target) {
+T& member(AllOptions& options, T AllOptions::*target) {
   return options.*target;
 }
 template <typename T>
-const T& member(const Options& options, T Options::*target) {
+const T& member(const AllOptions& options, T AllOptions::*target) {
   return options.*target;
 }
 template <typename T>
-T& member(Options& options, T ModelOptions::*target) {
+T& member(AllOptions& options, T ModelOptions::*target) {
   return options.model_options.*target;
 }
 template <typename T>
-const T& member(const Options& options, T ModelOptions::*target) {
+const T& member(const AllOptions& options, T ModelOptions::*target) {
   return options.model_options.*target;
 }
 }  // namespace reach

@@ -14,9 +14,9 @@ std::string placeholder(const Row& row) {
   return std::visit(
       [&](auto target) -> std::string {
         using Member = decltype(target);
-        if constexpr (std::is_same_v<Member, bool Options::*>) return "";
+        if constexpr (std::is_same_v<Member, bool AllOptions::*>) return "";
         if constexpr (std::is_same_v<Member, std::optional<bool> ModelOptions::*>) return "true|false";
-        if constexpr (std::is_same_v<Member, std::optional<StepRange> Options::*>) return "A..B";
+        if constexpr (std::is_same_v<Member, std::optional<StepRange> AllOptions::*>) return "A..B";
         return row.unit;
       },
       row.target);
@@ -28,7 +28,7 @@ std::string described(const Row& row) {
     text += fmt::format(" One of {}.", fmt::join(*allowed, ", "));
   }
   if (row.is_switch()) return text;
-  const Options defaults{};
+  const AllOptions defaults{};
   const std::optional<Scalar> value = value_of(row, defaults);
   const std::string shown_default = *row.shown_default != '\0' || !value ? row.shown_default : shown(*value);
   return shown_default.empty() ? text : fmt::format("{} [{}]", text, shown_default);

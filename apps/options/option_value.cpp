@@ -176,7 +176,7 @@ std::optional<Scalar> get(const std::optional<Value>& value) {
 }  // namespace
 
 Scalar scalar_of(const Row& row, const std::string& text) {
-  const Options any{};  // the type alone is of interest
+  const AllOptions any{};  // the type alone is of interest
   return visit_target(row, any, [&](const auto& target) -> Scalar {
     using Value = typename Inner<std::decay_t<decltype(target)>>::Type;
     if constexpr (std::is_same_v<Value, bool>) {
@@ -191,19 +191,25 @@ Scalar scalar_of(const Row& row, const std::string& text) {
   });
 }
 
-std::string assign(const Row& row, Options& options, const Scalar& value) {
+std::string assign(const Row& row, AllOptions& options, const Scalar& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (const std::string problem = problem_of_lengths(row, *text); !problem.empty()) return problem;
   }
   return visit_target(row, options, [&](auto& target) { return put(value, row.check, target); });
 }
 
-std::optional<Scalar> value_of(const Row& row, const Options& options) {
+std::optional<Scalar> value_of(const Row& row, const AllOptions& options) {
   return visit_target(row, options, [](const auto& target) { return get(target); });
 }
 
-void reset(const Row& row, Options& options) {
-  const Options fresh{};
+std::optional<Scalar> value_of(const Row& row, const RunOptions& options) {
+  AllOptions all;
+  static_cast<RunOptions&>(all) = options;
+  return value_of(row, all);
+}
+
+void reset(const Row& row, AllOptions& options) {
+  const AllOptions fresh{};
   std::visit([&](auto target) { reach::member(options, target) = reach::member(fresh, target); }, row.target);
 }
 

@@ -17,13 +17,15 @@ Scalar scalar_of(const Row& row, const std::string& text);
 
 // Sets the option, if the value may be one of it. Otherwise nothing changes, and the result is what to say after the
 // option's name: " is 0; it must be at least 1.", ": 'many' is not a whole number.".
-std::string assign(const Row& row, Options& options, const Scalar& value);
+std::string assign(const Row& row, AllOptions& options, const Scalar& value);
 
 // None for an option that is not set: an empty text, or nothing at all.
-std::optional<Scalar> value_of(const Row& row, const Options& options);
+std::optional<Scalar> value_of(const Row& row, const AllOptions& options);
+// As above, of an option of train.
+std::optional<Scalar> value_of(const Row& row, const RunOptions& options);
 
 // As it was before anything was read.
-void reset(const Row& row, Options& options);
+void reset(const Row& row, AllOptions& options);
 
 // "0.001", "300", "true", "full-shard".
 std::string shown(const Scalar& value);

@@ -1,4 +1,4 @@
-// The options of a run. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
+// The options of each command. option_rows_*.cpp say how each of these is called, what it may be and where it belongs;
 // resolve.h fills in what follows from others.
 #pragma once
 
@@ -53,39 +53,30 @@ struct Choices {
   std::set<std::string> relative;  // those of them that name a path which was relative where it was written
 };
 
-struct Options {
-  int64_t defaults_version = 2;  // of --steps and --lr (training_defaults.h)
-  std::string config;            // the file that the options below were read from
-  std::string config_paths;      // the folder that relative paths in it are relative to; empty: it has none
+// Common to train, prepare and sample.
+struct CommonOptions {
+  std::string config;        // the file that the options below were read from
+  std::string config_paths;  // the folder that relative paths in it are relative to; empty: it has none
   Choices chosen;
-  bool dry_run = false;
-  std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
-  std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
-  bool ignore_memory = false;        // trains even where the plan asks for more than there is
-  bool eval_only = false;
-  bool json = false;  // how the result of an evaluation is printed
+  std::string tokenizer = "bytes";
+  int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
+};
 
-  std::string text;  // what is trained on: text, or tokens in `data`
-  std::string data;
+// The text of train and prepare.
+struct TextOptions {
+  std::string text;        // a file or a folder
   std::string validation;  // empty: a part of the text
   double validation_fraction = 0.05;
-  std::string tokenizer = "bytes";
   std::string cache;
-  std::optional<double> epochs;       // given: `steps` follow
-  std::optional<int64_t> most_steps;  // as --steps says beside --epochs: what is reached first ends the run
+};
 
+// The model of train and sample, as it is sharded and loaded.
+struct ShardedModelOptions {
   ModelOptions model_options;
   models::ModelConfig model;  // what they come to
-
-  int64_t ranks = 1;    // with `elastic` the most, by which the micro-batches of a step are counted
-  int64_t threads = 0;  // a rank; 0: the cores shared evenly, or OMP_NUM_THREADS
+  std::string run;            // the run's folder; empty: a fresh one (run/fresh_folder.h)
+  std::string checkpoint;     // empty: begin anew
   int64_t timeout = 600;
-  std::optional<int64_t> max_restarts;  // none: kRestarts where `elastic` or `hot_restart` asks for them, otherwise 0
-  std::string elastic;                  // "2:4", the least and the most ranks (rank_range.h); empty: `ranks` alone
-  bool hot_restart = false;
-  int64_t hang_timeout = 0;  // seconds; 0: no watch
-  static constexpr int64_t kRestarts = 10;
-  int64_t restarts() const { return max_restarts.value_or(elastic.empty() && !hot_restart ? 0 : kRestarts); }
 
   std::string strategy = "full-shard";  // one of kStrategies
   int64_t shard_group_size = 0;         // 0: all ranks, or the ranks of a host for the hybrid strategies
@@ -93,14 +84,46 @@ struct Options {
   std::string reduce_dtype = "fp32";    // one of kDtypes
   int64_t buffers = 2;
   int64_t prefetch = 1;
-  std::string activation_checkpoint = "none";          // or all, selective, or a number of layers
-  std::optional<double> activation_memory;             // bytes that a rank's activations may take; none: any
   bool cpu_offload = false;                            // of ranks on GPUs: shards and optimizer on the CPU
   std::string offload = "none";                        // to files; one of kOffloads
   bool offload_activations = false;                    // to files
   std::string offload_directory;                       // of them all; empty: a folder of the run's
   bool offloads() const { return offload != "none"; }  // a part of the state
-  bool stores_activations() const { return offload_activations && !eval_only; }
+};
+
+// Text that the model writes, in train and sample.
+struct WritingOptions {
+  int64_t seed = 1;  // of a training, too
+  int64_t sample_length = 400;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  std::string prompt = "\n";
+};
+
+// The options of train, also with --dry-run and --eval-only.
+struct RunOptions : CommonOptions, TextOptions, ShardedModelOptions, WritingOptions {
+  int64_t defaults_version = 2;  // of --steps and --lr (training_defaults.h)
+  bool dry_run = false;
+  std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
+  std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
+  bool ignore_memory = false;        // trains even where the plan asks for more than there is
+  bool eval_only = false;
+  bool json = false;  // how the result of an evaluation is printed
+
+  std::string data;                   // in place of a text
+  std::optional<double> epochs;       // given: `steps` follow
+  std::optional<int64_t> most_steps;  // as --steps says beside --epochs: what is reached first ends the run
+
+  int64_t ranks = 1;                    // with `elastic` the most, by which the micro-batches of a step are counted
+  std::optional<int64_t> max_restarts;  // none: kRestarts where `elastic` or `hot_restart` asks for them, otherwise 0
+  std::string elastic;                  // "2:4", the least and the most ranks (rank_range.h); empty: `ranks` alone
+  bool hot_restart = false;
+  int64_t hang_timeout = 0;  // seconds; 0: no watch
+  static constexpr int64_t kRestarts = 10;
+  int64_t restarts() const { return max_restarts.value_or(elastic.empty() && !hot_restart ? 0 : kRestarts); }
+
+  std::string activation_checkpoint = "none";  // or all, selective, or a number of layers
+  std::optional<double> activation_memory;     // bytes that a rank's activations may take; none: any
 
   int64_t steps = 300;
   int64_t batch = 8;
@@ -108,7 +131,6 @@ struct Options {
   std::optional<int64_t> target_tokens_per_step;  // given: `micro_batches` follow
   int64_t patience = 0;                           // 0: no early stop
   std::string on_nonfinite = "stop";              // one of kOnNonfinite
-  int64_t seed = 1;
   std::string freeze;  // patterns of parameters that are not trained, with commas between them (frozen.h)
 
   std::string optimizer = "adamw";       // one of kOptimizers
@@ -125,8 +147,6 @@ struct Options {
   double final_lr = 0.1;               // of `lr`
   std::optional<int64_t> decay_steps;  // of WSD; none on the command line: a tenth of the steps
 
-  std::string run;              // empty: a fresh one (run/fresh_folder.h)
-  std::string checkpoint;       // empty: begin anew
   bool no_strict = false;       // loads what fits of --checkpoint or --init-from
   std::string resume = "auto";  // or never, or the folder of a run or a checkpoint
   int64_t log_every = 0;        // 0: every few seconds
@@ -144,17 +164,6 @@ struct Options {
   bool export_best = false;  // of the best checkpoint, not of the last step
 
   int64_t sample_every = 0;
-  int64_t sample_length = 400;
-  int64_t samples = 1;
-  double temperature = 0.8;
-  int64_t top_k = 40;
-  std::string prompt = "\n";
-
-  std::string kind = "nanogpt";   // of the token files that `prepare` writes; one of kTokenKinds
-  std::string output;             // what `prepare` and `report` write
-  std::vector<std::string> runs;  // that `report` shows
-  bool watch = false;             // writes the report again while a run goes on
-  std::string shell;              // of `completion`; one of kShells
 
   // The sequences of all ranks per step in the resumed run: `micro_batches` follow if they can.
   std::optional<int64_t> sequences_per_step;
@@ -199,6 +208,34 @@ struct Options {
             .final_share = final_lr,
             .decay_steps = decay_steps.value_or(0)};
   }
+};
+
+struct PrepareOptions : CommonOptions, TextOptions {
+  std::string kind;    // of the token files; one of kTokenKinds
+  std::string output;  // their folder
+};
+
+struct SampleOptions : CommonOptions, ShardedModelOptions, WritingOptions {
+  int64_t samples = 1;
+};
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string output;  // the page
+  bool watch = false;  // writes the page again while a run goes on
+};
+
+struct CompletionOptions {
+  std::string shell;  // one of kShells
+};
+
+// The options of all commands: the rows of the table lie in here. A command gets its own of them.
+struct AllOptions : RunOptions, ReportOptions, CompletionOptions {
+  std::string kind = "nanogpt";
+  int64_t samples = 1;
+
+  PrepareOptions prepare() const { return {*this, *this, kind, output}; }
+  SampleOptions sample() const { return {*this, *this, *this, samples}; }
 };
 
 }  // namespace trainer

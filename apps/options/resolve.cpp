@@ -13,19 +13,19 @@ namespace {
 
 constexpr int64_t kMostSteps = 1'000'000'000;
 
-int64_t micro_batches_for(int64_t tokens, const Options& options) {
+int64_t micro_batches_for(int64_t tokens, const RunOptions& options) {
   const auto sequences = static_cast<double>(options.ranks * options.batch * options.model.context);
   return std::max<int64_t>(1, std::llround(static_cast<double>(tokens) / sequences));
 }
 
 // Whole steps within so many passes; at least one.
-int64_t steps_for(double epochs, int64_t windows, const Options& options) {
+int64_t steps_for(double epochs, int64_t windows, const RunOptions& options) {
   const auto a_step = static_cast<double>(options.ranks * options.micro_batches * options.batch);
   const double steps = std::floor(epochs * static_cast<double>(windows) / a_step);
   return static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(kMostSteps)));
 }
 
-void fill_schedule(Options& options) {
+void fill_schedule(RunOptions& options) {
   if (!options.warmup) options.warmup = std::min<int64_t>(100, options.steps / 5);
   if (options.schedule == "wsd" && !options.decay_steps) {
     const int64_t after_warmup = std::max<int64_t>(1, options.steps - *options.warmup);
@@ -36,7 +36,7 @@ void fill_schedule(Options& options) {
 // The tokens of a whole run, and the windows of all its epochs, are counted in 64 bits.
 constexpr double kMostTogether = 4e18;
 
-std::string length_problem(const Options& options) {
+std::string length_problem(const RunOptions& options) {
   const double tokens = static_cast<double>(options.steps) * static_cast<double>(options.tokens_per_step());
   if (tokens <= kMostTogether) return "";
   return fmt::format(
@@ -45,7 +45,7 @@ std::string length_problem(const Options& options) {
 }
 
 // Empty where the passes over the data have a step.
-std::string epochs_problem(const Options& options, int64_t windows) {
+std::string epochs_problem(const RunOptions& options, int64_t windows) {
   if (*options.epochs * static_cast<double>(windows) > kMostTogether) {
     return fmt::format("--epochs {} over {} sequences are more than can be counted. Use fewer epochs.", *options.epochs,
                        windows);
@@ -59,7 +59,7 @@ std::string epochs_problem(const Options& options, int64_t windows) {
       *options.epochs, windows, a_step);
 }
 
-std::vector<std::string> schedule_problems(const Options& options) {
+std::vector<std::string> schedule_problems(const RunOptions& options) {
   std::vector<std::string> problems;
   if (const std::string problem = length_problem(options); !problem.empty()) problems.push_back(problem);
   const int64_t steps = options.steps, warmup = *options.warmup;
@@ -80,7 +80,7 @@ std::vector<std::string> schedule_problems(const Options& options) {
 }
 
 // Other ranks than before divide the same step, where its sequences come out even.
-void keep_step(Options& options) {
+void keep_step(RunOptions& options) {
   const int64_t of_micro_batch = options.ranks * options.batch;
   if (!options.sequences_per_step || *options.sequences_per_step % of_micro_batch != 0) return;
   const int64_t micro_batches = *options.sequences_per_step / of_micro_batch;
@@ -91,7 +91,7 @@ void keep_step(Options& options) {
 
 }  // namespace
 
-std::vector<std::string> contradictions(const Options& options) {
+std::vector<std::string> contradictions(const RunOptions& options) {
   std::vector<std::string> problems;
   auto check = [&](bool holds, const std::string& problem) {
     if (!holds) problems.push_back(problem);
@@ -152,7 +152,7 @@ std::vector<std::string> contradictions(const Options& options) {
   return problems;
 }
 
-std::vector<std::string> resolve(Options& options, const Job& job) {
+std::vector<std::string> resolve(RunOptions& options, const Job& job) {
   options.ranks = job.ranks;
   if (const auto range = rank_range_in(options.elastic)) {
     // On the command line the number is not known yet: it is --ranks, which may be left out.

@@ -11,7 +11,7 @@
 namespace trainer {
 
 // A sentence for each contradiction.
-std::vector<std::string> contradictions(const Options& options);
+std::vector<std::string> contradictions(const RunOptions& options);
 
 // Facts that the command line does not know: ranks under a launcher, and the data.
 struct Job {
@@ -26,7 +26,7 @@ struct Job {
 // - --warmup, --decay-steps and --muon-lr, if they have no value.
 // With --epochs and unknown data, the options that follow from the steps stay as they are. May be called again when
 // more is known. Returns the contradictions, a sentence each.
-std::vector<std::string> resolve(Options& options, const Job& job);
+std::vector<std::string> resolve(RunOptions& options, const Job& job);
 
 // The windows of context + 1 tokens that so many tokens have, each beginning with the last token of the one before.
 int64_t windows_in(int64_t tokens, int64_t context);

@@ -42,7 +42,7 @@ std::string path_meant(const std::string& path) {
 }
 
 void settle_resume(const Rows& in_flags, CommandLine& line) {
-  Options& options = line.options;
+  RunOptions& options = line.options;
   const bool names_run = in_flags.contains(row_of("--run"));
   const bool asks = in_flags.contains(row_of("--resume")) && !in_flags.contains(row_of("--checkpoint"));
   if (options.resume == "auto" && options.run.empty() && asks) {
@@ -70,7 +70,7 @@ void settle_resume(const Rows& in_flags, CommandLine& line) {
   options.resume = "auto";
 }
 
-void settle_step(const Rows& in_flags, const Options& before, Options& options) {
+void settle_step(const Rows& in_flags, const RunOptions& before, RunOptions& options) {
   const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
   const bool is_own = !given("--config") && !before.config.empty() && given("--resume");
   if (!is_own || given("--micro-batches") || given("--tokens-per-step")) return;

@@ -21,6 +21,6 @@ void settle_resume(const Rows& in_flags, CommandLine& line);
 
 // Notes the step of the run that goes on with its own configuration, so that other ranks keep it. `before`: the options
 // without the flags. Nothing changes where the flags say what a step is.
-void settle_step(const Rows& in_flags, const Options& before, Options& options);
+void settle_step(const Rows& in_flags, const RunOptions& before, RunOptions& options);
 
 }  // namespace trainer

@@ -17,14 +17,14 @@ namespace trainer {
 
 namespace {
 
-std::string learning_rate_text(const Options& options) {
+std::string learning_rate_text(const RunOptions& options) {
   const std::string peak = fmt::format("{:.3g}", options.lr);
   if (options.schedule == "constant") return peak;
   const std::string fall = options.schedule == "wsd" ? fmt::format(" in the last {} steps", *options.decay_steps) : "";
   return fmt::format("{} falling to {:.3g}{} ({})", peak, options.lr * options.final_lr, fall, options.schedule);
 }
 
-std::string step_text(const Options& options) {
+std::string step_text(const RunOptions& options) {
   std::string text =
       fmt::format("{} x {} x {} x {} = {} tokens", counted(options.ranks, "rank"),
                   counted(options.micro_batches, "micro-batch", "micro-batches"), counted(options.batch, "sequence"),
@@ -33,7 +33,7 @@ std::string step_text(const Options& options) {
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
 }
 
-std::string tokens_text(const Options& options, const data::Corpus& corpus) {
+std::string tokens_text(const RunOptions& options, const data::Corpus& corpus) {
   const int64_t vocabulary = options.model.vocabulary;
   if (!corpus.tokenizer) return fmt::format("of unknown text, a vocabulary of {}", grouped(vocabulary));
   const int64_t used = corpus.tokenizer->vocabulary();
@@ -41,7 +41,7 @@ std::string tokens_text(const Options& options, const data::Corpus& corpus) {
                      used < vocabulary ? fmt::format(", of which the tokenizer has {}", grouped(used)) : "");
 }
 
-std::string epochs_text(const Options& options, const data::Corpus& corpus) {
+std::string epochs_text(const RunOptions& options, const data::Corpus& corpus) {
   const int64_t windows = corpus.windows(options.model.context);
   const double epochs = static_cast<double>(options.steps) * static_cast<double>(options.step_shape().windows()) /
                         static_cast<double>(windows);
@@ -49,7 +49,7 @@ std::string epochs_text(const Options& options, const data::Corpus& corpus) {
 }
 
 // Which parameters are trained, where not all are.
-std::string trained_text(const Options& options, const std::set<std::string>& frozen) {
+std::string trained_text(const RunOptions& options, const std::set<std::string>& frozen) {
   int64_t trained = 0;
   for (const models::Unit& unit : models::units(options.model)) {
     for (const models::Parameter& parameter : unit.parameters) {
@@ -71,7 +71,7 @@ struct SourceLine {
 };
 
 // The tokens, shares and epochs of several sources.
-std::vector<SourceLine> source_lines(const Options& options, const data::Corpus& corpus) {
+std::vector<SourceLine> source_lines(const RunOptions& options, const data::Corpus& corpus) {
   if (corpus.sources.size() < 2) return {};
   double weights = 0;
   for (const data::CorpusSource& source : corpus.sources) weights += source.tokens.weight;
@@ -88,24 +88,24 @@ std::vector<SourceLine> source_lines(const Options& options, const data::Corpus&
   return lines;
 }
 
-nlohmann::ordered_json json_of(const Row& row, const Options& options) {
+nlohmann::ordered_json json_of(const Row& row, const RunOptions& options) {
   const std::optional<Scalar> value = value_of(row, options);
   if (value) return std::visit([](const auto& one) { return nlohmann::ordered_json(one); }, *value);
-  const bool is_text = std::holds_alternative<std::string Options::*>(row.target) ||
+  const bool is_text = std::holds_alternative<std::string AllOptions::*>(row.target) ||
                        std::holds_alternative<std::string ModelOptions::*>(row.target);
   return is_text ? nlohmann::ordered_json("") : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace
 
-std::string recomputed_text(const Options& options) {
+std::string recomputed_text(const RunOptions& options) {
   const models::Recomputation recomputation = options.recomputation();
   if (recomputation.keeps_products) return "all layers but their products and attention, in the backward";
   if (recomputation.blocks >= options.model.layers) return "all layers, in the backward";
   return fmt::format("{} of the layers, in the backward", recomputation.blocks);
 }
 
-std::string restarts_text(const Options& options) {
+std::string restarts_text(const RunOptions& options) {
   std::string text = fmt::format("started again, {} at most", counted(options.restarts(), "time"));
   if (options.hot_restart) text += ", from memory where that is whole";
   if (const auto range = rank_range_in(options.elastic)) {
@@ -114,7 +114,7 @@ std::string restarts_text(const Options& options) {
   return text;
 }
 
-std::string settings_table(const Options& options, const data::Corpus& corpus) {
+std::string settings_table(const RunOptions& options, const data::Corpus& corpus) {
   const models::ModelConfig& model = options.model;
   std::string table;
   constexpr size_t kIndent = 17, kWidth = 80;  // narrower terminals wrap
@@ -162,12 +162,12 @@ std::string settings_table(const Options& options, const data::Corpus& corpus) {
   return table;
 }
 
-std::string setting_text(const Row& row, const Options& options) {
+std::string setting_text(const Row& row, const RunOptions& options) {
   const nlohmann::ordered_json json = json_of(row, options);
   return json.is_string() ? json.get<std::string>() : json.dump();
 }
 
-std::string settings_json(const Options& options) {
+std::string settings_json(const RunOptions& options) {
   nlohmann::ordered_json json;
   for (const Row& row : option_rows()) {
     if (row.in_file() && row.is_for(Command::Train)) json[row.key()] = json_of(row, options);

@@ -10,13 +10,13 @@
 namespace trainer {
 
 // Aligned lines, each ended by a newline.
-std::string settings_table(const Options& options, const data::Corpus& corpus);
+std::string settings_table(const RunOptions& options, const data::Corpus& corpus);
 
 // The value of an option as settings_json has it: a text as it is, all else as JSON.
-std::string setting_text(const Row& row, const Options& options);
+std::string setting_text(const Row& row, const RunOptions& options);
 
 // One JSON object, indented, ended by a newline; its keys are the options' names, with what follows from them:
 // parameters, tokens_per_step, and the shape of the model.
-std::string settings_json(const Options& options);
+std::string settings_json(const RunOptions& options);
 
 }  // namespace trainer

@@ -16,26 +16,26 @@ namespace fs = std::filesystem;
 constexpr const char* kVersion = "defaults_version";
 
 // Returns the settings of the run that goes on or whose configuration is used. Empty: there is no such run.
-fs::path settings_of_run(const Options& options) {
+fs::path settings_of_run(const RunOptions& options) {
   const fs::path config = options.config;
   if (!config.empty()) return config.filename() == "config.toml" ? config.parent_path() / "config.json" : fs::path();
   return options.run.empty() || options.resume == "never" ? fs::path() : fs::path(options.run) / "config.json";
 }
 
-int64_t version_of(const Options& options) try {
+int64_t version_of(const RunOptions& options) try {
   constexpr int64_t kMostBytes = 1 << 20;
   const fs::path path = settings_of_run(options);
   std::error_code ignored;
-  if (path.empty() || !fs::exists(path, ignored)) return Options().defaults_version;
+  if (path.empty() || !fs::exists(path, ignored)) return RunOptions().defaults_version;
   const fsdp::files::Json settings = fsdp::files::read_json(path, path.string(), kMostBytes);
   return settings.contains(kVersion) ? fsdp::files::whole_number(settings, kVersion, path.string(), 1, 1000) : 1;
 } catch (const fsdp::Error&) {
-  return Options().defaults_version;  // what is wrong with the run is said where it is loaded
+  return RunOptions().defaults_version;  // what is wrong with the run is said where it is loaded
 }
 
 }  // namespace
 
-void fill_training_defaults(Options& options) {
+void fill_training_defaults(RunOptions& options) {
   const ModelOptions& model = options.model_options;
   const bool is_small = model.model.empty() && model.init_from.empty() && !model.lora;
   options.defaults_version = version_of(options);

@@ -19,6 +19,6 @@ inline constexpr int64_t kWidthOfHighestRate = 128;
 // Sets --steps and --lr where they were not chosen. Needs the shape of the model, and the folder of a run that goes on:
 // such a run keeps the defaults that it began with. RUN/config.json has their version; without a number it is 1, whose
 // defaults are those in options.h.
-void fill_training_defaults(Options& options);
+void fill_training_defaults(RunOptions& options);
 
 }  // namespace trainer

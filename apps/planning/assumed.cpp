@@ -16,7 +16,7 @@ bool says_steps(const CommandLine& line) { return line.asks("--steps") || line.a
 
 }  // namespace
 
-std::string assumed_text(const Options& options, const CommandLine& line) {
+std::string assumed_text(const RunOptions& options, const CommandLine& line) {
   if (is_of_run(line)) return "";
   std::string text;
   auto add = [&](const char* name, bool is_given, const std::string& value, const char* flag) {

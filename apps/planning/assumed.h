@@ -9,6 +9,6 @@ namespace trainer {
 
 // A line for each option that was not given, its value, and the flag that sets another; empty where all were given, or
 // are a run's own. Lines end with a newline and have at most 80 columns. `options` are those of `line`, resolved.
-std::string assumed_text(const Options& options, const CommandLine& line);
+std::string assumed_text(const RunOptions& options, const CommandLine& line);
 
 }  // namespace trainer

@@ -17,7 +17,7 @@ namespace trainer {
 
 namespace {
 
-std::string model_text(const Options& options, const ModelParts& parts) {
+std::string model_text(const RunOptions& options, const ModelParts& parts) {
   std::string text = fmt::format("parameters            {:>18}\n", grouped(parts.numel()));
   auto line = [&](const char* part, int64_t numel, const std::string& note) {
     const double share = 100.0 * static_cast<double>(numel) / static_cast<double>(parts.numel());
@@ -96,7 +96,7 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
 }
 
 std::string step_text(const RunPlan& plan) {
-  const Options& options = plan.options;
+  const RunOptions& options = plan.options;
   const double flops = flops_of_step(options);
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));

@@ -14,7 +14,7 @@ double logits_again_bytes(const Host& host) { return most_logits_bytes(host) / 4
 
 // Beside the activations, when they are most: the gradient of what the head is given, which is in fp32, and the logits
 // that are made again, where not all are among the activations. The gradients of the layers come later.
-double logits_bytes(const RunPlan& plan, const Options& options) {
+double logits_bytes(const RunPlan& plan, const RunOptions& options) {
   const double element = options.param_dtype == "fp32" ? 4 : 2;
   const auto tokens = static_cast<double>(options.batch * options.model.context);
   const double logits = element * tokens * static_cast<double>(options.model.vocabulary);
@@ -22,21 +22,21 @@ double logits_bytes(const RunPlan& plan, const Options& options) {
          (logits > most_logits_bytes(plan.host) ? logits_again_bytes(plan.host) : 0);
 }
 
-PlannedOffload::Bytes activations_of(const RunPlan& plan, const Options& options) {
+PlannedOffload::Bytes activations_of(const RunPlan& plan, const RunOptions& options) {
   if (options.offload_activations && plan.offload.is_known()) return plan.offload.bytes(options);
   return {.in_memory = plan.activations.bytes(options)};
 }
 
 // Bytes of tensors that are not activations: the total in memory at the peak, minus the activations' peak.
-double temporary_bytes(const RunPlan& plan, const Options& options) {
+double temporary_bytes(const RunPlan& plan, const RunOptions& options) {
   if (!plan.tensors.is_known()) return logits_bytes(plan, options);
   const double all = plan.tensors.bytes(options, most_logits_bytes(plan.host) + logits_again_bytes(plan.host));
   return std::max(0.0, all - activations_of(plan, options).in_memory);
 }
 
 // A validation has passes of its own size, and keeps nothing for a backward.
-Options validation_of(const Options& options) {
-  Options validation = options;
+RunOptions validation_of(const RunOptions& options) {
+  RunOptions validation = options;
   validation.eval_only = true;
   validation.batch = windows_of_pass(options.model.context);
   if (options.validation_windows > 0) validation.batch = std::min(validation.batch, options.validation_windows);
@@ -49,7 +49,7 @@ Options validation_of(const Options& options) {
 // Under a budget for activations some layers may keep all, and others their inputs.
 double temporary_bytes_of_steps(const RunPlan& plan) {
   if (!plan.options.activation_memory) return temporary_bytes(plan, plan.options);
-  Options without_budget = plan.options;
+  RunOptions without_budget = plan.options;
   without_budget.activation_memory.reset();
   double most = 0;
   for (const char* recomputed : {"none", "all"}) {

@@ -33,7 +33,7 @@ class OneThread {
 // `preview` of a step. A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it
 // while they are full.
 template <typename Preview>
-auto previewed_step(const Options& tiny, const Preview& preview) {
+auto previewed_step(const RunOptions& tiny, const Preview& preview) {
   const GeneratorKept kept;
   const OneThread one_thread;
   const auto model = models::make_model(tiny.model);
@@ -58,7 +58,7 @@ auto previewed_step(const Options& tiny, const Preview& preview) {
 }
 
 KeptLogitBytes kept_logits_on(const torch::Device& device) {
-  return [device](const Options& options) {
+  return [device](const RunOptions& options) {
     return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
                                   compute_dtype_of(options), {}, device);
   };
@@ -70,7 +70,7 @@ std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) 
   return number_of_bytes;
 }
 
-PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
+PlannedTensors::Moments tensors_in_a_step(const RunOptions& tiny) {
   return previewed_step(tiny, [&](const auto& model, const auto& step) {
     const LiveTensors tensors;
     if (tiny.offload_activations) {
@@ -86,14 +86,14 @@ PlannedTensors::Moments tensors_in_a_step(const Options& tiny) {
 
 PlannedActivations measured_activations(const torch::Device& device) {
   return PlannedActivations(
-      [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits_on(device),
-      {.run = [](const Options& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
+      [](const RunOptions& tiny) { return previewed_step(tiny, fsdp::preview_activations); }, kept_logits_on(device),
+      {.run = [](const RunOptions& tiny) { return previewed_step(tiny, fsdp::preview_recomputation); },
        .plan = fsdp::plan_activations});
 }
 
 PlannedOffload measured_offload(const torch::Device& device) {
   return PlannedOffload(
-      [](const Options& tiny) {
+      [](const RunOptions& tiny) {
         std::vector<PlannedOffload::Moment> moments;
         for (const auto& moment : previewed_step(tiny, fsdp::preview_offload))
           moments.push_back({numbers_by_bytes(moment.in_memory), numbers_by_bytes(moment.offloaded)});

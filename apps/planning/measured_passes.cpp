@@ -34,7 +34,7 @@ double median_seconds(const torch::Device& device, const Work& work) {
   return seconds[kRounds / 2];
 }
 
-double pass_seconds(const torch::Device& device, Options options, int64_t layers, bool recomputes) {
+double pass_seconds(const torch::Device& device, RunOptions options, int64_t layers, bool recomputes) {
   options.model.layers = layers;
   const auto model = models::make_deferred_model(options.model, device);
   fsdp::materialize(*model);
@@ -53,7 +53,7 @@ struct LayerTimes {
   double layer, rest;
 };
 
-LayerTimes layer_times(const torch::Device& device, const Options& options, bool recomputes) {
+LayerTimes layer_times(const torch::Device& device, const RunOptions& options, bool recomputes) {
   const double one = pass_seconds(device, options, 1, recomputes), two = pass_seconds(device, options, 2, recomputes);
   const double layer = std::max(0.0, two - one);
   return {.layer = layer, .rest = std::max(0.0, one - layer)};
@@ -74,7 +74,7 @@ double update_seconds_per_parameter(const torch::Device& device) {
 
 }  // namespace
 
-std::optional<PassTimes> measured_passes(const torch::Device& device, const Options& options) try {
+std::optional<PassTimes> measured_passes(const torch::Device& device, const RunOptions& options) try {
   const GeneratorKept generator;
   const auto layers = static_cast<double>(options.model.layers);
   const double recomputed = std::min(1.0, static_cast<double>(options.recomputation().blocks) / layers);

@@ -11,6 +11,6 @@ namespace trainer {
 
 // Takes a second or so, and the memory of a model with two layers. LibTorch's default generator is left as it was.
 // Returns none if the device has no room for that. `options` are resolved.
-std::optional<PassTimes> measured_passes(const torch::Device& device, const Options& options);
+std::optional<PassTimes> measured_passes(const torch::Device& device, const RunOptions& options);
 
 }  // namespace trainer

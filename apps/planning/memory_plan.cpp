@@ -1,81 +1,101 @@
 #include "planning/memory_plan.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "layout/gradient_layout.h"
+#include "layout/unit_layout.h"
 
 namespace trainer {
 
 namespace {
 
-constexpr int64_t kAlignmentNumel = 64, kFloatBytes = 4;
+using fsdp::layout::GradientLayout;
+using fsdp::layout::UnitLayout;
 
-int64_t rounded_up(int64_t numel) { return (numel + kAlignmentNumel - 1) / kAlignmentNumel * kAlignmentNumel; }
+constexpr int64_t kFloatBytes = 4;
 
-struct ElementRange {
-  int64_t begin, end;
+// A group that does not divide the ranks is refused when the model is sharded: here it is one that does.
+UnitLayout layout_of(const std::vector<int64_t>& numels, const PlannedSharding& sharding) {
+  return {numels, static_cast<int>(sharding.ranks), static_cast<int>(std::gcd(sharding.ranks, sharding.group))};
+}
+
+UnitLayout layout_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
+  std::vector<int64_t> numels;
+  for (const PlannedParameter& parameter : unit) numels.push_back(parameter.numel);
+  return layout_of(numels, sharding);
+}
+
+GradientLayout gradients_of(const PlannedUnit& unit, const UnitLayout& layout) {
+  std::vector<uint8_t> wanted;
+  for (const PlannedParameter& parameter : unit) wanted.push_back(parameter.is_trained ? 1 : 0);
+  return {layout, wanted};
+}
+
+// Units that are alike, which the blocks are: as the library lays them out.
+struct EqualUnits {
+  EqualUnits(const PlannedUnit& parameters, const PlannedSharding& sharding)
+      : unit(parameters), layout(layout_of(parameters, sharding)), gradients(gradients_of(parameters, layout)) {}
+
+  PlannedUnit unit;
+  UnitLayout layout;
+  GradientLayout gradients;
+  int64_t count = 1;
 };
-int64_t common_numel(ElementRange a, ElementRange b) {
-  return std::max<int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+
+std::vector<EqualUnits> equal_units(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
+  std::vector<EqualUnits> kinds;
+  for (const PlannedUnit& unit : units) {
+    if (!kinds.empty() && kinds.back().unit == unit) {
+      ++kinds.back().count;
+    } else {
+      kinds.emplace_back(unit, sharding);
+    }
+  }
+  return kinds;
 }
 
 // A unit as it lies in memory, in elements.
 struct UnitSizes {
-  int64_t used = 0;     // with each parameter padded
-  int64_t trained = 0;  // of these, what its gradients take
-  int64_t slice = 0;    // that each rank adds up
   int64_t full = 0;
   int64_t shard = 0;
+  int64_t trained = 0;  // what its gradients take
   int64_t passing = 0;  // sums of other hosts' ranks, in fp32
 };
 
-UnitSizes sizes_of(const PlannedUnit& unit, const PlannedSharding& sharding) {
-  UnitSizes sizes;
-  for (const PlannedParameter& parameter : unit) {
-    sizes.used += rounded_up(parameter.numel);
-    if (parameter.is_trained) sizes.trained += rounded_up(parameter.numel);
-  }
-  auto slice_of = [&](int64_t numel) { return rounded_up((numel + sharding.ranks - 1) / sharding.ranks); };
-  sizes.slice = slice_of(sizes.used);
-  if (!sharding.on_gpus) sizes.passing = (sharding.hosts - 1) * slice_of(sizes.trained);
-  sizes.full = sizes.slice * sharding.ranks;
-  sizes.shard = sizes.full / sharding.group;
-  return sizes;
-}
-
-ElementRange shard_of(const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
-  const int64_t begin = rank % sharding.group * sizes.shard;
-  return {begin, begin + sizes.shard};
+UnitSizes sizes_of(const EqualUnits& units, const PlannedSharding& sharding) {
+  const int64_t trained = units.gradients.full_numel();
+  return {
+      .full = units.layout.full_numel(),
+      .shard = units.layout.shard_numel(),
+      .trained = trained,
+      .passing = sharding.on_gpus ? 0 : (sharding.hosts - 1) * layout_of(std::vector{trained}, sharding).slice_numel()};
 }
 
 // State is per piece, without padding.
-int64_t state_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSharding& sharding) {
-  int64_t bytes = 0, offset = 0;
-  for (const PlannedParameter& parameter : unit) {
-    const int64_t numel = common_numel({offset, offset + parameter.numel}, shard);
+int64_t state_bytes(const EqualUnits& units, const PlannedSharding& sharding, int rank) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < units.unit.size(); ++i) {
+    const PlannedParameter& parameter = units.unit[i];
+    const int64_t numel = units.layout.piece_of(i, rank).numel();
     const bool one_tensor = sharding.muon && parameter.is_layer_matrix;
     if (parameter.is_trained) bytes += one_tensor ? kFloatBytes * numel : 2 * sharding.moment.bytes(numel);
-    offset += rounded_up(parameter.numel);
   }
   return bytes;
 }
 
 // The sums of a shard's gradients; one rank alone keeps autograd's own, without padding.
-int64_t gradient_numel(const PlannedUnit& unit, ElementRange shard, bool is_padded) {
-  int64_t numel = 0, offset = 0;
-  for (const PlannedParameter& parameter : unit) {
-    const int64_t padded = rounded_up(parameter.numel);
-    if (parameter.is_trained) numel += is_padded ? common_numel({offset, offset + padded}, shard) : parameter.numel;
-    offset += padded;
-  }
+int64_t gradient_numel(const EqualUnits& units, const PlannedSharding& sharding, int rank) {
+  if (sharding.ranks > 1) return units.gradients.shard_of(rank).numel();
+  int64_t numel = 0;
+  for (const PlannedParameter& parameter : units.unit) numel += parameter.is_trained ? parameter.numel : 0;
   return numel;
 }
 
 // This rank's part of what a save writes, without padding.
-int64_t saved_bytes(const PlannedUnit& unit, ElementRange shard, const PlannedSharding& sharding) {
-  int64_t bytes = state_bytes(unit, shard, sharding), offset = 0;
-  for (const PlannedParameter& parameter : unit) {
-    bytes += kFloatBytes * common_numel({offset, offset + parameter.numel}, shard);
-    offset += rounded_up(parameter.numel);
-  }
+int64_t saved_bytes(const EqualUnits& units, const PlannedSharding& sharding, int rank) {
+  int64_t bytes = state_bytes(units, sharding, rank);
+  for (size_t i = 0; i < units.unit.size(); ++i) bytes += kFloatBytes * units.layout.piece_of(i, rank).numel();
   return bytes;
 }
 
@@ -93,10 +113,11 @@ int64_t shard_bytes_per_element(const PlannedSharding& sharding) {
 
 // Memory that every rank holds alike.
 MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedSharding& sharding) {
-  int64_t all_full = 0, largest_full = 0, all_gradients = 0, largest_gradients = 0, trained_units = 0;
+  int64_t all_full = 0, all_shards = 0, largest_full = 0, all_gradients = 0, largest_gradients = 0, trained_units = 0;
   for (const UnitSizes& unit : units) {
     const int64_t gradients = sharding.reduce_bytes * unit.trained + kFloatBytes * unit.passing;
     all_full += unit.full;
+    all_shards += unit.shard;
     all_gradients += gradients;
     trained_units += unit.trained > 0 ? 1 : 0;
     largest_full = std::max(largest_full, unit.full);
@@ -104,7 +125,7 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   }
   const auto count = static_cast<int64_t>(units.size());
   MemoryPlan plan;
-  plan.parameters = all_full / sharding.group * shard_bytes_per_element(sharding);
+  plan.parameters = all_shards * shard_bytes_per_element(sharding);
   const int64_t in_buffers = sharding.shares_buffers ? std::min(sharding.buffers, count) * largest_full : all_full;
   if (sharding.shards_on_host || (sharding.on_gpus && sharding.group > 1) || casts_into_buffers(sharding))
     plan.full_parameters = sharding.param_bytes * in_buffers;
@@ -126,12 +147,13 @@ bool spans_hosts(const PlannedSharding& sharding) {
 int64_t fetched_numel(const std::vector<UnitSizes>& units, const PlannedSharding& sharding, int64_t rank) {
   const int64_t ranks_of_host = sharding.ranks / sharding.hosts;
   if (!spans_hosts(sharding)) return 0;
-  int64_t all = 0, largest = 0;
+  int64_t all = 0, shards = 0, largest = 0;
   for (const UnitSizes& unit : units) {
     all += unit.full;
+    shards += unit.shard;
     largest = std::max(largest, unit.full);
   }
-  if (!sharding.shares_buffers) return all / ranks_of_host - all / sharding.group;
+  if (!sharding.shares_buffers) return all / ranks_of_host - shards;
   return rank == 0 ? std::min(sharding.buffers, static_cast<int64_t>(units.size())) * largest : 0;
 }
 
@@ -159,35 +181,15 @@ struct UnitState {
   }
 };
 
-UnitState unit_state(const PlannedUnit& unit, const UnitSizes& sizes, const PlannedSharding& sharding, int64_t rank) {
-  const ElementRange shard = shard_of(sizes, sharding, rank);
-  return {.parameters = sizes.shard * shard_bytes_per_element(sharding),
-          .gradients = kFloatBytes * gradient_numel(unit, shard, sharding.ranks > 1),
-          .optimizer = state_bytes(unit, shard, sharding)};
-}
-
-// Blocks are alike: each kind of unit is looked at once.
-struct EqualUnits {
-  PlannedUnit unit;
-  UnitSizes sizes;
-  int64_t count = 1;
-};
-
-std::vector<EqualUnits> equal_units(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
-  std::vector<EqualUnits> kinds;
-  for (const PlannedUnit& unit : units) {
-    if (!kinds.empty() && kinds.back().unit == unit) {
-      ++kinds.back().count;
-    } else {
-      kinds.push_back({unit, sizes_of(unit, sharding)});
-    }
-  }
-  return kinds;
+UnitState unit_state(const EqualUnits& units, const PlannedSharding& sharding, int rank) {
+  return {.parameters = units.layout.shard_numel() * shard_bytes_per_element(sharding),
+          .gradients = kFloatBytes * gradient_numel(units, sharding, rank),
+          .optimizer = state_bytes(units, sharding, rank)};
 }
 
 }  // namespace
 
-PlannedSharding planned_sharding(const Options& options, int64_t hosts, bool on_gpus) {
+PlannedSharding planned_sharding(const RunOptions& options, int64_t hosts, bool on_gpus) {
   const bool whole_step = options.strategy == "shard-optimizer" || options.strategy == "no-shard";
   const bool until_backward_ends = options.strategy.ends_with("shard-grad-op");
   const bool replicas_only = options.strategy == "no-shard";
@@ -219,24 +221,25 @@ PlannedSharding planned_sharding(const Options& options, int64_t hosts, bool on_
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding) {
   const std::vector<EqualUnits> kinds = equal_units(units, sharding);
   std::vector<UnitSizes> sizes;
-  for (const EqualUnits& kind : kinds) sizes.insert(sizes.end(), static_cast<size_t>(kind.count), kind.sizes);
-  const int64_t ranks_of_host = sharding.ranks / sharding.hosts;
+  for (const EqualUnits& kind : kinds)
+    sizes.insert(sizes.end(), static_cast<size_t>(kind.count), sizes_of(kind, sharding));
+  const auto ranks_of_host = static_cast<int>(sharding.ranks / sharding.hosts);
   std::vector<MemoryPlan> plans(static_cast<size_t>(ranks_of_host), common_part(sizes, sharding));
-  for (int64_t rank = 0; rank < ranks_of_host; ++rank) {
+  for (int rank = 0; rank < ranks_of_host; ++rank) {
     MemoryPlan& plan = plans[static_cast<size_t>(rank)];
     plan.full_parameters += sharding.param_bytes * fetched_numel(sizes, sharding, rank);
     if (sharding.offloads_shards && !sharding.shares_buffers && !sharding.on_gpus)
       plan.offloaded = plan.full_parameters;
     int64_t largest = 0;
-    for (const auto& [unit, unit_sizes, count] : kinds) {
-      const UnitState state = unit_state(unit, unit_sizes, sharding, rank);
-      plan.optimizer += count * state.optimizer;
-      plan.gradients += count * state.gradients;
-      plan.offloaded += count * state.offloaded(sharding);
+    for (const EqualUnits& kind : kinds) {
+      const UnitState state = unit_state(kind, sharding, rank);
+      plan.optimizer += kind.count * state.optimizer;
+      plan.gradients += kind.count * state.gradients;
+      plan.offloaded += kind.count * state.offloaded(sharding);
       largest = std::max(largest, state.offloaded(sharding));
       // The first group has all of it once.
       if (sharding.copies_for_saves && rank < sharding.group)
-        plan.save_copy += count * saved_bytes(unit, shard_of(unit_sizes, sharding, rank), sharding);
+        plan.save_copy += kind.count * saved_bytes(kind, sharding, rank);
     }
     // One rank alone has only autograd's own gradients.
     if (sharding.ranks == 1 && sharding.one_micro_batch && !sharding.shards_on_host) plan.late = plan.gradients;

@@ -38,7 +38,7 @@ struct PlannedSharding {
   bool copies_for_saves = false;
 };
 
-PlannedSharding planned_sharding(const Options& options, int64_t hosts = 1, bool on_gpus = false);
+PlannedSharding planned_sharding(const RunOptions& options, int64_t hosts = 1, bool on_gpus = false);
 
 // In bytes; but for `copies`, `save_copy`, `late`, `on_host` and `resident`, the parts of fsdp::MemoryReport at the end
 // of a backward, in the same order.

@@ -17,7 +17,7 @@ enum Size : size_t { kBatch, kContext, kShared, kKeyValueHeads, kHeadWidth, kWid
 // Llama turns halves of heads, whose width is even.
 int64_t head_parts(const models::ModelConfig& model) { return model.family == models::Family::Llama ? 2 : 1; }
 
-ActivationSizes tiny_sizes(const Options& options) {
+ActivationSizes tiny_sizes(const RunOptions& options) {
   ActivationSizes sizes = activation_sizes(options);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != 1) sizes[i] = kPrimes[i];
@@ -27,7 +27,7 @@ ActivationSizes tiny_sizes(const Options& options) {
 
 }  // namespace
 
-ActivationSizes activation_sizes(const Options& options) {
+ActivationSizes activation_sizes(const RunOptions& options) {
   const models::ModelConfig& model = options.model;
   const int64_t heads = model.key_value_heads_or_default();
   ActivationSizes sizes;
@@ -43,9 +43,9 @@ ActivationSizes activation_sizes(const Options& options) {
   return sizes;
 }
 
-Options with_prime_sizes(const Options& options) {
+RunOptions with_prime_sizes(const RunOptions& options) {
   const ActivationSizes sizes = tiny_sizes(options);
-  Options tiny = options;
+  RunOptions tiny = options;
   models::ModelConfig& model = tiny.model;
   tiny.batch = sizes[kBatch];
   model.context = sizes[kContext];
@@ -86,7 +86,7 @@ Powers powers_of_logits(const ActivationSizes& sizes) {
   return powers;
 }
 
-const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const Options& options) const {
+const std::set<PlannedActivations::Form>& PlannedActivations::forms_of(const RunOptions& options) const {
   const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   std::set<Form>& forms = place->second;
   if (!is_new) return forms;
@@ -108,7 +108,7 @@ PlannedActivations::Form PlannedActivations::form_of(const std::vector<int64_t>&
   return form;
 }
 
-const PlannedActivations::BudgetForms& PlannedActivations::budget_forms_of(const Options& options) const {
+const PlannedActivations::BudgetForms& PlannedActivations::budget_forms_of(const RunOptions& options) const {
   const auto [place, is_new] = budget_forms_->try_emplace(kind_of(options));
   BudgetForms& forms = place->second;
   if (!is_new) return forms;
@@ -125,7 +125,7 @@ const PlannedActivations::BudgetForms& PlannedActivations::budget_forms_of(const
   return forms;
 }
 
-double PlannedActivations::bytes_of(const Form& form, const Options& options) const {
+double PlannedActivations::bytes_of(const Form& form, const RunOptions& options) const {
   const ActivationSizes sizes = activation_sizes(options);
   const Powers of_logits = powers_of_logits(sizes);
   double sum = 0;
@@ -136,7 +136,7 @@ double PlannedActivations::bytes_of(const Form& form, const Options& options) co
   return sum;
 }
 
-fsdp::ActivationTimeline PlannedActivations::timeline(const Options& options) const {
+fsdp::ActivationTimeline PlannedActivations::timeline(const RunOptions& options) const {
   using fsdp::KeptResults;
   const BudgetForms& forms = budget_forms_of(options);
   const auto bytes = [&](const Form& form) { return static_cast<int64_t>(bytes_of(form, options)); };
@@ -155,11 +155,11 @@ fsdp::ActivationTimeline PlannedActivations::timeline(const Options& options) co
   return timeline;
 }
 
-fsdp::ActivationPlan PlannedActivations::plan(const Options& options) const {
+fsdp::ActivationPlan PlannedActivations::plan(const RunOptions& options) const {
   return budgeted_.plan(timeline(options), static_cast<int64_t>(options.activation_memory.value()));
 }
 
-double PlannedActivations::bytes(const Options& options) const {
+double PlannedActivations::bytes(const RunOptions& options) const {
   if (!run_) return 0;
   if (options.activation_memory && budgeted_.run) {
     const fsdp::ActivationTimeline found = timeline(options);
@@ -167,7 +167,7 @@ double PlannedActivations::bytes(const Options& options) const {
     const auto budget = static_cast<int64_t>(*options.activation_memory);
     return static_cast<double>(budgeted_.plan(found, std::max(least, budget)).peak_bytes);
   }
-  return along_layers(options, [this](const Options& run) {
+  return along_layers(options, [this](const RunOptions& run) {
     double most = 0;
     for (const Form& form : forms_of(run)) most = std::max(most, bytes_of(form, run));
     return most;

@@ -6,23 +6,23 @@
 
 namespace trainer {
 
-const std::set<PlannedOffload::Forms>& PlannedOffload::forms_of(const Options& options) const {
+const std::set<PlannedOffload::Forms>& PlannedOffload::forms_of(const RunOptions& options) const {
   const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   if (!is_new) return place->second;
-  const Options tiny = with_prime_sizes(options);
+  const RunOptions tiny = with_prime_sizes(options);
   const ActivationSizes primes = activation_sizes(tiny);
   for (const Moment& moment : run_(tiny))
     place->second.emplace(TensorForms(moment.in_memory, primes), TensorForms(moment.offloaded, primes));
   return place->second;
 }
 
-PlannedOffload::Bytes PlannedOffload::bytes(const Options& options) const {
+PlannedOffload::Bytes PlannedOffload::bytes(const RunOptions& options) const {
   if (!run_) return {};
-  return {.in_memory = along_layers(options, [this](const Options& run) { return most_of(run).in_memory; }),
-          .in_files = along_layers(options, [this](const Options& run) { return most_of(run).in_files; })};
+  return {.in_memory = along_layers(options, [this](const RunOptions& run) { return most_of(run).in_memory; }),
+          .in_files = along_layers(options, [this](const RunOptions& run) { return most_of(run).in_files; })};
 }
 
-PlannedOffload::Bytes PlannedOffload::most_of(const Options& options) const {
+PlannedOffload::Bytes PlannedOffload::most_of(const RunOptions& options) const {
   Bytes most;
   const ActivationSizes sizes = activation_sizes(options);
   const TensorForms::Powers of_logits = powers_of_logits(sizes);

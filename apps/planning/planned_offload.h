@@ -27,7 +27,7 @@ class PlannedOffload {
     std::map<int64_t, int64_t> in_memory, offloaded;  // how many there are, by their bytes
   };
   // At every moment of a micro-batch when they are most.
-  using Run = std::function<std::vector<Moment>(const Options& tiny)>;
+  using Run = std::function<std::vector<Moment>(const RunOptions& tiny)>;
 
   // No activations: 0 bytes.
   PlannedOffload() = default;
@@ -39,13 +39,13 @@ class PlannedOffload {
   struct Bytes {
     double in_memory = 0, in_files = 0;
   };
-  Bytes bytes(const Options& options) const;
+  Bytes bytes(const RunOptions& options) const;
 
  private:
   using Forms = std::pair<TensorForms, TensorForms>;  // in memory, offloaded
 
-  const std::set<Forms>& forms_of(const Options& options) const;
-  Bytes most_of(const Options& options) const;
+  const std::set<Forms>& forms_of(const RunOptions& options) const;
+  Bytes most_of(const RunOptions& options) const;
 
   Run run_;
   KeptLogitBytes kept_logits_;

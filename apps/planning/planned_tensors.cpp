@@ -23,7 +23,7 @@ bool is_of_kernel(const TensorForms::Powers& powers, const ActivationSizes& size
 }
 
 // One rank alone has no others: what autograd makes of a step's only micro-batch stays where it is.
-bool keeps_gradients(const Options& options) { return options.ranks == 1 && options.micro_batches == 1; }
+bool keeps_gradients(const RunOptions& options) { return options.ranks == 1 && options.micro_batches == 1; }
 
 double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, double logits_bytes,
                        bool counts_gradients) {
@@ -46,17 +46,17 @@ double bytes_of_moment(const TensorForms& moment, const ActivationSizes& sizes, 
 
 }  // namespace
 
-const std::set<TensorForms>& PlannedTensors::forms_of(const Options& options) const {
+const std::set<TensorForms>& PlannedTensors::forms_of(const RunOptions& options) const {
   const auto [place, is_new] = forms_->try_emplace(kind_of(options));
   if (!is_new) return place->second;
-  const Options tiny = with_prime_sizes(options);
+  const RunOptions tiny = with_prime_sizes(options);
   for (const auto& moment : run_(tiny)) place->second.emplace(moment, activation_sizes(tiny));
   return place->second;
 }
 
-double PlannedTensors::bytes(const Options& options, double logits_bytes) const {
+double PlannedTensors::bytes(const RunOptions& options, double logits_bytes) const {
   if (!run_) return 0;
-  return along_layers(options, [&](const Options& run) {
+  return along_layers(options, [&](const RunOptions& run) {
     double most = 0;
     for (const TensorForms& moment : forms_of(run))
       most = std::max(most, bytes_of_moment(moment, activation_sizes(run), logits_bytes, keeps_gradients(run)));

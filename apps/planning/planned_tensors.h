@@ -21,7 +21,7 @@ class PlannedTensors {
  public:
   // The tensors that there are, beside the model, whenever one goes: how many, by their bytes.
   using Moments = std::set<std::map<int64_t, int64_t>>;
-  using Run = std::function<Moments(const Options& tiny)>;
+  using Run = std::function<Moments(const RunOptions& tiny)>;
 
   // No tensors: 0 bytes.
   PlannedTensors() = default;
@@ -30,10 +30,10 @@ class PlannedTensors {
 
   // Per rank, when they are most. Logits are at most `logits_bytes`; gradients of parameters have buffers, but for that
   // of an embedding, and those of one rank alone. Runs a tiny model for each kind of run that it is asked about.
-  double bytes(const Options& options, double logits_bytes) const;
+  double bytes(const RunOptions& options, double logits_bytes) const;
 
  private:
-  const std::set<TensorForms>& forms_of(const Options& options) const;
+  const std::set<TensorForms>& forms_of(const RunOptions& options) const;
 
   Run run_;
   std::shared_ptr<std::map<RunKind, std::set<TensorForms>>> forms_ =

@@ -20,7 +20,7 @@ constexpr int64_t kShortestContext = 512;  // shorter ones are rarely what was m
 constexpr double kWorthwhile = 0.97;       // of the memory before
 
 // The flags that make `changed` of `given`.
-std::string flags_between(const Options& given, const Options& changed) {
+std::string flags_between(const RunOptions& given, const RunOptions& changed) {
   std::vector<std::string> flags;
   auto add = [&](const char* flag, const auto& before, const auto& after) {
     if (before != after) flags.push_back(fmt::format("{} {}", flag, after));
@@ -43,19 +43,19 @@ std::string flags_between(const Options& given, const Options& changed) {
 }
 
 // A step of the way to less memory; none: there is no further one.
-using Step = std::optional<Options> (*)(const Options&);
+using Step = std::optional<RunOptions> (*)(const RunOptions&);
 
 // The bits stay; training waits for its saves.
-std::optional<Options> with_waits_for_saves(const Options& options) {
+std::optional<RunOptions> with_waits_for_saves(const RunOptions& options) {
   if (!options.saves_beside_steps()) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.save_sync = true;
   return changed;
 }
 
-std::optional<Options> with_full_shard(const Options& options) {
+std::optional<RunOptions> with_full_shard(const RunOptions& options) {
   if (options.ranks == 1 || (options.strategy == "full-shard" && options.shard_group_size == 0)) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.strategy = "full-shard";
   changed.shard_group_size = 0;
   return changed;
@@ -65,80 +65,80 @@ std::optional<Options> with_full_shard(const Options& options) {
 int64_t fewer(int64_t number) { return number % 2 == 0 ? number / 2 : 1; }
 
 // A step has as many tokens in more micro-batches.
-std::optional<Options> with_a_smaller_batch(const Options& options) {
+std::optional<RunOptions> with_a_smaller_batch(const RunOptions& options) {
   if (options.batch == 1) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.batch = fewer(options.batch);
   changed.micro_batches *= options.batch / changed.batch;
   return changed;
 }
 
 // The bits stay; the backward computes more, up to a third of a step. A budget for activations decides itself.
-std::optional<Options> with_recomputation(const Options& options) {
+std::optional<RunOptions> with_recomputation(const RunOptions& options) {
   if (options.activation_memory || options.activation_checkpoint == "all") return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.activation_checkpoint = options.activation_checkpoint == "none" ? "selective" : "all";
   return changed;
 }
 
 // Ranks x micro-batches of the same product compute the same.
-std::optional<Options> with_fewer_ranks(const Options& options) {
+std::optional<RunOptions> with_fewer_ranks(const RunOptions& options) {
   if (options.ranks == 1 || options.shard_group_size != 0) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.ranks = fewer(options.ranks);
   changed.micro_batches *= options.ranks / changed.ranks;
   return changed;
 }
 
 // The bits stay; a step waits for the disk.
-std::optional<Options> with_more_in_files(const Options& options) {
+std::optional<RunOptions> with_more_in_files(const RunOptions& options) {
   if (options.offload == "all") return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.offload = options.offload == "none" ? "optimizer" : "all";
   return changed;
 }
 
 // The bits are those of shards on the GPU; a step waits for the bus and the CPU.
-std::optional<Options> with_shards_on_host(const Options& options) {
+std::optional<RunOptions> with_shards_on_host(const RunOptions& options) {
   if (options.cpu_offload) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.cpu_offload = true;
   return changed;
 }
 
-std::optional<Options> with_activations_in_files(const Options& options) {
+std::optional<RunOptions> with_activations_in_files(const RunOptions& options) {
   if (options.offload_activations) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.offload_activations = true;
   return changed;
 }
 
-std::optional<Options> with_short_moments(const Options& options) {
+std::optional<RunOptions> with_short_moments(const RunOptions& options) {
   if (options.optimizer_state == "8bit") return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.optimizer_state = "8bit";
   return changed;
 }
 
-std::optional<Options> with_short_gradients(const Options& options) {
+std::optional<RunOptions> with_short_gradients(const RunOptions& options) {
   if (options.ranks == 1 || options.reduce_dtype != "fp32") return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.reduce_dtype = "bf16";
   return changed;
 }
 
-std::optional<Options> with_short_parameters(const Options& options) {
+std::optional<RunOptions> with_short_parameters(const RunOptions& options) {
   if (options.param_dtype != "fp32") return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.param_dtype = "bf16";
   return changed;
 }
 
 // Weights from elsewhere may know no other context.
-std::optional<Options> with_half_the_context(const Options& options) {
+std::optional<RunOptions> with_half_the_context(const RunOptions& options) {
   const bool is_even = options.model.context % 2 == 0 && options.model.context / 2 >= kShortestContext;
   if (!is_even || !options.model_options.init_from.empty()) return std::nullopt;
-  Options changed = options;
+  RunOptions changed = options;
   changed.model.context /= 2;
   return changed;
 }
@@ -165,7 +165,7 @@ struct Reached {
 // As many steps of one kind as are needed or possible; steps that save nothing are left out.
 Reached as_far_as_needed(Reached from, Step step, double available) {
   while (from.bytes > available) {
-    const std::optional<Options> changed = step(from.plan.options);
+    const std::optional<RunOptions> changed = step(from.plan.options);
     if (!changed || !contradictions(*changed).empty()) break;
     RunPlan plan = from.plan;
     plan.options = *changed;
@@ -200,13 +200,13 @@ Reached all_changes(Reached reached, double available) {
 
 // Several hosts, and no more changes than they need to be enough.
 std::optional<Remedy> hosts_and_changes(const Reached& now, double available) {
-  const Options& given = now.plan.options;
+  const RunOptions& given = now.plan.options;
   Reached reached = now;
   for (const Step step : kSteps) {
     if (is_allowed(step, now.plan)) reached = as_far_as_needed(reached, step, available);
     std::optional<Remedy> hosts = more_hosts(reached, available);
     if (!hosts) continue;
-    Options others = reached.plan.options;  // the ranks are told with the hosts
+    RunOptions others = reached.plan.options;  // the ranks are told with the hosts
     others.ranks = given.ranks;
     others.micro_batches = given.micro_batches;
     const std::string flags = flags_between(given, others);

@@ -33,7 +33,7 @@ struct Host {
 
 // `host` has neither --memory nor --peak-flops, which are in `options`: they describe another machine.
 struct RunPlan {
-  Options options;                                // resolved
+  RunOptions options;                             // resolved
   std::optional<int64_t> windows = std::nullopt;  // of the training data, where it is known
   int64_t hosts = 1;                              // of equally many ranks each
   Host host = {};

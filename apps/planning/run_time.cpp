@@ -8,16 +8,16 @@
 
 namespace trainer {
 
-double flops_of_step(const Options& options) {
+double flops_of_step(const RunOptions& options) {
   const double of_token = models::flops_per_token(options.model, options.model.context, frozen_parameters(options));
   return of_token * static_cast<double>(options.tokens_per_step());
 }
 
-double step_seconds(const Options& options, double peak_flops) {
+double step_seconds(const RunOptions& options, double peak_flops) {
   return flops_of_step(options) / (kExpectedMfu * peak_flops * static_cast<double>(options.ranks));
 }
 
-double step_seconds(const Options& options, const PassTimes& passes) {
+double step_seconds(const RunOptions& options, const PassTimes& passes) {
   const double micro_batch = passes.rest + static_cast<double>(options.model.layers) * passes.layer;
   const double parameters = static_cast<double>(models::parameter_numel(options.model));
   const double of_rank = parameters / static_cast<double>(options.strategy == "no-shard" ? 1 : options.ranks);
@@ -34,7 +34,7 @@ struct StepTime {
 };
 
 std::optional<StepTime> step_time(const RunPlan& plan) {
-  const Options& options = plan.options;
+  const RunOptions& options = plan.options;
   const char* kNotCounted = "validation, checkpoints and samples are not counted";
   if (plan.host.passes && !options.peak_flops) {
     return StepTime{step_seconds(options, *plan.host.passes),
@@ -56,7 +56,7 @@ std::optional<StepTime> step_time(const RunPlan& plan) {
 std::string time_text(const RunPlan& plan) {
   const std::optional<StepTime> step = step_time(plan);
   if (!step) return "";
-  const Options& options = plan.options;
+  const RunOptions& options = plan.options;
   std::string text = "time, about\n" + plan_line("a step", rough_duration(step->seconds));
   if (knows_steps(plan)) {
     text +=

@@ -12,13 +12,13 @@ namespace trainer {
 inline constexpr double kExpectedMfu = 0.5;
 
 // The operations of all ranks.
-double flops_of_step(const Options& options);
+double flops_of_step(const RunOptions& options);
 
 // At the expected share of so many operations per second and rank.
-double step_seconds(const Options& options, double peak_flops);
+double step_seconds(const RunOptions& options, double peak_flops);
 
 // From measured passes. Communication is assumed to hide behind them.
-double step_seconds(const Options& options, const PassTimes& passes);
+double step_seconds(const RunOptions& options, const PassTimes& passes);
 
 // The time of a step and of the run, and the assumption behind it; empty if neither passes nor the peak are known. The
 // lines end with a newline and have at most 80 columns.

@@ -14,7 +14,7 @@ struct Sample {
   std::string file, text;  // the text as the model wrote it, its first kSampleBytes
 };
 
-constexpr size_t kSampleBytes = 16 * 1024;
+constexpr size_t kSampleBytes = size_t{16} << 10;
 constexpr size_t kSamples = 12;  // the last ones, where there are more
 
 enum class RunStatus { Unknown, Running, Finished, Stopped, Failed, BrokenOff };

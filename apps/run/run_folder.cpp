@@ -37,7 +37,7 @@ std::string run_problem(const std::string& run) {
 }
 
 // A run that begins anew would write over what another one has left.
-std::string earlier_run_problem(const Options& options) try {
+std::string earlier_run_problem(const RunOptions& options) try {
   if (options.resume != "never" || !options.checkpoint.empty()) return "";
   const std::vector<fs::path> checkpoints = checkpoints_of(options.run);
   if (checkpoints.empty()) return "";
@@ -50,7 +50,7 @@ std::string earlier_run_problem(const Options& options) try {
 }
 
 // A run's record replaces all that came after the checkpoint in its folder: the checkpoint has to be this run's own.
-std::string record_problem(const Options& options) {
+std::string record_problem(const RunOptions& options) {
   const std::string checkpoint = named_checkpoint(options);
   if (checkpoint.empty() || is_of_run(checkpoint, options.run)) return "";
   const fs::path record = fs::path(options.run) / "metrics.jsonl";
@@ -88,7 +88,7 @@ std::string foreign_files_problem(const std::string& run) {
 }
 
 // Where every file is text to learn from, what a run writes would be, too, and the next one would have other data.
-std::string text_folder_problem(const Options& options) try {
+std::string text_folder_problem(const RunOptions& options) try {
   std::error_code ignored;
   const fs::path run = fs::weakly_canonical(options.run, ignored);
   std::vector<std::string> texts = {options.validation};
@@ -137,13 +137,13 @@ bool is_of_run(const fs::path& checkpoint, const fs::path& run) {
   return fs::equivalent((fs::absolute(checkpoint, ignored) / "").parent_path().parent_path(), run, ignored);
 }
 
-std::string named_checkpoint(const Options& options) {
+std::string named_checkpoint(const RunOptions& options) {
   if (!options.checkpoint.empty()) return options.checkpoint;
   return options.resume == "never" || options.resume == "auto" ? "" : options.resume;
 }
 
-std::vector<std::string> run_folder_problems(const Options& given) {
-  Options options = given;
+std::vector<std::string> run_folder_problems(const RunOptions& given) {
+  RunOptions options = given;
   if (options.run.empty()) options.run = next_run_folder();
   std::vector<std::string> problems = {run_problem(options.run),          earlier_run_problem(options),
                                        record_problem(options),           foreign_files_problem(options.run),

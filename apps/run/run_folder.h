@@ -10,7 +10,7 @@
 namespace trainer {
 
 // The checkpoint that --checkpoint or --resume names; empty: none.
-std::string named_checkpoint(const Options& options);
+std::string named_checkpoint(const RunOptions& options);
 
 // True if the checkpoint lies in `run`, which exists.
 bool is_of_run(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
@@ -22,6 +22,6 @@ std::string foreign_folder_problem(const std::string& run);
 std::string foreign_lock_problem(const std::string& run);
 
 // Problems that would arise in RUN, and files that would be lost there: a sentence each. Nothing is written.
-std::vector<std::string> run_folder_problems(const Options& options);
+std::vector<std::string> run_folder_problems(const RunOptions& options);
 
 }  // namespace trainer

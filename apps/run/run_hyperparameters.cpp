@@ -22,7 +22,7 @@ HyperparameterValue value_for_table(const Scalar& value) {
 
 }  // namespace
 
-Hyperparameters hyperparameters_of(const Options& options) {
+Hyperparameters hyperparameters_of(const RunOptions& options) {
   Hyperparameters table;
   for (const Row& row : option_rows()) {
     const bool tells =

@@ -7,6 +7,6 @@
 namespace trainer {
 
 // The options that say how a run is trained, as far as they are set, by their keys in files: "lr", "shard_group_size".
-Hyperparameters hyperparameters_of(const Options& options);
+Hyperparameters hyperparameters_of(const RunOptions& options);
 
 }  // namespace trainer

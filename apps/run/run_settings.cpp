@@ -109,7 +109,7 @@ bool follows_from_ranks(const std::string& name, const RunSettings& saved, const
 
 }  // namespace
 
-RunSettings settings_of(const Options& options, const data::Corpus& corpus) {
+RunSettings settings_of(const RunOptions& options, const data::Corpus& corpus) {
   RunSettings settings;
   for (const Row& row : option_rows()) {
     const bool tells = row.is_for(Command::Train) && has(kSections, row.section) && !has(kLeftOut, row.flag);

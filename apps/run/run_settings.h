@@ -20,7 +20,7 @@ using RunSettings = std::map<std::string, std::string>;
 
 // The settings of resolved options and of the data: the place of tokens may change, the tokens may not. Reads the data:
 // all of it, or of more than 2^28 tokens a part (data/content.h).
-RunSettings settings_of(const Options& options, const data::Corpus& corpus);
+RunSettings settings_of(const RunOptions& options, const data::Corpus& corpus);
 
 // As a note of a checkpoint (fsdp/checkpoint.h), and back. Throws fsdp::Error for a note that is damaged.
 std::string to_note(const RunSettings& settings);

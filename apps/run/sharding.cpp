@@ -32,15 +32,15 @@ fsdp::Offload offload_of(const std::string& word) {
 
 }  // namespace
 
-std::filesystem::path offload_folder_of(const Options& options) {
-  if (!options.offloads() && !options.stores_activations()) return {};
+std::filesystem::path offload_folder_of(const ShardedModelOptions& options) {
+  if (!options.offloads() && !options.offload_activations) return {};
   if (!options.offload_directory.empty()) return options.offload_directory;
   return std::filesystem::path(options.run) / "offload";
 }
 
-torch::ScalarType compute_dtype_of(const Options& options) { return dtype_of(options.param_dtype); }
+torch::ScalarType compute_dtype_of(const ShardedModelOptions& options) { return dtype_of(options.param_dtype); }
 
-fsdp::Options sharding_of(const Options& options) {
+fsdp::Options sharding_of(const ShardedModelOptions& options) {
   fsdp::MixedPrecision precision{.reduce_dtype = dtype_of(options.reduce_dtype)};
   // The model is made in fp32: there is nothing to convert to that.
   if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
@@ -54,7 +54,7 @@ fsdp::Options sharding_of(const Options& options) {
           .offload_directory = offload_folder_of(options),
           .offload = offload_of(options.offload),
           .initialise = false,
-          .offload_activations = options.stores_activations()};
+          .offload_activations = options.offload_activations};
 }
 
 }  // namespace trainer

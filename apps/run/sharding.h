@@ -11,12 +11,12 @@ namespace trainer {
 
 // How the model is sharded: each of its blocks is a unit. Its first weights are not made: a load follows, or
 // ShardedModel::initialise().
-fsdp::Options sharding_of(const Options& options);
+fsdp::Options sharding_of(const ShardedModelOptions& options);
 
 // Where state and activations lie in files; empty where none do.
-std::filesystem::path offload_folder_of(const Options& options);
+std::filesystem::path offload_folder_of(const ShardedModelOptions& options);
 
 // The dtype of the passes' matrices.
-torch::ScalarType compute_dtype_of(const Options& options);
+torch::ScalarType compute_dtype_of(const ShardedModelOptions& options);
 
 }  // namespace trainer

@@ -11,7 +11,7 @@ namespace trainer {
 
 namespace {
 
-std::string cores_problem(const Options& options, int64_t ranks, int64_t cores) {
+std::string cores_problem(const RunOptions& options, int64_t ranks, int64_t cores) {
   const std::string problem =
       fmt::format("{} share {}: they wait for each other.", counted(ranks, "rank"), counted(cores, "core"));
   const int64_t micro_batches = options.micro_batches_of_step();
@@ -22,7 +22,7 @@ std::string cores_problem(const Options& options, int64_t ranks, int64_t cores) 
 
 }  // namespace
 
-std::vector<std::string> slow_choices(const Options& options, int64_t ranks, bool is_bound,
+std::vector<std::string> slow_choices(const RunOptions& options, int64_t ranks, bool is_bound,
                                       const Processor& processor) {
   std::vector<std::string> problems;
   const double available = is_bound ? static_cast<double>(processor.cores) : processor.available();

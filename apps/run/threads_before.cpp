@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-int64_t threads_before(const Options& options) try {
+int64_t threads_before(const RunOptions& options) try {
   constexpr int64_t kMostBytes = 1 << 20, kMost = 1024;
   const char* said = std::getenv("OMP_NUM_THREADS");
   const bool is_said = said != nullptr && *said != '\0';

@@ -20,7 +20,7 @@ int64_t ungrouped(std::string text) {
 }
 
 // How many micro-batches make a step of as many tokens as before: a run that goes on with other ranks keeps its data.
-std::string advice_on_step(const Options& options, const RunSettings& saved) {
+std::string advice_on_step(const RunOptions& options, const RunSettings& saved) {
   const auto found = saved.find(kTokensOfStep);
   const int64_t before = found == saved.end() ? 0 : ungrouped(found->second);
   const int64_t of_micro_batch = options.tokens_per_step() / options.micro_batches;

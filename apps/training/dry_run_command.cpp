@@ -32,7 +32,7 @@ int64_t threads_of(const RunPlan& plan) {
 }
 
 // Ranks beyond the cores add nothing to what all reach: they share it.
-int ranks_to_measure(const Options& options) {
+int ranks_to_measure(const RunOptions& options) {
   return options.peak_flops ? 1 : static_cast<int>(std::clamp<int64_t>(options.ranks, 1, usable_cores()));
 }
 
@@ -50,11 +50,11 @@ void measure_work(fsdp::World& world, RunPlan& plan) {
 
 }  // namespace
 
-int dry_run_command(const CommandLine& line, const Options& options, std::optional<int64_t> windows) {
+int dry_run_command(const CommandLine& line, const RunOptions& options, std::optional<int64_t> windows) {
   const FreeMemory free_here = free_memory();
   SharedFlag refused;
   auto rank = [&](fsdp::World& world) {
-    Options of_job = options;
+    RunOptions of_job = options;
     if (is_started_as_rank() && refuse_together(world, resolve(of_job, {world.size(), windows}))) return refused.set();
     RunPlan plan = plan_here(world, of_job, free_here);
     plan.windows = windows;

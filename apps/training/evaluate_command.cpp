@@ -23,7 +23,7 @@ namespace trainer {
 namespace {
 
 // Fills the model, and says what with: the step is 0 for weights from elsewhere.
-EvaluationRecord load_weights(fsdp::World& world, const Options& options, const NewestCheckpoint& checkpoint,
+EvaluationRecord load_weights(fsdp::World& world, const RunOptions& options, const NewestCheckpoint& checkpoint,
                               fsdp::ShardedModel& sharded) {
   EvaluationRecord record;
   if (checkpoint.newest_first.empty()) {
@@ -42,7 +42,7 @@ EvaluationRecord load_weights(fsdp::World& world, const Options& options, const 
   return record;
 }
 
-EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data::Corpus& corpus,
+EvaluationRecord evaluate(fsdp::World& world, const RunOptions& options, const data::Corpus& corpus,
                           const NewestCheckpoint& checkpoint) {
   const auto model = models::make_deferred_model(options.model, world.device());
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
@@ -68,13 +68,13 @@ EvaluationRecord evaluate(fsdp::World& world, const Options& options, const data
   return record;
 }
 
-std::string data_text(const Options& options, const data::Corpus& corpus) {
+std::string data_text(const RunOptions& options, const data::Corpus& corpus) {
   const std::string& training = options.text.empty() ? options.data : options.text;
   const std::string text = options.validation.empty() ? "the end of " + training : options.validation;
   return fmt::format("{}: {} tokens to validate with", text, grouped(corpus.validation->size()));
 }
 
-std::string text_of_evaluation(const EvaluationRecord& record, const Options& options, const data::Corpus& corpus) {
+std::string text_of_evaluation(const EvaluationRecord& record, const RunOptions& options, const data::Corpus& corpus) {
   std::string text;
   auto row = [&](const char* name, const std::string& value) { text += fmt::format("  {:<14}{}\n", name, value); };
   row("weights", record.weights + (record.step > 0 ? fmt::format(", step {}", record.step) : ""));
@@ -90,13 +90,13 @@ std::string text_of_evaluation(const EvaluationRecord& record, const Options& op
 
 }  // namespace
 
-int evaluate_command(const Options& given, const data::Corpus& corpus, const NewestCheckpoint& checkpoint,
+int evaluate_command(const RunOptions& given, const data::Corpus& corpus, const NewestCheckpoint& checkpoint,
                      const std::vector<std::string>& problems) {
   constexpr int kThrew = 1;
   SharedFlag bad_input, refused;
   auto rank = [&](fsdp::World& world) {
     if (refuse_together(world, problems)) return refused.set();
-    Options options = given;
+    RunOptions options = given;
     options.ranks = world.size();
     if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
     try {

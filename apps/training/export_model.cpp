@@ -9,13 +9,13 @@ namespace trainer {
 
 namespace fs = std::filesystem;
 
-fs::path model_folder(const Options& options) { return fs::path(options.run) / "model"; }
+fs::path model_folder(const RunOptions& options) { return fs::path(options.run) / "model"; }
 
 namespace {
 
 // The adapters alone, for who has the weights that they were trained on.
 void export_adapter(Training& training) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   const fs::path folder = fs::path(options.run) / "adapter";
   fsdp::save_pretrained(folder, training.sharded, models::adapter_options(options.model));
   if (training.world.rank() != 0) return;

@@ -8,7 +8,7 @@
 namespace trainer {
 
 // RUN/model.
-std::filesystem::path model_folder(const Options& options);
+std::filesystem::path model_folder(const RunOptions& options);
 
 // Writes it as transformers reads it: the weights, with adapters merged into them, and config.json; and the adapters to
 // RUN/adapter, as the Python package peft reads them. A collective. Throws fsdp::Error.

@@ -17,8 +17,8 @@ namespace trainer {
 namespace {
 
 // The job's next ranks go on in its folder, and where it has saved, from there, whatever it began from.
-Options options_after_failure(const Options& given, const JobMemory& job) {
-  Options options = given;
+RunOptions options_after_failure(const RunOptions& given, const JobMemory& job) {
+  RunOptions options = given;
   if (const std::string run = job.run.get(); !run.empty()) options.run = run;
   if (job.saved.is_set()) {
     options.resume = "auto";
@@ -43,9 +43,9 @@ int exit_code(const JobMemory& job, int code) {
 
 }  // namespace
 
-int run_job(const Options& given, JobMemory& job,
-            const std::function<void(const Options& options, fsdp::World& world)>& rank) {
-  Options options = given;
+int run_job(const RunOptions& given, JobMemory& job,
+            const std::function<void(const RunOptions& options, fsdp::World& world)>& rank) {
+  RunOptions options = given;
   const bool runs_here = is_started_as_rank() || (given.ranks == 1 && given.restarts() == 0);
   if (!runs_here) end_as_ever();  // the launcher sees the signal: exit_code
   job.offers_ranks = !given.elastic.empty() && !is_started_as_rank();
@@ -80,7 +80,7 @@ int run_job(const Options& given, JobMemory& job,
   }
 }
 
-std::string attempt_text(const Options& options, int ranks, int64_t attempt) {
+std::string attempt_text(const RunOptions& options, int ranks, int64_t attempt) {
   const std::string who =
       ranks == options.ranks ? counted(ranks, "rank") : fmt::format("{} of {} ranks", ranks, options.ranks);
   return fmt::format("the ranks were started again, {} so far: {}", counted(attempt, "time"), who);

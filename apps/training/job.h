@@ -20,10 +20,10 @@ inline constexpr int kGoOnLater = 75;
 
 // Starts the ranks, each of which runs `rank` with the options of this attempt, and returns the exit code as `train`
 // does.
-int run_job(const Options& given, JobMemory& job,
-            const std::function<void(const Options& options, fsdp::World& world)>& rank);
+int run_job(const RunOptions& given, JobMemory& job,
+            const std::function<void(const RunOptions& options, fsdp::World& world)>& rank);
 
 // For the record of ranks that were started again: how many there are, of how many.
-std::string attempt_text(const Options& options, int ranks, int64_t attempt);
+std::string attempt_text(const RunOptions& options, int ranks, int64_t attempt);
 
 }  // namespace trainer

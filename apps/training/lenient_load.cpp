@@ -42,7 +42,7 @@ std::string text_of(const fsdp::LoadDifferences& differences) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-fsdp::LoadDifferences load_leniently(const Options& options,
+fsdp::LoadDifferences load_leniently(const RunOptions& options,
                                      const std::function<void(bool strict, fsdp::LoadDifferences&)>& load) try {
   fsdp::LoadDifferences differences;
   load(!options.no_strict, differences);

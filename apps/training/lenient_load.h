@@ -16,7 +16,7 @@ std::string text_of(const fsdp::LoadDifferences& differences);
 
 // Calls `load` with what --no-strict allows, and returns in what the weights differed from the model. Where it is not
 // given, an Error that `load` throws for such a difference names it.
-fsdp::LoadDifferences load_leniently(const Options& options,
+fsdp::LoadDifferences load_leniently(const RunOptions& options,
                                      const std::function<void(bool strict, fsdp::LoadDifferences&)>& load);
 
 }  // namespace trainer

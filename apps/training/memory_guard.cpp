@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-void check_activation_memory(fsdp::World& world, const Options& options) {
+void check_activation_memory(fsdp::World& world, const RunOptions& options) {
   if (!options.activation_memory) return;
   from_first_rank(world, [&] {
     measured_activations().plan(options);
@@ -26,7 +26,7 @@ void keep_heap_small() {
   malloc_trim(0);
 }
 
-void check_memory(fsdp::World& world, const Options& options, const FreeMemory& free) {
+void check_memory(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   if (options.ignore_memory) return keep_heap_small();
   const std::string kBarely = "barely";
   const std::string found = from_first_rank(world, [&]() -> std::string {

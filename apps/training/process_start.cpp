@@ -1,13 +1,14 @@
 #include "training/process_start.h"
 
 #include <fmt/format.h>
+#include <fsdp/version.h>
 #include <torch/version.h>
 
 #include "metrics/machine.h"
 
 namespace trainer {
 
-ProcessStart process_start(const fsdp::World& world, const Options& options, int64_t steps_done) {
+ProcessStart process_start(const fsdp::World& world, const RunOptions& options, int64_t steps_done) {
   const models::ModelConfig& model = options.model;
   ProcessStart start;
   add_machine(start);
@@ -19,7 +20,7 @@ ProcessStart process_start(const fsdp::World& world, const Options& options, int
   start.ranks = world.size();
   start.hosts = (world.size() + world.local_size() - 1) / world.local_size();
   start.threads = options.threads;
-  start.fsdp_version = FSDP_VERSION;
+  start.fsdp_version = FSDP_VERSION_STRING;
   start.torch_version = TORCH_VERSION;
   return start;
 }

@@ -9,6 +9,6 @@
 namespace trainer {
 
 // The start of this process, which continues after `steps_done` steps.
-ProcessStart process_start(const fsdp::World& world, const Options& options, int64_t steps_done);
+ProcessStart process_start(const fsdp::World& world, const RunOptions& options, int64_t steps_done);
 
 }  // namespace trainer

@@ -32,7 +32,7 @@ fs::path made(const fs::path& run) {
   return run;
 }
 
-void write_settings(const Options& options, const tokenizers::Tokenizer* tokenizer) {
+void write_settings(const RunOptions& options, const tokenizers::Tokenizer* tokenizer) {
   const fs::path run = options.run;
   write_durably(run / "config.json", settings_json(options));
   write_durably(run / "config.toml", configuration_toml(options));
@@ -43,7 +43,7 @@ void write_settings(const Options& options, const tokenizers::Tokenizer* tokeniz
 
 }  // namespace
 
-Report::Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
+Report::Report(const RunOptions& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
                const MeasuredPeak& peak, RunLock& lock)
     : options_(options),
       tokenizer_(tokenizer),

@@ -27,7 +27,7 @@ class Report {
   // Makes the run folder, and writes RUN/config.json, RUN/config.toml, the tokenizer if there is one, the head of
   // RUN/metrics.jsonl and a file in RUN/tensorboard. Throws fsdp::Error when that fails.
   // `peak`, which each step is a share of, `lock`, on the run folder, and the tokenizer live as long as the report.
-  Report(const Options& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
+  Report(const RunOptions& options, const tokenizers::Tokenizer* tokenizer, const ProcessStart& start,
          const MeasuredPeak& peak, RunLock& lock);
 
   // Before the first step.
@@ -75,7 +75,7 @@ class Report {
   void tell_fall(int64_t steps_done) const;
   double seconds_since_beginning() const;
 
-  Options options_;
+  RunOptions options_;
   const tokenizers::Tokenizer* tokenizer_;
   RunLock& lock_;
   const MeasuredPeak& peak_;

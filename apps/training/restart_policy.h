@@ -15,6 +15,6 @@ struct Failed {
 };
 
 // The number of ranks to go on with; 0: the job ends. With --elastic the remaining ranks, within its range.
-int64_t ranks_after(const Failed& failed, const Options& options);
+int64_t ranks_after(const Failed& failed, const RunOptions& options);
 
 }  // namespace trainer

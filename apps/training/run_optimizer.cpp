@@ -7,17 +7,17 @@ namespace trainer {
 namespace {
 
 // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
-std::vector<std::string> without_decay(const Options& options) {
+std::vector<std::string> without_decay(const RunOptions& options) {
   using enum models::ParameterKind;
   return models::names_of(options.model, {Embedding, Norm, Bias});
 }
 
-fsdp::StateDtype state_dtype_of(const Options& options) {
+fsdp::StateDtype state_dtype_of(const RunOptions& options) {
   if (options.optimizer_state == "8bit") return fsdp::StateDtype::Block8;
   return options.optimizer_state == "bf16" ? fsdp::StateDtype::BFloat16 : fsdp::StateDtype::Float32;
 }
 
-fsdp::AdamWOptions adamw_options(const Options& options) {
+fsdp::AdamWOptions adamw_options(const RunOptions& options) {
   return {.lr = options.lr,
           .beta1 = options.beta1,
           .beta2 = options.beta2,
@@ -27,7 +27,7 @@ fsdp::AdamWOptions adamw_options(const Options& options) {
           .state_dtype = state_dtype_of(options)};
 }
 
-fsdp::MuonOptions muon_options(const Options& options, double lr) {
+fsdp::MuonOptions muon_options(const RunOptions& options, double lr) {
   return {.lr = lr,
           .momentum = options.muon_momentum,
           .weight_decay = options.weight_decay,
@@ -37,7 +37,7 @@ fsdp::MuonOptions muon_options(const Options& options, double lr) {
 
 }  // namespace
 
-RunOptimizer::RunOptimizer(const Options& options, fsdp::ShardedModel& model)
+RunOptimizer::RunOptimizer(const RunOptions& options, fsdp::ShardedModel& model)
     : lr_(options.lr), highest_muon_lr_(options.muon_lr.value_or(options.lr)) {
   if (options.optimizer == "muon") {
     auto muon = std::make_unique<fsdp::Muon>(model, muon_options(options, highest_muon_lr_));

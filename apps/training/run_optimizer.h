@@ -12,7 +12,7 @@ namespace trainer {
 class RunOptimizer {
  public:
   // Throws fsdp::Error for a model that the optimizer is not for.
-  RunOptimizer(const Options& options, fsdp::ShardedModel& model);
+  RunOptimizer(const RunOptions& options, fsdp::ShardedModel& model);
 
   // `share` of the highest learning rates, which the schedule gives.
   void set_lr(double share);

@@ -95,7 +95,7 @@ Resumed load_newest(Training& training, const std::vector<fs::path>& newest_firs
 
 // True for another run, whose validation losses may be of other data.
 bool is_of_other_run(Training& training) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   const auto answer = [&] { return is_of_run(options.checkpoint, options.run) ? "" : "yes"; };
   return !from_first_rank(training.world, answer).empty();
 }
@@ -103,7 +103,7 @@ bool is_of_other_run(Training& training) {
 }  // namespace
 
 Resumed resume_run(Training& training) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   if (std::optional<Resumed> held = resume_held(training)) return *std::move(held);
   if (!options.checkpoint.empty()) {
     Resumed resumed = load(training, options.checkpoint, Settings::Free);

@@ -43,7 +43,7 @@ BegunSave begin_save(BegunSave save, Training& training, const ResumeState& stat
 }
 
 // In the folder of the run, of which it is the newest now.
-void remove_older(const Options& options, CheckpointRecord& record) try {
+void remove_older(const RunOptions& options, CheckpointRecord& record) try {
   set_later_checkpoints_aside(options.run, record.step);
   const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
   for (const fs::path& folder : removed.folders) record.removed.push_back(folder.filename().string());

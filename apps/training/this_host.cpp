@@ -57,7 +57,7 @@ FreeMemory free_memory() {
   return free;
 }
 
-RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free) {
+RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
   const torch::Device device = world.device();

@@ -18,6 +18,6 @@ FreeMemory free_memory();
 
 // A plan of the run for this host, with its memory and the activations of its model, in a rank of the job: `options`
 // are resolved for it. The memory of ranks on GPUs is that of the GPUs.
-RunPlan plan_here(fsdp::World& world, const Options& options, const FreeMemory& free);
+RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free);
 
 }  // namespace trainer

@@ -13,7 +13,7 @@ namespace trainer {
 
 class TracedSteps {
  public:
-  explicit TracedSteps(const Options& options) : options_(options) {}
+  explicit TracedSteps(const RunOptions& options) : options_(options) {}
 
   // Before step number `step`: a run may go on from within the window.
   void begin_step(fsdp::ShardedModel& sharded, int64_t step);
@@ -23,7 +23,7 @@ class TracedSteps {
   std::string write(int64_t last);
 
  private:
-  const Options& options_;
+  const RunOptions& options_;
   std::optional<fsdp::Trace> trace_;
   int64_t first_ = 0;  // step
 };

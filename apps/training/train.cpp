@@ -55,7 +55,7 @@ auto blaming_input(SharedFlag& bad_input, Function function) try {
 
 // Those of --init-from. Returns in what they differ from the model.
 std::string load_first_weights(Training& training) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   return text_of(load_leniently(options, [&](bool strict, fsdp::LoadDifferences& differences) {
     const std::string& weights = options.model_options.init_from;
     if (sample_form(weights) == SampleForm::Checkpoint) {
@@ -72,7 +72,7 @@ std::string load_first_weights(Training& training) {
 // The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights.
 Resumed begin(Training& training) {
   Resumed resumed = resume_run(training);
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   if (resumed.steps_done == 0 && !options.model_options.init_from.empty()) {
     training.show_settings();
     const std::string differs = load_first_weights(training);
@@ -88,7 +88,7 @@ Resumed begin(Training& training) {
 
 // Rank 0 takes the lock, if it has not, and tidies the folder; with `may_make` also that of a folder that is not there
 // yet. A collective.
-void lock_run(fsdp::World& world, const Options& options, bool may_make, std::optional<RunLock>& lock) {
+void lock_run(fsdp::World& world, const RunOptions& options, bool may_make, std::optional<RunLock>& lock) {
   from_first_rank(world, [&] {
     std::error_code ignored;
     if (lock || (!may_make && !std::filesystem::exists(options.run, ignored))) return std::string();
@@ -102,7 +102,7 @@ void lock_run(fsdp::World& world, const Options& options, bool may_make, std::op
 // A run that goes back to an earlier checkpoint, or begins anew, sets its later checkpoints aside: a later start, after
 // a kill too, then goes on from here. Once in a job, whose own checkpoints come later. A collective.
 void leave_later_steps(Training& training, int64_t steps_done) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   const bool chose_beginning = options.resume != "auto" || !options.checkpoint.empty();
   if (options.no_save || !chose_beginning) return;
   from_first_rank(training.world, [&] {
@@ -113,7 +113,7 @@ void leave_later_steps(Training& training, int64_t steps_done) {
 }
 
 // A run that is done, and started again as it was, has nothing to do; with other options it was meant to be another.
-void check_done(fsdp::World& world, const Options& options, const Resumed& resumed) {
+void check_done(fsdp::World& world, const RunOptions& options, const Resumed& resumed) {
   if (in_one_line(resumed.differs).empty()) return;
   throw AgreedError(
       world,
@@ -122,7 +122,7 @@ void check_done(fsdp::World& world, const Options& options, const Resumed& resum
                   options.run, resumed.steps_done, in_rows(resumed.differs)));
 }
 
-std::string done_text(const Options& options) {
+std::string done_text(const RunOptions& options) {
   return fmt::format("all {} steps are done{}: train the run in '{}' further with more --steps.\n", options.steps,
                      options.export_model ? fmt::format(", and {} is written", model_folder(options).string()) : "",
                      options.run);
@@ -138,7 +138,7 @@ void export_run(Training& training) {
 // Ends a run whose process was stopped after the last step: its export, and the removal of old checkpoints. A
 // collective.
 void settle_done_run(Training& training) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   export_run(training);
   from_first_rank(training.world, [&] {
     const RemovedCheckpoints removed = remove_old_checkpoints(options.run, options.keep);
@@ -150,7 +150,7 @@ void settle_done_run(Training& training) {
 
 // To the end, or to the signal that it returns.
 int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   const tokenizers::Tokenizer* tokenizer = training.corpus.tokenizer.get();
   const int signal = loop.run();
   if (loop.goes_on_with_more()) return 0;
@@ -207,7 +207,7 @@ int run_recorded(Training& training, MeasuredPeak& peak, const Resumed& resumed,
 }
 
 // Measured once in a job, as long as its ranks are as many.
-MeasuredPeak peak_of(fsdp::World& world, const Options& options, JobMemory& job) {
+MeasuredPeak peak_of(fsdp::World& world, const RunOptions& options, JobMemory& job) {
   const bool is_known = job.attempt > 0 && options.elastic.empty() && job.peak_flops.get() > 0;
   const auto measure = [&world, dtype = compute_dtype_of(options)] { return measured_peak_flops(world, dtype); };
   const double flops = is_known ? job.peak_flops.get() : measure();
@@ -223,7 +223,7 @@ void freeze(models::LanguageModel& model, const std::set<std::string>& names) {
 }
 
 // Every rank runs this; rank 0 alone has a report. Returns the signal that ended the run, 0 for none.
-int train_rank(fsdp::World& world, const Options& options, const data::Corpus& corpus, JobMemory& job,
+int train_rank(fsdp::World& world, const RunOptions& options, const data::Corpus& corpus, JobMemory& job,
                const std::function<void()>& show_settings) {
   SharedFlag& bad_input = job.bad_input;
   TensorMemory tensor_memory(world.device());  // before any tensor
@@ -276,7 +276,7 @@ int train_rank(fsdp::World& world, const Options& options, const data::Corpus& c
 }
 
 // Their number decides bits (docs/determinism.md): a job that goes on after a failure, on fewer ranks too, keeps it.
-int64_t threads_for_job(const Options& options, fsdp::World& world, JobMemory& job) {
+int64_t threads_for_job(const RunOptions& options, fsdp::World& world, JobMemory& job) {
   if (options.threads != 0) return options.threads;
   if (job.attempt > 0 && job.threads.get() != 0) return job.threads.get();
   return std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
@@ -284,7 +284,7 @@ int64_t threads_for_job(const Options& options, fsdp::World& world, JobMemory& j
 
 // Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. Returns what
 // cannot be.
-std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, const data::Corpus& corpus,
+std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world, const data::Corpus& corpus,
                                          JobMemory& job) {
   const int64_t windows = corpus.windows(options.model.context);
   if (options.elastic.empty()) options.ranks = world.size();
@@ -296,14 +296,14 @@ std::vector<std::string> resolve_for_job(Options& options, fsdp::World& world, c
 }
 
 // As it is divided among the ranks that there are.
-Options as_run_by(int ranks, const Options& options) {
-  Options divided = options;
+RunOptions as_run_by(int ranks, const RunOptions& options) {
+  RunOptions divided = options;
   divided.ranks = ranks;
   divided.micro_batches = (options.micro_batches_of_step() + ranks - 1) / ranks;
   return divided;
 }
 
-void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, EmptyFolderGuard& guard) {
+void choose_run_folder(fsdp::World& world, RunOptions& options, JobMemory& job, EmptyFolderGuard& guard) {
   if (options.run.empty()) {
     options.run = from_first_rank(world, make_run_folder);
     if (world.rank() == 0) guard.watch(options.run);
@@ -312,7 +312,7 @@ void choose_run_folder(fsdp::World& world, Options& options, JobMemory& job, Emp
 }
 
 // Warnings for ranks on CPUs.
-std::string warnings(const fsdp::World& world, const Options& options) {
+std::string warnings(const fsdp::World& world, const RunOptions& options) {
   std::string text;
   if (!world.device().is_cpu()) return text;
   for (const std::string& choice : slow_choices(options, world.local_size(), is_started_as_rank(), read_processor())) {
@@ -321,9 +321,9 @@ std::string warnings(const fsdp::World& world, const Options& options) {
   return text;
 }
 
-void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corpus,
+void run_rank(fsdp::World& world, const RunOptions& given, const data::Corpus& corpus,
               const std::vector<std::string>& problems, const FreeMemory& free, JobMemory& job) {
-  Options options = given;
+  RunOptions options = given;
   if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus, job))) {
     return job.refused.set();
   }
@@ -351,10 +351,10 @@ void run_rank(fsdp::World& world, const Options& given, const data::Corpus& corp
 
 }  // namespace
 
-int train(const Options& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
+int train(const RunOptions& given, const data::Corpus& corpus, const std::vector<std::string>& problems) {
   JobMemory job;
   const FreeMemory free_here = free_memory();
-  return run_job(given, job, [&](const Options& options, fsdp::World& world) {
+  return run_job(given, job, [&](const RunOptions& options, fsdp::World& world) {
     run_rank(world, options, corpus, problems, free_here, job);
   });
 }

@@ -13,6 +13,6 @@ namespace trainer {
 // After SIGTERM or SIGUSR1 it is kGoOnLater (job.h), after another signal 128 + signal, otherwise the failed rank's.
 // Call it before anything uses LibTorch: it forks. `problems`, of a rank that a launcher started, are told by one rank,
 // and nothing begins; the corpus may be empty then.
-int train(const Options& options, const data::Corpus& corpus, const std::vector<std::string>& problems = {});
+int train(const RunOptions& options, const data::Corpus& corpus, const std::vector<std::string>& problems = {});
 
 }  // namespace trainer

@@ -33,7 +33,7 @@ struct Passes {
 
 // A micro-batch of the whole job, by its number in the step.
 data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   const data::StepShape shape = options.step_shape();
   const auto starts = training.order.window_starts(shape, steps_done, number % shape.ranks, number / shape.ranks);
   return data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
@@ -41,7 +41,7 @@ data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64
 
 // Runs the micro-batch's forward and backward. Does not wait for a GPU.
 void run_micro_batch(Training& training, int64_t steps_done, int64_t number, Passes& passes) {
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   training.phase.enter("forward and backward", steps_done + 1, number + 1);
   const Clock::time_point begin = Clock::now();
   const data::Batch batch = read_micro_batch(training, steps_done, number);
@@ -143,7 +143,7 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
 
 StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, StepClock& clock) {
   const Clock::time_point begin = Clock::now();
-  const Options& options = training.options;
+  const RunOptions& options = training.options;
   StepOutcome outcome{.record = {.step = steps_done + 1}, .ranks = {}, .event = {}};
   StepRecord& record = outcome.record;
   record.lr = options.learning_rate().at(steps_done);

@@ -20,7 +20,7 @@ namespace trainer {
 // References to what train_rank owns, for the functions that a step is made of.
 struct Training {
   fsdp::World& world;
-  const Options& options;
+  const RunOptions& options;
   const data::Corpus& corpus;
   const RunSettings& settings;  // rank 0's
   const data::DataOrder& order;

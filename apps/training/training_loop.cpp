@@ -156,7 +156,7 @@ bool TrainingLoop::patience_is_over() const {
 }
 
 bool TrainingLoop::data_is_over() const {
-  const Options& options = training_.options;
+  const RunOptions& options = training_.options;
   const bool ends_before_limit = !options.most_steps || options.steps < *options.most_steps;
   return options.epochs && ends_before_limit && steps_done_ >= options.steps;
 }

@@ -19,4 +19,5 @@
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"
+#include "fsdp/version.h"
 #include "fsdp/world.h"

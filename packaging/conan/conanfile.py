@@ -29,8 +29,8 @@ class Libfsdp(ConanFile):
         self.requires("openssl/[>=3 <4]")
 
     def set_version(self):
-        lists = load(self, os.path.join(self.recipe_folder, "../../CMakeLists.txt"))
-        self.version = re.search(r"project\(fsdp VERSION (\S+)", lists).group(1)
+        header = load(self, os.path.join(self.recipe_folder, "../../include/fsdp/version.h"))
+        self.version = ".".join(re.findall(r"^#define FSDP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.M))
 
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "../..")

@@ -11,8 +11,8 @@
 #include <deque>
 #include <utility>
 
-#include "base/error.h"
 #include "collectives/backends.h"
+#include "collectives/over_host.h"
 #include "memory/side_stream.h"
 
 namespace fsdp::collectives {
@@ -20,37 +20,29 @@ namespace fsdp::collectives {
 namespace {
 
 using memory::Moment;
-using memory::SideStream;
 
 class HostShardUnit;
 
 // Shared by the units of a group.
-struct Copies {
-  explicit Copies(const torch::Device& device_) : device(device_), to_device(device_), to_host(device_) {}
+struct SharedByUnits {
+  explicit SharedByUnits(const torch::Device& device_) : device(device_), copies(device_) {}
 
   const torch::Device device;
-  const SideStream to_device, to_host;
+  const memory::CopyStreams copies;
   std::deque<HostShardUnit*> put_off;  // reductions that are still to be begun on the host, in their order
 };
 
 class HostShardUnit final : public UnitCollectives {
  public:
-  HostShardUnit(std::shared_ptr<Group> host, std::shared_ptr<Copies> copies, const GroupUnitSpec& spec)
-      : host_(std::move(host)),
-        copies_(std::move(copies)),
-        full_numel_(spec.layout.full_numel()),
-        dtype_(spec.dtype),
-        unit_(host_->open_unit(spec)) {}
-  ~HostShardUnit() override { std::erase(copies_->put_off, this); }
+  HostShardUnit(std::shared_ptr<Group> host, std::shared_ptr<SharedByUnits> shared, const GroupUnitSpec& spec)
+      : shared_(std::move(shared)), unit_(std::move(host), spec, /*pins=*/uses_device()) {}
+  ~HostShardUnit() override { std::erase(shared_->put_off, this); }
 
   // Begin the group's reductions on the host, in order: those whose gradients have arrived, or all.
-  static void begin_arrived(Copies& copies);
-  static void begin_all(Copies& copies);
+  static void begin_arrived(SharedByUnits& shared);
+  static void begin_all(SharedByUnits& shared);
 
-  Capabilities capabilities() const override {
-    const Capabilities host = unit_->capabilities();
-    return {.into_buffer = true, .one_sided = host.one_sided, .any_order = host.any_order, .joins = host.joins};
-  }
+  Capabilities capabilities() const override { return unit_.capabilities(/*into_buffer=*/true); }
   torch::Tensor shard() const override { return unit_->shard(); }
   UnitBytes bytes() const override;
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
@@ -60,8 +52,8 @@ class HostShardUnit final : public UnitCollectives {
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
   void join_gather(const torch::Tensor&) override {
-    begin_all(*copies_);
-    unit_->join_gather(torch::empty({full_numel_}, torch::dtype(dtype_)));
+    begin_all(*shared_);
+    unit_.join_gather();
   }
   bool gather_stalls() override { return unit_->gather_stalls(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
@@ -71,22 +63,15 @@ class HostShardUnit final : public UnitCollectives {
   bool sum_is_complete() override { return sum_ == nullptr && unit_->sum_is_complete(); }
 
  private:
-  bool uses_device() const { return !copies_->device.is_cpu(); }
-  torch::Tensor pinned(int64_t numel, torch::ScalarType dtype) const {
-    return torch::empty({numel}, torch::dtype(dtype).pinned_memory(uses_device()));
-  }
+  bool uses_device() const { return !shared_->device.is_cpu(); }
   void begin_on_host();
   // Begins this reduction on the host, and all that were put off before it.
   void begin_up_to_this();
 
-  std::shared_ptr<Group> host_;
-  std::shared_ptr<Copies> copies_;
-  int64_t full_numel_;
-  torch::ScalarType dtype_;
+  std::shared_ptr<SharedByUnits> shared_;
   torch::Tensor buffer_;
   Moment buffer_is_free_;
-  Moment shard_is_read_;     // the end of the last copy of it
-  torch::Tensor host_full_;  // of a gather under way, where the group on the CPU needs a buffer
+  Moment shard_is_read_;  // the end of the last copy of it
   // The reduction under way. Its gradients are on their way to the host until it is begun there.
   Gradients gradients_;
   GradientSum* sum_ = nullptr;  // null: no reduction is put off
@@ -94,7 +79,7 @@ class HostShardUnit final : public UnitCollectives {
   Moment arrived_;
   torch::Tensor host_gradients_;
   bool begun_everywhere_ = false;
-  std::unique_ptr<UnitCollectives> unit_;
+  HostUnit unit_;
 };
 
 UnitBytes HostShardUnit::bytes() const {
@@ -112,67 +97,64 @@ bool HostShardUnit::begin_write(Readers readers) {
 
 void HostShardUnit::begin_gather(const torch::Tensor& buffer, Order order) {
   buffer_ = buffer;
-  buffer_is_free_ = Moment::of(memory::current_stream(copies_->device));
-  if (unit_->capabilities().into_buffer) host_full_ = pinned(full_numel_, dtype_);
-  unit_->begin_gather(host_full_, order);
+  buffer_is_free_ = Moment::of(memory::current_stream(shared_->device));
+  unit_.begin_gather(order);
 }
 
 // Unpinned units are first copied to pinned memory: the host would have to wait for a copy from unpinned memory.
 void* HostShardUnit::wait_gather() {
   torch::NoGradGuard no_grad;
-  unit_->capabilities().one_sided ? begin_arrived(*copies_) : begin_all(*copies_);
-  torch::Tensor full = torch::from_blob(unit_->wait_gather(), {full_numel_}, torch::dtype(dtype_));
+  unit_->capabilities().one_sided ? begin_arrived(*shared_) : begin_all(*shared_);
+  torch::Tensor full = unit_.wait_gather();
   const bool reads_shard = full.data_ptr() == unit_->shard().data_ptr();
-  if (uses_device() && !full.is_pinned()) full = pinned(full_numel_, dtype_).copy_(full);
+  if (uses_device() && !full.is_pinned()) full = unit_.full_unit().copy_(full);
   const Moment copied =
-      copies_->to_device.run(buffer_is_free_, [&] { buffer_.copy_(full, /*non_blocking=*/uses_device()); });
-  copied.hold(memory::current_stream(copies_->device));
+      shared_->copies.to_device.run(buffer_is_free_, [&] { buffer_.copy_(full, /*non_blocking=*/uses_device()); });
+  copied.hold(memory::current_stream(shared_->device));
   if (reads_shard) shard_is_read_ = copied;
-  unit_->release();
-  host_full_ = torch::Tensor();
+  unit_.release();
   return buffer_.mutable_data_ptr();
 }
 
 void HostShardUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   torch::NoGradGuard no_grad;
-  arriving_ = pinned(gradients.values.numel(), gradients.values.scalar_type());
-  begin_arrived(*copies_);
-  arrived_ = copies_->to_host.run(Moment::of(memory::current_stream(copies_->device)),
-                                  [&] { arriving_.copy_(gradients.values, /*non_blocking=*/uses_device()); });
+  arriving_ = torch::empty({gradients.values.numel()},
+                           torch::dtype(gradients.values.scalar_type()).pinned_memory(uses_device()));
+  begin_arrived(*shared_);
+  arrived_ = shared_->copies.to_host.run(Moment::of(memory::current_stream(shared_->device)),
+                                         [&] { arriving_.copy_(gradients.values, /*non_blocking=*/uses_device()); });
   gradients_ = std::move(gradients);
   sum_ = &sum;
-  copies_->put_off.push_back(this);
+  shared_->put_off.push_back(this);
 }
 
 void HostShardUnit::begin_on_host() {
   torch::NoGradGuard no_grad;
   GradientSum& sum = *std::exchange(sum_, nullptr);
   arrived_.wait_on_host();
-  const torch::ScalarType dtype = arriving_.scalar_type();
-  host_gradients_ = host_->allocate(static_cast<int64_t>(arriving_.nbytes())).view(dtype);
+  host_gradients_ = unit_.allocate(arriving_.numel(), arriving_.scalar_type());
   host_gradients_.copy_(arriving_);
   arriving_ = torch::Tensor();
-  const torch::Tensor staging = torch::empty({unit_->staging_numel(*gradients_.layout)}, torch::dtype(dtype));
-  unit_->begin_reduce({gradients_.layout, host_gradients_, std::move(gradients_.present), staging}, sum);
+  unit_.begin_reduce({gradients_.layout, host_gradients_, std::move(gradients_.present), {}}, sum);
   gradients_ = {};
 }
 
-void HostShardUnit::begin_arrived(Copies& copies) {
-  while (!copies.put_off.empty() && copies.put_off.front()->arrived_.is_over()) {
-    HostShardUnit* const first = copies.put_off.front();
-    copies.put_off.pop_front();
+void HostShardUnit::begin_arrived(SharedByUnits& shared) {
+  while (!shared.put_off.empty() && shared.put_off.front()->arrived_.is_over()) {
+    HostShardUnit* const first = shared.put_off.front();
+    shared.put_off.pop_front();
     first->begin_on_host();
   }
 }
 
-void HostShardUnit::begin_all(Copies& copies) {
-  if (!copies.put_off.empty()) copies.put_off.back()->begin_up_to_this();
+void HostShardUnit::begin_all(SharedByUnits& shared) {
+  if (!shared.put_off.empty()) shared.put_off.back()->begin_up_to_this();
 }
 
 void HostShardUnit::begin_up_to_this() {
   while (sum_ != nullptr) {
-    HostShardUnit* const first = copies_->put_off.front();
-    copies_->put_off.pop_front();
+    HostShardUnit* const first = shared_->put_off.front();
+    shared_->put_off.pop_front();
     first->begin_on_host();
   }
 }
@@ -185,53 +167,30 @@ Begun HostShardUnit::wait_begun() {
 }
 
 void HostShardUnit::wait_reduce() {
-  if (!std::exchange(begun_everywhere_, false)) begin_all(*copies_);
+  if (!std::exchange(begun_everywhere_, false)) begin_all(*shared_);
   unit_->wait_reduce();
   host_gradients_ = torch::Tensor();
 }
 
 void HostShardUnit::wait_sum() {
-  begin_all(*copies_);
+  begin_all(*shared_);
   unit_->wait_sum();
 }
 
-class HostShardGroup final : public Group {
+class HostShardGroup final : public GroupOverHost {
  public:
-  HostShardGroup(std::unique_ptr<Group> host, torch::Device device)
-      : host_(std::move(host)), staged_(make_staged_group(host_, device)), copies_(std::make_shared<Copies>(device)) {}
+  HostShardGroup(std::shared_ptr<Group> host, torch::Device device)
+      : GroupOverHost(std::move(host), device), shared_(std::make_shared<SharedByUnits>(device)) {}
 
-  int rank() const override { return host_->rank(); }
-  int size() const override { return host_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
-    return std::make_unique<HostShardUnit>(host_, copies_, spec);
+    return std::make_unique<HostShardUnit>(host(), shared_, spec);
   }
-  torch::Tensor allocate(int64_t bytes) override { return staged_->allocate(bytes); }
-  torch::Tensor allocate_sum(int64_t bytes, memory::Backing&) override { return host_->allocate(bytes); }
-  int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
-
-  void note_call(const WorldCall* call) override { host_->note_call(call); }
-  void compare(CallFacts* facts) override { host_->compare(facts); }
-  void barrier() override {
-    HostShardUnit::begin_all(*copies_);
-    host_->barrier();
-  }
-  void all_reduce_(torch::Tensor& tensor) override {
-    HostShardUnit::begin_all(*copies_);
-    staged_->all_reduce_(tensor);
-  }
-  void broadcast_(torch::Tensor& tensor, int source) override {
-    HostShardUnit::begin_all(*copies_);
-    staged_->broadcast_(tensor, source);
-  }
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
-    HostShardUnit::begin_all(*copies_);
-    return staged_->all_gather(tensor, purpose);
-  }
+  torch::Tensor allocate_sum(int64_t bytes, memory::Backing&) override { return host()->allocate(bytes); }
 
  private:
-  std::shared_ptr<Group> host_;
-  std::unique_ptr<Group> staged_;  // for tensors on the device
-  std::shared_ptr<Copies> copies_;
+  void before_wait() override { HostShardUnit::begin_all(*shared_); }
+
+  std::shared_ptr<SharedByUnits> shared_;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 // on the CPU, to the bit.
 #include <utility>
 
-#include "base/error.h"
 #include "collectives/backends.h"
+#include "collectives/over_host.h"
 
 namespace fsdp::collectives {
 
@@ -16,16 +16,11 @@ namespace {
 class StagedUnit final : public UnitCollectives {
  public:
   StagedUnit(std::shared_ptr<Group> host, const GroupUnitSpec& spec, torch::Device device)
-      : group_(std::move(host)),
-        layout_(spec.layout),
-        dtype_(spec.dtype),
+      : layout_(spec.layout),
         shard_(torch::zeros({spec.layout.shard_numel()}, torch::dtype(spec.dtype).device(device))),
-        unit_(group_->open_unit(spec)) {}
+        unit_(std::move(host), spec, /*pins=*/false) {}
 
-  Capabilities capabilities() const override {
-    const Capabilities host = unit_->capabilities();
-    return {.into_buffer = copies(), .one_sided = host.one_sided, .any_order = host.any_order, .joins = host.joins};
-  }
+  Capabilities capabilities() const override { return unit_.capabilities(copies()); }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override;
   int64_t staging_numel(const layout::GradientLayout&) const override { return 0; }
@@ -34,9 +29,7 @@ class StagedUnit final : public UnitCollectives {
   void begin_gather(const torch::Tensor& buffer, Order order) override;
   void* wait_gather() override;
   void release() override { buffer_ = torch::Tensor(); }
-  void join_gather(const torch::Tensor&) override {
-    unit_->join_gather(torch::empty({layout_.full_numel()}, torch::dtype(dtype_)));
-  }
+  void join_gather(const torch::Tensor&) override { unit_.join_gather(); }
   bool gather_stalls() override { return unit_->gather_stalls(); }
   void begin_reduce(Gradients gradients, GradientSum& sum) override;
   Begun wait_begun() override { return unit_->wait_begun(); }
@@ -46,22 +39,16 @@ class StagedUnit final : public UnitCollectives {
 
  private:
   bool copies() const { return layout_.shards() > 1; }  // full units to the device
-  torch::Tensor host_memory(int64_t numel, torch::ScalarType dtype = torch::kFloat32) const {
-    return group_->allocate(numel * static_cast<int64_t>(c10::elementSize(dtype))).view(dtype);
-  }
   void fetch(const torch::Tensor& sum);
   void show_sum();
 
-  std::shared_ptr<Group> group_;
   layout::UnitLayout layout_;
-  torch::ScalarType dtype_;
   torch::Tensor shard_;
   torch::Tensor buffer_;
-  torch::Tensor host_full_;  // of a gather under way, where the group on the CPU needs a buffer
   GradientSum* sum_ = nullptr;
   GradientSum host_sum_;
   bool shown_ = true;  // `sum_` has what `host_sum_` has
-  std::unique_ptr<UnitCollectives> unit_;
+  HostUnit unit_;
 };
 
 UnitBytes StagedUnit::bytes() const {
@@ -79,35 +66,31 @@ void StagedUnit::publish() {
 
 void StagedUnit::begin_gather(const torch::Tensor& buffer, Order order) {
   buffer_ = buffer;
-  if (unit_->capabilities().into_buffer) host_full_ = torch::empty({layout_.full_numel()}, torch::dtype(dtype_));
-  unit_->begin_gather(host_full_, order);
+  unit_.begin_gather(order);
 }
 
 void* StagedUnit::wait_gather() {
   torch::NoGradGuard no_grad;
-  void* bytes = unit_->wait_gather();
-  if (copies()) buffer_.copy_(torch::from_blob(bytes, {layout_.full_numel()}, torch::dtype(dtype_)));
-  unit_->release();
-  host_full_ = torch::Tensor();
+  const torch::Tensor full = unit_.wait_gather();
+  if (copies()) buffer_.copy_(full);
+  unit_.release();
   return copies() ? buffer_.mutable_data_ptr() : shard_.mutable_data_ptr();
 }
 
 // The sum goes on from what it holds: where replicas add to it still, that is here.
 void StagedUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
   torch::NoGradGuard no_grad;
-  const torch::ScalarType dtype = gradients.values.scalar_type();
-  torch::Tensor values = host_memory(gradients.values.numel(), dtype);
+  const torch::Tensor values = unit_.allocate(gradients.values.numel(), gradients.values.scalar_type());
   values.copy_(gradients.values);
-  torch::Tensor staging = torch::empty({unit_->staging_numel(*gradients.layout)}, torch::dtype(dtype));
   if (shown_) fetch(sum.values);
   sum_ = &sum;
   host_sum_.held = sum.held;
-  unit_->begin_reduce({gradients.layout, values, std::move(gradients.present), staging}, host_sum_);
+  unit_.begin_reduce({gradients.layout, values, std::move(gradients.present), {}}, host_sum_);
 }
 
 void StagedUnit::fetch(const torch::Tensor& sum) {
   torch::Tensor& values = host_sum_.values;
-  if (!values.defined() || values.numel() != sum.numel()) values = host_memory(sum.numel());
+  if (!values.defined() || values.numel() != sum.numel()) values = unit_.allocate(sum.numel(), torch::kFloat32);
   values.copy_(sum);
 }
 
@@ -129,46 +112,13 @@ void StagedUnit::show_sum() {
   shown_ = true;
 }
 
-class StagedGroup final : public Group {
+class StagedGroup final : public GroupOverHost {
  public:
-  StagedGroup(std::shared_ptr<Group> host, torch::Device device) : host_(std::move(host)), device_(device) {}
+  using GroupOverHost::GroupOverHost;
 
-  int rank() const override { return host_->rank(); }
-  int size() const override { return host_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
-    return std::make_unique<StagedUnit>(host_, spec, device_);
+    return std::make_unique<StagedUnit>(host(), spec, device());
   }
-  int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
-  torch::Tensor allocate(int64_t bytes) override {
-    return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
-  }
-
-  void note_call(const WorldCall* call) override { host_->note_call(call); }
-  void compare(CallFacts* facts) override { host_->compare(facts); }
-  void barrier() override { host_->barrier(); }
-  void all_reduce_(torch::Tensor& tensor) override {
-    in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });
-  }
-  void broadcast_(torch::Tensor& tensor, int source) override {
-    in_host_memory(tensor, [&](torch::Tensor& values) { host_->broadcast_(values, source); });
-  }
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
-    std::vector<torch::Tensor> all = host_->all_gather(tensor.detach().cpu(), purpose);
-    for (torch::Tensor& one : all) one = one.to(tensor.device());
-    return all;
-  }
-
- private:
-  template <typename Exchange>
-  void in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
-    torch::NoGradGuard no_grad;
-    torch::Tensor values = tensor.detach().cpu();  // itself, where it is there already
-    exchange(values);
-    if (!tensor.is_cpu()) tensor.copy_(values);
-  }
-
-  std::shared_ptr<Group> host_;
-  torch::Device device_;
 };
 
 }  // namespace

@@ -186,7 +186,7 @@ class PickleMachine {
   template <typename Number>
   Number number() {
     Number number{};
-    std::memcpy(&number, take(sizeof number).data(), sizeof number);
+    take(sizeof number).copy(reinterpret_cast<char*>(&number), sizeof number);
     return number;
   }
 

@@ -2,17 +2,16 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
+#include "interpose/computation.h"
 #include "interpose/key.h"
 
 namespace fsdp::interpose {
@@ -92,48 +91,11 @@ bool shares_memory(const c10::IValue& value, const torch::Tensor& tensor) {
 
 }  // namespace
 
-void KeptResultList::add(const std::vector<c10::IValue>& results) {
-  Entry entry{.results = {}, .watched = {}, .marks = {}, .saved = saved_};
+void KeptResultList::append(const std::vector<c10::IValue>& results) {
+  Entry& entry = entries_.emplace_back();
   for (const c10::IValue& result : results) {
-    const bool has_storage = result.isTensor() && result.toTensor().defined() && result.toTensor().has_storage();
-    if (measures()) {
-      if (has_storage) entry.marks.emplace_back(result.toTensor());
-      continue;
-    }
     entry.results.push_back(alias_of(result));
     if (result.isTensor() && result.toTensor().defined()) entry.watched.emplace_back(entry.results.back().toTensor());
-  }
-  entries_.push_back(std::move(entry));
-}
-
-void KeptResultList::Entry::forget() {
-  results.clear();
-  watched.clear();
-  marks.clear();
-}
-
-void KeptResultList::count_saved(size_t tensors) {
-  saved_ = tensors;
-  if (tensors <= most_saved_) return;
-  most_saved_ = tensors;
-  until_saved_ = seconds_;
-}
-
-double KeptResultList::seconds_of_kept() const {
-  double seconds = 0;
-  for (const Entry& entry : entries_) seconds += entry.is_kept() ? entry.seconds : 0;
-  return seconds;
-}
-
-StorageMarks KeptResultList::marks() const {
-  StorageMarks marks;
-  for (const Entry& entry : entries_) marks.insert(marks.end(), entry.marks.begin(), entry.marks.end());
-  return marks;
-}
-
-void KeptResultList::forget_behind(size_t tensors) {
-  for (Entry& entry : entries_) {
-    if (entry.saved >= tensors) entry.forget();
   }
 }
 
@@ -145,122 +107,71 @@ std::vector<c10::IValue> KeptResultList::at(size_t number) const {
 }
 
 bool KeptResultList::holds(size_t number, const torch::Tensor& tensor) const {
-  if (number >= entries_.size() || !tensor.defined() || !tensor.has_storage()) return false;
-  const Entry& entry = entries_[number];
-  const auto is_marked = [&](const StorageMark& mark) {
-    return mark.address() == tensor.storage().unsafeGetStorageImpl();
-  };
-  return std::ranges::any_of(entry.results, [&](const auto& kept) { return shares_memory(kept, tensor); }) ||
-         std::ranges::any_of(entry.marks, is_marked);
-}
-
-void KeptResultList::forget(const torch::Tensor& tensor) {
-  for (size_t number = 0; number < entries_.size(); ++number) {
-    if (holds(number, tensor)) entries_[number].forget();
-  }
+  return number < entries_.size() &&
+         std::ranges::any_of(entries_[number].results, [&](const auto& kept) { return shares_memory(kept, tensor); });
 }
 
 // One operator in the innermost scope.
-class Computation {
+class ComputationInScope {
  public:
-  Computation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack& stack)
-      : operation_(operation), keys_(keys), stack_(stack), traits_(result_traits_of(operation)) {}
+  ComputationInScope(Computation& computation, KeptResultsScope& scope)
+      : computation_(computation),
+        scope_(scope),
+        list_(*scope.list_),
+        traits_(result_traits_of(computation.operation())) {}
 
-  void perform(KeptResultsScope& scope) {
-    scope.run_ == KeptResultsScope::Run::First ? perform_first(scope) : perform_again(scope);
-  }
-  void compute() {
-    const c10::impl::ExcludeDispatchKeyGuard inside(kResultsKey);
-    operation_.redispatchBoxed(keys_ & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kResultsKey), &stack_);
-  }
+  void perform() { scope_.run_ == KeptResultsScope::Run::First ? perform_first() : perform_again(); }
 
  private:
-  const c10::IValue& argument(size_t i) const { return torch::jit::peek(stack_, i, arguments()); }
-  size_t arguments() const { return operation_.schema().arguments().size(); }
-  bool is_chosen(const KeptResultList& list) const {
-    return list.choice() ? traits_.may_be_kept && list.choice()(traits_.name) : traits_.is_product;
+  const c10::IValue& argument(size_t i) const { return computation_.argument(i); }
+  bool is_chosen() const {
+    return list_.choice() ? traits_.may_be_kept && list_.choice()(traits_.name) : traits_.is_product;
   }
   // A second run that does not draw the dropout's random numbers would draw others afterwards.
-  bool is_kept(const KeptResultList& list) const {
-    return is_chosen(list) && (!traits_.dropout || argument(*traits_.dropout).toDouble() == 0);
-  }
-  bool writes(const KeptResultList& list, size_t number) const {
+  bool is_kept() const { return is_chosen() && (!traits_.dropout || argument(*traits_.dropout).toDouble() == 0); }
+  bool writes(size_t number) const {
     return std::ranges::any_of(traits_.written, [&](size_t i) {
       const c10::IValue& written = argument(i);
-      return written.isTensor() && list.holds(number, written.toTensor());
+      return written.isTensor() && list_.holds(number, written.toTensor());
     });
   }
 
-  // Returns the seconds that it took, where the list measures.
-  double compute_for(KeptResultList& list) {
-    if (!list.measures()) {
-      compute();
-      return 0;
-    }
-    const std::optional<c10::Device> device = device_to_wait_for();
-    const auto begin = time_behind(device);
-    compute();
-    const double seconds = std::chrono::duration<double>(time_behind(device) - begin).count();
-    list.took(seconds);
-    return seconds;
-  }
-  // Computes beside the thread that calls it.
-  std::optional<c10::Device> device_to_wait_for() const {
-    for (size_t i = 0; i < arguments(); ++i) {
-      const c10::IValue& value = argument(i);
-      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu())
-        return value.toTensor().device();
-    }
-    return std::nullopt;
-  }
-  static std::chrono::steady_clock::time_point time_behind(std::optional<c10::Device> device) {
-    if (device) c10::impl::VirtualGuardImpl(device->type()).synchronizeDevice(device->index());
-    return std::chrono::steady_clock::now();
-  }
-
-  void perform_first(KeptResultsScope& scope) {
-    KeptResultList& list = *scope.list_;
-    if (is_kept(list)) {
-      const double seconds = compute_for(list);
-      const auto results = torch::jit::last(stack_, operation_.schema().returns().size());
-      list.add(results.vec());
-      scope.latest_ = list.size() - 1;
-      list.took(seconds, *scope.latest_);
+  void perform_first() {
+    if (is_kept()) {
+      list_.compute(computation_);
+      list_.add(computation_.results());
+      scope_.latest_ = list_.size() - 1;
       return;
     }
-    const bool completes = scope.latest_ && traits_.completes && writes(list, *scope.latest_);
+    const bool completes = scope_.latest_ && traits_.completes && writes(*scope_.latest_);
     if (!completes) {
       for (size_t i : traits_.written) {
-        if (argument(i).isTensor()) list.forget(argument(i).toTensor());
+        if (argument(i).isTensor()) list_.forget(argument(i).toTensor());
       }
-      if (traits_.reads) scope.latest_.reset();
+      if (traits_.reads) scope_.latest_.reset();
     }
-    const double seconds = compute_for(list);
-    if (completes) list.took(seconds, *scope.latest_);
+    list_.compute(computation_);
+    if (completes) list_.completes(*scope_.latest_);
   }
 
-  void perform_again(KeptResultsScope& scope) {
-    if (is_kept(*scope.list_)) return take(scope);
-    const bool is_done = traits_.completes &&
-                         std::ranges::any_of(scope.given_, [&](size_t number) { return writes(*scope.list_, number); });
-    if (!is_done) return compute();
-    const c10::IValue written = argument(traits_.written[0]);
-    torch::jit::drop(stack_, arguments());
-    stack_.push_back(written);
+  void perform_again() {
+    if (is_kept()) return take();
+    const bool is_done =
+        traits_.completes && std::ranges::any_of(scope_.given_, [&](size_t number) { return writes(number); });
+    is_done ? computation_.give({argument(traits_.written[0])}) : computation_.compute();
   }
 
-  void take(KeptResultsScope& scope) {
-    const size_t number = scope.next_++;
-    std::vector<c10::IValue> results = scope.list_->at(number);
-    if (results.empty()) return compute();
-    scope.given_.push_back(number);
-    torch::jit::drop(stack_, arguments());
-    for (c10::IValue& result : results) stack_.push_back(std::move(result));
+  void take() {
+    const size_t number = scope_.next_++;
+    std::vector<c10::IValue> results = list_.at(number);
+    if (results.empty()) return computation_.compute();
+    scope_.given_.push_back(number);
+    computation_.give(std::move(results));
   }
 
-  const c10::OperatorHandle& operation_;
-  c10::DispatchKeySet keys_;
-  torch::jit::Stack& stack_;
+  Computation& computation_;
+  KeptResultsScope& scope_;
+  ResultList& list_;
   const ResultTraits& traits_;
 };
 
@@ -269,7 +180,7 @@ namespace {
 void on_computation(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Computation computation(operation, keys, *stack);
   if (innermost_results == nullptr) return computation.compute();
-  computation.perform(*innermost_results);
+  ComputationInScope(computation, *innermost_results).perform();
 }
 
 // A kernel on the key for every operator with kernels for devices. Some operators have a kernel for all devices besides
@@ -293,7 +204,7 @@ void ensure_computations_are_seen() {
 
 }  // namespace
 
-KeptResultsScope::KeptResultsScope(KeptResultList* list, Run run)
+KeptResultsScope::KeptResultsScope(ResultList* list, Run run)
     : list_(list),
       run_(run),
       outer_(innermost_results),

@@ -14,12 +14,6 @@ int64_t sum_of(const MeasuredBlocks::Storages& storages) {
   return std::accumulate(storages.begin(), storages.end(), int64_t{0});
 }
 
-void add_marks(const std::vector<torch::Tensor>& tensors, StorageMarks& marks) {
-  for (const torch::Tensor& tensor : tensors) {
-    if (tensor.defined() && tensor.has_storage()) marks.emplace_back(tensor);
-  }
-}
-
 // Adds each that is not `known`, once.
 void add_storages(const StorageMarks& marks, Addresses known, MeasuredBlocks::Storages& storages) {
   for (const StorageMark& mark : marks) {
@@ -130,27 +124,6 @@ MeasuredBlocks::Facts MeasuredBlocks::facts() {
   for (const Measured& measured : blocks_) facts.blocks.push_back(measured.most);
   if (retained_) facts.peaks[places_] = std::ranges::max(facts.peaks);
   return facts;
-}
-
-MeasuredCall::MeasuredCall(std::shared_ptr<MeasuredBlocks> blocks, size_t block,
-                           const std::vector<torch::Tensor>& inputs)
-    : blocks_(std::move(blocks)), block_(block) {
-  StorageMarks marks;
-  add_marks(inputs, marks);
-  blocks_->begins(block_, marks);
-}
-
-void MeasuredCall::saves(const torch::Tensor& tensor) { add_marks({tensor}, facts_.saved); }
-
-void MeasuredCall::ends(StorageMarks products, double seconds, double product_seconds) {
-  facts_.products = std::move(products);
-  facts_.seconds = seconds;
-  facts_.product_seconds = product_seconds;
-  blocks_->ends(block_, std::exchange(facts_, {}));
-}
-
-void MeasuredCall::close() {
-  if (std::exchange(is_open_, false)) blocks_->closes(block_);
 }
 
 }  // namespace fsdp::interpose

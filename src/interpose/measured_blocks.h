@@ -106,26 +106,4 @@ class MeasuredBlocks {
   std::vector<size_t>* open_at_ = nullptr;  // by moment
 };
 
-// One call.
-class MeasuredCall {
- public:
-  MeasuredCall(std::shared_ptr<MeasuredBlocks> blocks, size_t block, const std::vector<torch::Tensor>& inputs);
-  ~MeasuredCall() { close(); }
-  MeasuredCall(const MeasuredCall&) = delete;
-  MeasuredCall& operator=(const MeasuredCall&) = delete;
-
-  void saves(const torch::Tensor& tensor);
-  void ends(StorageMarks products, double seconds, double product_seconds);
-  void runs_again() { close(); }
-  void is_retained() { blocks_->is_retained(); }
-
- private:
-  void close();
-
-  std::shared_ptr<MeasuredBlocks> blocks_;
-  size_t block_;
-  CallFacts facts_;
-  bool is_open_ = true;
-};
-
 }  // namespace fsdp::interpose

@@ -123,31 +123,40 @@ class SecondRun final : public SavedTensorKeeper {
 };
 
 CheckpointedCall::CheckpointedCall(const std::vector<torch::Tensor>& inputs, CheckpointedFunction function)
-    : inputs_(inputs),
-      surroundings_(inputs),
-      function_(std::move(function)),
-      kept_results_(function_.measured ? KeptResultList::Keeps::Marks : KeptResultList::Keeps::Results,
-                    function_.keeps) {
+    : inputs_(inputs), surroundings_(inputs), function_(std::move(function)) {
   if (function_.measured) {
-    measured_ = std::make_unique<MeasuredCall>(function_.measured, function_.measured_block, inputs);
+    measured_ = std::make_unique<MeasuredCall>(function_.measured, function_.measured_block, inputs, function_.keeps);
+  } else if (function_.keeps_products) {
+    kept_results_ = std::make_unique<KeptResultList>(function_.keeps);
   }
+}
+
+ResultList* CheckpointedCall::first_results() {
+  if (measured_) return measured_.get();
+  return kept_results_.get();
+}
+
+void CheckpointedCall::returned(const torch::Tensor& tensor) {
+  if (ResultList* list = first_results()) list->forget(tensor);
+}
+
+void CheckpointedCall::count_saved(size_t tensors) {
+  if (ResultList* list = first_results()) list->count_saved(tensors);
 }
 
 SavedTensorHooks CheckpointedCall::hooks() { return std::make_unique<NumberedHooks>(shared_from_this()); }
 
 void CheckpointedCall::forward_ends() {
   surroundings_.forget_undrawn();
-  if (function_.stop_early) kept_results_.forget_behind(forms_.size());
+  ResultList* list = first_results();
+  if (list != nullptr && function_.stop_early) list->forget_behind(forms_.size());
   forward_is_over_ = true;
-  if (!measured_) return;
-  const KeptResultList& list = kept_results_;
-  measured_->ends(list.marks(), function_.stop_early ? list.seconds_to_last_saved() : list.seconds(),
-                  list.seconds_of_kept());
+  if (measured_) measured_->ends(function_.stop_early);
 }
 
 size_t CheckpointedCall::add(const torch::Tensor& tensor) {
   forms_.push_back(TensorForm::of(tensor));
-  kept_results_.count_saved(forms_.size());
+  count_saved(forms_.size());
   if (measured_) measured_->saves(tensor);
   return forms_.size() - 1;
 }
@@ -169,7 +178,7 @@ void CheckpointedCall::run_again() {
   SecondRun run(*this);
   {
     const SavedTensorsScope scope(&run);
-    const KeptResultsScope results(results_again(), KeptResultsScope::Run::Second);
+    const KeptResultsScope results(kept_results_.get(), KeptResultsScope::Run::Second);
     try {
       function_.run_again(inputs);
     } catch (const EndOfSecondRun& end) {

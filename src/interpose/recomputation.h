@@ -24,7 +24,7 @@
 
 #include "interpose/kept_inputs.h"
 #include "interpose/kept_results.h"
-#include "interpose/measured_blocks.h"
+#include "interpose/measured_call.h"
 #include "interpose/saved_tensors.h"
 #include "interpose/surroundings.h"
 #include "interpose/tensor_form.h"
@@ -50,23 +50,23 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
 
   // Hooks for the forward, whose scope is this keeper's.
   SavedTensorHooks hooks() override;
-  // Those of the first run, or measures it.
-  KeptResultList* first_results() { return function_.keeps_products || measured_ ? &kept_results_ : nullptr; }
+  // The results that the first run keeps or measures; null: it does neither.
+  ResultList* first_results();
   // The run is over; the tensor is part of its result, and its holders may change it.
-  void returned(const torch::Tensor& tensor) { kept_results_.forget(tensor); }
+  void returned(const torch::Tensor& tensor);
   void forward_ends();
 
   // The number of a tensor that the forward saves.
   size_t add(const torch::Tensor& tensor);
   // So many follow, of an operator that computes before it saves.
-  void announce(size_t tensors) { kept_results_.count_saved(forms_.size() + tensors); }
+  void announce(size_t tensors) { count_saved(forms_.size() + tensors); }
   // The tensor of that number; once in each second run. Throws as activation_checkpoint.h says.
   torch::Tensor take(size_t number);
 
  private:
   friend class SecondRun;
 
-  KeptResultList* results_again() { return function_.keeps_products ? &kept_results_ : nullptr; }
+  void count_saved(size_t tensors);
   void run_again();
   void forget_after_this_backward();
 
@@ -74,8 +74,8 @@ class CheckpointedCall final : public SavedTensorKeeper, public std::enable_shar
   KeptInputs inputs_;
   Surroundings surroundings_;
   CheckpointedFunction function_;
-  KeptResultList kept_results_;
-  std::unique_ptr<MeasuredCall> measured_;  // may be none
+  std::unique_ptr<KeptResultList> kept_results_;  // none: it keeps no results
+  std::unique_ptr<MeasuredCall> measured_;        // none: it is not measured
   bool forward_is_over_ = false;
   std::vector<TensorForm> forms_;     // of the tensors that the forward saved
   std::vector<WatchedTensor> again_;  // tensors of the second run that are not used yet

@@ -19,7 +19,7 @@ bool is_even(uint64_t epoch) { return epoch % 2 == 0; }
 }  // namespace
 
 HeldMemory::HeldMemory(int ranks) : ranks_(ranks) {
-  const size_t count = static_cast<size_t>(kSets * ranks);
+  const size_t count = size_t{kSets} * static_cast<size_t>(ranks);
   void* memory = mmap(nullptr, count * sizeof(Record), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   FSDP_CHECK(memory != MAP_FAILED, "no memory is left for the records of {} ranks: {}.", ranks, std::strerror(errno));
   records_ = static_cast<Record*>(memory);
@@ -29,7 +29,7 @@ HeldMemory::HeldMemory(int ranks) : ranks_(ranks) {
   }
 }
 
-HeldMemory::~HeldMemory() { munmap(records_, static_cast<size_t>(kSets * ranks_) * sizeof(Record)); }
+HeldMemory::~HeldMemory() { munmap(records_, size_t{kSets} * static_cast<size_t>(ranks_) * sizeof(Record)); }
 
 HeldMemory::Record& HeldMemory::record(int set, int rank) const { return records_[set * ranks_ + rank]; }
 

@@ -50,7 +50,10 @@ void check_file_size(size_t bytes) {
 }  // namespace
 
 MemoryFile MemoryFile::create(Folder folder) {
-  if (folder) return {folder->new_file(), folder};
+  if (folder) {
+    files::Descriptor file = folder->new_file();
+    return {std::move(file), std::move(folder)};
+  }
   MemoryFile file(files::Descriptor(memfd_create("fsdp", MFD_CLOEXEC)), {});
   FSDP_CHECK(file.file_->is_open(),
              "shm: a shared memory could not be made: {}. Raise the limit on open files (ulimit -n), or set "

@@ -50,4 +50,10 @@ class SideStream {
   std::optional<c10::Stream> stream_;
 };
 
+// For copies between a device and the host, one stream per direction.
+struct CopyStreams {
+  explicit CopyStreams(const torch::Device& device) : to_device(device), to_host(device) {}
+  SideStream to_device, to_host;
+};
+
 }  // namespace fsdp::memory

@@ -16,7 +16,7 @@ void run_model_config(std::string_view input) { models::parse_hugging_face_confi
 
 void run_toml(std::string_view input) {
   const InputFile file(input);
-  trainer::Options options;
+  trainer::AllOptions options;
   trainer::read_configuration(file.path(), options);
   models::read_toml_config(file.path());
 }

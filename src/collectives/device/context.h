@@ -44,12 +44,6 @@ struct Channels {
   c10::intrusive_ptr<c10d::Backend> replicas;  // those with the same shard, by the slices of it; null for one
 };
 
-// For copies of shards that lie on the host, and of the gradients that are added to their sums.
-struct CopyStreams {
-  explicit CopyStreams(const torch::Device& device) : to_device(device), to_host(device) {}
-  memory::SideStream to_device, to_host;
-};
-
 class DeviceContext {
  public:
   DeviceContext(std::shared_ptr<Group> host, Connect connect, torch::Device device, std::chrono::milliseconds timeout);
@@ -61,7 +55,8 @@ class DeviceContext {
   // All ranks, by their numbers.
   const c10::intrusive_ptr<c10d::Backend>& everyone() { return channel("everyone", host_->rank(), host_->size()); }
   Channels channels(const layout::UnitLayout& layout);
-  const CopyStreams& copies() { return copies_ ? *copies_ : copies_.emplace(device_); }
+  // For shards that lie on the host, and the gradients that are added to their sums.
+  const memory::CopyStreams& copies() { return copies_ ? *copies_ : copies_.emplace(device_); }
 
   // `work` is under way from now on; `prefix` and `name` as of `guarded`.
   c10::intrusive_ptr<c10d::Work> begun(const std::string& prefix, const char* name,
@@ -112,7 +107,7 @@ class DeviceContext {
   std::shared_ptr<Group> host_;
   Connect connect_;
   torch::Device device_;
-  std::optional<CopyStreams> copies_;
+  std::optional<memory::CopyStreams> copies_;
   bool stalled_ = false;
   std::mutex channels_mutex_;
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> channels_;

@@ -38,7 +38,8 @@ void HostGradients::find(const layout::GradientLayout& layout, int owner, Offere
   slice.addends.clear();
   for (size_t number = 0; number < members_.size(); ++number) {
     const UnitMember& member = members_[number];
-    slice.addends.push_back({member.memory->at(member.control->gradients) + begin, presence_of(number)});
+    slice.addends.push_back(
+        {member.memory->at(member.control->gradients) + begin, presence_of(static_cast<int>(number))});
   }
 }
 

@@ -18,7 +18,7 @@ using testing::StartsWith;
 TEST(Inputs, AllProblemsAreFoundAtOnce) {
   TemporaryFolder folder;
   const std::string file = folder.write("file", "x");
-  Options options;
+  RunOptions options;
   options.text = folder / "none.txt";
   options.run = file + "/run";
   options.checkpoint = folder.path();
@@ -29,7 +29,7 @@ TEST(Inputs, AllProblemsAreFoundAtOnce) {
 // Each with the flag that it is about.
 TEST(Inputs, EveryPartIsLookedAt) {
   TemporaryFolder folder;
-  Options options;
+  RunOptions options;
   options.text = folder.write("short", "x");
   options.validation = folder / "none";
   options.model_options.init_from = folder.path();
@@ -51,7 +51,7 @@ TEST(Inputs, EveryPartIsLookedAt) {
 
 TEST(Inputs, WeightsAreInAFileOrAFolderOfThem) {
   TemporaryFolder folder;
-  Options options;
+  RunOptions options;
   options.text = folder.write("text", std::string(500, 'x'));
   options.run = folder / "run";
   for (const char* name : {"a/model.safetensors", "b/model.safetensors.index.json"}) {
@@ -70,7 +70,7 @@ TEST(Inputs, WeightsAreInAFileOrAFolderOfThem) {
 // From its own checkpoint: the first weights may be gone.
 TEST(Inputs, WeightsAreOfNoUseToARunThatGoesOn) {
   TemporaryFolder folder;
-  Options options;
+  RunOptions options;
   options.text = folder.write("text", std::string(500, 'x'));
   options.run = folder / "run";
   options.model_options.init_from = folder / "gone";
@@ -82,7 +82,7 @@ TEST(Inputs, WeightsAreOfNoUseToARunThatGoesOn) {
 
 TEST(Inputs, GoodOnesLeaveNoTrace) {
   TemporaryFolder folder;
-  Options options;
+  RunOptions options;
   options.text = folder.write("text", std::string(500, 'x'));
   options.run = folder / "deep/run";
   const Inputs inputs = read_inputs(options);

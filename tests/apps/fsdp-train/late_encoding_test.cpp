@@ -26,7 +26,7 @@ class LateEncoding : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  Options options_;
+  AllOptions options_;
 };
 
 TEST_F(LateEncoding, WaitsUntilAllElseIsKnown) {
@@ -66,7 +66,7 @@ TEST_F(LateEncoding, IsNotNeededForBytes) {
   EXPECT_THAT(encode_text(options_, inputs), IsEmpty());
 }
 
-TEST_F(LateEncoding, OfPrepareUsesTheSameCache) { EXPECT_EQ(prepare_options(options_).cache, options_.cache); }
+TEST_F(LateEncoding, OfPrepareUsesTheSameCache) { EXPECT_EQ(preparation_of(options_.prepare()).cache, options_.cache); }
 
 }  // namespace
 }  // namespace trainer

@@ -29,7 +29,7 @@ using ::testing::StartsWith;
 
 class PrepareTest : public ::testing::Test {
  protected:
-  PrepareOptions options() const { return {.text = text_, .out = folder_ / "out"}; }
+  Preparation options() const { return {.text = text_, .out = folder_ / "out"}; }
 
   // Training and validation of the folder, as text again.
   std::string text_of(const std::string& folder) {
@@ -48,7 +48,7 @@ class PrepareTest : public ::testing::Test {
 };
 
 TEST_F(PrepareTest, SaysThatATextInOneLineHasNothingHeldBack) {
-  PrepareOptions given = options();
+  Preparation given = options();
   given.text = folder_.write("line.txt", std::string(1000, 'a'));
   EXPECT_THAT(prepare(given, {}).notes,
               ElementsAre("held back nothing for validation: no line ends in the last 5 % of the text; a run holds "
@@ -58,7 +58,7 @@ TEST_F(PrepareTest, SaysThatATextInOneLineHasNothingHeldBack) {
 
 TEST_F(PrepareTest, WritesWhatATrainingReads) {
   for (data::TokenKind kind : data::kTokenKinds) {
-    PrepareOptions given = options();
+    Preparation given = options();
     given.kind = data::format_of(kind).name;
     given.out = folder_ / given.kind;
     ASSERT_THAT(prepare_problems(given), IsEmpty());
@@ -74,7 +74,7 @@ TEST_F(PrepareTest, WritesWhatATrainingReads) {
 TEST_F(PrepareTest, TrainsATokenizerAndKeepsItBesideTheTokens) {
   if (!tokenizers::has_sentencepiece()) FSDP_SKIP_TEST("built without sentencepiece");
   ASSERT_EQ(setenv("FSDP_CACHE", (folder_ / "cache").c_str(), 1), 0);
-  PrepareOptions given = options();
+  Preparation given = options();
   given.trained_vocabulary = 350;
   given.threads = 3;
   ASSERT_THAT(prepare_problems(given), IsEmpty());
@@ -86,7 +86,7 @@ TEST_F(PrepareTest, TrainsATokenizerAndKeepsItBesideTheTokens) {
 }
 
 TEST_F(PrepareTest, AValidationTextOfItsOwn) {
-  PrepareOptions given = options();
+  Preparation given = options();
   given.validation_text = folder_.write("val.txt", "to validate with\n");
   prepare(given, {});
   EXPECT_EQ(text_of(given.out), bytes_ + "to validate with\n");
@@ -94,7 +94,7 @@ TEST_F(PrepareTest, AValidationTextOfItsOwn) {
 }
 
 TEST_F(PrepareTest, NothingIsHeldBackWhenToldSo) {
-  PrepareOptions given = options();
+  Preparation given = options();
   given.validation_fraction = 0;
   prepare(given, {});
   EXPECT_FALSE(fs::exists(folder_ / "out/val.bin"));
@@ -102,13 +102,13 @@ TEST_F(PrepareTest, NothingIsHeldBackWhenToldSo) {
 }
 
 TEST_F(PrepareTest, AllProblemsAreFoundAtOnce) {
-  const PrepareOptions wrong = {.text = folder_ / "none",
-                                .validation_text = folder_ / "nothing",
-                                .validation_fraction = 1.5,
-                                .out = folder_.path().string(),
-                                .tokenizer = "byte",
-                                .kind = "gpt2",
-                                .threads = 0};
+  const Preparation wrong = {.text = folder_ / "none",
+                             .validation_text = folder_ / "nothing",
+                             .validation_fraction = 1.5,
+                             .out = folder_.path().string(),
+                             .tokenizer = "byte",
+                             .kind = "gpt2",
+                             .threads = 0};
   EXPECT_THAT(
       prepare_problems(wrong),
       ElementsAre(HasSubstr("none' does not exist"), HasSubstr("nothing' does not exist"),
@@ -143,7 +143,7 @@ TEST_F(PrepareTest, LeavesNothingWhenItIsEnded) {
 
 TEST_F(PrepareTest, ProgressRunsToTheEnd) {
   std::vector<int64_t> done;
-  PrepareOptions given = options();
+  Preparation given = options();
   given.validation_fraction = 0.5;
   prepare(given, [&](int64_t now, int64_t total) {
     EXPECT_EQ(total, static_cast<int64_t>(bytes_.size()));
@@ -167,7 +167,7 @@ TEST_F(PrepareTest, SaysWhatItSkipped) {
   folder_.write("texts/.git/config", "x");
   folder_.write("texts/latin.txt", "caf\xe9\r\n");
   folder_.write("texts/model.bin", std::string(10, '\0'));
-  PrepareOptions given = options();
+  Preparation given = options();
   given.text = folder_ / "texts";
   given.validation_text = text_;
   testing::internal::CaptureStdout();

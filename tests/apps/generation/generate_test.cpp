@@ -15,7 +15,7 @@ TEST(Generate, FollowsTheSeedAndItsSettings) {
   torch::manual_seed(1);
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 3, .heads = 4});
   const auto bytes = tokenizers::make_bytes();
-  Options options;
+  RunOptions options;
   options.prompt = "a prompt beyond the context";
   options.sample_length = 20;
   const std::string text = generate(*model, *bytes, options);
@@ -34,7 +34,7 @@ TEST(Generate, FollowsTheSeedAndItsSettings) {
 
 TEST(Generate, BeginsWithANewLineWhereThereIsNoPrompt) {
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
-  Options options;
+  RunOptions options;
   options.prompt = "";
   options.sample_length = 3;
   EXPECT_TRUE(generate(*model, *tokenizers::make_bytes(), options).starts_with("\n"));
@@ -42,7 +42,7 @@ TEST(Generate, BeginsWithANewLineWhereThereIsNoPrompt) {
 
 TEST(Generate, WritesOnlyWhatTheTokenizerKnows) {
   const auto model = models::make_model({.vocabulary = 5000, .context = 12, .width = 16, .layers = 1, .heads = 4});
-  Options options;
+  RunOptions options;
   options.sample_length = 50;
   options.top_k = 0;
   options.temperature = 1e-40;  // as good as 0
@@ -52,7 +52,7 @@ TEST(Generate, WritesOnlyWhatTheTokenizerKnows) {
 TEST(Generate, TakesTheLikeliestAtAnyTemperatureNextToZero) {
   torch::manual_seed(1);
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
-  Options options;
+  RunOptions options;
   options.sample_length = 20;
   options.temperature = 0;
   const std::string likeliest = generate(*model, *tokenizers::make_bytes(), options);
@@ -68,7 +68,7 @@ TEST(Generate, EndsWhereTheModelHasComeToGrief) {
     torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.fill_(NAN);
   }
-  Options options;
+  RunOptions options;
   const auto bytes = tokenizers::make_bytes();
   EXPECT_EQ(generate(*model, *bytes, options), "\n");
   Writer writer(*model, *bytes, bytes->encode("a"), options, torch::kCPU);
@@ -96,7 +96,7 @@ std::vector<int32_t> written(Writer& writer, uint64_t seed) {
 
 TEST(Writer, WritesTheLikeliestOfWhatTheModelSees) {
   const auto bytes = tokenizers::make_bytes();
-  Options options;
+  RunOptions options;
   options.temperature = 0;
   options.sample_length = 40;
   for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
@@ -119,7 +119,7 @@ TEST(Writer, WritesTheLikeliestOfWhatTheModelSees) {
 TEST(Writer, WritesEachSampleAsIfItWereTheOnlyOne) {
   const auto bytes = tokenizers::make_bytes();
   const auto model = decided_model(models::Family::Llama);
-  Options options;
+  RunOptions options;
   options.sample_length = 40;
   Writer several(*model, *bytes, bytes->encode("abc"), options, torch::kCPU);
   const std::vector<int32_t> first = written(several, 1);
@@ -156,7 +156,7 @@ class FailingTokenizer final : public tokenizers::Tokenizer {
 };
 
 TEST(GenerateTogether, IsTheTextOfOneRankOnRankZero) {
-  Options options;
+  RunOptions options;
   options.sample_length = 20;
   const std::string expected =
       generate(*decided_model(models::Family::Gpt2), *tokenizers::make_bytes(), options, torch::kCPU);
@@ -179,7 +179,7 @@ TEST(GenerateTogether, IsTheTextOfOneRankOnRankZero) {
 
 TEST(Generate, LeavesTheModelInItsMode) {
   const auto model = models::make_model({.vocabulary = 256, .context = 12, .width = 16, .layers = 1, .heads = 4});
-  Options options;
+  RunOptions options;
   options.sample_length = 1;
   generate(*model, *tokenizers::make_bytes(), options);
   EXPECT_TRUE(model->is_training());

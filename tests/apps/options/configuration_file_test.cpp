@@ -29,7 +29,7 @@ class ConfigurationFileTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  Options options_;
+  AllOptions options_;
 };
 
 TEST_F(ConfigurationFileTest, MayBeEmpty) { EXPECT_THAT(problems_of(""), IsEmpty()); }
@@ -101,13 +101,13 @@ TEST_F(ConfigurationFileTest, RefusesAnotherKindOfPaths) {
               ElementsAre(HasSubstr("stands outside of every section; did you mean paths_relative_to?")));
 }
 
-Options chosen(Options options, std::set<std::string> flags) {
+AllOptions chosen(AllOptions options, std::set<std::string> flags) {
   options.chosen.flags = std::move(flags);
   return options;
 }
 
 TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {
-  const std::string text = configuration_toml(chosen(Options(), {"--lr", "--eps", "--prompt"}));
+  const std::string text = configuration_toml(chosen(AllOptions(), {"--lr", "--eps", "--prompt"}));
   for (const char* part :
        {"\n[ranks]\n", "\n[training]\n", "\nlr = 0.001\n", "\n# clip = 1.0\n", "\neps = 1e-08\n", "\n# steps = 300\n",
         "\n# strategy = \"full-shard\"\n", "\nprompt = \"\\u000A\"\n", "\npaths_relative_to = \"file\"\n"}) {
@@ -119,7 +119,7 @@ TEST(ConfigurationToml, HasSectionsAndNoOptionTwice) {
 }
 
 TEST(ConfigurationToml, LeavesOutWhatFollows) {
-  Options options;
+  AllOptions options;
   options.epochs = 2;
   options.target_tokens_per_step = 4096;
   options.warmup = 60;
@@ -130,14 +130,14 @@ TEST(ConfigurationToml, LeavesOutWhatFollows) {
 }
 
 TEST(ConfigurationToml, HasTheRanksOfALauncher) {
-  Options options;
+  AllOptions options;
   EXPECT_THAT(configuration_toml(options), HasSubstr("\n# ranks = 1\n"));
   options.ranks = 4;
   EXPECT_THAT(configuration_toml(options), HasSubstr("\nranks = 4\n"));
 }
 
 TEST(ConfigurationToml, SaysWhatItCannotHold) {
-  Options options;
+  AllOptions options;
   options.prompt = "\xff";
   options.chosen.flags = {"--prompt"};
   const TemporaryFolder folder;

@@ -30,7 +30,7 @@ TEST(Epochs, EndARunWhereTheyComeFirst) {
 }
 
 TEST(Epochs, WithoutAStepAreRefused) {
-  Options options;
+  AllOptions options;
   options.epochs = 1;
   EXPECT_THAT(
       resolve(options, {.ranks = 2, .windows = 15}),

@@ -24,7 +24,7 @@ class FirstWeights : public testing::Test {
     }
   }
 
-  Options options_of(const std::string& place, std::vector<std::string> more = {}) const {
+  AllOptions options_of(const std::string& place, std::vector<std::string> more = {}) const {
     more.insert(more.end(), {"--text", "a", "--init-from", folder_ / place});
     const CommandLine line = parse_command_line(more);
     EXPECT_THAT(line.problems, IsEmpty());
@@ -37,7 +37,7 @@ class FirstWeights : public testing::Test {
 TEST_F(FirstWeights, ComeWithTheShapeAndTheTokenizerOfTheirRun) {
   for (const char* place : {"run", "run/", "run/best", "run/model"}) {
     SCOPED_TRACE(place);
-    const Options options = options_of(place);
+    const AllOptions options = options_of(place);
     EXPECT_EQ(options.model.family, models::Family::Llama);
     EXPECT_EQ(options.model.layers, 3);
     EXPECT_EQ(options.tokenizer, folder_ / "run");
@@ -51,7 +51,7 @@ TEST_F(FirstWeights, ComeWithTheShapeAndTheTokenizerOfTheirRun) {
 TEST_F(FirstWeights, GiveWayToFlags) {
   EXPECT_EQ(options_of("run", {"--context", "7"}).model.context, 7);
   EXPECT_EQ(options_of("run", {"--tokenizer", "bytes"}).tokenizer, "bytes");
-  const Options other = options_of("run", {"--width", "64"});
+  const AllOptions other = options_of("run", {"--width", "64"});
   EXPECT_EQ(other.model.family, models::Family::Gpt2);
   EXPECT_EQ(other.model.layers, 4);
   EXPECT_EQ(other.tokenizer, "bytes");
@@ -59,7 +59,7 @@ TEST_F(FirstWeights, GiveWayToFlags) {
 
 TEST_F(FirstWeights, SpellOutAShapeWithoutAName) {
   folder_.write("run/config.toml", "[data]\ntext = 'b'\n");
-  const Options options = options_of("run");
+  const AllOptions options = options_of("run");
   EXPECT_EQ(options.model, models::ModelConfig());
   for (const char* flag : {"--context", "--width", "--layers", "--heads"}) {
     EXPECT_TRUE(options.chosen.flags.contains(flag)) << flag;
@@ -67,7 +67,7 @@ TEST_F(FirstWeights, SpellOutAShapeWithoutAName) {
 }
 
 TEST_F(FirstWeights, OfNoRunComeAlone) {
-  const Options options = options_of("elsewhere");
+  const AllOptions options = options_of("elsewhere");
   EXPECT_EQ(options.model, models::ModelConfig());
   EXPECT_EQ(options.tokenizer, "bytes");
   EXPECT_FALSE(options.chosen.flags.contains("--width"));

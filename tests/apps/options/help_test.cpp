@@ -53,7 +53,7 @@ TEST(Help, IsMadeOfSentences) {
     EXPECT_TRUE(is_sentence(row.description)) << row.flag << ": " << row.description;
     const bool has_value = !row.is_switch() && !row.takes_words();
     const bool is_named_by_type = std::holds_alternative<std::optional<bool> ModelOptions::*>(row.target) ||
-                                  std::holds_alternative<std::optional<StepRange> Options::*>(row.target);
+                                  std::holds_alternative<std::optional<StepRange> AllOptions::*>(row.target);
     if (has_value && !is_named_by_type) {
       EXPECT_STRNE(row.unit, "") << row.flag;
     }

@@ -88,7 +88,7 @@ TEST(ModelChoice, AGpt2HasNoMorePositionsThanItsFiles) {
   models::ModelConfig gpt2 = *models::config_of_size("gpt2-tiny");
   gpt2.context = 32;
   folder.write("config.json", models::hugging_face_config(gpt2));
-  Options options;
+  RunOptions options;
   options.model = gpt2;
   options.model_options.init_from = folder.path();
   for (const int64_t context : {1, 32}) {

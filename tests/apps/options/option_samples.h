@@ -25,7 +25,7 @@ struct Unwrapped<std::optional<Value>> {
 // `visitor` with a value of the option's type, without its optional.
 template <typename Visitor>
 auto visit_type(const Row& row, Visitor visitor) {
-  const Options any{};
+  const AllOptions any{};
   return visit_target(row, any, [&](const auto& target) {
     return visitor(typename Unwrapped<std::decay_t<decltype(target)>>::Type{});
   });

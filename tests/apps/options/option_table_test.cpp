@@ -31,7 +31,7 @@ Command a_command_of(const Row& row) {
 }
 
 // Sets the row's option by its flag.
-Problems set_by_flag(const Row& row, const Scalar& value, Options& options) {
+Problems set_by_flag(const Row& row, const Scalar& value, AllOptions& options) {
   Flags flags(a_command_of(row));
   std::vector<std::string> arguments = {row.flag, shown(value)};
   if (row.takes_words()) arguments = {shown(value)};
@@ -48,7 +48,7 @@ std::string toml_of(const Scalar& value) {
   return text ? "'''" + *text + "'''" : shown(value);
 }
 
-Problems set_by_file(const TemporaryFolder& folder, const Row& row, const Scalar& value, Options& options) {
+Problems set_by_file(const TemporaryFolder& folder, const Row& row, const Scalar& value, AllOptions& options) {
   const std::string path =
       folder.write("options.toml", "[" + std::string(row.section) + "]\n" + row.key() + " = " + toml_of(value) + "\n");
   const ConfigurationFile file = read_configuration(path, options);
@@ -77,8 +77,8 @@ TEST(OptionTable, NamesEachOptionOnceAndDescribesIt) {
 TEST(OptionTable, EveryDefaultIsAllowed) {
   for (const Row& row : option_rows()) {
     SCOPED_TRACE(row.flag);
-    const std::optional<Scalar> value = value_of(row, Options());
-    Options options;
+    const std::optional<Scalar> value = value_of(row, AllOptions());
+    AllOptions options;
     if (value) {
       EXPECT_EQ(assign(row, options, *value), "");
     }
@@ -88,12 +88,12 @@ TEST(OptionTable, EveryDefaultIsAllowed) {
 TEST(OptionTable, EveryOptionIsReadFromItsFlag) {
   for (const Row& row : option_rows()) {
     SCOPED_TRACE(row.flag);
-    Options options;
+    AllOptions options;
     EXPECT_NE(value_of(row, options), good_value(row));
     EXPECT_THAT(set_by_flag(row, good_value(row), options), IsEmpty());
     EXPECT_EQ(value_of(row, options), good_value(row));
     reset(row, options);
-    EXPECT_EQ(value_of(row, options), value_of(row, Options()));
+    EXPECT_EQ(value_of(row, options), value_of(row, AllOptions()));
   }
 }
 
@@ -102,7 +102,7 @@ TEST(OptionTable, EveryOptionIsReadFromAFile) {
   for (const Row& row : option_rows()) {
     if (!row.in_file()) continue;
     SCOPED_TRACE(row.flag);
-    Options options;
+    AllOptions options;
     EXPECT_THAT(set_by_file(folder, row, good_value(row), options), IsEmpty());
     EXPECT_EQ(value_of(row, options), good_value(row));
   }
@@ -116,14 +116,14 @@ TEST(OptionTable, EveryOptionOfTrainComesBackFromWhatIsSaved) {
     if (!row.in_file() || !row.is_for(Command::Train)) continue;
     for (const bool is_chosen : {true, false}) {
       SCOPED_TRACE(row.flag);
-      Options options, found;
+      AllOptions options, found;
       options.run = "runs/first";
       ASSERT_EQ(assign(row, options, good_value(row)), "");
       if (is_chosen) options.chosen = {.flags = {row.flag}, .relative = {row.flag}};
       if (row.flag == std::string("--ranks") && !is_chosen) continue;  // a launcher's then
       folder.write(options.run + "/config.toml", configuration_toml(options));
       EXPECT_THAT(read_configuration(options.run + "/config.toml", found).problems, IsEmpty());
-      EXPECT_EQ(value_of(row, found), is_chosen ? good_value(row) : value_of(row, Options()));
+      EXPECT_EQ(value_of(row, found), is_chosen ? good_value(row) : value_of(row, AllOptions()));
     }
   }
   std::filesystem::current_path(before);
@@ -133,7 +133,7 @@ TEST(OptionTable, EveryOptionRefusesAnotherType) {
   const TemporaryFolder folder;
   for (const Row& row : option_rows()) {
     SCOPED_TRACE(row.flag);
-    Options options;
+    AllOptions options;
     const Scalar wrong = value_of_wrong_type(row);
     const bool takes_any_text = std::holds_alternative<double>(wrong);  // which a flag always is
     if (!takes_any_text) {
@@ -142,7 +142,7 @@ TEST(OptionTable, EveryOptionRefusesAnotherType) {
     if (row.in_file()) {
       EXPECT_THAT(set_by_file(folder, row, wrong, options), ElementsAre(HasSubstr(row.path() + ": ")));
     }
-    EXPECT_EQ(value_of(row, options), value_of(row, Options()));
+    EXPECT_EQ(value_of(row, options), value_of(row, AllOptions()));
   }
 }
 
@@ -151,13 +151,13 @@ TEST(OptionTable, EveryOptionRefusesWhatIsOutOfItsRange) {
   for (const Row& row : option_rows()) {
     for (const Scalar& bad : bad_values(row)) {
       SCOPED_TRACE(row.flag + (" " + shown(bad)));
-      Options options;
+      AllOptions options;
       EXPECT_THAT(set_by_flag(row, bad, options), ElementsAre(AllOf(StartsWith(row.flag), HasSubstr("it must be"))));
       if (row.in_file()) {
         EXPECT_THAT(set_by_file(folder, row, bad, options),
                     ElementsAre(AllOf(HasSubstr("options.toml:2:"), HasSubstr(row.path() + " is "))));
       }
-      EXPECT_EQ(value_of(row, options), value_of(row, Options()));
+      EXPECT_EQ(value_of(row, options), value_of(row, AllOptions()));
     }
   }
 }

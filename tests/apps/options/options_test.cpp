@@ -317,6 +317,36 @@ TEST(Options, SamplesComeFromTheRunsOwnModel) {
   EXPECT_EQ(line.options.top_k, 3);
 }
 
+TEST(Options, PrepareGetsItsOwn) {
+  const CommandLine line =
+      parse_command_line({"prepare", "--text", "a", "--validation", "b", "--validation-fraction", "0.25", "--tokenizer",
+                          "train:4096", "--cache", "c", "--threads", "3", "--kind", "llmc-gpt2", "--output", "tokens"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  const PrepareOptions options = line.options.prepare();
+  EXPECT_THAT(
+      (std::vector{options.text, options.validation, options.tokenizer, options.cache, options.kind, options.output}),
+      ElementsAre("a", "b", "train:4096", "c", "llmc-gpt2", "tokens"));
+  EXPECT_EQ(options.validation_fraction, 0.25);
+  EXPECT_EQ(options.threads, 3);
+}
+
+TEST(Options, SampleGetsItsOwn) {
+  const CommandLine line = parse_command_line(
+      {"sample",        "run-1", "--samples",     "3",    "--prompt",    "Once", "--sample-length", "5",
+       "--temperature", "0.5",   "--top-k",       "7",    "--seed",      "9",    "--threads",       "2",
+       "--timeout",     "11",    "--param-dtype", "bf16", "--buffers",   "4",    "--prefetch",      "3",
+       "--width",       "64",    "--vocabulary",  "300",  "--tokenizer", "bytes"});
+  EXPECT_THAT(line.problems, IsEmpty());
+  const SampleOptions options = line.options.sample();
+  EXPECT_THAT((std::vector{options.checkpoint, options.prompt, options.param_dtype, options.tokenizer}),
+              ElementsAre("run-1", "Once", "bf16", "bytes"));
+  EXPECT_THAT((std::vector{options.samples, options.sample_length, options.top_k, options.seed, options.threads,
+                           options.timeout, options.buffers, options.prefetch, options.model.width}),
+              ElementsAre(3, 5, 7, 9, 2, 11, 4, 3, 64));
+  EXPECT_EQ(options.temperature, 0.5);
+  EXPECT_EQ(options.model_options.vocabulary, 300);
+}
+
 TEST(Options, WhatIsSavedIsTheSameConfigurationAgain) {
   const TemporaryFolder folder;
   const CommandLine first =

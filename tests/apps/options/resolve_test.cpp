@@ -10,8 +10,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Options small() {
-  Options options;
+AllOptions small() {
+  AllOptions options;
   options.batch = 2;
   options.model.context = 10;
   return options;
@@ -23,7 +23,7 @@ TEST(Resolve, CountsMicroBatchesForTokens) {
   };
   const std::vector<Case> cases = {{80, 2, 2}, {79, 2, 2}, {61, 2, 2}, {59, 2, 1}, {1, 2, 1}, {80, 4, 1}, {100, 1, 5}};
   for (const auto& [tokens, ranks, expected] : cases) {
-    Options options = small();
+    AllOptions options = small();
     options.target_tokens_per_step = tokens;
     EXPECT_THAT(resolve(options, {.ranks = ranks}), IsEmpty());
     EXPECT_EQ(options.micro_batches, expected) << tokens << " tokens on " << ranks << " ranks";
@@ -32,7 +32,7 @@ TEST(Resolve, CountsMicroBatchesForTokens) {
 }
 
 TEST(Resolve, CountsStepsForEpochs) {
-  Options options = small();
+  AllOptions options = small();
   options.epochs = 2.5;
   EXPECT_THAT(resolve(options, {.ranks = 2}), IsEmpty());
   EXPECT_FALSE(options.warmup.has_value());  // not known without the data
@@ -46,7 +46,7 @@ TEST(Resolve, CountsStepsForEpochs) {
 }
 
 TEST(Resolve, MayBeCalledAgainWhenTheJobIsKnown) {
-  Options options = small();
+  AllOptions options = small();
   options.target_tokens_per_step = 160;
   EXPECT_THAT(resolve(options, {.ranks = 1}), IsEmpty());
   EXPECT_EQ(options.micro_batches, 8);
@@ -56,14 +56,14 @@ TEST(Resolve, MayBeCalledAgainWhenTheJobIsKnown) {
 }
 
 TEST(Resolve, FillsInTheSchedule) {
-  Options options = small();
+  AllOptions options = small();
   options.steps = 1000;
   options.schedule = "wsd";
   EXPECT_THAT(resolve(options, {}), IsEmpty());
   EXPECT_EQ(options.warmup, 100);
   EXPECT_EQ(options.decay_steps, 100);
   EXPECT_FALSE(options.muon_lr.has_value());
-  Options short_run = small();
+  AllOptions short_run = small();
   short_run.steps = 3;
   short_run.warmup = 3;
   short_run.schedule = "wsd";
@@ -74,7 +74,7 @@ TEST(Resolve, FillsInTheSchedule) {
 }
 
 TEST(Resolve, SaysWhatDoesNotFitIntoTheSteps) {
-  Options options = small();
+  AllOptions options = small();
   options.warmup = 301;
   EXPECT_THAT(resolve(options, {}), ElementsAre("--warmup 301 is more than --steps 300."));
   options.warmup = 200;
@@ -86,7 +86,7 @@ TEST(Resolve, SaysWhatDoesNotFitIntoTheSteps) {
 }
 
 TEST(Contradictions, OfGroupsAndRanks) {
-  Options options;
+  AllOptions options;
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.ranks = 4;
   options.shard_group_size = 3;
@@ -95,7 +95,7 @@ TEST(Contradictions, OfGroupsAndRanks) {
 }
 
 TEST(Contradictions, OfOffload) {
-  Options options;
+  AllOptions options;
   options.offload_directory = "/scratch";
   EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("--offload is none")));
   options.offload = "all";
@@ -103,14 +103,14 @@ TEST(Contradictions, OfOffload) {
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.offload_directory.clear();
   EXPECT_THAT(contradictions(options), ElementsAre(HasSubstr("Give --offload-directory as well")));
-  Options activations;
+  AllOptions activations;
   activations.offload_activations = true;
   activations.offload_directory = "/scratch";
   EXPECT_THAT(contradictions(activations), IsEmpty());
 }
 
 TEST(Contradictions, OfActivations) {
-  Options options;
+  AllOptions options;
   options.activation_memory = 1e9;
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.activation_checkpoint = "selective";
@@ -119,11 +119,11 @@ TEST(Contradictions, OfActivations) {
 }
 
 TEST(Saves, AreThereForRunsThatStartAgain) {
-  Options options;
+  AllOptions options;
   EXPECT_EQ(options.minutes_between_saves(), 0);
   EXPECT_FALSE(options.saves_beside_steps());
   options.max_restarts = 3;
-  EXPECT_EQ(options.minutes_between_saves(), Options::kMinutesBetweenSaves);
+  EXPECT_EQ(options.minutes_between_saves(), AllOptions::kMinutesBetweenSaves);
   EXPECT_TRUE(options.saves_beside_steps());
   options.save_minutes = 0;
   EXPECT_EQ(options.minutes_between_saves(), 0);
@@ -133,7 +133,7 @@ TEST(Saves, AreThereForRunsThatStartAgain) {
 }
 
 TEST(Contradictions, OfRunsThatStartAgain) {
-  Options options;
+  AllOptions options;
   options.no_save = true;
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.elastic = "1:2";
@@ -144,7 +144,7 @@ TEST(Contradictions, OfRunsThatStartAgain) {
 }
 
 TEST(Contradictions, OfRecomputation) {
-  Options options;
+  AllOptions options;
   options.activation_checkpoint = std::to_string(options.model.layers);
   EXPECT_THAT(contradictions(options), IsEmpty());
   options.activation_checkpoint = std::to_string(options.model.layers + 1);

@@ -97,7 +97,7 @@ TEST_F(RunChoice, KeepsTheStepOnOtherRanks) {
   EXPECT_EQ(options_of({}).micro_batches, 1);
   EXPECT_EQ(options_of({"--ranks", "2"}).micro_batches, 2);
   folder_.write("many/config.toml", "[data]\ntext = 'a'\n[ranks]\nranks = 4\n");
-  Options job = options_of({});  // a launcher's ranks
+  AllOptions job = options_of({});  // a launcher's ranks
   EXPECT_THAT(resolve(job, {.ranks = 2, .windows = 100, .is_known = true}), IsEmpty());
   EXPECT_EQ(job.micro_batches, 2);
 }

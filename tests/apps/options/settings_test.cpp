@@ -18,7 +18,7 @@ using testing::Not;
 
 class SettingsTable : public testing::Test {
  protected:
-  std::string table(Options options) {
+  std::string table(RunOptions options) {
     options.text = folder_.write("text", std::string(5000, 'x'));
     options.run = "run-1";
     options.threads = 1;
@@ -32,7 +32,7 @@ class SettingsTable : public testing::Test {
 };
 
 TEST_F(SettingsTable, FitsInto80Columns) {
-  Options options;
+  RunOptions options;
   options.optimizer = "muon";
   options.strategy = "hybrid-shard-grad-op";
   options.shard_group_size = 2;
@@ -45,7 +45,7 @@ TEST_F(SettingsTable, FitsInto80Columns) {
 }
 
 TEST_F(SettingsTable, SaysWhatIsPeculiarInTheData) {
-  Options options;
+  RunOptions options;
   options.text = folder_.write("dos.txt", std::string(5000, 'x') + "\r\n");
   options.model.vocabulary = 300;
   EXPECT_THAT(resolve(options, {}), testing::IsEmpty());
@@ -56,10 +56,10 @@ TEST_F(SettingsTable, SaysWhatIsPeculiarInTheData) {
 }
 
 TEST_F(SettingsTable, CountsOneAndMany) {
-  Options one;
+  RunOptions one;
   EXPECT_THAT(table(one), HasSubstr("1 rank, 1 thread per rank"));
   EXPECT_THAT(table(one), HasSubstr("1 rank x 1 micro-batch x 8 sequences x 128 = 1,024 tokens"));
-  Options two;
+  RunOptions two;
   two.ranks = 2;
   two.micro_batches = 3;
   two.batch = 1;

@@ -66,7 +66,7 @@ TEST(Synonyms, OfFlagsAreOptionsOfOurs) {
     const Row* row = row_of(meant.substr(0, space));
     ASSERT_NE(row, nullptr) << flag << " means '" << meant << "'";
     if (space == std::string::npos) continue;
-    Options options;
+    AllOptions options;
     EXPECT_EQ(assign(*row, options, scalar_of(*row, meant.substr(space + 1))), "") << meant;
   }
 }

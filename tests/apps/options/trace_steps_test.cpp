@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 std::vector<std::string> problems_of(StepRange traced) {
-  Options options;
+  RunOptions options;
   options.steps = 10;
   options.trace_steps = traced;
   return resolve(options, {});

@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-Options options_of(std::vector<std::string> arguments) {
+AllOptions options_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--text", "a.txt"});
   const CommandLine line = parse_command_line(std::move(arguments));
   EXPECT_TRUE(line.problems.empty()) << line.problems.front();
@@ -17,7 +17,7 @@ Options options_of(std::vector<std::string> arguments) {
 }
 
 TEST(TrainingDefaults, LetASmallModelLearnWords) {
-  const Options options = options_of({});
+  const AllOptions options = options_of({});
   EXPECT_EQ(options.steps, 1000);
   EXPECT_EQ(options.lr, 4e-3);
 }
@@ -30,13 +30,13 @@ TEST(TrainingDefaults, FollowTheWidth) {
 }
 
 TEST(TrainingDefaults, GiveWayToEachOption) {
-  const Options slow = options_of({"--lr", "1e-4"}), few = options_of({"--steps", "7", "--width", "256"});
+  const AllOptions slow = options_of({"--lr", "1e-4"}), few = options_of({"--steps", "7", "--width", "256"});
   EXPECT_EQ(slow.lr, 1e-4);
   EXPECT_EQ(slow.steps, 1000);
   EXPECT_EQ(few.steps, 7);
   EXPECT_EQ(few.lr, 2e-3);
   const TemporaryFolder folder;
-  const Options in_file = options_of({"--config", folder.write("a.toml", "[training]\nlr = 1e-3\n")});
+  const AllOptions in_file = options_of({"--config", folder.write("a.toml", "[training]\nlr = 1e-3\n")});
   EXPECT_EQ(in_file.lr, 1e-3);
   EXPECT_EQ(in_file.steps, 1000);
 }
@@ -44,7 +44,7 @@ TEST(TrainingDefaults, GiveWayToEachOption) {
 TEST(TrainingDefaults, AreOthersForNamedModelsGivenWeightsAndAdapters) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--model", "gpt2"}, {"--init-from", "folder"}, {"--lora", "8"}}) {
-    const Options options = options_of(arguments);
+    const AllOptions options = options_of(arguments);
     EXPECT_EQ(options.steps, 300) << arguments[0];
     EXPECT_EQ(options.lr, 1e-3) << arguments[0];
   }
@@ -59,7 +59,7 @@ TEST(TrainingDefaults, OfARunStayThoseThatItBeganWith) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--run", run},
                                                     {"--resume", run},
                                                     {"--config", run + "/config.toml", "--run", "other"}}) {
-    const Options options = options_of(arguments);
+    const AllOptions options = options_of(arguments);
     EXPECT_EQ(options.steps, 300) << arguments[0];
     EXPECT_EQ(options.lr, 1e-3) << arguments[0];
     EXPECT_EQ(options.defaults_version, 1) << arguments[0];

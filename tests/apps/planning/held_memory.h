@@ -14,8 +14,8 @@
 
 namespace trainer {
 
-inline Options small_run(const fsdp::World& world) {
-  Options options;
+inline RunOptions small_run(const fsdp::World& world) {
+  RunOptions options;
   options.model = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
   options.ranks = world.size();
   options.micro_batches = 2;
@@ -23,7 +23,7 @@ inline Options small_run(const fsdp::World& world) {
 }
 
 // At the end of the backward of the third step.
-inline fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
+inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
   const auto model = models::make_model(options.model);
   for (auto& parameter : model->named_parameters()) {
     if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
@@ -50,7 +50,7 @@ inline fsdp::MemoryReport held(fsdp::World& world, const Options& options) {
   return sharded.memory();
 }
 
-inline void expect_planned(fsdp::World& world, const Options& options, bool copies = false) {
+inline void expect_planned(fsdp::World& world, const RunOptions& options, bool copies = false) {
   const fsdp::MemoryReport found = held(world, options);
   const auto plans = plan_memory(parts_of(options.model, frozen_parameters(options)).units, planned_sharding(options));
   const MemoryPlan& planned = plans.at(world.rank());

@@ -7,7 +7,7 @@ namespace trainer {
 namespace {
 
 TEST(MeasuredPasses, AreOfLayersAndOfTheRest) {
-  Options options;
+  RunOptions options;
   options.batch = 1;
   options.model.context = options.model.width = 16;
   options.model.heads = 2;

@@ -107,7 +107,7 @@ TEST(MemoryPlan, OfSixteenBitsAndMuon) {
 
 TEST(MemoryPlan, OfMomentsInFewerBits) {
   const auto optimizer_bytes = [](const char* state, bool muon) {
-    Options options;
+    RunOptions options;
     options.ranks = 2;
     options.optimizer = muon ? "muon" : "adamw";
     options.optimizer_state = state;
@@ -174,7 +174,7 @@ TEST(MemoryPlan, OfEqualUnitsIsThatOfEach) {
 }
 
 TEST(MemoryPlan, AsksStrategiesForTheirGroups) {
-  Options options;
+  RunOptions options;
   options.ranks = 4;
   EXPECT_EQ(planned_sharding(options).group, 4);
   options.shard_group_size = 2;
@@ -216,7 +216,7 @@ TEST(ModelParts, KnowGpt2) {
 
 TEST(DryRun, TellsAModelOfEightBillionParameters) {
   RunPlan plan;
-  Options& options = plan.options;
+  RunOptions& options = plan.options;
   options.model = {.vocabulary = 128256, .context = 8192, .width = 4096, .layers = 36, .heads = 32};
   options.ranks = 8;
   options.batch = 1;

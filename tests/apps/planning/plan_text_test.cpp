@@ -101,7 +101,7 @@ TEST(RunTime, IsTheOperationsByTheRateThatIsExpected) {
   RunPlan plan = large_plan();
   plan.options.ranks = 8;
   EXPECT_DOUBLE_EQ(step_seconds(plan.options, 40e12), flops_of_step(plan.options) / (8 * 40e12 * kExpectedMfu));
-  Options other = plan.options;
+  RunOptions other = plan.options;
   other.ranks = 16;  // each with as much to do
   EXPECT_DOUBLE_EQ(step_seconds(other, 40e12), step_seconds(plan.options, 40e12));
 }
@@ -173,7 +173,7 @@ TEST(Assumed, NamesEachDefaultThatFiguresRestOn) {
   EXPECT_THAT(text, Not(HasSubstr("--ranks")));
   EXPECT_THAT(assumed_of({"--dry-run", "--model", "gpt2"}), AllOf(HasSubstr("--ranks"), Not(HasSubstr("--strategy"))));
   const CommandLine line = parse_command_line({"--dry-run"});
-  Options of_job = line.options;
+  RunOptions of_job = line.options;
   of_job.ranks = 2;  // as a launcher says
   EXPECT_THAT(assumed_text(of_job, line), Not(HasSubstr("--ranks")));
   EXPECT_THAT(assumed_of({"--dry-run", "--epochs", "1"}), Not(HasSubstr("--steps")));

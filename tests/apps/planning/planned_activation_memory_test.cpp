@@ -24,7 +24,7 @@ namespace {
 using fsdp::testing::run_ranks;
 
 // Kept at the end of a forward, to the byte.
-void expect_planned_activations(fsdp::World& world, const Options& options) {
+void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
   const PlannedActivations planned = measured_activations();
   const auto model = models::make_model(options.model);
   for (auto& parameter : model->named_parameters()) {
@@ -67,7 +67,7 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
       for (const char* dtype : {"fp32", "bf16"}) {
         for (int64_t batch : {1, 6}) {
           SCOPED_TRACE(fmt::format("model {}, {}, batch {}", number, dtype, batch));
-          Options options;
+          RunOptions options;
           options.model = model;
           options.param_dtype = dtype;
           options.batch = batch;
@@ -83,7 +83,7 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
 // More than the loss has room for: it keeps some chunks of them.
 TEST(ActivationsOfRunsWith, ManyLogits) {
   run_ranks(1, [](fsdp::World& world) {
-    Options options;
+    RunOptions options;
     options.model = {.vocabulary = 200'003, .context = 24, .width = 8, .layers = 1, .heads = 1};
     options.ranks = world.size();
     for (const auto& [dtype, batch] : {std::pair{"fp32", 4}, {"bf16", 7}, {"bf16", 8}, {"fp16", 4}}) {
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::te
 
 TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
   run_ranks(1, [](fsdp::World& world) {
-    Options options = small_run(world);
+    RunOptions options = small_run(world);
     options.freeze = "transformer.h.1,*.mlp.*";
     expect_planned_activations(world, options);
     options.freeze = "";
@@ -113,7 +113,7 @@ TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
 // At the peak, which comes while a layer runs again where the logits are small.
 TEST(ActivationsOfRunsWith, Recomputation) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = small_run(world);
+    RunOptions options = small_run(world);
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
       if (family == models::Family::Gpt2) options.model.residual_dropout = 0.1;
@@ -134,7 +134,7 @@ TEST(ActivationsOfRunsWith, Recomputation) {
 // The least, and the most, of what a run measures; between them the choice depends on times.
 TEST(ActivationsOfRunsWith, ABudget) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = small_run(world);
+    RunOptions options = small_run(world);
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       for (const char* dtype : {"fp32", "bf16"}) {
         SCOPED_TRACE(fmt::format("{}, {}", models::name_of(family), dtype));
@@ -175,7 +175,7 @@ TEST(ActivationsOfRunsWith, ABudget) {
 TEST(ActivationsOfRunsWith, Offload) {
   const fsdp::testing::ScratchDirectory scratch;
   run_ranks(2, [&](fsdp::World& world) {
-    Options options = small_run(world);
+    RunOptions options = small_run(world);
     options.offload_activations = true;
     options.offload_directory = scratch.path().string();
     options.batch = 4;
@@ -207,14 +207,14 @@ TEST(ActivationsOfRunsWith, ManyLayersAreThoseOfFew) {
   const PlannedOffload offload = measured_offload();
   const PlannedTensors tensors = measured_tensors();
   for (const char* size : {"gpt2", "llama-mini"}) {
-    Options options;
+    RunOptions options;
     options.model = *models::config_of_size(size);
     options.model.context = 64;
     options.batch = 2;
     options.model.layers = 21;
     for (const auto& [word, number] : {std::pair("none", "0"), {"all", "21"}}) {
       SCOPED_TRACE(fmt::format("{}, {}", size, word));
-      Options each = options;
+      RunOptions each = options;
       options.activation_checkpoint = word;
       each.activation_checkpoint = number;
       EXPECT_EQ(activations.bytes(options), activations.bytes(each));

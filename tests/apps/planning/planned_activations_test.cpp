@@ -15,8 +15,8 @@ namespace {
 
 using testing::IsEmpty;
 
-Options run_of(const char* model) {
-  Options options;
+RunOptions run_of(const char* model) {
+  RunOptions options;
   options.model = *models::config_of_size(model);
   return options;
 }
@@ -24,9 +24,9 @@ Options run_of(const char* model) {
 TEST(PlannedActivations, AreOfModelsThatCanBeMade) {
   for (const std::string& size : models::size_names()) {
     SCOPED_TRACE(size);
-    Options options = run_of(size.c_str());
+    RunOptions options = run_of(size.c_str());
     options.model.lora = models::Lora{.rank = 4, .targets = {"c_attn"}};
-    const Options tiny = with_prime_sizes(options);
+    const RunOptions tiny = with_prime_sizes(options);
     EXPECT_THAT(models::problems(tiny.model), IsEmpty());
     EXPECT_EQ(tiny.model.layers, options.model.layers);
     EXPECT_EQ(tiny.model.heads == tiny.model.key_value_heads_or_default(),
@@ -38,7 +38,7 @@ TEST(PlannedActivations, AreOfModelsThatCanBeMade) {
   }
 }
 
-std::vector<int64_t> bytes_of(const Options& run) {
+std::vector<int64_t> bytes_of(const RunOptions& run) {
   const models::ModelConfig& model = run.model;
   const int64_t tokens = run.batch * model.context, queries = model.heads * model.head_width_or_default();
   return {4 * tokens * model.width, 3 * 4 * tokens * queries,
@@ -53,12 +53,12 @@ double sum_of(const std::vector<int64_t>& storages) {
 }
 
 TEST(PlannedActivations, GrowWithTheSizesInThem) {
-  Options options = run_of("llama-1b");
+  RunOptions options = run_of("llama-1b");
   options.batch = 3;
   options.model.context = 100;
   EXPECT_EQ(PlannedActivations().bytes(options), 0);
   const PlannedActivations activations(
-      [](const Options& tiny) { return std::vector<std::vector<int64_t>>{bytes_of(tiny)}; });
+      [](const RunOptions& tiny) { return std::vector<std::vector<int64_t>>{bytes_of(tiny)}; });
   EXPECT_EQ(activations.bytes(options), sum_of(bytes_of(options)));
   options.batch = 1;
   EXPECT_EQ(activations.bytes(options), sum_of(bytes_of(options)));
@@ -66,9 +66,9 @@ TEST(PlannedActivations, GrowWithTheSizesInThem) {
 
 // The larger one of a tiny model may be the smaller one of the run.
 TEST(PlannedActivations, AreThoseOfTheMomentThatIsLargest) {
-  Options options = run_of("gpt2");
+  RunOptions options = run_of("gpt2");
   options.batch = 2;
-  const PlannedActivations activations([](const Options& tiny) {
+  const PlannedActivations activations([](const RunOptions& tiny) {
     return std::vector<std::vector<int64_t>>{{4 * tiny.batch, 4 * tiny.batch, 1000}, {4 * tiny.model.vocabulary}};
   });
   EXPECT_EQ(activations.bytes(options), 4 * options.model.vocabulary);
@@ -77,12 +77,12 @@ TEST(PlannedActivations, AreThoseOfTheMomentThatIsLargest) {
 }
 
 TEST(PlannedActivations, HaveTheLogitsThatAreKept) {
-  Options options = run_of("gpt2");
-  const auto run = [](const Options& tiny) {
+  RunOptions options = run_of("gpt2");
+  const auto run = [](const RunOptions& tiny) {
     const int64_t tokens = tiny.batch * tiny.model.context;
     return std::vector<std::vector<int64_t>>{{4 * tokens * tiny.model.vocabulary, 4 * tokens}};
   };
-  const PlannedActivations all(run), some(run, [](const Options&of) { return of.batch; });
+  const PlannedActivations all(run), some(run, [](const RunOptions&of) { return of.batch; });
   for (const int64_t batch : {1, 3}) {
     options.batch = batch;
     const int64_t tokens = batch * options.model.context;
@@ -92,9 +92,9 @@ TEST(PlannedActivations, HaveTheLogitsThatAreKept) {
 }
 
 TEST(PlannedActivations, AreFoundOutOnceForEachKindOfRun) {
-  Options options = run_of("gpt2");
+  RunOptions options = run_of("gpt2");
   int runs = 0;
-  const PlannedActivations activations([&](const Options&) {
+  const PlannedActivations activations([&](const RunOptions&) {
     ++runs;
     return std::vector<std::vector<int64_t>>{{4}};
   });

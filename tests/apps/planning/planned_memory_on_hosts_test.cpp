@@ -17,7 +17,7 @@ TEST(PlannedMemoryOf, SeveralHosts) {
   fsdp::testing::run_on_hosts(hosts, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       const fsdp::MemoryReport found = held(world, options);
       const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options, 2));
@@ -34,7 +34,7 @@ TEST(PlannedMemoryOf, SeveralHostsWithFiles) {
   fsdp::testing::run_on_hosts({.hosts = 2, .ranks = 2}, [&](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       options.offload = "all";
       options.offload_directory = scratch.path();

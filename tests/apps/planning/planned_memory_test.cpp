@@ -23,7 +23,7 @@ TEST_P(PlannedMemory, IsHeldByEveryStrategyAndDtype) {
       for (const char* dtype : {"fp32", "bf16"}) {
         for (const char* reduce_dtype : {"fp32", "bf16"}) {
           SCOPED_TRACE(std::string(strategy) + ", parameters " + dtype + ", reductions " + reduce_dtype);
-          Options options = small_run(world);
+          RunOptions options = small_run(world);
           options.strategy = strategy;
           options.param_dtype = dtype;
           options.reduce_dtype = reduce_dtype;
@@ -43,7 +43,7 @@ TEST_P(PlannedMemory, IsHeldWhereTheModelLiesInFiles) {
       for (const char* dtype : {"fp32", "bf16"}) {
         for (const char* offload : {"optimizer", "all"}) {
           SCOPED_TRACE(std::string(strategy) + ", parameters " + dtype + ", offload " + offload);
-          Options options = small_run(world);
+          RunOptions options = small_run(world);
           options.strategy = strategy;
           options.param_dtype = dtype;
           options.offload = offload;
@@ -60,7 +60,7 @@ TEST(PlannedMemoryOf, CopiesForSaves) {
   const fsdp::testing::ScratchDirectory scratch;
   run_ranks(2, [&](fsdp::World& world) {
     for (const char* strategy : {"full-shard", "no-shard"}) {
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       options.save_every = 1;
       const auto model = models::make_model(options.model);
@@ -73,8 +73,8 @@ TEST(PlannedMemoryOf, CopiesForSaves) {
       EXPECT_EQ(planned > 0, std::string(strategy) == "full-shard" || world.rank() == 0);
       EXPECT_GE(found, planned);
       EXPECT_LE(found, planned + 64 * tensors + 4096);
-      for (const auto off : {&Options::save_sync, &Options::no_save}) {
-        Options others = options;
+      for (const auto off : {&RunOptions::save_sync, &RunOptions::no_save}) {
+        RunOptions others = options;
         others.*off = true;
         EXPECT_EQ(plan_memory(parts_of(options.model).units, planned_sharding(others)).at(world.rank()).save_copy, 0);
       }
@@ -86,7 +86,7 @@ TEST(PlannedMemoryOf, GroupsOfRanks) {
   run_ranks(4, [](fsdp::World& world) {
     for (const char* strategy : {"hybrid-shard", "hybrid-shard-grad-op", "shard-optimizer"}) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       options.shard_group_size = 2;
       expect_planned(world, options);
@@ -98,7 +98,7 @@ TEST(PlannedMemoryOf, StepsOfOneMicroBatch) {
   run_ranks(2, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       options.micro_batches = 1;
       expect_planned(world, options);
@@ -108,7 +108,7 @@ TEST(PlannedMemoryOf, StepsOfOneMicroBatch) {
 
 TEST(PlannedMemoryOf, Muon) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = small_run(world);
+    RunOptions options = small_run(world);
     options.optimizer = "muon";
     expect_planned(world, options);
   });
@@ -120,7 +120,7 @@ TEST(PlannedMemoryOf, EveryOptimizerState) {
       for (const char* optimizer : kOptimizers) {
         for (const char* state : kOptimizerStates) {
           SCOPED_TRACE(std::string(strategy) + ", " + optimizer + ", " + state);
-          Options options = small_run(world);
+          RunOptions options = small_run(world);
           options.strategy = strategy;
           options.optimizer = optimizer;
           options.optimizer_state = state;
@@ -135,7 +135,7 @@ TEST(PlannedMemoryOf, FrozenParametersAndAdapters) {
   run_ranks(2, [](fsdp::World& world) {
     for (const char* strategy : {"full-shard", "shard-grad-op", "shard-optimizer", "no-shard"}) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       options.freeze = "transformer.h.1,*.mlp.*";
       expect_planned(world, options);
@@ -150,7 +150,7 @@ TEST(PlannedMemoryOf, ModelsOfFewUnits) {
   run_ranks(2, [](fsdp::World& world) {
     for (int64_t layers : {1, 2}) {
       SCOPED_TRACE(layers);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.model.layers = layers;
       expect_planned(world, options);
     }
@@ -162,7 +162,7 @@ TEST(PlannedMemoryOf, GathersThatCopy) {
   run_ranks(2, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
-      Options options = small_run(world);
+      RunOptions options = small_run(world);
       options.strategy = strategy;
       expect_planned(world, options, true);
     }

@@ -76,21 +76,21 @@ double sum_of_ranks(fsdp::World& world, double value) {
 }
 
 // More than the process itself.
-Options large_run(const fsdp::World& world) {
-  Options options;
+RunOptions large_run(const fsdp::World& world) {
+  RunOptions options;
   options.model = {.vocabulary = 8192, .context = 256, .width = 512, .layers = 4, .heads = 8};
   options.batch = 4;
   options.ranks = world.size();
   return options;
 }
 
-fsdp::Options sharding_with_budget(const Options& options) {
+fsdp::Options sharding_with_budget(const RunOptions& options) {
   fsdp::Options sharding = sharding_of(options);
   sharding.activation_memory = static_cast<int64_t>(options.activation_memory.value_or(0));
   return sharding;
 }
 
-RunPlan plan_of(const Options& options) {
+RunPlan plan_of(const RunOptions& options) {
   RunPlan plan{.options = options};
   plan.activations = measured_activations();
   plan.offload = measured_offload();
@@ -98,7 +98,7 @@ RunPlan plan_of(const Options& options) {
   return plan;
 }
 
-void expect_planned_peak(fsdp::World& world, const Options& options) {
+void expect_planned_peak(fsdp::World& world, const RunOptions& options) {
   // What glibc's heap keeps of memory that was freed is in no plan: here it gives all back.
   const auto return_all_freed = [] { mallopt(M_MMAP_THRESHOLD, 64 << 10); };
   return_all_freed();
@@ -162,7 +162,7 @@ TEST_P(PlannedPeak, IsThatOfAStep) {
     // Without these instructions LibTorch's products in bf16 take minutes here.
     if (dtype == std::string("bf16") && !__builtin_cpu_supports("avx512bw")) continue;
     run_ranks(GetParam(), [&](fsdp::World& world) {
-      Options options = large_run(world);
+      RunOptions options = large_run(world);
       options.param_dtype = dtype;
       expect_planned_peak(world, options);
     });
@@ -171,7 +171,7 @@ TEST_P(PlannedPeak, IsThatOfAStep) {
 
 TEST_P(PlannedPeak, IsThatOfAStepThatRunsItsBlocksAgain) {
   run_ranks(GetParam(), [&](fsdp::World& world) {
-    Options options = large_run(world);
+    RunOptions options = large_run(world);
     options.activation_checkpoint = "all";
     expect_planned_peak(world, options);
   });
@@ -179,7 +179,7 @@ TEST_P(PlannedPeak, IsThatOfAStepThatRunsItsBlocksAgain) {
 
 TEST(PlannedPeakOf, ALlamasStep) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = large_run(world);
+    RunOptions options = large_run(world);
     options.model.family = models::Family::Llama;
     expect_planned_peak(world, options);
   });
@@ -187,7 +187,7 @@ TEST(PlannedPeakOf, ALlamasStep) {
 
 TEST(PlannedPeakOf, AStepThatKeepsProducts) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = large_run(world);
+    RunOptions options = large_run(world);
     options.activation_checkpoint = "selective";
     expect_planned_peak(world, options);
   });
@@ -196,7 +196,7 @@ TEST(PlannedPeakOf, AStepThatKeepsProducts) {
 // The least one: with more the choice depends on times.
 TEST(PlannedPeakOf, AStepWithABudget) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options = large_run(world);
+    RunOptions options = large_run(world);
     options.activation_memory = 1;
     options.activation_memory = measured_activations().bytes(options);
     expect_planned_peak(world, options);
@@ -206,7 +206,7 @@ TEST(PlannedPeakOf, AStepWithABudget) {
 TEST(PlannedPeakOf, AStepWhoseOptimizerLiesInFiles) {
   const fsdp::testing::ScratchDirectory scratch;
   run_ranks(2, [&](fsdp::World& world) {
-    Options options = large_run(world);
+    RunOptions options = large_run(world);
     options.offload = "optimizer";
     options.offload_directory = scratch.path().string();
     expect_planned_peak(world, options);

@@ -79,13 +79,13 @@ TEST(Remedies, HaveTheMemoryOfAPlanWithTheirFlags) {
   const std::vector<Remedy> found = remedies(plan, 0.8 * host_bytes(plan));
   const Remedy* batch = find(found, "--batch 4 --micro-batches 2");
   ASSERT_NE(batch, nullptr) << testing::PrintToString(changes(found));
-  EXPECT_EQ(batch->bytes, bytes_with(plan, [](Options& options) { options.batch = 4, options.micro_batches = 2; }));
+  EXPECT_EQ(batch->bytes, bytes_with(plan, [](RunOptions& options) { options.batch = 4, options.micro_batches = 2; }));
   const Remedy* dtype = find(found, "--param-dtype bf16");
   ASSERT_NE(dtype, nullptr);
-  EXPECT_EQ(dtype->bytes, bytes_with(plan, [](Options& options) { options.param_dtype = "bf16"; }));
+  EXPECT_EQ(dtype->bytes, bytes_with(plan, [](RunOptions& options) { options.param_dtype = "bf16"; }));
   const Remedy* context = find(found, "--context 512");
   ASSERT_NE(context, nullptr);
-  EXPECT_EQ(context->bytes, bytes_with(plan, [](Options& options) { options.model.context = 512; }));
+  EXPECT_EQ(context->bytes, bytes_with(plan, [](RunOptions& options) { options.model.context = 512; }));
 }
 
 TEST(Remedies, LetTrainingWaitForSavesFirst) {
@@ -106,7 +106,7 @@ TEST(Remedies, PutStateInFiles) {
   const std::vector<Remedy> found = remedies(plan, 1);
   const Remedy* state = find(found, "--offload all");
   ASSERT_NE(state, nullptr) << testing::PrintToString(changes(found));
-  EXPECT_EQ(state->bytes, bytes_with(plan, [](Options& options) { options.offload = "all"; }));
+  EXPECT_EQ(state->bytes, bytes_with(plan, [](RunOptions& options) { options.offload = "all"; }));
   EXPECT_THAT(changes(remedies(plan, 0.99 * host_bytes(plan))), Contains("--offload optimizer"));
   plan.options.offload = "all";
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--offload"))));
@@ -120,7 +120,7 @@ TEST(Remedies, PutActivationsInFiles) {
   const std::vector<Remedy> found = remedies(plan, 1);
   const Remedy* activations = find(found, change);
   ASSERT_NE(activations, nullptr) << testing::PrintToString(changes(found));
-  EXPECT_EQ(activations->bytes, bytes_with(plan, [](Options& options) { options.offload_activations = true; }));
+  EXPECT_EQ(activations->bytes, bytes_with(plan, [](RunOptions& options) { options.offload_activations = true; }));
   plan.options.offload_activations = true;
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr(change))));
 }
@@ -128,7 +128,7 @@ TEST(Remedies, PutActivationsInFiles) {
 TEST(Remedies, RunLayersAgain) {
   RunPlan plan = planned("gpt2", 1);
   const auto bytes_of = [&](const char* layers) {
-    return bytes_with(plan, [&](Options& options) { options.activation_checkpoint = layers; });
+    return bytes_with(plan, [&](RunOptions& options) { options.activation_checkpoint = layers; });
   };
   const std::string change = "--activation-checkpoint";
   for (const char* layers : {"selective", "all"}) {
@@ -163,13 +163,13 @@ TEST(Remedies, KeepMomentsInFewerBits) {
   const std::vector<Remedy> found = remedies(plan, 1);
   const Remedy* moments = find(found, "--optimizer-state 8bit");
   ASSERT_NE(moments, nullptr) << testing::PrintToString(changes(found));
-  EXPECT_EQ(moments->bytes, bytes_with(plan, [](Options& options) { options.optimizer_state = "8bit"; }));
+  EXPECT_EQ(moments->bytes, bytes_with(plan, [](RunOptions& options) { options.optimizer_state = "8bit"; }));
 }
 
 TEST(Remedies, GoAsFarAsTheyMust) {
   const RunPlan plan = planned("gpt2", 2);
   auto with_batch = [&](int64_t batch) {
-    return bytes_with(plan, [&](Options& options) { options.batch = batch, options.micro_batches = 8 / batch; });
+    return bytes_with(plan, [&](RunOptions& options) { options.batch = batch, options.micro_batches = 8 / batch; });
   };
   EXPECT_THAT(changes(remedies(plan, with_batch(4))), Contains("--batch 4 --micro-batches 2"));
   EXPECT_THAT(changes(remedies(plan, with_batch(2))), Contains("--batch 2 --micro-batches 4"));
@@ -196,7 +196,7 @@ TEST(Remedies, NameAStrategyThatHoldsLess) {
   const std::vector<Remedy> found = remedies(plan, 0.9 * host_bytes(plan));
   const Remedy* strategy = find(found, "--strategy full-shard");
   ASSERT_NE(strategy, nullptr) << testing::PrintToString(changes(found));
-  EXPECT_EQ(strategy->bytes, bytes_with(plan, [](Options& options) { options.strategy = "full-shard"; }));
+  EXPECT_EQ(strategy->bytes, bytes_with(plan, [](RunOptions& options) { options.strategy = "full-shard"; }));
   plan.options.strategy = "hybrid-shard";
   plan.options.shard_group_size = 2;
   EXPECT_THAT(changes(remedies(plan, 1)), Contains("--strategy full-shard --shard-group-size 0"));

@@ -10,13 +10,13 @@
 
 namespace trainer {
 
-inline int64_t tensors_of_sample_layer(const Options& options) {
+inline int64_t tensors_of_sample_layer(const RunOptions& options) {
   if (options.activation_checkpoint == "all") return 1;
   return options.activation_checkpoint == "selective" ? 7 : 17;
 }
 
 inline PlannedActivations sample_activations() {
-  return PlannedActivations([](const Options& tiny) {
+  return PlannedActivations([](const RunOptions& tiny) {
     const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
     const auto tensors = static_cast<size_t>(tensors_of_sample_layer(tiny) * tiny.model.layers);
     std::vector<int64_t> storages(tensors, tokens * tiny.model.width * element);
@@ -27,7 +27,7 @@ inline PlannedActivations sample_activations() {
 
 // The same where those of the width are offloaded.
 inline PlannedOffload sample_offload() {
-  return PlannedOffload([](const Options& tiny) {
+  return PlannedOffload([](const RunOptions& tiny) {
     const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
     return std::vector<PlannedOffload::Moment>{
         {.in_memory = {{4 * tokens * tiny.model.vocabulary, 1}},

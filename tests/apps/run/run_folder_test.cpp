@@ -23,7 +23,7 @@ class RunFolder : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  Options options_;
+  RunOptions options_;
 };
 
 TEST_F(RunFolder, WithTheRecordOfAnotherRunIsRefused) {

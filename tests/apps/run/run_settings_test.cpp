@@ -20,17 +20,17 @@ using testing::Not;
 
 class RunSettingsTest : public testing::Test {
  protected:
-  RunSettings settings(const Options& options, const std::string& text) {
+  RunSettings settings(const RunOptions& options, const std::string& text) {
     return settings_of(options, data::open_text({.data = folder_.write("text", text), .validation_fraction = 0}));
   }
 
   TemporaryFolder folder_;
-  Options options_;
+  RunOptions options_;
   std::string text_ = std::string(100'000, 'a');
 };
 
 TEST_F(RunSettingsTest, OfTheSameRunDifferInNothing) {
-  Options again = options_;
+  RunOptions again = options_;
   again.run = "elsewhere";
   again.cache = "elsewhere";
   again.threads = 3;
@@ -41,7 +41,7 @@ TEST_F(RunSettingsTest, OfTheSameRunDifferInNothing) {
 }
 
 TEST_F(RunSettingsTest, SayWhatMakesItAnother) {
-  Options other = options_;
+  RunOptions other = options_;
   other.seed = 2;
   other.model.width = 64;
   other.micro_batches = 2;
@@ -63,7 +63,7 @@ TEST_F(RunSettingsTest, DifferInRows) {
 }
 
 TEST_F(RunSettingsTest, SayWhatMayChange) {
-  Options other = options_;
+  RunOptions other = options_;
   other.lr = 0.25;
   other.ranks = 2;
   other.batch = 4;
@@ -149,7 +149,7 @@ TEST_F(RunSettingsTest, RefuseANoteThatIsDamaged) {
 TEST_F(RunSettingsTest, OfACheckpointThatKnowsLessAreNoDifference) {
   RunSettings saved = settings(options_, text_);
   saved.erase("--seed");
-  Options other = options_;
+  RunOptions other = options_;
   other.seed = 2;
   EXPECT_THAT(in_one_line(difference(saved, settings(other, text_))), Not(HasSubstr("--seed")));
 }

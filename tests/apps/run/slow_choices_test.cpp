@@ -12,8 +12,8 @@ using testing::IsEmpty;
 
 const Processor kTwoCores{.cores = 4, .usable = 2, .features = {"avx2"}};
 
-Options with_ranks(int64_t ranks) {
-  Options options;
+RunOptions with_ranks(int64_t ranks) {
+  RunOptions options;
   options.ranks = ranks;
   return options;
 }
@@ -38,7 +38,7 @@ TEST(SlowChoices, CountAllCoresUnderALauncher) {
 }
 
 TEST(SlowChoices, AreBf16WithoutInstructions) {
-  Options options;
+  RunOptions options;
   options.param_dtype = "bf16";
   EXPECT_THAT(
       slow_choices(options, 1, false, kTwoCores),

@@ -26,7 +26,7 @@ bool returns_freed_memory() {
 
 TEST(MemoryGuard, ReturnsFreedMemoryOfARunThatBarelyFits) {
   run_ranks(2, [](fsdp::World& world) {
-    Options options;
+    RunOptions options;
     options.model = {.vocabulary = 256, .context = 32, .width = 32, .layers = 2, .heads = 2};
     options.ranks = world.size();
     const double needed = host_bytes(plan_here(world, options, {}));

@@ -20,7 +20,7 @@ constexpr const char* kParameter = "transformer.h.1.mlp.c_fc.bias";
 void expect_found(fsdp::World& world, float value, bool after_clipping) {
   const models::ModelConfig config{.vocabulary = 61, .context = 8, .width = 64, .layers = 2, .heads = 2};
   const auto model = models::make_model(config);
-  auto sharded = fsdp::shard(*model, world, sharding_of(Options()));
+  auto sharded = fsdp::shard(*model, world, sharding_of(RunOptions()));
   model->named_parameters()[kParameter].register_hook(
       [value](const torch::Tensor& gradient) { return gradient * value; });
   const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8});
@@ -50,7 +50,7 @@ TEST(NotFinite, NothingIsFoundWhereAllGradientsAre) {
   run_ranks(2, [](fsdp::World& world) {
     const models::ModelConfig config{.vocabulary = 61, .context = 8, .width = 64, .layers = 2, .heads = 2};
     const auto model = models::make_model(config);
-    auto sharded = fsdp::shard(*model, world, sharding_of(Options()));
+    auto sharded = fsdp::shard(*model, world, sharding_of(RunOptions()));
     const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8});
     model->loss(tokens, tokens).backward();
     sharded.clip_grad_norm_(1.0);

@@ -1,0 +1,82 @@
+#include "collectives/over_host.h"
+
+#include <utility>
+
+namespace fsdp::collectives {
+
+HostUnit::HostUnit(std::shared_ptr<Group> group, const GroupUnitSpec& spec, bool pins)
+    : group_(std::move(group)),
+      full_numel_(spec.layout.full_numel()),
+      dtype_(spec.dtype),
+      pins_(pins),
+      unit_(group_->open_unit(spec)) {}
+
+Capabilities HostUnit::capabilities(bool into_buffer) const {
+  const Capabilities host = unit_->capabilities();
+  return {.into_buffer = into_buffer, .one_sided = host.one_sided, .any_order = host.any_order, .joins = host.joins};
+}
+
+torch::Tensor HostUnit::allocate(int64_t numel, torch::ScalarType dtype) const {
+  return group_->allocate(numel * static_cast<int64_t>(c10::elementSize(dtype))).view(dtype);
+}
+
+torch::Tensor HostUnit::full_unit() const {
+  return torch::empty({full_numel_}, torch::dtype(dtype_).pinned_memory(pins_));
+}
+
+void HostUnit::begin_gather(Order order) {
+  if (unit_->capabilities().into_buffer) full_ = full_unit();
+  unit_->begin_gather(full_, order);
+}
+
+torch::Tensor HostUnit::wait_gather() {
+  return torch::from_blob(unit_->wait_gather(), {full_numel_}, torch::dtype(dtype_));
+}
+
+void HostUnit::release() {
+  unit_->release();
+  full_ = torch::Tensor();
+}
+
+void HostUnit::join_gather() { unit_->join_gather(torch::empty({full_numel_}, torch::dtype(dtype_))); }
+
+void HostUnit::begin_reduce(Gradients gradients, GradientSum& sum) {
+  gradients.staging =
+      torch::empty({unit_->staging_numel(*gradients.layout)}, torch::dtype(gradients.values.scalar_type()));
+  unit_->begin_reduce(std::move(gradients), sum);
+}
+
+torch::Tensor GroupOverHost::allocate(int64_t bytes) {
+  return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
+}
+
+template <typename Exchange>
+void GroupOverHost::in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
+  torch::NoGradGuard no_grad;
+  before_wait();
+  torch::Tensor values = tensor.detach().cpu();  // itself, where it is there already
+  exchange(values);
+  if (!tensor.is_cpu()) tensor.copy_(values);
+}
+
+void GroupOverHost::barrier() {
+  before_wait();
+  host_->barrier();
+}
+
+void GroupOverHost::all_reduce_(torch::Tensor& tensor) {
+  in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });
+}
+
+void GroupOverHost::broadcast_(torch::Tensor& tensor, int source) {
+  in_host_memory(tensor, [&](torch::Tensor& values) { host_->broadcast_(values, source); });
+}
+
+std::vector<torch::Tensor> GroupOverHost::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
+  before_wait();
+  std::vector<torch::Tensor> all = host_->all_gather(tensor.detach().cpu(), purpose);
+  for (torch::Tensor& one : all) one = one.to(tensor.device());
+  return all;
+}
+
+}  // namespace fsdp::collectives
