@@ -11,7 +11,7 @@ Schedule::Schedule(const Limits& limits)
       residency_(progress_, limits.buffers, limits.full_until),
       reductions_(progress_, limits.gradient_buffers),
       record_(limits.units),
-      forward_uses_(limits.units) {}
+      micro_batches_(limits.units) {}
 
 Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
@@ -27,8 +27,8 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
 
   Actions actions;
   make_full(units, actions);
-  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, runs_again_, actions);
-  if (mode == Mode::Backward && !next && ran_again_) reductions_.goes_on(forward_uses_, actions);
+  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses(), runs_again_, actions);
+  if (mode == Mode::Backward && !next && ran_again_) reductions_.goes_on(forward_uses(), actions);
   record_.add(actions);
   return actions;
 }
@@ -47,7 +47,7 @@ void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
 
 void Schedule::use(UnitId unit, Mode mode) {
   period_ == Period::Evaluation ? evaluation_.use(unit) : training_order().use(unit, mode);
-  if (mode != Mode::Backward) ++forward_uses_[unit];
+  if (mode != Mode::Backward) micro_batches_.use(unit);
 }
 
 const UseOrder& Schedule::order() const {
@@ -55,11 +55,12 @@ const UseOrder& Schedule::order() const {
   return period_ == Period::BackwardAlone ? backward_alone_ : training_;
 }
 
-// A forward without gradients in a training period is that of a checkpointed block, which the backward repeats. A
-// period may begin with one: then it is an evaluation, too, until the plan or a use with gradients says more.
+// A forward without gradients in a training period, or in a micro-batch with a name, is that of a checkpointed block,
+// which the backward repeats. A period may begin with one: then it is an evaluation, too, until the plan or a use with
+// gradients says more.
 void Schedule::enter(Mode mode, std::span<const UnitId> units) {
   mode_ = mode;
-  if (mode != Mode::ForwardWithoutGradients) {
+  if (mode != Mode::ForwardWithoutGradients || micro_batches_.is_named()) {
     if (period_ == Period::Undecided) period_ = Period::Training;
     if (!is_training()) begin_training(mode, units.front());
     return;
@@ -97,7 +98,7 @@ void Schedule::end_period() {
   record_.abandon_micro_batch();
   period_ = Period::None;
   current_.clear();
-  forward_uses_.assign(forward_uses_.size(), 0);
+  micro_batches_.period_ends();
 }
 
 void Schedule::set_followed(bool followed) {
@@ -153,7 +154,7 @@ Actions Schedule::gradient_begins(UnitId unit) {
 
 Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   Actions actions;
-  reductions_.arrived(unit, trainable, forward_uses_[unit], actions);
+  reductions_.arrived(unit, trainable, forward_uses()[unit], actions);
   record_.add(actions);
   return actions;
 }
@@ -172,7 +173,8 @@ Actions Schedule::reduce_next(const UnitCounts& counts) {
 
 Actions Schedule::backward_ends(const UnitCounts& counts) {
   Actions actions;
-  reductions_.finish(counts, forward_uses_, actions);
+  reductions_.finish(counts, forward_uses(), actions);
+  micro_batches_.backward_ends();
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.end_of_backward();
   record_.add(actions);
@@ -198,7 +200,7 @@ Actions Schedule::follow() {
     residency_.release_all(FullUntil::BufferNeeded, actions);
   } else {
     residency_.demand_all(actions);
-    for (UnitId unit = 0; unit < static_cast<UnitId>(forward_uses_.size()); ++unit) residency_.await(unit, actions);
+    for (UnitId unit = 0; unit < static_cast<UnitId>(progress_.size()); ++unit) residency_.await(unit, actions);
   }
   record_.add(actions);
   return actions;
@@ -241,6 +243,7 @@ Actions Schedule::shards_change() {
   record_.add_behind(actions);
   record_.end_step();
   ++changes_;
+  micro_batches_.step_ends();
   for (UnitProgress& unit : progress_) unit.shard = UnitProgress::Shard::Old;
   return actions;
 }

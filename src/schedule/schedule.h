@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/open_micro_batches.h"
 #include "schedule/pass_order.h"
 #include "schedule/period_order.h"
 #include "schedule/plan_trust.h"
@@ -116,8 +117,16 @@ class Schedule {
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
-  // True if the forward of this period used the unit, and did so in one go.
-  bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
+  // True if the forward of this micro-batch used the unit, and did so in one go.
+  bool used_once(UnitId unit) const {
+    return (period_ == Period::Training || micro_batches_.is_named()) && forward_uses()[unit] == 1;
+  }
+  // Events belong to the micro-batch of this name from now on. Returns the name before.
+  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) { return micro_batches_.name(number); }
+  // An operator of a forward begins. True if it is the first of its micro-batch.
+  bool forward_begins() { return micro_batches_.forward_begins(changes_); }
+  // True if the shards have changed since the forward of the micro-batch that has this backward.
+  bool is_outdated() const { return micro_batches_.is_outdated(changes_); }
   // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }
@@ -137,6 +146,7 @@ class Schedule {
     Undecided,      // Training so far, by its plan, though without gradients: it may be an Evaluation
   };
 
+  const std::vector<int>& forward_uses() const { return micro_batches_.current().forward_uses; }
   void suspend_plans();
   void enter(Mode mode, std::span<const UnitId> units);
   void begin_training(Mode mode, UnitId first);
@@ -171,9 +181,9 @@ class Schedule {
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   bool runs_again_ = false;
-  bool ran_again_ = false;         // before this operator, which does not
-  std::vector<UnitId> current_;    // units of the last operator
-  std::vector<int> forward_uses_;  // of each unit, in this period
+  bool ran_again_ = false;       // before this operator, which does not
+  std::vector<UnitId> current_;  // units of the last operator
+  OpenMicroBatches micro_batches_;
 };
 
 }  // namespace fsdp::schedule

@@ -25,7 +25,7 @@ StepDriver::StepDriver(Facts facts, const Limits& limits, Performer& performer, 
 void StepDriver::operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation) {
   check_call(machine_, Call::UseParameter, operation, facts_.units[units[0]]);
   if (mode == Mode::Forward) forward_begins();
-  if (flags_.changed) check_changed(units[0], mode);
+  if (flags_.changed || (mode == Mode::Backward && schedule_.is_outdated())) check_changed(units[0], mode);
   step_.check_not_stepped(units, operation);
   schedule_.set_runs_again(runs_again);
   const Actions actions = schedule_.operator_begins(units, mode);
@@ -46,9 +46,7 @@ void StepDriver::perform(const Actions& actions, const char* operation) {
 
 // Before anything else of a training forward is communicated.
 void StepDriver::forward_begins() {
-  if (in_forward_) return;
-  in_forward_ = true;
-  executor_.guarded([this] { peers_.forward_begins(is_together()); });
+  if (schedule_.forward_begins()) executor_.guarded([this] { peers_.forward_begins(is_together()); });
 }
 
 // `unit` is the first to be used or viewed since the shards were written. Autograd is told now, and not when they
@@ -107,7 +105,6 @@ void StepDriver::finish_backward(const UnitCounts& counts) {
   for (UnitId unit : backward_end_.finish(counts)) {
     if (counts[unit].changed > 0) too_early = unit;
   }
-  in_forward_ = false;
   executor_.guarded([&] { peers_.backward_ended(together); });
   step_.backward_ended(any, too_early);
   if (together) executor_.guarded([&] { peers_.backward_measured(); });

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,8 @@ class StepDriver {
   void backward_ends();
 
   // ---- Calls of the program
+  // Events belong to the micro-batch of this name from now on; none: to one without a name. Returns the name before.
+  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) { return schedule_.name_micro_batch(number); }
   // Throws Error if the call would be misuse now; `what` names it.
   void check(Call call, std::string_view what) const { check_call(machine_, call, what); }
   // Ends the sum of the gradients for the call. A collective where no_sync scopes left something to reduce.
@@ -128,7 +131,6 @@ class StepDriver {
   BackwardEnd backward_end_;
   OptimizerStep step_;
   Join join_;
-  bool in_forward_ = false;  // one has begun since a backward ended last
 };
 
 }  // namespace fsdp::schedule
