@@ -147,6 +147,17 @@ void Model::set_gradient_divisor(double divisor) {
   parts_.gradients.set_divisor(divisor);
 }
 
+std::optional<int64_t> Model::begin_micro_batch(int64_t number) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.note_backward();
+  return parts_.driver.name_micro_batch(number);
+}
+
+void Model::end_micro_batch(std::optional<int64_t> outer) noexcept {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.driver.name_micro_batch(outer);
+}
+
 void Model::begin_no_sync() {
   const std::lock_guard lock(parts_.mutex);
   parts_.driver.begin_local();

@@ -1,8 +1,8 @@
-// The micro-batches of a step: the one that events belong to, and those that are open beside it.
+// The micro-batches of a step that are open, and the present one, to which events belong.
 //
-// Without a name, events belong to one micro-batch after the other, each of which ends with a backward. A caller that
-// has several in flight names the one that follows: then its forward may lie many backwards before its own. Pure; not
-// for concurrent use.
+// Without names, events belong to one micro-batch after the other, and each ends with a backward. If a caller has
+// several in flight, it names each before its events. Then a forward may lie many backwards before its own backward.
+// Pure; not for concurrent use.
 #pragma once
 
 #include <cstdint>
@@ -38,26 +38,26 @@ class OpenMicroBatches {
   // another micro-batch.
   bool forward_begins(int64_t changes) {
     if (!number_) return !std::exchange(in_forward_, true);
-    MicroBatch& batch = current();
+    MicroBatch& batch = mine();
     if (batch.had_backward || (batch.changes && *batch.changes != changes)) batch = fresh();
     return !std::exchange(batch.changes, changes);
   }
-  void use(UnitId unit) { ++current().forward_uses[unit]; }
+  void use(UnitId unit) { ++mine().forward_uses[unit]; }
   // True if the shards have changed since the forward of this one, which has a name.
   bool is_outdated(int64_t changes) const { return current().changes.value_or(changes) != changes; }
   void backward_ends() {
-    current().had_backward = true;
+    mine().had_backward = true;
     if (!number_) in_forward_ = false;
   }
   // The one without a name is over.
   void period_ends() { unnamed_ = fresh(); }
-  // Those that had a backward are over.
+  // Micro-batches that had a backward are over.
   void step_ends() {
     std::erase_if(named_, [this](const auto& one) { return one.second.had_backward && one.first != number_; });
   }
 
  private:
-  MicroBatch& current() { return number_ ? named_.at(*number_) : unnamed_; }
+  MicroBatch& mine() { return number_ ? named_.at(*number_) : unnamed_; }
   MicroBatch fresh() const { return {.forward_uses = std::vector<int>(unnamed_.forward_uses.size()), .changes = {}}; }
 
   MicroBatch unnamed_;
