@@ -18,7 +18,7 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode, units);
   for (UnitId unit : units) {
-    const bool taken = !in_use(unit);
+    const bool taken = !in_use(unit) || (turns && follows_given());
     if (taken || turns) record_.use(unit, mode);
     if (taken) use(unit, mode);
     residency_.touch(unit);
@@ -46,12 +46,17 @@ void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
 }
 
 void Schedule::use(UnitId unit, Mode mode) {
-  period_ == Period::Evaluation ? evaluation_.use(unit) : training_order().use(unit, mode);
+  if (period_ == Period::Evaluation) {
+    evaluation_.use(unit);
+  } else {
+    follows_given() ? given_.use(unit, mode) : training_order().use(unit, mode);
+  }
   if (mode != Mode::Backward) micro_batches_.use(unit);
 }
 
 const UseOrder& Schedule::order() const {
   if (period_ == Period::Evaluation) return evaluation_;
+  if (follows_given()) return given_;
   return period_ == Period::BackwardAlone ? backward_alone_ : training_;
 }
 
@@ -110,6 +115,7 @@ void Schedule::suspend_plans() {
   const bool suspended = followed_ || !trust_.trusted();
   training_.suspend(suspended);
   backward_alone_.suspend(suspended);
+  given_.suspend(suspended);
   evaluation_.suspend(suspended);  // a checkpointed block's forward may come before anything else
   reductions_.set_alike(trust_.trusted());
 }
@@ -130,12 +136,14 @@ std::vector<int> Schedule::learnt() const {
   std::vector<int> learnt = training_.learnt();
   const std::vector<int> alone = backward_alone_.learnt();
   learnt.insert(learnt.end(), alone.begin(), alone.end());
+  const std::vector<int> given = given_.learnt();
+  learnt.insert(learnt.end(), given.begin(), given.end());
   return learnt;
 }
 
 std::vector<int> Schedule::all_learnt() const {
   std::vector<int> all = learnt();
-  for (const auto& part : {evaluation_.plan(), training_.recording(), backward_alone_.recording()})
+  for (const auto& part : {evaluation_.plan(), training_.recording(), backward_alone_.recording(), given_.recording()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
@@ -143,6 +151,7 @@ std::vector<int> Schedule::all_learnt() const {
 void Schedule::forget_plans() {
   training_.forget_all();
   backward_alone_.forget_all();
+  given_.forget_all();
 }
 
 Actions Schedule::gradient_begins(UnitId unit) {
@@ -175,13 +184,21 @@ Actions Schedule::backward_ends(const UnitCounts& counts) {
   Actions actions;
   reductions_.finish(counts, forward_uses(), actions);
   micro_batches_.backward_ends();
-  residency_.release_all(FullUntil::EndOfBackward, actions);
+  release_after_backward(actions);
   record_.end_of_backward();
   record_.add(actions);
   record_.end_micro_batch();
-  if (is_training()) training_order().finish();
+  if (is_training() && !follows_given()) training_order().finish();
   end_period();
   return actions;
+}
+
+// With a given order, units stay that the rest of the step uses. Where each unit has a buffer, ranks may use other
+// ones, and gather all at once: all stay up to the last segment, which is the same on every rank.
+void Schedule::release_after_backward(Actions& actions) {
+  const bool more = follows_given() && given_.has_more();
+  if (more && !shares_buffers()) return residency_.release_all(FullUntil::BufferNeeded, actions);
+  residency_.release_all(FullUntil::EndOfBackward, actions, more && given_.on_plan() ? &given_ : nullptr);
 }
 
 Actions Schedule::open_ends() {
@@ -215,6 +232,7 @@ Actions Schedule::repeat_reductions() {
 Actions Schedule::backward_abandoned() {
   Actions actions;
   reductions_.abandon(actions);
+  given_.abandon();
   end_period();
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.add(actions);
@@ -239,6 +257,7 @@ Actions Schedule::shards_change() {
   end_period();
   training_.end_step();
   backward_alone_.end_step();
+  given_.end_step();
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
@@ -262,7 +281,9 @@ Actions Schedule::shard_changed(UnitId unit, bool gathers) {
 // In the next micro-batch. Where each unit has a buffer, the first use gathers all.
 bool Schedule::comes_first(UnitId unit) const {
   if (!shares_buffers()) return true;
-  return training_.on_plan() && training_.begins_next_step_with(unit, std::min(1 + prefetch_, buffers()));
+  const int first = std::min(1 + prefetch_, buffers());
+  if (given_.given()) return given_.on_plan() && given_.begins_next_step_with(unit, first);
+  return training_.on_plan() && training_.begins_next_step_with(unit, first);
 }
 
 // Beside all that the backward still uses.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/given_order.h"
 #include "schedule/open_micro_batches.h"
 #include "schedule/pass_order.h"
 #include "schedule/period_order.h"
@@ -122,7 +123,14 @@ class Schedule {
     return (period_ == Period::Training || micro_batches_.is_named()) && forward_uses()[unit] == 1;
   }
   // Events belong to the micro-batch of this name from now on. Returns the name before.
-  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) { return micro_batches_.name(number); }
+  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) {
+    if (number) given_.name(*number);
+    current_.clear();  // the first use is a new one
+    return micro_batches_.name(number);
+  }
+  // The forwards and backwards of named micro-batches come in this order in every step. Units that it uses again stay
+  // full over the end of a backward.
+  void give_order(std::vector<Segment> segments) { given_.give(std::move(segments)); }
   // An operator of a forward begins. True if it is the first of its micro-batch.
   bool forward_begins() { return micro_batches_.forward_begins(changes_); }
   // True if the shards have changed since the forward of the micro-batch that has this backward.
@@ -132,6 +140,7 @@ class Schedule {
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
   const PeriodOrder& training() const { return training_; }
+  const GivenOrder& given() const { return given_; }
   const PassOrder& evaluation() const { return evaluation_; }
   const Record& record() const { return record_; }
 
@@ -156,6 +165,8 @@ class Schedule {
   bool is_training() const { return period_ != Period::None && period_ != Period::Evaluation; }
   PeriodOrder& training_order() { return period_ == Period::BackwardAlone ? backward_alone_ : training_; }
   const UseOrder& order() const;
+  void release_after_backward(Actions& actions);
+  bool follows_given() const { return given_.given() && micro_batches_.is_named(); }
   void end_period();
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
@@ -170,6 +181,7 @@ class Schedule {
 
   int prefetch_;
   PeriodOrder training_, backward_alone_;
+  GivenOrder given_;
   PassOrder evaluation_;
   std::vector<UnitProgress> progress_;
   Residency residency_;

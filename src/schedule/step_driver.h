@@ -60,6 +60,8 @@ class StepDriver {
   void backward_ends();
 
   // ---- Calls of the program
+  // Schedule::give_order. The same on all ranks that share shards.
+  void give_order(std::vector<Segment> segments) { schedule_.give_order(std::move(segments)); }
   // Events belong to the micro-batch of this name from now on; none: to one without a name. Returns the name before.
   std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) { return schedule_.name_micro_batch(number); }
   // Throws Error if the call would be misuse now; `what` names it.
