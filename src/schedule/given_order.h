@@ -1,5 +1,5 @@
-// The order of uses in a step whose forwards and backwards come in an order that is given, as a pipeline's schedule has
-// it: any number of segments, each a forward or a backward of one micro-batch through one stage.
+// The order of uses in a step of which the order of forwards and backwards is given, as by a pipeline's schedule. It has
+// any number of segments: each is a forward or a backward of one micro-batch through one stage.
 //
 // The uses of a segment are learnt when one of its kind first runs: the forwards of a stage use the same units, and so
 // do its backwards. The plan is that of the whole step, so that units are gathered ahead over the ends of segments. All
@@ -38,7 +38,7 @@ class GivenOrder final : public UseOrder {
     is_named_anew_ = true;
   }
   void use(UnitId unit, Mode mode);
-  // What follows is the first segment of a step.
+  // The next segment is the first of a step.
   void end_step();
   // A backward threw: the rest of the step is not followed.
   void abandon();
