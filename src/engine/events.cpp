@@ -62,7 +62,8 @@ void Events::operator_wrote(const char* operation) {
 void Events::parameter_viewed(int unit) {
   const std::lock_guard lock(parts_.mutex);
   if (parts_.full_scope != nullptr) return;
-  parts_.driver.parameter_viewed(unit, mode());
+  parts_.driver.publish_pieces();
+  if (parts_.link->changed) parts_.driver.parameter_viewed(unit, mode());
 }
 
 Mode Events::mode() {

@@ -24,9 +24,9 @@ class GroupPeers final : public schedule::Peers {
   std::vector<std::vector<int64_t>> all_gather(std::span<const int64_t> words, const std::string& purpose) override;
   void ranks_differ(bool differ) override { group_.ranks_differ(differ); }
   bool reductions_as_before() override { return group_.reductions_as_before(); }
-  void forward_begins(bool together) override { buffers_.forward_begins(together); }
-  void backward_ended(bool together) override { buffers_.backward_ends(together); }
-  void backward_measured() override { activation_budget_.backward_ends(group_); }
+  void forward_begins(bool together) override;
+  void backward_ended(bool together) override;
+  void backward_measured() override;
 
  private:
   collectives::Group& group_;

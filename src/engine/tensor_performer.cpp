@@ -4,20 +4,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "interpose/piece_storage.h"
+#include "engine/own_operators.h"
 #include "memory/mapped_tensor.h"
 
 namespace fsdp::engine {
-
-namespace {
-
-// Operators of our own: no graph, and no events for pieces.
-struct OwnOperators {
-  torch::NoGradGuard no_grad;
-  interpose::Unwatched unwatched;
-};
-
-}  // namespace
 
 TensorPerformer::TensorPerformer(Units& units, collectives::Group& group, Recorder& recorder, ModelGradients& gradients,
                                  ShardReaders& readers, ActivationBudget& activation_budget, buffers::Arena arena,
@@ -45,6 +35,7 @@ void TensorPerformer::gather(int id, int buffer, Order order) {
 }
 
 bool TensorPerformer::gather_stalls(int id) {
+  const OwnOperators own;
   return recorder_.waits(Activity::WaitGather, id, [&] { return units_[id]->collectives->gather_stalls(); });
 }
 
@@ -170,6 +161,7 @@ void TensorPerformer::move_gradients(int from, int to) {
 }
 
 std::vector<int> TensorPerformer::end_reductions(bool everywhere, bool as_before, int buffers) {
+  const OwnOperators own;
   std::vector<int> corrected = group_.reductions_end(everywhere, as_before);
   for (int unit : corrected) units_[unit]->sum.correct();
   arena_.gradients.keep(buffers);
@@ -178,6 +170,7 @@ std::vector<int> TensorPerformer::end_reductions(bool everywhere, bool as_before
 }
 
 void TensorPerformer::await_sums() {
+  const OwnOperators own;
   recorder_.waits(Activity::WaitReplicas, kNoUnit, [&] {
     for (auto& unit : units_) unit->collectives->wait_sum();
   });
@@ -203,6 +196,7 @@ void TensorPerformer::publish(int id) {
 }
 
 void TensorPerformer::begin_all_writes() {
+  const OwnOperators own;
   recorder_.computes_nothing();
   recorder_.waits(Activity::WaitReaders, kNoUnit, [&] {
     for (auto& unit : units_) unit->collectives->begin_write(Readers::Wait);
@@ -212,13 +206,14 @@ void TensorPerformer::begin_all_writes() {
 }
 
 void TensorPerformer::publish_all() {
-  torch::NoGradGuard no_grad;
+  const OwnOperators own;
   recorder_.computes(Activity::Publish);
   for (auto& unit : units_) unit->publish();
   recorder_.computes_nothing();
 }
 
 void TensorPerformer::change_full(int id, Order order, const std::function<void()>& change) {
+  const OwnOperators own;
   ShardedUnit& unit = *units_[id];
   const torch::Tensor buffer = unit.collectives->capabilities().into_buffer ? unit.full() : torch::Tensor();
   unit.collectives->release();

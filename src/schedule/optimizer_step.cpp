@@ -14,7 +14,7 @@ void OptimizerStep::step(Rule rule) {
   const std::vector<bool> stepped = stepped_units();
   performer_.begin_updates();
   changes_.release_all();
-  performer_.await_readers();
+  executor_.guarded([&] { performer_.await_readers(); });
   const int count = facts_.count();
   if (count > 0) performer_.read_ahead(0);
   for (UnitId unit = 0; unit < count; ++unit) {

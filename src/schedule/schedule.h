@@ -39,6 +39,8 @@ struct Limits {
 class Schedule {
  public:
   explicit Schedule(const Limits& limits);
+  Schedule(const Schedule&) = delete;  // its members know each other
+  Schedule& operator=(const Schedule&) = delete;
 
   // An operator takes these units, each named once; they are full once the actions are done, and stay so until
   // `operator_ends` with the same units.

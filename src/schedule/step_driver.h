@@ -31,6 +31,8 @@ class StepDriver {
   // All but the facts and the limits outlive it.
   StepDriver(Facts facts, const Limits& limits, Performer& performer, GradientSums& sums, Peers& peers,
              SharedFlags flags);
+  StepDriver(const StepDriver&) = delete;  // its members know each other
+  StepDriver& operator=(const StepDriver&) = delete;
 
   // ---- Events of a forward or a backward
   // This thread runs a backward (`inside`); an earlier one threw (`abandoned`). Before every other call.
@@ -43,11 +45,8 @@ class StepDriver {
   // units. `runs_again`: it is a part of the forward that the backward runs again. Text is a C string or a view.
   void operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation);
   void operator_ends(std::span<const UnitId> units) { schedule_.operator_ends(units); }
-  // A view of a parameter is made.
-  void parameter_viewed(UnitId unit, Mode mode) {
-    changes_.publish_pieces();
-    if (flags_.changed) check_changed(unit, mode);
-  }
+  // A view of a parameter is made, the first since the shards have changed.
+  void parameter_viewed(UnitId unit, Mode mode) { check_changed(unit, mode); }
   // A gradient of the unit comes. Throws Error where it may not.
   void check_gradient(UnitId unit);
   // True if its buffer is open now. Otherwise the gradient is to be kept aside: a reduction of the unit is under way,

@@ -109,6 +109,7 @@ void SimulatedRank::gradient(UnitId id, int64_t value, int trainable) {
 
 void SimulatedRank::step() {
   driver.step(this);
+  check(stepped[step_].size() == units_.size(), "a step leaves units out");
   driver.zero_grad();
   for (Unit& unit : units_) unit.sum = 0;
   ++step_;
