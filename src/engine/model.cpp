@@ -150,12 +150,12 @@ void Model::set_gradient_divisor(double divisor) {
 std::optional<int64_t> Model::begin_micro_batch(int64_t number) {
   const std::lock_guard lock(parts_.mutex);
   parts_.note_backward();
-  return parts_.driver.name_micro_batch(number);
+  return parts_.driver.begin_micro_batch(number);
 }
 
 void Model::end_micro_batch(std::optional<int64_t> outer) noexcept {
   const std::lock_guard lock(parts_.mutex);
-  parts_.driver.name_micro_batch(outer);
+  parts_.driver.end_micro_batch(outer);
 }
 
 void Model::begin_no_sync() {

@@ -23,8 +23,7 @@ void GivenOrder::begin_segment(bool backward) {
   const bool comes =
       next < segments_.size() && segments_[next].micro_batch == *named_ && segments_[next].backward == backward;
   if (!comes) {
-    lost_ = true;
-    place_ = Place::Lost;
+    lose();
     return;
   }
   segment_ = next;
@@ -79,8 +78,14 @@ void GivenOrder::end_step() {
 
 void GivenOrder::abandon() {
   recorded_.clear();
+  lose();
+}
+
+// Nothing is foreseen up to the end of the step.
+void GivenOrder::lose() {
   lost_ = true;
   place_ = Place::Lost;
+  cursor_ = plan().size();
 }
 
 void GivenOrder::forget_all() {
@@ -97,13 +102,14 @@ bool GivenOrder::begins_next_step_with(UnitId unit, int uses) const {
 std::vector<int> GivenOrder::learnt() const {
   std::vector<int> numbers;
   for (const Segment& segment : segments_) {
-    numbers.insert(numbers.end(), {segment.stage, int{segment.backward}, static_cast<int>(segment.micro_batch)});
+    numbers.insert(numbers.end(), {segment.stage, int{segment.backward}, static_cast<int>(segment.micro_batch),
+                                   static_cast<int>(segment.micro_batch >> 32)});
   }
   for (const auto& [kind, uses] : uses_) {
     numbers.insert(numbers.end(), {kind.first, int{kind.second}, static_cast<int>(uses.size())});
     numbers.insert(numbers.end(), uses.begin(), uses.end());
   }
-  numbers.push_back(segment_ ? static_cast<int>(*segment_) : -1);
+  numbers.push_back(lost_ ? -2 : segment_ ? static_cast<int>(*segment_) : -1);
   return numbers;
 }
 

@@ -1,5 +1,5 @@
-// The order of uses in a step of which the order of forwards and backwards is given, as by a pipeline's schedule. It has
-// any number of segments: each is a forward or a backward of one micro-batch through one stage.
+// The order of uses in a step of which the order of forwards and backwards is given, as by a pipeline's schedule. It
+// has any number of segments: each is a forward or a backward of one micro-batch through one stage.
 //
 // The uses of a segment are learnt when one of its kind first runs: the forwards of a stage use the same units, and so
 // do its backwards. The plan is that of the whole step, so that units are gathered ahead over the ends of segments. All
@@ -33,10 +33,12 @@ class GivenOrder final : public UseOrder {
   bool given() const { return !segments_.empty(); }
 
   // The events that follow belong to this micro-batch: a segment of it begins with the first use.
-  void name(int64_t micro_batch) {
+  void begin(int64_t micro_batch) {
     named_ = micro_batch;
     is_named_anew_ = true;
   }
+  // They belong again to the one before, and its segment goes on.
+  void go_back_to(std::optional<int64_t> micro_batch) { named_ = micro_batch; }
   void use(UnitId unit, Mode mode);
   // The next segment is the first of a step.
   void end_step();
@@ -58,6 +60,7 @@ class GivenOrder final : public UseOrder {
   static Kind kind_of(const Segment& segment) { return {segment.stage, segment.backward}; }
   bool goes_on(bool backward) const;
   void begin_segment(bool backward);
+  void lose();
   void end_segment();
   void make_plan();
 

@@ -17,6 +17,7 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode, units);
+  if (mode == Mode::Backward) micro_batches_.backward_begins();
   for (UnitId unit : units) {
     const bool taken = !in_use(unit) || (turns && follows_given());
     if (taken || turns) record_.use(unit, mode);
@@ -51,7 +52,7 @@ void Schedule::use(UnitId unit, Mode mode) {
   } else {
     follows_given() ? given_.use(unit, mode) : training_order().use(unit, mode);
   }
-  if (mode != Mode::Backward) micro_batches_.use(unit);
+  if (mode != Mode::Backward) micro_batches_.use(unit, writes_);
 }
 
 const UseOrder& Schedule::order() const {
@@ -81,8 +82,9 @@ void Schedule::enter(Mode mode, std::span<const UnitId> units) {
 }
 
 void Schedule::begin_training(Mode mode, UnitId first) {
-  const std::vector<UnitId> before =
-      period_ == Period::Evaluation ? evaluation_.take_beginning_of_training(first) : std::vector<UnitId>();
+  const std::vector<UnitId> before = period_ == Period::Evaluation && !micro_batches_.is_named()
+                                         ? evaluation_.take_beginning_of_training(first)
+                                         : std::vector<UnitId>();
   const std::vector<UnitId> current = before.empty() ? std::vector<UnitId>() : current_;
   end_period();
   current_ = current;
@@ -196,7 +198,7 @@ Actions Schedule::backward_ends(const UnitCounts& counts) {
 // With a given order, units stay that the rest of the step uses. Where each unit has a buffer, ranks may use other
 // ones, and gather all at once: all stay up to the last segment, which is the same on every rank.
 void Schedule::release_after_backward(Actions& actions) {
-  const bool more = follows_given() && given_.has_more();
+  const bool more = follows_given() && given_.has_more() && !given_.suspended();
   if (more && !shares_buffers()) return residency_.release_all(FullUntil::BufferNeeded, actions);
   residency_.release_all(FullUntil::EndOfBackward, actions, more && given_.on_plan() ? &given_ : nullptr);
 }

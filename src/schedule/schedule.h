@@ -124,19 +124,24 @@ class Schedule {
   bool used_once(UnitId unit) const {
     return (period_ == Period::Training || micro_batches_.is_named()) && forward_uses()[unit] == 1;
   }
-  // Events belong to the micro-batch of this name from now on. Returns the name before.
-  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) {
-    if (number) given_.name(*number);
-    current_.clear();  // the first use is a new one
-    return micro_batches_.name(number);
+  // Events belong to the micro-batch of this name until `end_micro_batch` with the name before, which this returns.
+  std::optional<int64_t> begin_micro_batch(int64_t number) {
+    given_.begin(number);
+    return name_micro_batch(number);
+  }
+  void end_micro_batch(std::optional<int64_t> outer) {
+    given_.go_back_to(outer);
+    name_micro_batch(outer);
   }
   // The forwards and backwards of named micro-batches come in this order in every step. Units that it uses again stay
   // full over the end of a backward.
   void give_order(std::vector<Segment> segments) { given_.give(std::move(segments)); }
   // An operator of a forward begins. True if it is the first of its micro-batch.
-  bool forward_begins() { return micro_batches_.forward_begins(changes_); }
-  // True if the shards have changed since the forward of the micro-batch that has this backward.
-  bool is_outdated() const { return micro_batches_.is_outdated(changes_); }
+  bool forward_begins() { return micro_batches_.forward_begins(writes_); }
+  // True if the shards were written since the forward of the named micro-batch that has this backward.
+  bool is_outdated() const { return micro_batches_.is_outdated(writes_); }
+  // The values of the shards are others from now on.
+  void shards_written() { ++writes_; }
   // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }
@@ -157,7 +162,11 @@ class Schedule {
     Undecided,      // Training so far, by its plan, though without gradients: it may be an Evaluation
   };
 
-  const std::vector<int>& forward_uses() const { return micro_batches_.current().forward_uses; }
+  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) {
+    current_.clear();  // the first use is a new one
+    return micro_batches_.name(number);
+  }
+  const std::vector<int>& forward_uses() const { return micro_batches_.present().forward_uses; }
   void suspend_plans();
   void enter(Mode mode, std::span<const UnitId> units);
   void begin_training(Mode mode, UnitId first);
@@ -191,7 +200,7 @@ class Schedule {
   Record record_;
   PlanTrust trust_;
   bool followed_ = false;
-  int64_t changes_ = 0;
+  int64_t changes_ = 0, writes_ = 0;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   bool runs_again_ = false;

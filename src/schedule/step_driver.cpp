@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
 #include "schedule/refuse.h"
 
 namespace fsdp::schedule {
@@ -87,6 +88,14 @@ bool StepDriver::opens_gradient_in_place(UnitId unit) {
   return true;
 }
 
+std::optional<int64_t> StepDriver::begin_micro_batch(int64_t number) {
+  FSDP_CHECK(!machine_.in_backward(),
+             "MicroBatch: the scope of micro-batch {} is opened inside a backward. Open it around the whole forward or "
+             "backward.",
+             number);
+  return schedule_.begin_micro_batch(number);
+}
+
 void StepDriver::backward_ends() { finish_backward(backward_end_.agree()); }
 
 void StepDriver::backward_without_batch() {
@@ -148,6 +157,7 @@ void StepDriver::step(OptimizerStep::Rule rule) {
   backward_end_.reduce_local_sums();
   sum_.close(schedule_.stepped_any());
   step_.step(rule);
+  schedule_.shards_written();
   flags_.changed = true;
 }
 

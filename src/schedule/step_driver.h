@@ -61,8 +61,9 @@ class StepDriver {
   // ---- Calls of the program
   // Schedule::give_order. The same on all ranks that share shards.
   void give_order(std::vector<Segment> segments) { schedule_.give_order(std::move(segments)); }
-  // Events belong to the micro-batch of this name from now on; none: to one without a name. Returns the name before.
-  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) { return schedule_.name_micro_batch(number); }
+  // Schedule::begin_micro_batch. Throws Error inside a backward.
+  std::optional<int64_t> begin_micro_batch(int64_t number);
+  void end_micro_batch(std::optional<int64_t> outer) { schedule_.end_micro_batch(outer); }
   // Throws Error if the call would be misuse now; `what` names it.
   void check(Call call, std::string_view what) const { check_call(machine_, call, what); }
   // Ends the sum of the gradients for the call. A collective where no_sync scopes left something to reduce.

@@ -41,7 +41,7 @@ struct PipelineRank : ScriptedRank {
     driver.give_order(segments);
   }
   void run(const Segment& segment) {
-    driver.name_micro_batch(segment.micro_batch);
+    driver.begin_micro_batch(segment.micro_batch);
     const UnitId first = segment.stage * kStageUnits;
     for (UnitId i = 0; i < kStageUnits; ++i) {
       if (segment.backward) {
@@ -51,7 +51,7 @@ struct PipelineRank : ScriptedRank {
       }
     }
     if (segment.backward) driver.backward_ends();
-    driver.name_micro_batch(std::nullopt);
+    driver.end_micro_batch(std::nullopt);
   }
   void whole_step() {
     for (const Segment& segment : segments) run(segment);
@@ -127,9 +127,9 @@ TEST(GivenOrder, LearnsAnewWhereASegmentUsesOtherUnits) {
   GivenOrder order;
   order.give(segments_of({"0F0", "0B0"}));
   const auto play = [&](const std::vector<UnitId>& forward) {
-    order.name(0);
+    order.begin(0);
     for (UnitId unit : forward) order.use(unit, Mode::Forward);
-    order.name(0);
+    order.begin(0);
     for (UnitId unit : {1, 0}) order.use(unit, Mode::Backward);
     const bool on_plan = order.on_plan();
     order.end_step();

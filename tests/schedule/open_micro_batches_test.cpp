@@ -24,20 +24,20 @@ Facts facts_in_shared_memory() {
 struct Stage : ScriptedRank {
   Stage() : ScriptedRank(facts_in_shared_memory()) {}
   void forward_of(int64_t number) {
-    driver.name_micro_batch(number);
+    driver.begin_micro_batch(number);
     forward();
-    driver.name_micro_batch(std::nullopt);
+    driver.end_micro_batch(std::nullopt);
   }
   void backward_of(int64_t number) {
-    driver.name_micro_batch(number);
+    driver.begin_micro_batch(number);
     backward();
-    driver.name_micro_batch(std::nullopt);
+    driver.end_micro_batch(std::nullopt);
   }
   bool has_place(int64_t number, UnitId unit) {
-    driver.name_micro_batch(number);
+    driver.begin_micro_batch(number);
     use(unit, Mode::Backward);
     const bool has = driver.opens_gradient_in_place(unit);
-    driver.name_micro_batch(std::nullopt);
+    driver.end_micro_batch(std::nullopt);
     return has;
   }
 };
@@ -47,25 +47,27 @@ TEST(OpenMicroBatches, HaveTheUsesOfTheirOwnForwards) {
   batches.name(7);
   EXPECT_TRUE(batches.forward_begins(0));
   EXPECT_FALSE(batches.forward_begins(0));
-  batches.use(1);
+  batches.use(1, 0);
   EXPECT_EQ(batches.name(8), 7);
-  batches.use(1);
-  batches.use(1);
+  batches.use(1, 0);
+  batches.use(1, 0);
   batches.name(7);
-  EXPECT_THAT(batches.current().forward_uses, ElementsAre(0, 1));
+  EXPECT_THAT(batches.present().forward_uses, ElementsAre(0, 1));
   batches.name(8);
-  EXPECT_THAT(batches.current().forward_uses, ElementsAre(0, 2));
+  EXPECT_THAT(batches.present().forward_uses, ElementsAre(0, 2));
 }
 
 TEST(OpenMicroBatches, ANumberThatIsUsedAgainAfterItsBackwardIsAnother) {
   OpenMicroBatches batches(1);
   batches.name(0);
   batches.forward_begins(0);
-  batches.use(0);
+  batches.use(0, 0);
+  batches.backward_begins();
+  EXPECT_THAT(batches.present().forward_uses, ElementsAre(1));
   batches.backward_ends();
-  EXPECT_THAT(batches.current().forward_uses, ElementsAre(1)) << "a second backward has the same forward";
+  EXPECT_THAT(batches.present().forward_uses, ElementsAre(0)) << "another backward of it has no forward before";
   EXPECT_TRUE(batches.forward_begins(0));
-  EXPECT_THAT(batches.current().forward_uses, ElementsAre(0));
+  EXPECT_THAT(batches.present().forward_uses, ElementsAre(0));
 }
 
 TEST(OpenMicroBatches, AreOutdatedWhereTheShardsHaveChangedSinceTheirForward) {
@@ -117,17 +119,65 @@ TEST(StepDriver, RefusesTheBackwardOfANamedMicroBatchWhoseForwardLiesBeforeAStep
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("[fsdp unit=c]"));
   }
-  stage.driver.name_micro_batch(std::nullopt);
+  stage.driver.end_micro_batch(std::nullopt);
+  stage.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
   stage.backward_of(2);
+}
+
+TEST(StepDriver, AReadOfTheStateBetweenANamedForwardAndItsBackwardChangesNothing) {
+  Stage stage;
+  stage.forward_of(0);
+  stage.driver.release_all();
+  EXPECT_TRUE(stage.has_place(0, 2));
+}
+
+TEST(StepDriver, ANumberThatIsUsedAgainBeginsAnewWithACheckpointedBlockToo) {
+  Stage stage;
+  for (int times = 0; times < 3; ++times) {
+    stage.driver.begin_micro_batch(0);
+    stage.use(0, Mode::ForwardWithoutGradients);
+    stage.use(1, Mode::Forward);
+    stage.use(2, Mode::ForwardWithoutGradients);
+    stage.driver.end_micro_batch(std::nullopt);
+    stage.driver.begin_micro_batch(0);
+    for (UnitId unit : {2, 1, 0}) {
+      stage.use(unit, Mode::Backward);
+      EXPECT_TRUE(stage.driver.opens_gradient_in_place(unit)) << times;
+      stage.gradient(unit);
+      stage.gradient(unit);
+    }
+    stage.driver.backward_ends();
+    stage.driver.end_micro_batch(std::nullopt);
+  }
+}
+
+TEST(StepDriver, TheNumberOfABackwardThatThrewMayBeUsedAgain) {
+  Stage stage;
+  stage.forward_of(0);
+  stage.driver.begin_micro_batch(0);
+  stage.ScriptedRank::backward(2);
+  stage.driver.end_micro_batch(std::nullopt);
+  stage.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  stage.script.take();
+  stage.forward_of(0);
+  EXPECT_THAT(stage.script.take(), Contains("forward begins"));
+  EXPECT_TRUE(stage.has_place(0, 2));
+}
+
+TEST(StepDriver, RefusesAScopeOfAMicroBatchInsideABackward) {
+  Stage stage;
+  stage.forward_of(0);
+  stage.use(2, Mode::Backward);
+  EXPECT_THROW(stage.driver.begin_micro_batch(1), Error);
 }
 
 TEST(StepDriver, ACheckpointedBlockOfANamedMicroBatchIsItsForward) {
   Stage stage;
-  stage.driver.name_micro_batch(0);
+  stage.driver.begin_micro_batch(0);
   stage.use(0, Mode::ForwardWithoutGradients);
   stage.use(1, Mode::Forward);
   stage.use(2, Mode::Forward);
-  stage.driver.name_micro_batch(std::nullopt);
+  stage.driver.end_micro_batch(std::nullopt);
   EXPECT_TRUE(stage.has_place(0, 0));
 }
 

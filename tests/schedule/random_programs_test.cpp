@@ -136,13 +136,13 @@ class Program {
   void step_in_flight() {
     std::map<int64_t, std::vector<UnitId>> open;
     for (const Segment& segment : model_.in_flight) {
-      if (model_.names) rank_.driver.name_micro_batch(segment.micro_batch);
+      if (model_.names) rank_.driver.begin_micro_batch(segment.micro_batch);
       if (segment.backward) {
         backward(open.at(segment.micro_batch), /*throws=*/false);
       } else {
         open[segment.micro_batch] = forward();
       }
-      if (model_.names) rank_.driver.name_micro_batch(std::nullopt);
+      if (model_.names) rank_.driver.end_micro_batch(std::nullopt);
     }
     rank_.step();
   }
