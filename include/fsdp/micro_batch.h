@@ -23,8 +23,8 @@ class ShardedModel;
 // however long ago: gradients are written in place, and buffers are broadcast once per micro-batch. The bits are the
 // same. A number may be used again after its backward. The backward of a forward that lies before a step is an error.
 //
-// Everything in a scope counts as the micro-batch's, so leave evaluations outside. If its backward throws, the number may
-// be used again. In a step in which some ranks have no batch, run each forward directly before its backward.
+// Everything in a scope counts as the micro-batch's, so leave evaluations outside. If its backward throws, the number
+// may be used again. In a step in which some ranks have no batch, run each forward directly before its backward.
 //
 // Scopes may be nested; the inner one counts. Open them on the thread that trains, outside of a backward, in the same
 // order on every rank.
