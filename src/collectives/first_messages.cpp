@@ -38,7 +38,7 @@ First first_of(const SharedBytes& shared, const CallFacts& facts, int rank) {
 
 Messages begin_share(Transport& transport, const SharedBytes& shared) {
   Messages messages;
-  messages.reserve(2 * transport.size());
+  messages.reserve(2 * static_cast<size_t>(transport.size()));
   for (int peer : transport.peers()) {
     if (shared.comes_from(peer))
       messages.push_back(transport.receive(shared.into[peer], shared.bytes, peer, shared.tag));
@@ -83,7 +83,7 @@ void share_with_facts(Transport& transport, const SharedBytes& shared, CallFacts
   firsts[rank] = first_of(shared, facts, rank);
   const First& own = firsts[rank];
   Messages first, second;
-  first.reserve(2 * transport.size());
+  first.reserve(2 * static_cast<size_t>(transport.size()));
   for (int peer : transport.peers()) first.push_back(transport.receive(&firsts[peer], sizeof(First), peer, kFactsTag));
   for (int peer : transport.peers()) first.push_back(transport.send(&own, sizeof(First), peer, kFactsTag));
   if (!own.is_whole()) second = begin_share(transport, shared);

@@ -1,5 +1,5 @@
 // A step: the gradients' sum is closed; then unit by unit its shard is opened, each rule steps its parameters, and the
-// shard is published (engine/step_in_backward.cpp).
+// shard is published (schedule/optimizer_step.h).
 #include <utility>
 #include <vector>
 

@@ -44,7 +44,7 @@ void OptimizerStep::open_scope(Rule rule) {
   rule_ = rule;
 }
 
-// Without a backward, or with none that stepped a unit, nothing has begun.
+// A scope in which no backward has left a unit has begun nothing.
 void OptimizerStep::close_scope() noexcept {
   if (machine_.early_step() == EarlyStepPhase::LastBackward && !schedule_.left_any()) end();
 }

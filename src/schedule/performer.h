@@ -37,7 +37,7 @@ class Performer {
  public:
   virtual ~Performer() = default;
 
-  // Full units, in numbered buffers.
+  // Full units lie in numbered buffers.
   //
   // Begins to make the unit full.
   virtual void gather(UnitId unit, int buffer, Order order) = 0;
@@ -49,7 +49,7 @@ class Performer {
   virtual void gather_for_peers(UnitId unit, int spare) = 0;
   virtual void release(UnitId unit, int buffer) = 0;
 
-  // Gradients of a unit, in numbered buffers.
+  // A unit's gradients are completed in numbered buffers.
   //
   // The buffer is the unit's from now on. Gradients that were kept aside come into it.
   virtual void open_gradients(UnitId unit, int buffer) = 0;
@@ -75,7 +75,7 @@ class Performer {
   // The unit's shard may be written afterwards. False, only for Readers::Ask: a peer may still read it.
   virtual bool begin_write(UnitId unit, Readers readers) = 0;
   virtual void publish(UnitId unit) = 0;
-  // The same for all units.
+  // A write of every unit's shard.
   virtual void begin_all_writes() = 0;
   virtual void publish_all() = 0;
   // Between a release and a gather of a full unit, which so comes to lie where it was, `change` writes its shard.

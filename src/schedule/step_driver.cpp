@@ -130,8 +130,10 @@ void StepDriver::end_local_sums(std::string_view what) {
   backward_end_.reduce_local_sums();
 }
 
-void StepDriver::close_sum(std::string_view what) {
-  end_local_sums(what);
+void StepDriver::close_sum(Call call, std::string_view what) {
+  check(call, what);
+  executor_.check_not_failed();
+  backward_end_.reduce_local_sums();
   sum_.close(schedule_.stepped_any());
 }
 
@@ -152,10 +154,7 @@ void StepDriver::end_local() noexcept {
 }
 
 void StepDriver::step(OptimizerStep::Rule rule) {
-  check(Call::Step, "a step");
-  executor_.check_not_failed();
-  backward_end_.reduce_local_sums();
-  sum_.close(schedule_.stepped_any());
+  close_sum(Call::Step, "a step");
   step_.step(rule);
   schedule_.shards_written();
   flags_.changed = true;

@@ -67,7 +67,7 @@ class StepDriver {
   // Throws Error if the call would be misuse now; `what` names it.
   void check(Call call, std::string_view what) const { check_call(machine_, call, what); }
   // Ends the sum of the gradients for the call. A collective where no_sync scopes left something to reduce.
-  void close_sum(std::string_view what);
+  void close_sum(std::string_view what) { close_sum(Call::CloseSum, what); }
   // No sum of a no_sync scope waits afterwards. A collective where one does.
   void end_local_sums(std::string_view what);
   void zero_grad();
@@ -115,6 +115,7 @@ class StepDriver {
 
  private:
   void perform(const Actions& actions, const char* operation = "");
+  void close_sum(Call call, std::string_view what);
   void check_changed(UnitId unit, Mode mode);
   void forward_begins();
   void backward_abandoned();

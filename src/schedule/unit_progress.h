@@ -1,5 +1,6 @@
-// How far one unit has come: on three axes, since a unit whose shard was stepped may get another gradient, and one that
-// was left may be full again for the next micro-batch. The schedule owns one for each unit. Pure.
+// The progress of one unit, on three axes: its full parameters, its gradients and its shard. They are independent: a
+// unit whose shard was stepped may get another gradient, or be full again for the next micro-batch. The schedule owns
+// one for each unit. Pure.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include "fsdp/error.h"
 #include "schedule/script.h"
+#include "support/message_of.h"
 
 namespace fsdp::schedule {
 namespace {
@@ -15,40 +16,25 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-using Lines = std::vector<std::string>;
-
 // Each unit has a buffer of its own, so that a backward is done with units before its end.
 struct EarlyRank : ScriptedRank {
-  explicit EarlyRank(int units = 4) : ScriptedRank(facts(units), {.full_until = FullUntil::EndOfBackward}) {
+  explicit EarlyRank(int units = 4)
+      : ScriptedRank(facts_in_shared_memory(units), {.full_until = FullUntil::EndOfBackward}) {
     micro_batch();
     step();
     forward();
     script.take();
     driver.open_early_step(this);
   }
-  static Facts facts(int units) {
-    Facts facts = facts_of_units(units);
-    facts.one_sided = true;
-    return facts;
+  // Its backward is done with the last unit, which has been stepped.
+  void leave_first_unit_alone() {
+    for (UnitId unit : {3, 2, 1}) backward(unit);
   }
 };
 
-Lines updates(const Lines& lines) {
-  Lines kept;
-  std::ranges::copy_if(lines, std::back_inserter(kept), [](const std::string& line) { return line.starts_with("up"); });
-  return kept;
-}
+Lines updates(const Lines& lines) { return only(lines, {"update"}); }
 
-std::string error_message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-// The peer has more: of unit 3.
+// The peer has these counts of unit 3.
 std::vector<Words> with_more_of_unit_3(const Words& own, UnitCount more) {
   RankReport report = unpack_report(own);
   report.counts[3] = more;
@@ -79,12 +65,10 @@ TEST(EarlyStep, AsksPeersAndDoesNotWaitForThem) {
 
 TEST(EarlyStep, RefusesAGradientOfAUnitThatWasStepped) {
   EarlyRank rank;
-  rank.backward(3);
-  rank.backward(2);
-  rank.backward(1);
+  rank.leave_first_unit_alone();
   ASSERT_THAT(updates(rank.script.take()), Contains("update early d"));
-  EXPECT_THAT(error_message([&] { rank.gradient(3); }), HasSubstr("[fsdp unit=d] "));
-  EXPECT_THAT(error_message([&] { rank.use(3, Mode::Backward); }), HasSubstr("[fsdp unit=d] "));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.gradient(3); }), HasSubstr("[fsdp unit=d] "));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.use(3, Mode::Backward); }), HasSubstr("[fsdp unit=d] "));
   EXPECT_FALSE(rank.driver.failed()) << "a misuse: nothing was exchanged";
 }
 
@@ -95,9 +79,10 @@ TEST(EarlyStep, BreaksOffOnEveryRankWhereAPeerHasAnotherGradientOfAUnitThatWasSt
   rank.script.peers = [](const Words& own) {
     return with_more_of_unit_3(own, {.reductions = 2, .lag = 0, .gradients = 3});
   };
-  EXPECT_THAT(error_message([&] { rank.driver.backward_ends(); }), HasSubstr("came after the unit was stepped"));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.driver.backward_ends(); }),
+              HasSubstr("came after the unit was stepped"));
   EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
-  EXPECT_THAT(error_message([&] { rank.use(0, Mode::Forward); }), HasSubstr("step_in_backward"));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.use(0, Mode::Forward); }), HasSubstr("step_in_backward"));
 }
 
 TEST(EarlyStep, LeavesAllToStepWhereAPeerHasAnotherGradientOfAUnitThatWasNotYetStepped) {
@@ -116,9 +101,7 @@ TEST(EarlyStep, LeavesAllToStepWhereAPeerHasAnotherGradientOfAUnitThatWasNotYetS
 
 TEST(EarlyStep, BreaksOffWhereABackwardThatSteppedAUnitThrows) {
   EarlyRank rank;
-  rank.backward(3);
-  rank.backward(2);
-  rank.backward(1);
+  rank.leave_first_unit_alone();
   rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
   EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
 }
@@ -135,7 +118,7 @@ TEST(EarlyStep, IsGoneOnWithByTheSameRuleAlone) {
   EarlyRank rank;
   rank.backward();
   const int other = 0;
-  EXPECT_THAT(error_message([&] { rank.driver.step(&other); }), HasSubstr("optimizer"));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.driver.step(&other); }), HasSubstr("optimizer"));
   rank.driver.forget(&rank);
   EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
 }
@@ -143,9 +126,7 @@ TEST(EarlyStep, IsGoneOnWithByTheSameRuleAlone) {
 // The units that were stepped have been published in this step; every rank publishes each unit once.
 TEST(EarlyStep, ALoadPublishesTheUnitsThatABrokenStepLeft) {
   EarlyRank rank;
-  rank.backward(3);
-  rank.backward(2);
-  rank.backward(1);
+  rank.leave_first_unit_alone();
   const size_t stepped = updates(rank.script.take()).size();
   ASSERT_GT(stepped, 0);
   rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
@@ -158,7 +139,7 @@ TEST(EarlyStep, ALoadPublishesTheUnitsThatABrokenStepLeft) {
 }
 
 TEST(EarlyStep, ALoadAfterAWholeStepFindsNothingToEnd) {
-  ScriptedRank rank(EarlyRank::facts(2));
+  ScriptedRank rank(facts_in_shared_memory(2));
   rank.driver.end_broken_step();
   EXPECT_THAT(rank.script.take(), ElementsAre("all ranks: loads a checkpoint"));
 }

@@ -15,6 +15,21 @@
 namespace fsdp::schedule {
 
 using Words = std::vector<int64_t>;
+using Lines = std::vector<std::string>;
+
+// The lines that begin in one of these ways.
+inline Lines only(const Lines& lines, const Lines& beginnings) {
+  Lines kept;
+  for (const std::string& line : lines) {
+    for (const std::string& beginning : beginnings) {
+      if (line.starts_with(beginning)) {
+        kept.push_back(line);
+        break;
+      }
+    }
+  }
+  return kept;
+}
 
 class Script final : public Performer, public GradientSums, public Peers {
  public:
@@ -110,6 +125,13 @@ class Script final : public Performer, public GradientSums, public Peers {
 inline Facts facts_of_units(int units) {
   Facts facts{.ranks = 2, .shards = 2, .sharers = {1, 1}, .any_order = true, .joins = true};
   for (int unit = 0; unit < units; ++unit) facts.units.emplace_back(1, static_cast<char>('a' + unit));
+  return facts;
+}
+
+// The same, where gathers need no peer.
+inline Facts facts_in_shared_memory(int units) {
+  Facts facts = facts_of_units(units);
+  facts.one_sided = true;
   return facts;
 }
 

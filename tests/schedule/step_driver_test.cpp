@@ -4,10 +4,9 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "fsdp/error.h"
 #include "schedule/script.h"
+#include "support/message_of.h"
 
 namespace fsdp::schedule {
 namespace {
@@ -20,39 +19,14 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-using Lines = std::vector<std::string>;
-
 constexpr int kUnitCount = 3;
 constexpr UnitId kFirst = 0;
 const char kRound[] = "all ranks: has ended its backward or gathers outside of a plan";
 
-// Gathers need no peer, as in shared memory.
-Facts one_sided() {
-  Facts facts = facts_of_units(kUnitCount);
-  facts.one_sided = true;
-  return facts;
-}
+Facts one_sided() { return facts_in_shared_memory(kUnitCount); }
 
 // Ranks can join each other's gathers, as over connections.
 Facts joining() { return facts_of_units(kUnitCount); }
-
-// The lines that begin so.
-Lines only(const Lines& lines, const Lines& beginnings) {
-  Lines kept;
-  std::ranges::copy_if(lines, std::back_inserter(kept), [&](const std::string& line) {
-    return std::ranges::any_of(beginnings, [&](const std::string& beginning) { return line.starts_with(beginning); });
-  });
-  return kept;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(StepDriver, GathersOnDemandInTheFirstForward) {
   ScriptedRank rank(one_sided());
@@ -162,7 +136,7 @@ TEST(StepDriver, NoSyncLeavesSumsToTheNextBackwardOrTheStep) {
   rank.micro_batch();
   EXPECT_THAT(only(rank.script.take(), {"reduce", "all ranks"}), IsEmpty());
   EXPECT_TRUE(rank.local_sums);
-  EXPECT_THAT(error_of([&] { rank.driver.step(&rank); }), HasSubstr("no_sync"));
+  EXPECT_THAT(testing::message_of<Error>([&] { rank.driver.step(&rank); }), HasSubstr("no_sync"));
   rank.driver.end_local();
   rank.driver.step(&rank);
   EXPECT_FALSE(rank.local_sums);
@@ -263,7 +237,7 @@ TEST(StepDriver, RefusesEveryCallThatTheTableRefusesAndDoesNothing) {
       }
       ++refused;
       const std::string words = message_of(misuse, "").substr(message_of(misuse, "").rfind(". "));
-      EXPECT_THAT(error_of([&] { make(rank); }), HasSubstr(words));
+      EXPECT_THAT(testing::message_of<Error>([&] { make(rank); }), HasSubstr(words));
       EXPECT_THAT(rank.script.take(), IsEmpty());
       EXPECT_FALSE(rank.driver.failed());
     }
@@ -288,15 +262,15 @@ TEST(StepDriver, AnErrorIsThrownAgainByEveryLaterCall) {
       const bool counted = seen < verbs.size() && line == verbs[seen];
       if (counted && seen++ == failing) throw Error("the network is down");
     };
-    EXPECT_EQ(error_of([&] {
+    EXPECT_EQ(testing::message_of<Error>([&] {
                 rank.micro_batch();
                 rank.step();
               }),
               "the network is down");
     EXPECT_TRUE(rank.driver.failed());
     rank.script.take();
-    EXPECT_EQ(error_of([&] { rank.use(0, Mode::Forward); }), "the network is down");
-    EXPECT_EQ(error_of([&] { rank.driver.begin_write(); }), "the network is down");
+    EXPECT_EQ(testing::message_of<Error>([&] { rank.use(0, Mode::Forward); }), "the network is down");
+    EXPECT_EQ(testing::message_of<Error>([&] { rank.driver.begin_write(); }), "the network is down");
     EXPECT_THAT(only(rank.script.take(), {"gather", "write", "all ranks"}), IsEmpty());
   }
 }
@@ -306,7 +280,7 @@ TEST(StepDriver, AUnitIsFreeAgainWhereItsGatherFailed) {
   rank.script.before = [](const std::string& line) {
     if (line == "gather a in 0") throw Error("the network is down");
   };
-  EXPECT_EQ(error_of([&] { rank.use(0, Mode::Forward); }), "the network is down");
+  EXPECT_EQ(testing::message_of<Error>([&] { rank.use(0, Mode::Forward); }), "the network is down");
   EXPECT_FALSE(rank.driver.schedule().pinned(0));
 }
 
