@@ -1,9 +1,9 @@
 // A sharded model: makes and owns its parts, and has the calls that the rest of the library makes. Events of LibTorch
 // come in by events.h; reports read the parts by model_view.h.
 //
-// It is the only door to the parts for rooms above, and so a long list of short functions. Calls under "Locked" take
-// the model's lock. Where such a call can be misuse, it asks the step machine, and throws Error. The others are for the
-// thread that trains: they read what does not change, or what only that thread changes.
+// It has so many functions because it is the only door to the parts for rooms above. Most are one line. Calls under
+// "Locked" take the model's lock. Where such a call can be misuse, it asks the step machine, and throws Error. The
+// others are for the thread that trains: they read what does not change, or what only that thread changes.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Performs the verbs of a step on units, buffers and collectives. It does what it is told and knows no reasons.
+// Performs the verbs of a step on units, buffers and collectives. It does what it is told and knows no reasons. It has
+// so many functions because each verb is one.
 //
 // The model's lock covers all calls.
 #pragma once

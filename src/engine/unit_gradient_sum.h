@@ -1,7 +1,8 @@
 // The sum of one unit's gradients over ranks and micro-batches, which the pieces of the unit show as their gradients.
 //
 // The sum of this rank's shard is one tensor, of which the pieces' gradients are parts. On one rank alone each piece
-// has a gradient of its own instead. Not for concurrent use.
+// has a gradient of its own instead. The class has so many functions because each event in the life of a sum is one, a
+// few lines each: from `open` over reductions, factors and reads to `end` or `drop`. Not for concurrent use.
 #pragma once
 
 #include <torch/types.h>

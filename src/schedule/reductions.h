@@ -22,7 +22,7 @@
 // The end of a backward. The ranks exchange their `counts` and take the largest of each number. They begin the
 // reductions that are missing (`begin_next` until nothing comes), and `finish`.
 //
-// Units, buffers and the present backward are members of one class, since each answer takes all three.
+// The class has so many members because each answer takes units, buffers and the present backward.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The state machine that decides when units are gathered, released and reduced (docs/internals.md, "The schedule").
 //
-// It is the only interface to its parts, and so has many functions. Most call one part (residency, reductions, the
-// orders of use, the record) in a line, so that no caller can change one part without the others.
+// It has so many functions because it is the only interface to its parts. Most call one part (residency, reductions,
+// the orders of use, the record) in a line, so that no caller can change one part without the others.
 //
 // Events go in, actions come out, in the order in which they are to be performed; it calls nothing. Completions are no
 // events, so ranks that see the same events issue the same actions. A period that is like none before is recorded and

@@ -1,9 +1,9 @@
 // The order of a step: from the events and calls of a program to the verbs of a performer.
 //
-// It owns the schedule, the step machine and the small classes that decide, and so is the one door to them: most of its
-// functions are a check and a call. The step machine answers whether a call may come now, the schedule which units are
-// gathered, released and reduced; rounds settle which other ranks take part. Knows no tensors, takes no lock, starts no
-// thread: the owner serialises all calls.
+// It owns the schedule, the step machine and the small classes that decide. It has so many functions because it is the
+// one door to them: most are a check and a call. The step machine answers whether a call may come now, the schedule
+// which units are gathered, released and reduced; rounds settle which other ranks take part. Knows no tensors, takes no
+// lock, starts no thread: the owner serialises all calls.
 //
 // Engine = driver + tensors. Simulator = driver + clock. Test = driver + script.
 #pragma once

@@ -1,5 +1,8 @@
 // State that the copies of a World share: who this rank is and how to reach the others.
 //
+// It has so many members because the groups and the splits of a world need the same of it: its ranks, their devices,
+// their store, and the calls that their user makes.
+//
 // One thread at a time. Owns the group; units and groups made from it may outlive it.
 #pragma once
 

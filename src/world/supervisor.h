@@ -7,6 +7,9 @@
 // before. A SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own
 // handler. It waits only for the ends of ranks: it serves signals and deaths even if its output is not read. Time in
 // which the job was stopped as a whole does not count.
+//
+// It has so many functions because one loop serves output, signals, deaths and deadlines, and each event may change
+// the phase of the job.
 #pragma once
 
 #include <signal.h>

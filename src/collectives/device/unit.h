@@ -18,8 +18,8 @@
 // copies are on streams of their own: that to the device waits until the buffer is free, that to the host for the
 // reduction.
 //
-// It has more members than most classes: a reduction is two exchanges at once, the gradients' on the device and their
-// flags' on the host, and either needs its own layout, values and sum.
+// It has so many members because a reduction is two exchanges at once, that of the gradients on the device and that of
+// their flags on the host. Either needs its own layout, values and sum.
 #pragma once
 
 #include <memory>
