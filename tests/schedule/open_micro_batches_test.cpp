@@ -14,15 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Facts facts_in_shared_memory() {
-  Facts facts = facts_of_units(3);
-  facts.one_sided = true;
-  return facts;
-}
-
 // A pipeline's stage: events of micro-batches by their numbers.
 struct Stage : ScriptedRank {
-  Stage() : ScriptedRank(facts_in_shared_memory()) {}
+  Stage() : ScriptedRank(facts_in_shared_memory(3)) {}
   void forward_of(int64_t number) {
     driver.begin_micro_batch(number);
     forward();
@@ -87,7 +81,7 @@ TEST(StepDriver, GradientsHaveTheirPlacesWhereTheForwardOfANamedMicroBatchLiesPe
   stage.forward_of(1);
   stage.backward_of(0);
   EXPECT_TRUE(stage.has_place(1, 2)) << "its forward lies before the backward of another";
-  ScriptedRank unnamed(facts_in_shared_memory());
+  ScriptedRank unnamed(facts_in_shared_memory(3));
   unnamed.forward();
   unnamed.forward();
   unnamed.backward();
