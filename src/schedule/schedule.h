@@ -116,7 +116,7 @@ class Schedule {
   bool left_any() const { return std::ranges::any_of(progress_, &UnitProgress::left); }
   bool stepped_any() const { return std::ranges::any_of(progress_, &UnitProgress::stepped); }
   // The unit's gather was begun for the next micro-batch, or has been waited for. Returns whether it was so before.
-  bool set_ahead(UnitId unit, bool ahead) { return std::exchange(progress_[unit].ahead, ahead); }
+  bool set_begun_for_next(UnitId unit, bool begun) { return std::exchange(progress_[unit].begun_for_next, begun); }
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }

@@ -80,6 +80,14 @@ class StepDriver {
   bool any_rank_has_batch(bool here);
   void backward_without_batch();
 
+  // A scope of full parameters, in which every use of the model but its own is misuse.
+  void open_full_scope() { machine_.open_full_scope(); }
+  void close_full_scope() { machine_.close_full_scope(); }
+  // Some parameters have no values: a deferred module was sharded without first values, or a load broke off.
+  void miss_values() { machine_.miss_values(); }
+  void lose_values() { machine_.lose_values(); }
+  void have_values() { machine_.have_values(); }
+
   // ---- Reads and writes of the shards
   void publish_pieces() { changes_.publish_pieces(); }
   // An operator of the user's is about to write pieces.
@@ -106,11 +114,9 @@ class StepDriver {
   bool followed() const { return agreement_.followed(); }  // some rank has no batch
   bool pieces_changed() const { return changes_.pieces_changed(); }
   // Begun for the next micro-batch, from peers, and not waited for.
-  bool gathers_ahead(UnitId unit) const { return facts_.divided() && schedule_.progress(unit).ahead; }
+  bool gathers_for_next(UnitId unit) const { return facts_.divided() && schedule_.progress(unit).begun_for_next; }
   const ExchangeCounts& counts() const { return executor_.counts(); }
   const Schedule& schedule() const { return schedule_; }
-  // Scopes of full parameters, loads and first values move the machine themselves.
-  StepMachine& machine() { return machine_; }
   const StepMachine& machine() const { return machine_; }
 
  private:
